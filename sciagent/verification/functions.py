@@ -246,16 +246,12 @@ def _properties(
         raise UsageError(f"{where}: the units are among measures already; leave unit out")
     units: dict[str, str] = {}
     defined: list[Property] = []
-    registered = properties()
     for measure in [measures] if isinstance(measures, str | Property) else measures:
-        known = measure if isinstance(measure, Property) else None
+        known = measure if isinstance(measure, Property) else _known(measure)
         name = measure if isinstance(measure, str) else measure.name
-        if known is None and name in registered and not registered.provider(name).startswith(FUNCTION):
-            known = registered[name]
         units[name] = measures[name] if isinstance(measures, Mapping) else unit or (known.unit if known else "1")
-        if known is None:
-            known = Property(name, (units[name],), description or f"by {where}", low=low, high=high)
-        elif units[name] not in known.units:
+        known = known or Property(name, (units[name],), description or f"by {where}", low=low, high=high)
+        if units[name] not in known.units:
             raise UsageError(
                 f'{where}: {name} is not given in "{units[name]}"{did_you_mean(units[name], known.units)}; it takes: '
                 f"{', '.join(known.units)}"
@@ -264,6 +260,14 @@ def _properties(
     if not defined:
         raise UsageError(f"{where}: measures is empty; name a property")
     return units, tuple(defined)
+
+
+def _known(name: str) -> Property | None:
+    """A property of the house or of an installed package."""
+    registered = properties()
+    if name not in registered or registered.provider(name).startswith(FUNCTION):
+        return None
+    return registered[name]
 
 
 def _numbers(answer: Any, made: Definition) -> dict[str, tuple[float, float | None]]:

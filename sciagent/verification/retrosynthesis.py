@@ -6,7 +6,7 @@ host's limits on time and memory are its limits, and what it says is checked bef
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -19,10 +19,8 @@ GROUP = "sciagent.retrosynthesis"
 MAX_REACTIONS = 100
 
 
-class Stock(Protocol):
-    """What can be bought: `"CCO" in stock`."""
-
-    def __contains__(self, smiles: object) -> bool: ...
+Stock = Container[str]
+"""What can be bought: `"CCO" in stock`."""
 
 
 @dataclass(frozen=True)

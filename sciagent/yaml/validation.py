@@ -24,18 +24,15 @@ _BOUNDS = {
     "less_than": ("lt", "must be less than"),
     "less_than_equal": ("le", "must be at most"),
 }
-_WANTED = {
-    "string_type": "must be text",
-    "float_type": "must be a number",
-    "int_type": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "int_parsing": "must be a whole number",
-    "bool_type": "must be true or false",
-    "dict_type": "must be a mapping",
-    "model_type": "must be a mapping",
-    "model_attributes_type": "must be a mapping",
-    "list_type": "must be a list",
-    "tuple_type": "must be a list",
+_WANTED = {  # by the first word of pydantic's kind of error
+    "string": "must be text",
+    "float": "must be a number",
+    "int": "must be a whole number",
+    "bool": "must be true or false",
+    "dict": "must be a mapping",
+    "model": "must be a mapping",
+    "list": "must be a list",
+    "tuple": "must be a list",
 }
 _EMPTY = "has no value; give one, or delete the line"
 
@@ -96,9 +93,10 @@ def _unfit_value(kind: str, value: Any, context: Mapping[str, Any], message: str
         key, words = _BOUNDS[kind]
         bound = context[key]
         return f"{words} {f'{bound:g}' if isinstance(bound, int | float) else bound}, not {value}"
-    if kind in _WANTED:
+    wanted = _WANTED.get(kind.split("_")[0])
+    if wanted and kind.endswith(("_type", "_from_float", "_parsing")):
         quote = "; put it in quotes" if kind == "string_type" and isinstance(value, int | float) else ""
-        return f"{_WANTED[kind]}, not {kind_of(value)}{quote}"
+        return f"{wanted}, not {kind_of(value)}{quote}"
     if kind == "string_pattern_mismatch":
         return f'"{value}" is no name; a name {_NAME_RULE}'
     return "needs at least one entry" if kind == "too_short" else message.removeprefix("Value error, ")

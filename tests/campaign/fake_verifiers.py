@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import pytest
 
+from sciagent.campaign.spec.campaign_spec import CampaignSpec
+from sciagent.campaign.spec.load import parse_spec
 from sciagent.domain.properties import DIPOLE, HOMO_LUMO_GAP, QED, SA_SCORE
 from sciagent.verification import registry
 from sciagent.verification.contract import Context, Cost, Finding, Level, PropertyAtLevel, Settings, Tier, Verifier, at
@@ -117,3 +119,12 @@ def make_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(registry, "_points", lambda: points)
     (tmp_path / "seeds.csv").write_text("smiles\nCCO\n")
     return tmp_path
+
+
+def changed(folder: Path, *edits: tuple[str, str]) -> CampaignSpec:
+    """The campaign with some of its text replaced."""
+    text = CAMPAIGN
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new)
+    return parse_spec(text, base=folder)

@@ -49,14 +49,3 @@ def test_every_choice_has_a_reason_that_opens_with_the_rule_and_a_propensity(tmp
     assert all(c.why.startswith(kind) for c in choices)
     assert all(0 < c.propensity <= 1 for c in choices)
     assert rule.next(ladder, 4) == choices
-
-
-def test_children_are_limited_by_the_checks_and_by_the_proposer(tmp_path: Path) -> None:
-    checks = "elements: [H, C, O], min_heavy_atoms: 2, max_heavy_atoms: 30, max_rings: 1, max_ring_size: 6, "
-    checks += 'charges: [0, 1], undefined_stereo: refuse, forbid_smarts: ["OO"]'
-    made = built(tmp_path, "scheduler: {kind: random}", checks)
-    limits = made.make_script(made.spec.proposers[0][1])._limits
-    assert limits.elements == ("H", "C", "O") and limits.forbidden == ("OO",)
-    assert (limits.min_heavy_atoms, limits.max_heavy_atoms) == (2, 4), "the proposer of this campaign says 4"
-    assert (limits.max_rings, limits.min_ring_size, limits.max_ring_size) == (1, 3, 6)
-    assert limits.charges == (0, 1) and limits.defined_stereo

@@ -162,26 +162,30 @@ def place(
     steering = steering or SteeringState()
     standing, position, last = _climb(rules, answers, steering.promoted_to)
     answered = [a for a in answers if a.measured]
-    values = {name: measured.quantity for name, (_, measured) in at_highest_rung(answered).items()}
-    is_hit = standing is Standing.SETTLED and last.verdict is Verdict.PASS
-    if is_hit and (missed := _first_miss("objective", {o.property: o.accept for o in objectives}, values)) is not None:
-        is_hit, last = False, missed  # an objective that an earlier rung measured
-    is_hit = is_hit and any(o.accept is not None for o in objectives)
     depth = max((a.position for a in answered), default=-1)
-    at_end = standing is not Standing.OPEN
-    reached = Place(
-        standing,
-        position,
-        last.verdict if at_end else None,
-        str(last.reason) if at_end and last.reason else None,
-        last.detail if at_end else "",
-        depth,
-        score(rules, objectives, answers),
-        utility(objectives, {n: q.value for n, q in values.items()}) if standing is Standing.SETTLED else None,
-        is_hit,
-        rules[depth].tier if is_hit else None,
-    )
+    reached = Place(standing, position, None, None, "", depth, score(rules, objectives, answers), None, False, None)
+    if standing is not Standing.OPEN:
+        values = {name: measured.quantity for name, (_, measured) in at_highest_rung(answered).items()}
+        reached = _ended(reached, objectives, values, last, rules[depth].tier)
     return steered(reached, steering)
+
+
+def _ended(
+    where: Place, objectives: Sequence[Objective], values: Mapping[str, Quantity], last: Judgement, tier: str
+) -> Place:
+    """The place of a candidate that was dropped or settled. last: by the rung that did it. tier: of the highest rung
+    that measured anything."""
+    is_hit, worth = False, None
+    if where.standing is Standing.SETTLED:
+        worth = utility(objectives, {name: quantity.value for name, quantity in values.items()})
+        limits = {o.property: o.accept for o in objectives}  # an earlier rung may have measured an objective
+        missed = _first_miss("objective", limits, values) if last.verdict is Verdict.PASS else None
+        last = missed or last
+        is_hit = last.verdict is Verdict.PASS and any(limits.values())
+    verdict, reason, detail = last
+    named = str(reason) if reason else None
+    ended = replace(where, verdict=verdict, reason=named, detail=detail, utility=worth)
+    return replace(ended, is_hit=is_hit, hit_tier=tier if is_hit else None)
 
 
 def _climb(

@@ -154,6 +154,12 @@ def settle_again(
     standings.update(connection, built.row.id, candidate_id, **where.columns)
 
 
+def set_pending(connection: Connection, built: Built, candidate_id: int, rung: BuiltRung) -> None:
+    """A job of this rung is out for the candidate."""
+    place = {"standing": Standing.PENDING, "position": rung.rules.position, "verdict": None}
+    standings.update(connection, built.row.id, candidate_id, **place, reason=None, detail="")
+
+
 def given_up(outcome: Outcome, reason: Reason | None, detail: str, kills: int, losses: int = 0) -> Judgement:
     """The judgement on a candidate whose job was quarantined: that it kills workers where processes died, else the
     reason of the last attempt."""

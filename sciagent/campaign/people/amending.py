@@ -3,8 +3,9 @@ the directive to the driver. Only the keys in `spec.diff.AMENDABLE` can change; 
 
 from __future__ import annotations
 
+import contextlib
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from ruamel.yaml import YAML
 
 from sciagent.campaign.core.build import create_or_open
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
+from sciagent.campaign.spec.goals import BudgetSpec
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.domain.campaigns.directives import Verb
 from sciagent.domain.cost import RESOURCE_UNITS
@@ -20,7 +22,7 @@ from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 
-_TAKES = ("core_seconds", "gpu_seconds", "llm_tokens", "money", "lab_slots", "licences", "wall_minutes", "proposals")
+_TAKES = [key for key in BudgetSpec.model_fields if key != "rungs"]
 
 
 def amended_source(
@@ -58,22 +60,13 @@ def amended_source(
 
 def _place(budget: Any, path: Sequence[str], labels: Sequence[str], text: str) -> Any:
     """The mapping that holds the last part of the path."""
-    if len(path) == 1 and path[0] in _TAKES:
-        return budget
-    if len(path) == 2 and path[0] == "rungs":
-        if path[1] not in labels:
-            raise UsageError(
-                f'--budget "{text}": no rung "{path[1]}"{did_you_mean(path[1], labels)}; the ladder has: '
-                f"{', '.join(labels)}"
-            )
-        if budget.get("rungs") is None:
-            budget["rungs"] = {}
-        return budget["rungs"]
-    known = [*_TAKES, *(f"rungs.{label}" for label in labels)]
-    raise UsageError(
-        f'--budget "{text}": unknown key "{".".join(path)}"{did_you_mean(".".join(path), known)}; it takes: '
-        f"{', '.join(known)}"
-    )
+    key, known = ".".join(path), [*_TAKES, *(f"rungs.{label}" for label in labels)]
+    if key not in known:
+        near = did_you_mean(key, known)
+        raise UsageError(f'--budget "{text}": unknown key "{key}"{near}; it takes: {", ".join(known)}')
+    if len(path) == 2 and budget.get("rungs") is None:
+        budget["rungs"] = {}
+    return budget["rungs"] if len(path) == 2 else budget
 
 
 def _amount(given: str, text: str, key: str, old: Any) -> Any:
@@ -97,14 +90,10 @@ def _amount(given: str, text: str, key: str, old: Any) -> Any:
 
 
 def _number(given: str, text: str) -> int | float:
-    try:
-        return int(given)
-    except ValueError:
-        pass
-    try:
-        return float(given)
-    except ValueError:
-        raise UsageError(f'--budget "{text}": "{given}" is no number') from None
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(given)
+    raise UsageError(f'--budget "{text}": "{given}" is no number')
 
 
 def differences(row: CampaignRow, source: str, name: str, base: Path) -> tuple[CampaignSpec, list[str]]:
@@ -128,5 +117,4 @@ def amend(ledger: Ledger, spec: CampaignSpec, source: str, who: str, why: str, c
     create_or_open(ledger, spec, source, who, why)
     with ledger.begin() as connection:
         row = campaigns.get(connection, spec.campaign)
-        payload: Mapping[str, Any] = {"changes": list(changes)}
-        directives.write(connection, row.id, Verb.AMEND, who, why, payload=payload)
+        directives.write(connection, row.id, Verb.AMEND, who, why, payload={"changes": list(changes)})

@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
-from sciagent.campaign.core.record import settle_again
+from sciagent.campaign.core.record import set_pending, settle_again
 from sciagent.domain.campaigns.directives import Verb
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.jobs.states import JobState, Standing
@@ -102,22 +102,12 @@ def retry(built: Built, job_ids: Sequence[int], who: str, named: bool = True) ->
 def _try_again(
     connection: Connection, built: Built, job: job_lists.JobStanding, rung: BuiltRung, who: str, priority: float | None
 ) -> None:
-    if directives.steering_of(
-        connection, built.row.id, job.candidate_id
-    ).blocks_scheduling:  # because its job was cancelled
+    steering = directives.steering_of(connection, built.row.id, job.candidate_id)
+    if steering.blocks_scheduling:  # because its job was cancelled
         reason = f"job {job.id} is tried again"
         directives.write(connection, built.row.id, Verb.RELEASE, who, reason, candidate_id=job.candidate_id)
     jobs.retry(connection, job.id, priority)
-    standings.update(
-        connection,
-        built.row.id,
-        job.candidate_id,
-        standing=Standing.PENDING,
-        position=rung.rules.position,
-        verdict=None,
-        reason=None,
-        detail="",
-    )
+    set_pending(connection, built, job.candidate_id, rung)
 
 
 def _why_not(
@@ -150,12 +140,9 @@ def _why_not(
 
 def _held_by_cancelling(connection: Connection, built: Built, candidate_id: int) -> bool:
     """Whether the candidate is held only because one of its jobs was cancelled."""
-    last = [
-        directive
-        for directive in directives.on(connection, built.row.id, candidate_id)
-        if directive.verb in (Verb.HOLD, Verb.VETO, Verb.RELEASE)
-    ]
-    return bool(last) and last[-1].verb is Verb.HOLD and MARK in last[-1].payload
+    verbs = (Verb.HOLD, Verb.VETO, Verb.RELEASE)
+    decisions = [d for d in directives.on(connection, built.row.id, candidate_id) if d.verb in verbs]
+    return bool(decisions) and decisions[-1].verb is Verb.HOLD and MARK in decisions[-1].payload
 
 
 def _has_running_job(connection: Connection, built: Built, candidate_id: int) -> bool:

@@ -34,21 +34,21 @@ class _Side(NamedTuple):
     """Hits against cost, in order of cost."""
 
 
-def compare(connection: Connection, one: CampaignRow, other: CampaignRow) -> Comparison:
+def compare(connection: Connection, left: CampaignRow, right: CampaignRow) -> Comparison:
     """The answer of `sciagent compare`. Raises UsageError if both are the same campaign."""
-    if one.id == other.id:
-        raise UsageError(f'"{one.name}" is the same campaign twice; name two')
-    first, second = _side(connection, one), _side(connection, other)
+    if left.id == right.id:
+        raise UsageError(f'"{left.name}" is the same campaign twice; name two')
+    first, second = _side(connection, left), _side(connection, right)
     return Comparison(
-        campaigns=(one.name, other.name),
-        differences=tuple(d for d in differences(one.spec, other.spec) if not d.startswith("campaign:")),
+        campaigns=(left.name, right.name),
+        differences=tuple(d for d in differences(left.spec, right.spec) if not d.startswith("campaign:")),
         status=(first.counts, second.counts),
         rungs=tuple(_rung_pairs(first, second)),
-        overlap=overlap.candidates(connection, one, other),
+        overlap=overlap.candidates(connection, left, right),
         values=tuple(_values(connection, first, second)),
         hits_against_cost=tuple(_hits_against_cost(first.steps, second.steps)),
         cost_of_first_hit=(_cost_of_first_hit(first.steps), _cost_of_first_hit(second.steps)),
-        same_objectives=one.spec["objectives"] == other.spec["objectives"],
+        same_objectives=left.spec["objectives"] == right.spec["objectives"],
     )
 
 
@@ -65,22 +65,22 @@ def _calculation(rung: RungRow) -> tuple[str, str, str]:
 
 def _rung_pairs(first: _Side, second: _Side) -> list[RungPair]:
     """One entry per pair of rungs with the same calculation or the same label, and one per unmatched rung."""
-    left = list(second.ladder)
-    lines: list[tuple[RungRow | None, RungRow | None]] = []
+    unmatched = list(second.ladder)
+    pairs: list[tuple[RungRow | None, RungRow | None]] = []
     for rung in first.ladder:
-        twin = next((other for other in left if _calculation(other) == _calculation(rung)), None)
-        partner = twin or next((other for other in left if other.name == rung.name), None)
+        same = [other for other in unmatched if _calculation(other) == _calculation(rung)]
+        partner = next(iter([*same, *(other for other in unmatched if other.name == rung.name)]), None)
         if partner is not None:
-            left.remove(partner)
-        lines.append((rung, partner))
-    lines += [(None, rung) for rung in left]
+            unmatched.remove(partner)
+        pairs.append((rung, partner))
+    pairs += [(None, rung) for rung in unmatched]
     return [
         RungPair(
             rungs=(None if a is None else a.name, None if b is None else b.name),
             same_calculation=a is not None and b is not None and _calculation(a) == _calculation(b),
             counts=(_counts_at(first, a), _counts_at(second, b)),
         )
-        for a, b in lines
+        for a, b in pairs
     ]
 
 

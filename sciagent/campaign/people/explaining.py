@@ -67,7 +67,7 @@ def explain(
 ) -> Explanation:
     """The answer of `sciagent explain`.
 
-    rows: the campaigns to tell of. ledger: where an open candidate's outlook is to be worked out, too; it is only read.
+    rows: the campaigns to tell of. ledger: read to work out the outlook of an open candidate; None: no outlook.
     """
     candidate = history.candidate(connection, candidate_id)
     evidence = history.evidence(connection, candidate_id)
@@ -75,23 +75,17 @@ def explain(
     stories = tuple(_campaign(connection, row, candidate_id, evidence, ledger) for row in rows)
     from_files = report_candidates.imported(connection, [candidate_id])
     shown = {rung.evidence.key for story in stories for rung in story.rungs if rung.evidence}
+    others = [answer for answer in evidence if answer.key not in shown and answer.verifier != IMPORT]
     return Explanation(
-        key=candidate["key"],
+        **{name: candidate[name] for name in ("key", "kind", "inchikey", "formula", "charge", "multiplicity")},
         smiles=candidate["text"],
-        kind=candidate["kind"],
-        inchikey=candidate["inchikey"],
-        formula=candidate["formula"],
-        charge=candidate["charge"],
-        multiplicity=candidate["multiplicity"],
         atoms=candidate["n_atoms"],
         first_seen=candidate["created_at"],
         also_given_as=tuple(x for x in history.aliases(connection, candidate_id) if x != candidate["text"]),
         children=Children(n=n, first=tuple(CandidateName(key=key, smiles=smiles) for key, smiles in first)),
         campaigns=stories,
         imported=imported_values(from_files.get(candidate_id, [])),
-        other_evidence=tuple(
-            evidence_story(answer) for answer in evidence if answer.key not in shown and answer.verifier != IMPORT
-        ),
+        other_evidence=tuple(map(evidence_story, others)),
     )
 
 
@@ -104,7 +98,7 @@ def _campaign(
 ) -> CampaignStory:
     place = standings.get(connection, row.id, candidate_id)
     ladder = campaigns.rungs(connection, row.id)
-    said = directives.on(connection, row.id, candidate_id)
+    people = directives.on(connection, row.id, candidate_id)
     rungs = rung_stories(connection, row, ladder, candidate_id, evidence)
     scheduler = row.spec["scheduler"]["kind"]
     outlook = None
@@ -113,29 +107,21 @@ def _campaign(
 
         outlook = outlook_of(ledger, connection, row, candidate_id)
     return CampaignStory(
+        **{name: place[name] for name in ("standing", "verdict", "reason", "score", "utility")},
         campaign=row.name,
         state=row.state,
         scheduler=scheduler,
-        standing=place["standing"],
         rung=_rung_of(place, ladder).name,
-        verdict=place["verdict"],
-        reason=place["reason"],
         detail=place["detail"] or "",
-        score=place["score"],
-        utility=place["utility"],
         hit=bool(place["is_hit"]),
         in_seeds=bool(place["in_seeds"]),
-        proposed=_proposals(connection, row, candidate_id, said),
+        proposed=_proposals(connection, row, candidate_id, people),
         rungs=tuple(rungs),
-        people=tuple(_person_word(word) for word in said),
+        people=tuple(PersonWord(verb=d.verb, rung=d.rung, who=d.who, why=d.why, at=d.at) for d in people),
         core_seconds=round(sum(rung.core_seconds for rung in rungs), 3),
         outlook=outlook,
         why=_why(connection, row, ladder, place, rungs, outlook),
     )
-
-
-def _person_word(word: directives.Directive) -> PersonWord:
-    return PersonWord(verb=word.verb, rung=word.rung, who=word.who, why=word.why, at=word.at)
 
 
 def _rung_of(place: Mapping[str, Any], ladder: Sequence[RungRow]) -> RungRow:
@@ -143,30 +129,19 @@ def _rung_of(place: Mapping[str, Any], ladder: Sequence[RungRow]) -> RungRow:
 
 
 def _proposals(
-    connection: Connection, row: CampaignRow, candidate_id: int, said: Sequence[directives.Directive]
+    connection: Connection, row: CampaignRow, candidate_id: int, people: Sequence[directives.Directive]
 ) -> tuple[ProposalStory, ...]:
     proposals = history.proposals(connection, row, candidate_id)
     parents = history.parents(connection, [proposal.id for proposal in proposals], candidate_id)
-    people = iter([word for word in said if word.verb == "add"])
+    adding = iter([directive for directive in people if directive.verb == "add"])
     stories = []
     for proposal in proposals:
-        person = next(people, None) if proposal.proposer is None else None
-        stories.append(
-            ProposalStory(
-                by=proposal.proposer or (person.who if person else "a person"),
-                is_person=proposal.proposer is None,
-                turn=proposal.turn,
-                text=proposal.text,
-                status=proposal.status,
-                operation=proposal.operation,
-                rationale=proposal.rationale,
-                predicted=proposal.predicted or {},
-                at=proposal.at,
-                parents=tuple(
-                    CandidateName(key=key, smiles=smiles) for key, smiles, _, id_ in parents if id_ == proposal.id
-                ),
-            )
-        )
+        person = next(adding, None) if proposal.proposer is None else None
+        own = [CandidateName(key=key, smiles=smiles) for key, smiles, _, id_ in parents if id_ == proposal.id]
+        fields = {name: getattr(proposal, name) for name in ProposalStory.model_fields if hasattr(proposal, name)}
+        fields |= {"by": proposal.proposer or (person.who if person else "a person"), "parents": tuple(own)}
+        fields |= {"is_person": proposal.proposer is None, "predicted": proposal.predicted or {}}
+        stories.append(ProposalStory(**fields))
     return tuple(stories)
 
 
@@ -220,21 +195,20 @@ def _queue(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], 
 def campaigns_to_tell(connection: Connection, candidate_id: int, name: str | None) -> list[CampaignRow]:
     """The campaign of that name, or all that have the candidate. Raises UnknownNameError."""
     names = history.campaigns_of(connection, candidate_id)
-    if name is None:
-        return [campaigns.get(connection, one) for one in names]
-    if name not in names:
-        campaigns.get(connection, name)
+    rows = [campaigns.get(connection, known) for known in (names if name is None else [name])]
+    if name is not None and name not in names:
         raise UnknownNameError("campaign of this candidate", name, names)
-    return [campaigns.get(connection, name)]
+    return rows
 
 
 def refused(connection: Connection, text: str, name: str | None) -> RefusedText | None:
-    """Proposals of this very text that did not become a candidate; None where there is none. name: of one campaign."""
+    """Proposals of exactly this text that did not become a candidate; None where there is none. name: of one
+    campaign."""
     p, c, turn, trajectory = t.proposal.c, t.campaign.c, t.turn.c, t.trajectory.c
     kept = [text[:MAX_TEXT], text.strip()[:MAX_TEXT]]
-    columns = (c.name, p.text, p.reason, p.detail, p.operation, p.rationale, p.at, trajectory.proposer, turn.number)
+    columns = (p.text, p.reason, p.detail, p.operation, p.rationale, p.at, trajectory.proposer.label("by"))
     query = (
-        sa.select(*columns)
+        sa.select(c.name.label("campaign"), *columns, turn.number.label("turn"))
         .select_from(
             t.proposal.join(t.campaign, c.id == p.campaign_id)
             .outerjoin(t.turn, turn.id == p.turn_id)
@@ -245,17 +219,7 @@ def refused(connection: Connection, text: str, name: str | None) -> RefusedText 
         .limit(history.MANY)
     )
     proposals = tuple(
-        RefusedProposal(
-            campaign=row.name,
-            text=row.text,
-            reason=row.reason,
-            detail=row.detail or "",
-            operation=row.operation,
-            rationale=row.rationale,
-            by=row.proposer or "a person",
-            turn=row.number,
-            at=row.at,
-        )
-        for row in connection.execute(query)
+        RefusedProposal(**{**row, "detail": row["detail"] or "", "by": row["by"] or "a person"})
+        for row in connection.execute(query).mappings()
     )
     return RefusedText(text=text, refused=proposals) if proposals else None

@@ -6,10 +6,10 @@ import csv
 import io
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -36,25 +36,49 @@ CHUNK = 500
 
 @dataclass(frozen=True)
 class Column:
-    """One value column. uncertainty and unit are a column's name, or the value itself for all rows; None: unknown
-    uncertainty, canonical unit."""
+    """One value column of a file."""
 
     name: str
     property: str
     unit: str | None = None
+    """A unit, or the name of the column that holds it; None: the canonical unit."""
     uncertainty: str | None = None
+    """A number, or the name of the column that holds it; None: unknown."""
 
 
 @dataclass
 class ImportReport:
-    """rows: read. recorded, known: evidence rows written now, or there already with the same values."""
+    """The numbers of an import."""
 
     rows: int = 0
+    """Rows of the file."""
     recorded: int = 0
+    """Evidence rows written now."""
     known: int = 0
+    """Evidence rows that were there already with the same values."""
     revised: int = 0
+    """Evidence rows that supersede another value."""
     empty: int = 0
+    """Empty cells."""
     faults: list[str] = field(default_factory=list)
+    """Rows that were left out, as `file:line:cell: what is wrong`."""
+
+
+class _Row(NamedTuple):
+    """One row of the file, read."""
+
+    molecule: Molecule
+    key: EvidenceKey
+    measured: tuple[Measured, ...]
+
+
+class _CellError(ValueError):
+    """What is wrong with a cell."""
+
+    def __init__(self, cell: int, message: str) -> None:
+        super().__init__(message)
+        self.cell = cell
+        """Counted from 1."""
 
 
 def import_file(
@@ -64,7 +88,7 @@ def import_file(
     columns: Sequence[Column],
     level: Level,
     structure: str = "smiles",
-    standardise: str = "refuse",
+    standardise: Literal["refuse", "parent"] = "refuse",
     who: str = "unknown",
     skip_bad: bool = False,
     revise: str | None = None,
@@ -79,21 +103,25 @@ def import_file(
     """
     report = ImportReport()
     _check_columns(columns)
-    resolved = [(c, properties()[c.property]) for c in columns]
+    resolved = [(column, properties()[column.property]) for column in columns]
     settings_hash = content_hash(
         {"level": level.hash, "source": path.name, "properties": sorted(c.property for c in columns)}
     )
-    rows: list[tuple[Molecule, EvidenceKey, tuple[Measured, ...]]] = []
-    seen: dict[str, int] = {}
-    for line, row in _read(path, structure, columns):
+    rows: list[_Row] = []
+    replicates: Counter[str] = Counter()
+    for line, cells in _read(path, structure, columns):
         report.rows += 1
-        made = _row(path, line, row, resolved, level, structure, standardise, report)
-        if made is None:
+        try:
+            molecule, measured = _parse(cells, structure, standardise, resolved, level)
+        except _CellError as error:
+            report.faults.append(f"{path}:{line}:{error.cell}: {error}")
             continue
-        molecule, found = made
-        replicate = seen.get(molecule.key, 0)
-        seen[molecule.key] = replicate + 1
-        rows.append((molecule, EvidenceKey(molecule.key, VERIFIER, VERSION, settings_hash, replicate=replicate), found))
+        report.empty += len(columns) - len(measured)
+        if measured:
+            replicate = replicates[molecule.key]
+            replicates[molecule.key] += 1
+            key = EvidenceKey(molecule.key, VERIFIER, VERSION, settings_hash, replicate=replicate)
+            rows.append(_Row(molecule, key, measured))
     if report.faults and not skip_bad:
         shown = "\n".join(report.faults[:MAX_FAULTS])
         more = f"\n… and {len(report.faults) - MAX_FAULTS} more" if len(report.faults) > MAX_FAULTS else ""
@@ -114,22 +142,27 @@ def _check_columns(columns: Sequence[Column]) -> None:
         raise UsageError("no column with values is named")
 
 
-def _read(path: Path, structure: str, columns: Sequence[Column]) -> Any:
-    reader = None
+def _read(path: Path, structure: str, columns: Sequence[Column]) -> Iterator[tuple[int, Mapping[Any, Any]]]:
+    """Line number and cells of each row."""
     try:
-        with io.TextIOWrapper(open_input(path), encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(line.replace("\0", "\N{SYMBOL FOR NULL}") for line in file)
-            _check_header(path, reader.fieldnames or [], (structure, *(column.name for column in columns)))
-            for n, row in enumerate(reader):
-                if n >= MAX_ROWS:
-                    raise InputFileError(f"{path}:{reader.line_num}:1: more than {MAX_ROWS} rows; split the file")
-                yield reader.line_num, row
+        with open_input(path) as file:
+            raw = file.read()
+        text = raw.decode("utf-8-sig")
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise InputFileError(f"{path}:{_not_utf8(path)}: not UTF-8 text ({error.reason}); save it as UTF-8") from error
+        lines = raw[: error.start].split(b"\n")
+        place = f"{path}:{len(lines)}:{lines[-1].count(b',') + 1}"
+        raise InputFileError(f"{place}: not UTF-8 text ({error.reason}); save it as UTF-8") from error
+    reader = csv.DictReader(io.StringIO(text.replace("\0", "\N{SYMBOL FOR NULL}"), newline=""))
+    try:
+        _check_header(path, reader.fieldnames or [], (structure, *(column.name for column in columns)))
+        for n, row in enumerate(reader):
+            if n >= MAX_ROWS:
+                raise InputFileError(f"{path}:{reader.line_num}:1: more than {MAX_ROWS} rows; split the file")
+            yield reader.line_num, row
     except csv.Error as error:
-        raise csv_fault(path, reader.line_num if reader else 0, error) from error
+        raise csv_fault(path, reader.line_num, error) from error
 
 
 def _check_header(path: Path, header: Sequence[str], wanted: Sequence[str]) -> None:
@@ -146,53 +179,31 @@ def _check_header(path: Path, header: Sequence[str], wanted: Sequence[str]) -> N
         raise InputFileError(f"{path}:1:1: two columns have the same name")
 
 
-def _not_utf8(path: Path) -> str:
-    """`line:cell` of the first byte that is no UTF-8; a decoder knows only its place in the block it read."""
-    with open_input(path) as file:
-        for number, line in enumerate(file, 1):
-            try:
-                line.decode()
-            except UnicodeDecodeError as error:
-                return f"{number}:{line[: error.start].count(b',') + 1}"
-    return "1:1"
-
-
-def _row(
-    path: Path,
-    line: int,
-    row: Mapping[Any, Any],
+def _parse(
+    cells: Mapping[Any, Any],
+    structure: str,
+    standardise: Literal["refuse", "parent"],
     columns: Sequence[tuple[Column, Property]],
     level: Level,
-    structure: str,
-    standardise: str,
-    report: ImportReport,
-) -> tuple[Molecule, tuple[Measured, ...]] | None:
-    header = [name for name in row if name is not None]
-    if len(header) < len(row):  # csv puts what is left over under None
-        report.faults.append(
-            f"{path}:{line}:{len(header) + 1}: more cells than the header has; quote a text with a comma, and write "
-            "numbers with a decimal point"
-        )
-        return None
+) -> tuple[Molecule, tuple[Measured, ...]]:
+    """The molecule of a row, and its values that are not empty. Raises _CellError."""
+    header = [name for name in cells if name is not None]
+    if len(header) < len(cells):  # csv puts what is left over under None
+        message = "more cells than the header has; quote a text with a comma, and write numbers with a decimal point"
+        raise _CellError(len(header) + 1, message)
     try:
-        molecule = parse_molecule(row[structure] or "", standardise="parent" if standardise == "parent" else "refuse")
+        molecule = parse_molecule(cells[structure] or "", standardise=standardise)
     except InvalidCandidateError as error:
-        report.faults.append(
-            f"{path}:{line}:{header.index(structure) + 1}: {structure}: {error.reason}: {error.detail}"
-        )
-        return None
-    found = []
+        message = f"{structure}: {error.reason}: {error.detail}"
+        raise _CellError(header.index(structure) + 1, message) from None
+    measured = []
     for column, prop in columns:
-        text = (row[column.name] or "").strip()
-        if not text:
-            report.empty += 1
-            continue
-        try:
-            found.append(Measured(prop.name, level, _quantity(text, column, prop, row)))
-        except (ValueError, UnitError) as error:
-            report.faults.append(f"{path}:{line}:{header.index(column.name) + 1}: {column.name}: {error}")
-            return None
-    return (molecule, tuple(found)) if found else None
+        if text := (cells[column.name] or "").strip():
+            try:
+                measured.append(Measured(prop.name, level, _quantity(text, column, prop, cells)))
+            except (ValueError, UnitError) as error:
+                raise _CellError(header.index(column.name) + 1, f"{column.name}: {error}") from None
+    return molecule, tuple(measured)
 
 
 def _quantity(text: str, column: Column, prop: Property, row: Mapping[str, Any]) -> Quantity:
@@ -207,12 +218,12 @@ def _quantity(text: str, column: Column, prop: Property, row: Mapping[str, Any])
         given = (row[column.uncertainty] or "").strip() if column.uncertainty in row else column.uncertainty
         spread = _number(given) if given else None
     typed = text if column.unit is None or unit == "1" else f"{text} {unit}"
-    made = convert(Quantity(value, unit, spread, censoring, as_typed=typed), prop)
+    quantity = convert(Quantity(value, unit, spread, censoring, as_typed=typed), prop)
     low = -math.inf if prop.low is None else prop.low
     high = math.inf if prop.high is None else prop.high
-    if not low <= made.value <= high:
-        raise ValueError(f"{made} is outside what {prop.name} can be ({prop.low} to {prop.high} {prop.unit})")
-    return made
+    if not low <= quantity.value <= high:
+        raise ValueError(f"{quantity} is outside what {prop.name} can be ({prop.low} to {prop.high} {prop.unit})")
+    return quantity
 
 
 def _number(text: str) -> float:
@@ -228,75 +239,60 @@ def _number(text: str) -> float:
 
 
 def _write(
-    ledger: Ledger,
-    path: Path,
-    rows: Sequence[tuple[Molecule, EvidenceKey, tuple[Measured, ...]]],
-    who: str,
-    revise: str | None,
-    report: ImportReport,
+    ledger: Ledger, path: Path, rows: Sequence[_Row], who: str, revise: str | None, report: ImportReport
 ) -> None:
-    """One transaction for the whole file: it is there whole or not at all."""
+    """Write all rows in one transaction."""
     source = f"{path.name[:120]} sha256:{file_hash(path)[:16]}"
-    by_key = {m.key: m for m, _, _ in rows}
     with ledger.begin() as connection:
         # all candidates before any evidence: a writer that holds the watermark must wait for nobody
-        ids = candidates.enter(connection, by_key.values())
-        elsewhere: Counter[Any] = Counter()  # how often the same values stand there from files of other names
-        asked: set[str] = set()
+        ids = candidates.enter(connection, {row.molecule.key: row.molecule for row in rows}.values())
+        elsewhere: Counter[Any] = Counter()
         for start in range(0, len(rows), CHUNK):
             chunk = rows[start : start + CHUNK]
-            there = evidence.ids_by_key(connection, [key.hash for _, key, _ in chunk])
-            elsewhere.update(_elsewhere(connection, [(ids[m.key], k) for m, k, _ in chunk if m.key not in asked]))
-            asked.update(m.key for m, _, _ in chunk)
-            fresh: list[NewEvidence] = []
+            there = evidence.ids_by_key(connection, [row.key.hash for row in chunk])
+            first = [row for row in chunk if row.key.replicate == 0]
+            elsewhere.update(_elsewhere(connection, [(ids[row.molecule.key], row.key) for row in first]))
+            new: list[NewEvidence] = []
             for molecule, key, measured in chunk:
                 same = (ids[molecule.key], *_values(measured))
-                if key.hash not in there and elsewhere[same] > 0:
-                    elsewhere[same] -= 1
+                current, key = _latest(connection, key) if key.hash in there else (None, key)
+                in_other_file = current is None and elsewhere[same] > 0
+                elsewhere[same] -= in_other_file
+                if in_other_file or _is_same(current, measured):
                     report.known += 1
                     continue
-                current, latest = _latest(connection, key) if key.hash in there else (None, key)
-                if current is not None:
-                    if _same(current.measured, measured):
-                        report.known += 1
-                        continue
-                    if revise is None:
-                        raise UsageError(
-                            f"{molecule.smiles} stands in the ledger with another value from {path.name}; "
-                            'supersede it with --revise "why it changed" (nothing was imported)'
-                        )
-                    report.revised += 1
-                finding = Finding(molecule.key, Outcome.OK, measured=measured)
-                fresh.append(
-                    NewEvidence(
-                        finding,
-                        latest,
-                        ids[molecule.key],
-                        source=source,
-                        who=who,
-                        why=revise,
-                        supersedes=current.id if current else None,
+                if current is not None and revise is None:
+                    raise UsageError(
+                        f"{molecule.smiles} stands in the ledger with another value from {path.name}; "
+                        'supersede it with --revise "why it changed" (nothing was imported)'
                     )
-                )
-            report.recorded += len(evidence.record(connection, fresh))
+                report.revised += current is not None
+                finding, old = Finding(molecule.key, Outcome.OK, measured=measured), current.id if current else None
+                id_ = ids[molecule.key]
+                new.append(NewEvidence(finding, key, id_, source=source, who=who, why=revise, supersedes=old))
+            report.recorded += len(evidence.record(connection, new))
 
 
 def _latest(connection: Connection, key: EvidenceKey) -> tuple[evidence.RecordedEvidence | None, EvidenceKey]:
     """The current revision under the key, and the key of the next one."""
     current = None
-    while (found := evidence.by_key(connection, key.hash)) is not None:
-        current, key = found, replace(key, revision=key.revision + 1)
+    while (revision := evidence.by_key(connection, key.hash)) is not None:
+        current, key = revision, replace(key, revision=key.revision + 1)
     return current, key
+
+
+def _is_same(current: evidence.RecordedEvidence | None, measured: Sequence[Measured]) -> bool:
+    return current is not None and _values(current.measured) == _values(measured)
 
 
 def _elsewhere(connection: Connection, pairs: Sequence[tuple[int, EvidenceKey]]) -> Counter[Any]:
     """{(candidate id, values): n} of current evidence from files of other names."""
-    ours = {key.settings_hash for _, key in pairs}
+    own = {key.settings_hash for _, key in pairs}
     e = t.current_evidence.c
     query = sa.select(e.id, e.candidate_id, e.settings_hash).where(
         e.candidate_id.in_(sorted({id_ for id_, _ in pairs})), e.verifier == VERIFIER, e.verifier_version == VERSION
     )
-    rows = [row for row in connection.execute(query) if row.settings_hash not in ours]
+    rows = [row for row in connection.execute(query) if row.settings_hash not in own]
     measured = evidence.measured_of(connection, [row.id for row in rows])
     return Counter((row.candidate_id, *_values(measured.get(row.id, ()))) for row in rows)
 
@@ -307,7 +303,3 @@ def _values(measured: Sequence[Measured]) -> list[tuple[Any, ...]]:
         (m.property, m.level.hash, m.quantity.value, m.quantity.uncertainty, str(m.quantity.censoring))
         for m in measured
     )
-
-
-def _same(old: Sequence[Measured], new: Sequence[Measured]) -> bool:
-    return _values(old) == _values(new)

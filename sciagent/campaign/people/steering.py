@@ -8,17 +8,17 @@ next step. A running job may finish: its evidence is kept, and the candidate's s
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.judge import Place
-from sciagent.campaign.core.record import settle_again
+from sciagent.campaign.core.record import set_pending, settle_again
 from sciagent.campaign.people.resolving import Named
 from sciagent.campaign.people.screening import complete_fast
-from sciagent.domain.campaigns.directives import SteeringState, Verb
-from sciagent.domain.campaigns.ladder import Position
+from sciagent.domain.campaigns.directives import Verb
 from sciagent.domain.cost import Cost
 from sciagent.domain.jobs.states import JobState, Standing
 from sciagent.errors import UsageError
@@ -49,59 +49,39 @@ class SteeringResult:
 def hold(built: Built, named: Named, who: str, why: str) -> SteeringResult:
     """Start no more jobs for the candidate until it is released."""
     with built.ledger.begin() as connection:
-        steering, standing = _lock_and_read(connection, built, named)
-        if steering.blocks_scheduling:
-            raise UsageError(
-                f"{named} is {'vetoed' if steering.vetoed else 'held'} already, by {steering.who}: {steering.why}"
-            )
-        if standing not in (Standing.OPEN, Standing.PENDING):
-            raise UsageError(f"{named} is {standing} already; nothing would be started for it")
-        directives.write(connection, built.row.id, Verb.HOLD, who, why, candidate_id=named.id)
-        return _stop_work(connection, built, named, Verb.HOLD)
+        case = _Case(connection, built, named)
+        case.check_free(Verb.HOLD)
+        if case.standing not in (Standing.OPEN, Standing.PENDING):
+            raise UsageError(f"{named} is {case.standing} already; nothing would be started for it")
+        case.write(Verb.HOLD, who, why)
+        return case.stop_work(Verb.HOLD)
 
 
 def veto(built: Built, named: Named, who: str, why: str) -> SteeringResult:
     """Take the candidate out: no more jobs are started, and it is neither hit nor parent. Its evidence stays."""
     with built.ledger.begin() as connection:
-        steering, _ = _lock_and_read(connection, built, named)
-        if steering.vetoed:
-            raise UsageError(f"{named} is vetoed already, by {steering.who}: {steering.why}")
-        before = dict(standings.get(connection, built.row.id, named.id))
-        kept = {k: before[k] for k in Place.__dataclass_fields__}
-        kept["detail"] = kept["detail"] or ""
-        payload = {"before": kept} if before["standing"] == Standing.DROPPED else {}
-        directives.write(connection, built.row.id, Verb.VETO, who, why, candidate_id=named.id, payload=payload)
-        return _stop_work(connection, built, named, Verb.VETO)
+        case = _Case(connection, built, named)
+        if case.steering.vetoed:
+            raise UsageError(f"{named} is vetoed already, by {case.steering.who}: {case.steering.why}")
+        before = {name: case.stands[name] for name in Place.__dataclass_fields__}
+        before["detail"] = before["detail"] or ""
+        payload = {"before": before} if case.standing is Standing.DROPPED else {}
+        case.write(Verb.VETO, who, why, payload=payload)
+        return case.stop_work(Verb.VETO)
 
 
 def release(built: Built, named: Named, who: str, why: str) -> SteeringResult:
     """Take back a hold or a veto: the candidate's standing follows from its evidence again."""
     with built.ledger.begin() as connection:
-        steering, standing = _lock_and_read(connection, built, named)
-        if not steering.blocks_scheduling:
-            raise UsageError(f"{named} is neither held nor vetoed; it is {standing}")
-        before = None
-        for directive in directives.on(connection, built.row.id, named.id):
-            before = directive.payload.get("before") if directive.verb is Verb.VETO else before
-        directives.write(connection, built.row.id, Verb.RELEASE, who, why, candidate_id=named.id)
-        running = _running(connection, built, named)
+        case = _Case(connection, built, named)
+        if not case.steering.blocks_scheduling:
+            raise UsageError(f"{named} is neither held nor vetoed; it is {case.standing}")
+        vetoes = [d for d in directives.on(connection, built.row.id, named.id) if d.verb is Verb.VETO]
+        case.write(Verb.RELEASE, who, why)
+        running = tuple(case.jobs(JobState.RUNNING))
         if not running:
-            settle_again(connection, built, named.id, before)
-        return _result(connection, built, named, Verb.RELEASE, running=running)
-
-
-def _stop_work(connection: Connection, built: Built, named: Named, verb: Verb) -> SteeringResult:
-    """Cancel queued jobs. Running ones may finish; the candidate's standing is settled after that."""
-    labels = {r.id: r.spec.rung for r in built.paid}
-    cancelled = [
-        labels[rung_id]
-        for job_id, rung_id, state, _ in jobs.of_candidate(connection, built.row.id, named.id, list(labels))
-        if state == JobState.QUEUED and jobs.cancel_queued(connection, [job_id])
-    ]
-    running = _running(connection, built, named)
-    if not running:
-        settle_again(connection, built, named.id)
-    return _result(connection, built, named, verb, cancelled=tuple(cancelled), running=running)
+            settle_again(connection, built, named.id, vetoes[-1].payload.get("before") if vetoes else None)
+        return case.result(Verb.RELEASE, running=running)
 
 
 def promote(built: Built, named: Named, who: str, why: str, to: str | None = None) -> SteeringResult:
@@ -118,144 +98,134 @@ def promote(built: Built, named: Named, who: str, why: str, to: str | None = Non
             "campaign whose safety rung is switched off, with its reason in the YAML"
         )
     with built.ledger.begin() as connection:
-        steering, standing = _lock_and_read(connection, built, named)
-        if steering.blocks_scheduling:
-            which = "vetoed" if steering.vetoed else "held"
-            raise UsageError(f"{named} is {which} by {steering.who}: {steering.why}; release it first")
-        stands = standings.get(connection, built.row.id, named.id)
-        rung = _target(built, named, to, standing, Position(int(stands["position"])))
-        if running := _running(connection, built, named):
+        case = _Case(connection, built, named)
+        case.check_free(Verb.PROMOTE)
+        rung = case.target(to)
+        if running := case.jobs(JobState.RUNNING):
             raise UsageError(f"{named} runs at {', '.join(running)} now; promote it when that has answered")
-        directives.write(connection, built.row.id, Verb.PROMOTE, who, why, candidate_id=named.id, rung_id=rung.id)
-        detail = _start_rung(connection, built, named, rung, who, why)
-        return _result(connection, built, named, Verb.PROMOTE, rung=rung.spec.rung, detail=detail)
+        case.write(Verb.PROMOTE, who, why, rung_id=rung.id)
+        detail = case.start(rung, who, why)
+        return case.result(Verb.PROMOTE, rung=rung.spec.rung, detail=detail)
 
 
-def _target(built: Built, named: Named, to: str | None, standing: Standing, position: Position) -> BuiltRung:
-    if not built.paid:
-        raise UsageError(f'campaign "{built.row.name}" has no rung beyond those that run at once')
-    labels = [r.spec.rung for r in built.paid if r.rules.position <= built.terminal]
-    if standing is Standing.SETTLED:
-        raise UsageError(f"{named} is settled: the terminal rung has answered; sciagent explain says what")
-    if to is not None:
-        if to not in labels:
-            raise UsageError(f'--to "{to}": a candidate can be promoted to {", ".join(labels)}')
-        return built.rungs[[r.spec.rung for r in built.rungs].index(to)]
-    wanted = position + 1 if standing is Standing.DROPPED else position
-    lowest: int = built.paid[0].rules.position
-    return built.rungs[min(max(wanted, lowest), int(built.terminal))]
+class _Case:
+    """A candidate of a campaign, in a transaction that locks the campaign's row."""
 
+    def __init__(self, connection: Connection, built: Built, named: Named) -> None:
+        directives.lock(connection, built.row.id)
+        self.connection, self.built, self.named = connection, built, named
+        self.steering = directives.steering_of(connection, built.row.id, named.id)
+        self.stands = standings.get(connection, built.row.id, named.id)
+        self.standing = Standing(self.stands["standing"])
 
-def _start_rung(connection: Connection, built: Built, named: Named, rung: BuiltRung, who: str, why: str) -> str:
-    """Write a decision and a job at the front of the queue, unless the rung has answered already. Returns a message."""
-    v = rung.verifier
-    known = evidence.find_reusable(connection, [named.id], v.name, v.version, v.settings_hash)
-    if named.id in known:
-        _decide(connection, built, named, rung, "reuse", who, why, known[named.id].id)
-        settle_again(connection, built, named.id, answered=rung.rules.position)
-        return f"{rung.spec.rung} has answered before, under the same settings: nothing is run, its answer counts"
-    candidate = candidates.load(connection, [named.id])[named.id]
-    try:
-        refusal = v.accepts(candidate)
-    except (Exception, SystemExit) as error:  # a plug-in may raise anything
-        raise UsageError(f"{rung.spec.rung} cannot run on {named}: {v.name} in accepts: {error!r}") from error
-    if refusal is not None:
-        raise UsageError(f"{rung.spec.rung} does not take {named}: {refusal.reason}: {refusal.detail}")
-    own = jobs.of_candidate(connection, built.row.id, named.id, [rung.id])
-    waiting = [job_id for job_id, _, state, _ in own if state == JobState.QUEUED]
-    if waiting:
-        _decide(connection, built, named, rung, "promote", who, why, None)
-        jobs.prefer(connection, waiting[0], jobs.PREFERRED)
-        return f"its job at {rung.spec.rung} goes to the front"
-    reservation = rung.reservation(candidate)
-    new = not own or own[0][2] == JobState.CANCELLED
-    _check_budget(BudgetTracker(built, connection), built, rung, reservation, new)
-    _decide(connection, built, named, rung, "promote", who, why, None)
-    others = [other.id for other in built.paid if other is not rung]  # jobs queued at lower rungs are no longer wanted
-    jobs.cancel_queued(connection, [id_ for id_, *_ in jobs.of_candidate(connection, built.row.id, named.id, others)])
-    if new:
-        key = v.evidence_key(candidate).hash
-        [job_id] = jobs.create_many(connection, [NewJob(built.row.id, rung.id, named.id, 0, key, jobs.PREFERRED)])
-    else:
-        job_id = own[0][0]
-        jobs.retry(connection, job_id, jobs.PREFERRED)
-    reservations.reserve_many(connection, built.row.id, {job_id: reservation})
-    standings.update(
-        connection,
-        built.row.id,
-        named.id,
-        standing=Standing.PENDING,
-        position=rung.rules.position,
-        verdict=None,
-        reason=None,
-        detail="",
-    )
-    return f"it is the next at {rung.spec.rung}" + ("" if new else ", once more")
+    def check_free(self, verb: Verb) -> None:
+        """Raises UsageError if a person has held or vetoed the candidate."""
+        if self.steering.blocks_scheduling:
+            which, by = "vetoed" if self.steering.vetoed else "held", f"by {self.steering.who}: {self.steering.why}"
+            again = f" already, {by}" if verb is Verb.HOLD else f" {by}; release it first"
+            raise UsageError(f"{self.named} is {which}{again}")
 
+    def write(self, verb: Verb, who: str, why: str, **more: Any) -> None:
+        directives.write(self.connection, self.built.row.id, verb, who, why, candidate_id=self.named.id, **more)
 
-def _check_budget(purse: BudgetTracker, built: Built, rung: BuiltRung, reservation: Cost, new: bool) -> None:
-    """Raises UsageError unless the budget holds the job. new: whether the job counts for the rung's limit."""
-    no_place = new and purse.remaining_jobs(rung.rules.position) == 0
-    if not no_place and purse.fits(reservation):
-        return
-    label = rung.spec.rung
-    used = f"all {built.limit_by_rung.get(rung.rules.position)} places of {label} are used"
-    limit = used if no_place else purse.exhausted() or f"what is left does not hold a job at {label}"
-    raise UsageError(
-        f"the budget is in the way: {limit}; raise it first: sciagent amend {built.row.name} --budget "
-        + (f"rungs.{label}=N" if no_place else "core_seconds=N, or wall_minutes=N")
-    )
+    def jobs(self, state: JobState) -> dict[str, int]:
+        """The candidate's jobs in this state, by label of the rung."""
+        labels = {r.id: r.spec.rung for r in self.built.paid}
+        listed = jobs.of_candidate(self.connection, self.built.row.id, self.named.id, list(labels))
+        return {labels[rung_id]: job_id for job_id, rung_id, job_state, _ in listed if job_state == state}
 
+    def stop_work(self, verb: Verb) -> SteeringResult:
+        """Cancel queued jobs. Running ones may finish; the candidate's standing is settled after that."""
+        queued = self.jobs(JobState.QUEUED)
+        done = jobs.cancel_queued(self.connection, list(queued.values()))
+        cancelled = tuple(label for label, id_ in queued.items() if id_ in done)
+        running = tuple(self.jobs(JobState.RUNNING))
+        if not running:
+            settle_again(self.connection, self.built, self.named.id)
+        return self.result(verb, cancelled=cancelled, running=running)
 
-def _decide(
-    connection: Connection,
-    built: Built,
-    named: Named,
-    rung: BuiltRung,
-    action: str,
-    who: str,
-    why: str,
-    evidence_id: int | None,
-) -> None:
-    values = {
-        "campaign_id": built.row.id,
-        "candidate_id": named.id,
-        "rung_id": rung.id,
-        "action": action,
-        "chooser": f"person:{who}"[:200],
-        "why": why,
-        "watermark": evidence.read_watermark(connection),
-        "propensity": 1.0,
-        "evidence_id": evidence_id,
-        "at": db_now(connection),
-    }
-    connection.execute(t.decision.insert().values(values))
+    def target(self, to: str | None) -> BuiltRung:
+        """The rung of a promotion. Raises UsageError if there is none."""
+        built, position = self.built, int(self.stands["position"])
+        if not built.paid:
+            raise UsageError(f'campaign "{built.row.name}" has no rung beyond those that run at once')
+        if self.standing is Standing.SETTLED:
+            raise UsageError(f"{self.named} is settled: the terminal rung has answered; sciagent explain says what")
+        if to is not None:
+            rungs = {r.spec.rung: r for r in built.paid if r.rules.position <= built.terminal}
+            if to not in rungs:
+                raise UsageError(f'--to "{to}": a candidate can be promoted to {", ".join(rungs)}')
+            return rungs[to]
+        wanted = position + (self.standing is Standing.DROPPED)
+        return built.rungs[min(max(wanted, built.paid[0].rules.position), built.terminal)]
 
+    def start(self, rung: BuiltRung, who: str, why: str) -> str:
+        """Write a decision and a job at the front of the queue, unless the rung has answered already. Returns a
+        message."""
+        connection, built, named, v = self.connection, self.built, self.named, rung.verifier
+        known = evidence.find_reusable(connection, [named.id], v.name, v.version, v.settings_hash)
+        if named.id in known:
+            self._decide(rung, "reuse", who, why, known[named.id].id)
+            settle_again(connection, built, named.id, answered=rung.rules.position)
+            return f"{rung.spec.rung} has answered before, under the same settings: nothing is run, its answer counts"
+        candidate = candidates.load(connection, [named.id])[named.id]
+        try:
+            refusal = v.accepts(candidate)
+        except (Exception, SystemExit) as error:  # a plug-in may raise anything
+            raise UsageError(f"{rung.spec.rung} cannot run on {named}: {v.name} in accepts: {error!r}") from error
+        if refusal is not None:
+            raise UsageError(f"{rung.spec.rung} does not take {named}: {refusal.reason}: {refusal.detail}")
+        queued = self.jobs(JobState.QUEUED)
+        if rung.spec.rung in queued:
+            self._decide(rung, "promote", who, why)
+            jobs.prefer(connection, queued[rung.spec.rung], jobs.PREFERRED)
+            return f"its job at {rung.spec.rung} goes to the front"
+        own = jobs.of_candidate(connection, built.row.id, named.id, [rung.id])
+        new = not own or own[0][2] == JobState.CANCELLED
+        reservation = rung.reservation(candidate)
+        self._check_budget(rung, reservation, new)
+        self._decide(rung, "promote", who, why)
+        jobs.cancel_queued(connection, list(queued.values()))  # at other rungs
+        if new:
+            key = v.evidence_key(candidate).hash
+            [job_id] = jobs.create_many(connection, [NewJob(built.row.id, rung.id, named.id, 0, key, jobs.PREFERRED)])
+        else:
+            job_id = own[0][0]
+            jobs.retry(connection, job_id, jobs.PREFERRED)
+        reservations.reserve_many(connection, built.row.id, {job_id: reservation})
+        set_pending(connection, built, named.id, rung)
+        return f"it is the next at {rung.spec.rung}" + ("" if new else ", once more")
 
-def _lock_and_read(connection: Connection, built: Built, named: Named) -> tuple[SteeringState, Standing]:
-    """What people have decided on the candidate, and its standing, with the campaign's row locked."""
-    directives.lock(connection, built.row.id)
-    stands = standings.get(connection, built.row.id, named.id)
-    return directives.steering_of(connection, built.row.id, named.id), Standing(stands["standing"])
+    def _check_budget(self, rung: BuiltRung, reservation: Cost, new: bool) -> None:
+        """Raises UsageError unless the budget holds the job. new: whether the job counts for the rung's limit."""
+        budget, label, position = BudgetTracker(self.built, self.connection), rung.spec.rung, rung.rules.position
+        if new and budget.remaining_jobs(position) == 0:
+            limit, change = f"all {self.built.limit_by_rung[position]} places of {label} are used", f"rungs.{label}=N"
+        elif not budget.fits(reservation):
+            limit = budget.exhausted() or f"what is left does not hold a job at {label}"
+            change = "core_seconds=N, or wall_minutes=N"
+        else:
+            return
+        raise UsageError(
+            f"the budget is in the way: {limit}; raise it first: sciagent amend {self.built.row.name} --budget {change}"
+        )
 
+    def _decide(self, rung: BuiltRung, action: str, who: str, why: str, evidence_id: int | None = None) -> None:
+        values = {
+            "campaign_id": self.built.row.id,
+            "candidate_id": self.named.id,
+            "rung_id": rung.id,
+            "action": action,
+            "chooser": f"person:{who}"[:200],
+            "why": why,
+            "watermark": evidence.read_watermark(self.connection),
+            "propensity": 1.0,
+            "evidence_id": evidence_id,
+            "at": db_now(self.connection),
+        }
+        self.connection.execute(t.decision.insert().values(values))
 
-def _running(connection: Connection, built: Built, named: Named) -> tuple[str, ...]:
-    labels = {r.id: r.spec.rung for r in built.paid}
-    listed = jobs.of_candidate(connection, built.row.id, named.id, list(labels))
-    return tuple(labels[rung_id] for _, rung_id, state, _ in listed if state == JobState.RUNNING)
-
-
-def _result(
-    connection: Connection,
-    built: Built,
-    named: Named,
-    verb: Verb,
-    *,
-    rung: str | None = None,
-    cancelled: tuple[str, ...] = (),
-    running: tuple[str, ...] = (),
-    detail: str = "",
-) -> SteeringResult:
-    stands = standings.get(connection, built.row.id, named.id)
-    label = rung or built.rungs[min(int(stands["position"]), len(built.rungs) - 1)].spec.rung
-    return SteeringResult(str(verb), named.key, named.text, str(stands["standing"]), label, cancelled, running, detail)
+    def result(self, verb: Verb, rung: str | None = None, **more: Any) -> SteeringResult:
+        stands = standings.get(self.connection, self.built.row.id, self.named.id)
+        label = rung or self.built.rungs[min(int(stands["position"]), len(self.built.rungs) - 1)].spec.rung
+        return SteeringResult(str(verb), self.named.key, self.named.text, str(stands["standing"]), label, **more)

@@ -89,7 +89,9 @@ def buy(problem: BudgetProblem, rate: float, ends: Mapping[int, str] | None = No
     numeraire = Numeraire(problem.limits)
     places = {allowance.name: place for place, allowance in enumerate(problem.limits)}
     priced = [places[allowance.name] for allowance in numeraire.allowances]
-    hits, runs = np.array([rate]), _terminal_alone(problem)
+    last = len(problem.steps) - 1
+    needed = [float(place == last or bool(problem.needed >> place & 1)) for place in range(last + 1)]
+    hits, runs = np.array([rate]), np.array([needed])  # the terminal rung alone, and those that are needed
     best = -1.0
     mix = _Mix(np.zeros(0), np.zeros(len(limits)), 0.0)
     for _ in range(ROUNDS):
@@ -125,12 +127,6 @@ def warm_up(problem: BudgetProblem) -> float:
     wanted = max(WARM_UP, min(wanted, int(WARM_UP_SHARE * min(1.0, n * price) / price)))
     room = [float(limit / a) for limit, a in zip(most, problem.amounts.sum(1), strict=True) if a > 0]
     return float(min([wanted, n, *room]))
-
-
-def _terminal_alone(problem: BudgetProblem) -> Array:
-    """(1, k) runs of a candidate that only the terminal rung, and those that are needed, see."""
-    last = len(problem.steps) - 1
-    return np.array([[float(place == last or bool(problem.needed >> place & 1)) for place in range(last + 1)]])
 
 
 def _variance_left(problem: BudgetProblem, rate: float, ends: Mapping[int, str]) -> Array:

@@ -173,35 +173,38 @@ def _accepts(rung: BuiltRung, molecule: Candidate) -> bool:
 
 def _tells(rungs: Sequence[BuiltRung], schema: ObservationSchema, at: int, number: int) -> RungTells:
     """How well a rung tells one objective, by what its verifier declares."""
-    rung = rungs[schema.paid[at]]
     aim = schema.aims.aims[number]
     decides = schema.columns[aim.columns[-1]]
-    name = decides.property
-
-    def tells(low: float, middle: float, high: float, kind: str, why: str) -> RungTells:
-        return RungTells(property=name, low=low, middle=middle, high=high, kind=kind, why=why)
-
     columns = [schema.columns[c] for c in aim.columns if schema.columns[c].at == at]
+    others = [column.property for column in columns if column.property != decides.property]
     if decides.at == at:
-        return tells(1.0, 1.0, 1.0, "decides", "it decides it")
-    if not columns:
-        return tells(0.0, 0.0, 0.0, "nothing", "it says nothing of it")
-    if all(column.property != name for column in columns):
-        other = f"it measures {', '.join(column.property for column in columns)}"
-        return tells(OTHER[0], sum(OTHER) / 2, OTHER[1], "other", other)
-    level = next(m.level.label for m in rungs[decides.rung].verifier.measures if m.property.name == name)
+        low, middle, high, kind, why = 1.0, 1.0, 1.0, "decides", "it decides it"
+    elif not columns:
+        low, middle, high, kind, why = 0.0, 0.0, 0.0, "nothing", "it says nothing of it"
+    elif len(others) == len(columns):
+        low, high, kind, why = *OTHER, "other", f"it measures {', '.join(others)}"
+        middle = (low + high) / 2
+    else:
+        top = rungs[decides.rung].verifier
+        level = next(m.level.label for m in top.measures if m.property.name == decides.property)
+        low, middle, high, kind, why = _declared(rungs[schema.paid[at]], decides.property, level)
+    return RungTells(property=decides.property, low=low, middle=middle, high=high, kind=kind, why=why)
+
+
+def _declared(rung: BuiltRung, name: str, level: str) -> tuple[float, float, float, str, str]:
+    """Correlation (low, middle, high), kind and source of a rung's answer for a property with that at another level."""
     priors = [p for p in rung.verifier.priors if p.property == name]
     same = [p for p in priors if level == p.level or level.startswith(f"{p.level}//")]
     if not priors:
-        unknown = f"nobody has declared how {name} ranks against {level}"
-        return tells(UNKNOWN[0], sum(UNKNOWN) / 2, UNKNOWN[1], "unknown", unknown)
+        why = f"nobody has declared how {name} ranks against {level}"
+        return UNKNOWN[0], sum(UNKNOWN) / 2, UNKNOWN[1], "unknown", why
     prior = max(same or priors, key=lambda p: p.n)
     middle, low, high = _interval(prior.spearman, prior.n)
-    where = f"{prior.spearman:g} in rank against {prior.level}, {prior.n} molecules: {prior.source}"
+    why = f"{prior.spearman:g} in rank against {prior.level}, {prior.n} molecules: {prior.source}"
     if same:
-        return tells(low, middle, high, "declared", where)
+        return low, middle, high, "declared", why
     low = min(low, UNKNOWN[0])
-    return tells(low, (low + high) / 2, high, "elsewhere", f"{where}; here {level}")
+    return low, (low + high) / 2, high, "elsewhere", f"{why}; here {level}"
 
 
 def _interval(spearman: float, n: int) -> tuple[float, float, float]:

@@ -157,24 +157,28 @@ def _check_goal(parts: Draft, faults: Faults) -> None:
         faults.add(("goal", "kind"), message, "give an objective a window, min or max; or use kind: best")
 
 
-def _check_ranking(parts: Draft, scheduler: BestRungSpec, faults: Faults) -> None:
+def _check_ranking(parts: Draft, ranking: BestRungSpec, faults: Faults) -> None:
     """The rung that ranks is a paid one below the terminal rung, and the rungs that are run measure every objective."""
-    ladder, labels = list(parts.ladder.values()), [label for label in parts.labels if label]
-    paid = [rung.label for rung in ladder[: parts.labels.index(parts.terminal)] if rung.tier is not Tier.FAST]
-    if scheduler.rung is not None and scheduler.rung not in paid:
-        why = "is not a paid rung below the terminal one" if scheduler.rung in labels else "labels no rung"
-        near = did_you_mean(scheduler.rung, paid)
-        hint = f"paid rungs there: {', '.join(paid) or 'none'}"
-        faults.add(("scheduler", "rung"), f'"{scheduler.rung}" {why}{near}', hint)
+    ladder = list(parts.ladder.values())
+    fast = {rung.label for rung in ladder if rung.tier is Tier.FAST}
+    paid = [rung.label for rung in ladder[: parts.labels.index(parts.terminal)] if rung.label not in fast]
+    chosen = ranking.rung or (paid[-1] if paid else None)
+    if ranking.rung is not None and ranking.rung not in paid:
+        why = "is not a paid rung below the terminal one" if ranking.rung in parts.labels else "labels no rung"
+        near, hint = did_you_mean(ranking.rung, paid), f"paid rungs there: {', '.join(paid) or 'none'}"
+        faults.add(("scheduler", "rung"), f'"{ranking.rung}" {why}{near}', hint)
         return
-    run = {scheduler.rung or (paid[-1] if paid else None), parts.terminal}
-    run |= {rung.label for rung in ladder if rung.tier is Tier.FAST}
-    for objective in parts.objectives.values():
-        measuring = {rung.label for rung in ladder if objective.property in rung.measured()}
-        if measuring and not measuring & run:
-            message = f'"{objective.property}" is measured only by a rung that best_rung leaves out'
-            where = ("scheduler", "rung" if scheduler.rung else "kind")
-            faults.add(where, message, "name that rung, or use another scheduler")
+    run = [rung for rung in ladder if rung.label in (*fast, chosen, parts.terminal)]
+    for name in _unmeasured(parts, run):
+        message = f'"{name}" is measured only by a rung that best_rung leaves out'
+        where = ("scheduler", "rung" if ranking.rung else "kind")
+        faults.add(where, message, "name that rung, or use another scheduler")
+
+
+def _unmeasured(parts: Draft, run: Sequence[RungSpec]) -> list[str]:
+    """Properties of objectives that a rung of the ladder measures, but none of those that are run."""
+    every, still = ({name for rung in rungs for name in rung.measured()} for rungs in (parts.ladder.values(), run))
+    return [o.property for o in parts.objectives.values() if o.property in every - still]
 
 
 def _labels_hint(labels: list[str]) -> str:

@@ -18,7 +18,6 @@ MAX_TOOLS = 32  # per server
 
 Word = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 
-_URL = re.compile(r"https?://[^\s/?#@]+(?:[/?][^\s#]*)?")
 _TOOL = re.compile(r"[!-~]{1,128}")
 _SERVER = re.compile(r"[a-z][a-z0-9_]{0,23}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -59,9 +58,8 @@ class McpServerSpec(Part):
     @field_validator("url")
     @classmethod
     def _is_url(cls, value: str | None) -> str | None:
-        if value is not None and not _URL.fullmatch(value):
-            raise fault(f'"{value}" is no address', "takes http:// or https://, without a name or password in it")
-        if value is not None and (why := address_fault(value)):
+        secret = "takes http:// or https://, without a name or password in it" if "@" in (value or "") else ""
+        if value is not None and (why := secret or address_fault(value)):
             raise fault(f'"{value}" is no address', why)
         return value
 

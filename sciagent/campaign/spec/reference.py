@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import Any
 
 from pydantic import ValidationError
 
 from sciagent.campaign.spec.load import campaign_schema
+from sciagent.campaign.spec.rungs import find_verifier
 from sciagent.domain.properties import properties
-from sciagent.errors import UsageError
 from sciagent.verification.contract import Verifier
-from sciagent.verification.registry import provider, verifier_class, verifier_names
+from sciagent.verification.registry import provider, verifier_names
 
 Schema = dict[str, Any]
 
@@ -30,20 +29,13 @@ def reference(distribution: str | None = None) -> str:
     """
     schema = campaign_schema()
     names = [name for name in verifier_names() if distribution in (None, provider(name).split()[0])]
-    verifiers = list(_loaded(names))
+    verifiers = [verifier for name in names if (verifier := find_verifier(name))]  # `sciagent verifiers` says why not
     seen: set[str] = set()  # a model that several verifiers share, such as the geometry, is shown once
     parts = [HEAD, "## The campaign file\n", *_models(schema, schema, "CampaignSpec", seen), "## Verifiers\n"]
     for verifier in sorted(verifiers, key=lambda v: (v.tier.order, v.name)):
         parts += _verifier(verifier, seen)
     parts += ["## Properties\n", _properties(distribution)]
     return "\n".join(parts).rstrip() + "\n"
-
-
-def _loaded(names: list[str]) -> Iterator[type[Verifier[Any]]]:
-    """The verifiers that load; `sciagent verifiers` says why another one does not."""
-    for name in names:
-        with contextlib.suppress(UsageError):
-            yield verifier_class(name)
 
 
 def _verifier(verifier: type[Verifier[Any]], seen: set[str]) -> Iterator[str]:
@@ -71,10 +63,7 @@ def _models(root: Schema, top: Schema, name: str, seen: set[str]) -> Iterator[st
             yield f"#### {title}\n"
             if text := model.get("description"):
                 yield f"{_first_paragraph(text)}\n"
-        if model.get("properties"):
-            yield _table(model)
-        else:
-            yield "No settings.\n"
+        yield _table(model) if model.get("properties") else "No settings.\n"
         for key in _references(model.get("properties", {})):
             if key not in seen:
                 seen.add(key)

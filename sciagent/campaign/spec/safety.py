@@ -95,24 +95,29 @@ def screened(ladder: tuple[RungSpec, ...], safety: SafetySpec, given: bool, subj
 
     Raises ValidationError if the file's own ladder has another screening rung.
     """
-    faults = Faults()
+    faults, screen = Faults(), None
     if subject != "molecule":
         if given:
             faults.add(("safety",), "the safety screen is for molecules; leave this out", on_key=True)
         faults.raise_any()
         return ladder
-    screen: tuple[RungSpec, ...] = ()
     if safety.screen and find_verifier(SCREEN) is None:
         faults.add(("ladder",), f'the safety screen "{SCREEN}" is not installed; install sciagent whole')
     elif safety.screen:
-        screen = (RungSpec.model_validate({"verifier": SCREEN, "settings": safety.settings()}),)
-    stated = [rung.model_dump() for rung in ladder[:1]] == [rung.model_dump() for rung in screen]
-    for i, rung in enumerate(ladder):
-        if rung.verifier == SCREEN and not (stated and i == 0):
+        screen = RungSpec.model_validate({"verifier": SCREEN, "settings": safety.settings()})
+    stated = screen is not None and ladder[0].model_dump() == screen.model_dump()
+    others = ladder[1:] if stated else ladder
+    _check_others(dict(enumerate(others, int(stated))), screen, faults)
+    faults.raise_any()
+    return others if screen is None else (screen, *others)
+
+
+def _check_others(rungs: Mapping[int, RungSpec], screen: RungSpec | None, faults: Faults) -> None:
+    """No other rung, by its position in the file, screens or has the label of the screen."""
+    for i, rung in rungs.items():
+        if rung.verifier == SCREEN:
             message = "sciagent puts the safety screen first; leave this rung out"
             hint = "turn it off, or exempt single rules, under the key safety, with a reason"
             faults.add(("ladder", i, "verifier"), message, hint)
-        elif screen and rung.verifier != SCREEN and rung.label == screen[0].label:
+        elif screen is not None and rung.label == screen.label:
             faults.add(("ladder", i, "rung"), f'"{rung.label}" is the label of the safety screen')
-    faults.raise_any()
-    return screen + (ladder[1:] if stated else ladder)

@@ -21,6 +21,7 @@ KINDS = {
     "partial": "writes that were killed half way",
     "old": "artifact files of old evidence (hits keep theirs)",
     "worker": "scratch folders of dead workers",
+    "foreign": "scratch folders that another host has left for a week",
     "checkpoint": "checkpoints of jobs that are over",
 }
 MAX_SHOWN = 1000

@@ -70,13 +70,8 @@ def finding_from_wire(data: object, key: str) -> Finding:
     share = data.get(_SHARE, 1.0)
     if type(share) not in (int, float) or not 0 < share <= MAX_AMOUNT:
         raise WireError(f"share = {clean(repr(share), 80)} is not above 0")
-    levels = [_level(texts) for texts in _list(data["levels"], "levels", MAX_MEASURED)]
-    if len(set(levels)) < len(levels):
-        raise WireError("a level stands there twice")
-    measured = [_measured(row, levels) for row in _list(data["measured"], "measured", MAX_MEASURED)]
-    if len({(m.property, m.level) for m in measured}) < len(measured):
-        raise WireError("a property measured twice at the same level")
-    artifacts = [_artifact(artifact) for artifact in _list(data["artifacts"], "artifacts", MAX_ARTIFACTS)]
+    measured = _measurements(data["levels"], data["measured"])
+    artifacts = tuple(_artifact(artifact) for artifact in _list(data["artifacts"], "artifacts", MAX_ARTIFACTS))
     if len({artifact.name for artifact in artifacts}) < len(artifacts):
         raise WireError("two artifacts of the same name")
     if not isinstance(data["diagnostics"], dict):
@@ -85,7 +80,17 @@ def finding_from_wire(data: object, key: str) -> Finding:
         raise WireError(f"diagnostics of more than {MAX_DIAGNOSTICS} characters")
     detail, diagnostics = _text(data["detail"], "detail"), _diagnostics(data["diagnostics"], MAX_DEPTH)
     spent = _spent(data[_SPENT]) if _SPENT in data else None
-    return Finding(key, outcome, tuple(measured), reason, detail, diagnostics, tuple(artifacts), spent, float(share))
+    return Finding(key, outcome, measured, reason, detail, diagnostics, artifacts, spent, float(share))
+
+
+def _measurements(levels: object, rows: object) -> tuple[Measured, ...]:
+    known = [_level(texts) for texts in _list(levels, "levels", MAX_MEASURED)]
+    if len(set(known)) < len(known):
+        raise WireError("a level stands there twice")
+    measured = tuple(_measured(row, known) for row in _list(rows, "measured", MAX_MEASURED))
+    if len({(m.property, m.level) for m in measured}) < len(measured):
+        raise WireError("a property measured twice at the same level")
+    return measured
 
 
 def _level(texts: object) -> Level:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from sciagent.agent.foreign import link
+from sciagent.agent.foreign import line_limit, link
 from sciagent.agent.foreign.link import Server
 from sciagent.agent.foreign.servers import Servers
 from sciagent.agent.tools.wording import MAX_TEXT
@@ -56,3 +57,10 @@ def test_a_program_that_is_no_server_is_said_at_the_start(
     with pytest.raises(UsageError, match=why) as caught:
         Servers([Server("lit", ("search",), 0.5, command, tmp_path)])
     assert 'MCP server "lit"' in str(caught.value)
+
+
+def test_only_the_start_of_a_programs_errors_is_handed_on() -> None:
+    program = [sys.executable, "-c", "import sys; [sys.stderr.write('E' * 1000) for _ in range(1000)]; print('done')"]
+    ran = subprocess.run([sys.executable, "-I", line_limit.__file__, "100", *program], capture_output=True, timeout=20)
+    assert (ran.returncode, ran.stdout) == (0, b"done\n")
+    assert ran.stderr == b"E" * line_limit.ERROR_BYTES

@@ -73,7 +73,7 @@ def test_what_would_be_another_campaign_is_refused(ledger: Ledger, row: Campaign
     [
         ("walls=3", 'unknown key "walls"'),
         ("wall_minuts=3", 'did you mean "wall_minutes"'),
-        ("rungs.dtf=3", 'no rung "dtf"; did you mean "dft"'),
+        ("rungs.dtf=3", 'unknown key "rungs.dtf"; did you mean "rungs.dft"'),
         ("wall_minutes", "write KEY=NUMBER"),
         ("wall_minutes=soon", '"soon" is no number'),
     ],

@@ -308,11 +308,3 @@ def test_a_mistake_in_the_settings_of_a_shipped_verifier(tmp_path: Path) -> None
     first, second = str(caught.value).splitlines()
     assert first == 'q.yaml:12:7: ladder[2].settings.functonal: unknown setting; did you mean "functional"?'
     assert second.startswith('  verifier "pyscf.scf" takes: functional, basis')
-
-
-def test_a_rung_after_the_terminal_one_is_refused(folder: Path) -> None:
-    (folder / "dyes.yaml").write_text(CAMPAIGN.replace("terminal: dft", "terminal: checks"))
-    with pytest.raises(SpecError) as caught:
-        load_spec(folder / "dyes.yaml")
-    assert "dyes.yaml:6:15: objectives[0].property: no rung up to" in str(caught.value)
-    assert 'dyes.yaml:16:15: ladder[1].verifier: comes after the terminal rung "checks"' in str(caught.value)

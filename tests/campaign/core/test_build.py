@@ -1,0 +1,42 @@
+"""A campaign is created from a spec, and opened again only by the same spec or an amended one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sciagent.campaign.core.build import Built, create_or_open, open_for_people
+from sciagent.campaign.spec.load import parse_spec
+from sciagent.errors import UsageError
+from sciagent.store.database.ledger import Ledger
+from tests.support.campaigns import write_campaign
+
+
+def opened(folder: Path, *edits: tuple[str, str]) -> Built:
+    text = write_campaign(folder, evolve=True).read_text()
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new)
+    spec = parse_spec(text, name="small.yaml", base=folder)
+    return create_or_open(Ledger(str(folder / "sciagent.db")), spec, text, "ann")[0]
+
+
+def test_children_are_limited_by_the_checks_and_by_the_proposer(tmp_path: Path) -> None:
+    checks = "elements: [H, C, O], min_heavy_atoms: 2, max_heavy_atoms: 30, max_rings: 1, max_ring_size: 6, "
+    checks += 'charges: [0, 1], undefined_stereo: refuse, forbid_smarts: ["OO"]'
+    made = opened(tmp_path, ("settings: {descriptors: [heavy_atoms, logp]}", f"settings: {{{checks}}}"))
+    limits = made.make_script(made.spec.proposers[0][1])._limits
+    assert limits.elements == ("H", "C", "O") and limits.forbidden == ("OO",)
+    assert (limits.min_heavy_atoms, limits.max_heavy_atoms) == (2, 4), "the proposer of this campaign says 4"
+    assert (limits.max_rings, limits.min_ring_size, limits.max_ring_size) == (1, 3, 6)
+    assert limits.charges == (0, 1) and limits.defined_stereo
+
+
+def test_another_seed_needs_another_name_and_another_budget_does_not(tmp_path: Path) -> None:
+    built = opened(tmp_path)
+    with pytest.raises(UsageError, match="with another spec:\n  seed: 1 -> 2\n"):
+        opened(tmp_path, ("seed: 1", "seed: 2"))
+    amended = opened(tmp_path, ("dft: 5", "dft: 6"))
+    assert amended.row.id == built.row.id
+    assert open_for_people(built.ledger, "small").limit_by_rung == {amended.terminal: 6}
