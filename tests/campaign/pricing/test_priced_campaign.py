@@ -19,7 +19,7 @@ def test_a_limit_by_count_is_shared_by_its_jobs_and_jobs_take_the_time_that_is_d
     file = write_campaign(tmp_path, scheduler="priced", molecules=("C", "CO", "CC"), dft=4)
     built = create_or_open(Ledger(str(tmp_path / "sciagent.db")), load_spec(file), file.read_text(), "test")[0]
     with Driver(built) as driver:
-        assert driver.intake.propose(built, driver.session.budget, driver.session.purchasing)
+        assert driver.intake.propose(driver.session)
     with built.ledger.read() as connection:
         campaign = priced_campaign(built, connection)
     assert campaign is not None and campaign.row is None and not campaign.scheduler.is_learnt
