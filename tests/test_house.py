@@ -1,6 +1,7 @@
 """The house rules: size of folders and modules, names, docstrings, complexity, and where tests lie.
 
-Each rule lists its offenders; `LIMITS` holds how many there may be. A limit is lowered as the code improves, never raised.
+Each rule lists its offenders; `LIMITS` holds how many there may be. A limit is lowered as the code improves, and never
+raised.
 """
 
 from __future__ import annotations
