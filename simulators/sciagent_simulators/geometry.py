@@ -33,7 +33,7 @@ FORMED_ACROSS_ANGLE = 1.04  # atoms with a common neighbour: Si...Si in cyclodis
 
 
 class GeometryProtocol(BaseModel):
-    """The recipe by which a geometry is generated."""
+    """How a geometry is made."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
