@@ -127,7 +127,7 @@ def arguments(vllm: Vllm, served: ServedModel, options: Options) -> list[str]:
         "--enable-auto-tool-choice", "--tool-call-parser", options.tool_parser,
         "--logprobs-mode", "raw_logprobs",
         "--allowed-origins", "[]",  # no browser page on this machine may use the server or load adapters
-        "--generation-config", "vllm",  # otherwise the sampling settings of the model's authors are added to each request
+        "--generation-config", "vllm",  # otherwise each request gets the sampling settings of the model's authors
     ]  # fmt: skip
     if (template := template_of(served.folder)) is not None:
         words += ["--chat-template", str(template)]
