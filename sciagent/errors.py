@@ -9,7 +9,8 @@ SciagentError
 ├── InvalidCandidateError   a structure that cannot become a candidate, with a named reason
 ├── SimulatorError          an engine gave no reliable result, with outcome and reason
 ├── LedgerError             the ledger refused an operation
-│   ├── SchemaVersionError  the database has another schema version than the code
+│   ├── LedgerAwayError     the database is gone, locked or restarting
+│   ├── SchemaVersionError  the database has another schema version than the code (also a UsageError)
 │   ├── StaleLeaseError     a write by a process that no longer holds the lease
 │   └── EvidenceConflictError  there is another result under the same evidence key
 ├── SlurmError              Slurm refused a request or does not answer

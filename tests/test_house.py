@@ -1,7 +1,7 @@
 """The house rules: size of folders and modules, names, docstrings, complexity, and where tests lie.
 
-Each rule finds its offenders in one parse of the product. `LIMITS` holds how many there may be today, and the number
-that is the goal; the first is lowered as the code improves, never raised.
+Each rule lists its offenders; `LIMITS` holds how many there may be. A limit is lowered as the code improves, and never
+raised.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = {"sciagent": "", "verifiers/sciagent_verifiers": "verifiers", "simulators/sciagent_simulators": "simulators"}
 """Folder of a package, and the folder below `tests` that holds its tests."""
-LIMITS = {  # rule: (offenders allowed today, goal)
-    "folders over 15 modules": (0, 0),
-    "modules over 400 lines": (1, 0),
-    "public class names used twice": (0, 0),
-    "docstrings that begin with Of": (0, 0),
-    "functions with a complexity over 15": (23, 10),
-    "signatures with dict[str, Any]": (31, 40),
-    "lines with fmt: skip": (42, 60),
-    "modules over 100 lines without a test file": (50, 0),
+LIMITS = {
+    "folders over 15 modules": 0,
+    "modules over 400 lines": 0,
+    "public class names used twice": 0,
+    "docstrings that begin with Of": 0,
+    "functions with a complexity over 15": 10,
+    "signatures with dict[str, Any]": 40,
+    "lines with fmt: skip": 60,
+    "modules over 100 lines without a test file": 0,
 }
+"""How many offenders each rule allows."""
 
 
 @dataclass(frozen=True)
@@ -154,8 +155,7 @@ RULES = {
 @pytest.mark.parametrize("rule", RULES)
 def test_the_rule_holds(rule: str) -> None:
     offenders = RULES[rule]()
-    allowed, _ = LIMITS[rule]
-    assert len(offenders) <= allowed, "\n".join(offenders)
+    assert len(offenders) <= LIMITS[rule], "\n".join(offenders)
 
 
 def test_complexity_is_counted_as_radon_counts_it() -> None:

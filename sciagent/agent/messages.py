@@ -1,4 +1,4 @@
-"""Messages, tool calls, and sampled tokens, as they pass between an episode and a model."""
+"""The messages, tool calls and sampled tokens that pass between an episode and a model."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from itertools import compress, count
 from operator import ne
 from typing import Any, Literal, Protocol
 
-OPEN, CLOSE = "<think>", "</think>"  # marks of a thought in a text
+OPEN, CLOSE = "<think>", "</think>"  # tags around the thinking in a text
 Role = Literal["system", "user", "assistant", "tool"]
 LogprobMode = Literal["raw", "masked", "processed", "unknown"]
-"""The distribution of log-probabilities. raw: the model's own; masked: the model's own, restricted to the tokens
-that a grammar allowed; processed: after temperature and grammar; unknown: the server does not say."""
+"""The distribution of log-probabilities. raw: the model's own. masked: the model's own, restricted to the tokens that a
+grammar allowed. processed: after temperature and grammar. unknown: the server does not say."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class ToolCall:
     """A tool call as the model sent it."""
 
     id: str
-    """From the provider, or made by sciagent."""
+    """Id from the provider, or made by sciagent."""
     name: str
     arguments: str
     """The arguments as the model wrote them; JSON if the call is well-formed."""
@@ -36,47 +36,47 @@ class Message:
     """The thinking that an assistant wrote before its answer."""
     calls: tuple[ToolCall, ...] = ()
     call_id: str = ""
-    """Id of the call that a tool's message answers."""
+    """Id of the call that a tool message answers."""
     name: str = ""
-    """Tool of the call that a tool's message answers."""
+    """Name of the tool whose call a tool message answers."""
     thought_in: str = ""
-    """The provider's field that held the thinking; empty if it was part of the text."""
+    """The provider's field that held the thinking; empty if the thinking was part of the text."""
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How tokens are drawn. Temperature 1 samples the policy itself, which is what can be trained."""
+    """Settings for sampling an answer. Temperature 1 samples the policy itself, as training requires."""
 
     temperature: float = 1.0
     max_tokens: int = 256
     seed: int | None = None
     schema: Mapping[str, Any] | None = None
-    """JSON schema of the whole answer. Tokens for which it leaves no choice are marked as forced."""
+    """JSON schema of the whole answer. Tokens are marked as forced where it allows only one."""
     call: bool = False
     """Whether the answer must call a tool."""
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """The tokens of an answer, as the model saw them."""
+    """The token ids of a prompt and its answer, with log-probabilities."""
 
     prompt_ids: tuple[int, ...]
-    """(p,) the whole prompt."""
+    """(p,) ids of the whole prompt."""
     output_ids: tuple[int, ...]
-    """(n,)"""
+    """(n,) ids of the answer."""
     logprobs: tuple[float, ...]
-    """(n,) natural logarithms, of the distribution `mode`."""
+    """(n,) natural logarithms of the probabilities, in the distribution `mode`."""
     forced: tuple[bool, ...]
-    """(n,) whether the grammar left no choice; such tokens are never trained."""
+    """(n,) whether the grammar allowed only this token; such tokens are never trained."""
     mode: LogprobMode
     template_hash: str
     """Hash of the chat template that made the prompt."""
 
 
 def shared_prefix(held: Sequence[int], prompt_ids: Sequence[int]) -> int:
-    """With how many of the held ids the prompt begins. held: ids of the last prompt and its answer.
+    """Returns the length of the prefix that both sequences share. held: ids of the last prompt and its answer.
 
-    The next prompt of a conversation mostly repeats these, so only the ids after them are computed and stored.
+    The next prompt of a conversation usually repeats these ids, so only the ids after them are computed and stored.
     """
     return next(compress(count(), map(ne, held, prompt_ids)), min(len(held), len(prompt_ids)))
 
@@ -89,20 +89,20 @@ class Sampled:
     finish: str
     """`stop`, `length` or `calls`."""
     tokens: Tokens | None
-    """None if the provider returns none; the turn then cannot be trained by policy gradient."""
+    """None if the provider returns no tokens; then policy gradients cannot train on the turn."""
     policy: str
     """Name and version of the model that answered."""
     prompt_tokens: int
     output_tokens: int
     seconds: float
-    """Elapsed time."""
+    """Elapsed time, in seconds."""
     core_seconds: float = 0.0
     grammar: bool = False
-    """Whether a schema restricted the answer, or calls in it."""
+    """Whether a schema restricted the answer or its calls."""
 
 
 def to_json(message: Message) -> Mapping[str, Any]:
-    """The message as JSON, without empty fields."""
+    """Returns the message as JSON, without empty fields."""
     fields: dict[str, Any] = {"role": message.role, "content": message.content}
     fields |= {
         name: value for name in ("thinking", "thought_in", "call_id", "name") if (value := getattr(message, name))
@@ -111,13 +111,13 @@ def to_json(message: Message) -> Mapping[str, Any]:
 
 
 def from_json(fields: Mapping[str, Any]) -> Message:
-    """The inverse of `to_json`."""
+    """Returns the message that `to_json` wrote."""
     calls = tuple(ToolCall(**call) for call in fields.get("calls", ()))
     return Message(**{**fields, "calls": calls})
 
 
 class PolicyError(Exception):
-    """The model could not answer. retry: whether asking again may help."""
+    """The model could not answer. retry: whether another attempt may help."""
 
     def __init__(self, message: str, retry: bool = False) -> None:
         super().__init__(message)
@@ -125,19 +125,19 @@ class PolicyError(Exception):
 
 
 class PolicyClient(Protocol):
-    """A local or remote model. `name` is its name in the ledger."""
+    """A local or remote model. `name` is the model's name in the ledger."""
 
     name: str
 
     def sample(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Sampled:
-        """The next message. tools: schemas in OpenAI's form. Threads may call this together. Raises PolicyError."""
+        """Returns the next message. tools: schemas in OpenAI's format. Thread-safe. Raises PolicyError."""
 
     def close(self) -> None: ...
 
 
 def split_thinking(text: str) -> tuple[str, str]:
-    """(answer, thinking) of a text. Some templates open the thinking in the prompt, so that the text holds only its
-    end. Thinking without an end has no answer after it."""
+    """Splits a text into (answer, thinking). Some templates open the thinking in the prompt, so that the text holds
+    only the closing tag. Thinking that is not closed has no answer after it."""
     before, opened, rest = text.partition(OPEN)
     if not opened:
         thought, closed, answer = text.rpartition(CLOSE)

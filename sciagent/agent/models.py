@@ -1,6 +1,6 @@
-"""The models on this machine: a folder each below SCIAGENT_MODELS, with a `model.json` that describes it.
+"""The models on this machine. Each has a folder below SCIAGENT_MODELS, with a `model.json` that describes it.
 
-A converted model lies in its folder; a model that was on the machine before is only referred to, by `path`.
+A converted model is stored in this folder. A model that was on the machine before stays at `path`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ModelError(SciagentError):
 
 
 class File(BaseModel):
-    """A file of weights at the time when the model was added."""
+    """A file of weights, as it was when the model was added."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -41,7 +41,7 @@ class File(BaseModel):
     size: int
     """In bytes."""
     modified: int
-    """Nanoseconds since 1970."""
+    """Time of the last change, in nanoseconds since 1970."""
 
 
 class Model(BaseModel):
@@ -53,7 +53,7 @@ class Model(BaseModel):
     source: str
     licence: str
     path: Path | None = None
-    """Folder of the weights, if it is not the model's own."""
+    """Folder of the weights, if they are stored outside SCIAGENT_MODELS."""
     weights: Mapping[str, File]
     template: str
     """`sciagent` if sciagent's chat template replaced the model's own, else `own`."""
@@ -69,7 +69,7 @@ class Model(BaseModel):
 
     @property
     def sha256(self) -> str:
-        """Hash of the weights: of a single file its own, of several that of their names and hashes."""
+        """SHA-256 of the weights: of the file if there is one, else of the list of file names and hashes."""
         if len(self.weights) == 1:
             return next(iter(self.weights.values())).sha256
         lines = "".join(f"{name} {file.sha256}\n" for name, file in sorted(self.weights.items()))
@@ -77,7 +77,7 @@ class Model(BaseModel):
 
     @property
     def policy(self) -> str:
-        """Name and version of the weights, as in the ledger."""
+        """Name and hash of the weights, as written in the ledger."""
         return f"{self.name}@{self.sha256[:12]}"
 
     @property
@@ -85,7 +85,7 @@ class Model(BaseModel):
         return sum(file.size for file in self.weights.values())
 
     def fault(self) -> str:
-        """Why the model cannot be used as it was added, or an empty string. Compares sizes and times, not hashes."""
+        """Returns how the files differ from those that were added, or an empty text. Compares sizes and times."""
         for name, file in self.weights.items():
             try:
                 stat = (self.folder / name).stat()
@@ -97,12 +97,12 @@ class Model(BaseModel):
 
 
 def installed() -> list[Model]:
-    """All models, by name. Raises ModelError if a card cannot be read."""
+    """Returns all models, sorted by name. Raises ModelError if a `model.json` cannot be read."""
     return [_read(card) for card in sorted(models_folder().glob(f"*/{CARD}"))]
 
 
 def find(name: str) -> Model:
-    """The model of this name. Raises UnknownNameError, or ModelError if its files have changed since it was added."""
+    """Returns the model of this name. Raises UnknownNameError, or ModelError if its files have changed."""
     model = _read(_card(name))
     if fault := model.fault():
         raise ModelError(f"{fault}; add it anew: sciagent models remove {name}, then sciagent models add")
@@ -110,7 +110,7 @@ def find(name: str) -> Model:
 
 
 def remove(name: str) -> Path:
-    """Remove the model's folder below SCIAGENT_MODELS; files that its card refers to elsewhere stay."""
+    """Removes the model's folder below SCIAGENT_MODELS. Weights that are stored elsewhere stay."""
     folder = _card(name).parent
     if folder.is_symlink():
         folder.unlink()
@@ -127,7 +127,7 @@ def _card(name: str) -> Path:
 
 
 def checked(name: str) -> str:
-    """The name, if it is valid and not a path. Raises UsageError."""
+    """Returns the name if it is valid and not a path. Raises UsageError."""
     if not NAME.fullmatch(name):
         raise UsageError(f"{name!r} is no name for a model: letters, digits, dot, dash and underscore, 64 at most")
     return name
@@ -135,7 +135,7 @@ def checked(name: str) -> str:
 
 @contextmanager
 def making(name: str) -> Iterator[Path]:
-    """A folder to fill, which becomes the model's folder unless an error occurs. Call `same_as` before."""
+    """Yields an empty folder, which becomes the model's folder unless an error occurs. Call `same_as` before."""
     models_folder().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=models_folder(), prefix=".adding-") as scratch:
         folder = Path(scratch) / "model"
@@ -145,9 +145,9 @@ def making(name: str) -> Iterator[Path]:
 
 
 def same_as(name: str, is_same: Callable[[Model], bool], tell: Tell) -> Model | None:
-    """The model of that name if it has the same content already; None if the name is free.
+    """Returns the model of that name if its content is the same; None if the name is free.
 
-    Raises UsageError if the name is invalid or belongs to another model, or its files have changed.
+    Raises UsageError if the name is invalid, belongs to another model, or if the model's files have changed.
     """
     folder = models_folder() / checked(name)
     if (folder / CARD).is_file():
@@ -164,7 +164,7 @@ def same_as(name: str, is_same: Callable[[Model], bool], tell: Tell) -> Model | 
 
 
 def add_folder(path: Path, name: str, tell: Tell) -> Model:
-    """Add a Hugging Face folder on this machine; it is referred to, not copied."""
+    """Adds a Hugging Face folder on this machine. The folder is not copied."""
     folder = path.resolve()
     weights = sorted(folder.glob("*.safetensors"))
     for pattern in ("config.json", "*.safetensors", "tokenizer.json"):
@@ -174,7 +174,7 @@ def add_folder(path: Path, name: str, tell: Tell) -> Model:
     known = same_as(name, lambda model: (model.path, model.template_sha256) == (folder, template), tell)
     if known is not None:
         return known
-    with making(name) as made:
+    with making(name) as card_folder:
         tell(f"reading {sum(file.stat().st_size for file in weights) / 1e6:.0f} MB of weights for their SHA-256")
         model = Model(
             name=name,
@@ -186,12 +186,12 @@ def add_folder(path: Path, name: str, tell: Tell) -> Model:
             template_sha256=template,
             added=datetime.now(UTC),
         )
-        write(made, model)
+        write(card_folder, model)
     return model
 
 
 def own_template(folder: Path) -> str:
-    """The chat template that comes with the model. Raises UsageError if there is none."""
+    """Returns the model's own chat template. Raises UsageError if there is none."""
     file = folder / "chat_template.jinja"
     if file.is_file():
         return file.read_text(encoding="utf-8")

@@ -1,15 +1,15 @@
-"""Conformers of a molecule in GFN2-xTB: where they lie, how many are alike, how they are populated.
+"""The conformer ensemble of a molecule in GFN2-xTB: geometries, energies, degeneracies and Boltzmann weights.
 
-ETKDGv3 conformers are relaxed in the force field, those too high there are dropped, the rest is ranked by GFN2-xTB
-single points; what lies within the window and a margin is relaxed in GFN2-xTB, what became another molecule is dropped,
-and what is the same conformer twice is kept once. A molecule that is its own mirror image gets the mirror image of each
-conformer where that differs: gauche butane counts twice whether or not both were sampled. A conformer's weight
-counts the wells that differ only in which of the like atoms lies where (anti-gauche pentane has two).
+ETKDGv3 conformers are relaxed in the force field, filtered by energy, and ranked by GFN2-xTB single points. Those
+within the window plus a margin are relaxed in GFN2-xTB. Conformers whose bonds changed and duplicates are dropped.
+An achiral molecule also gets the mirror image of each conformer where it differs: gauche butane counts twice whether
+or not both forms were sampled. A conformer's weight counts its equivalent wells, which differ only by a permutation
+of equivalent atoms (anti-gauche pentane has two).
 
-Energies are electronic (in a solvent with the free energy of solvation); vibrations and rotations are left out.
+Energies are electronic, plus the free energy of solvation in a solvent. Vibrations and rotations are not included.
 
-Sources: how many to embed: Ebejer, Morris, Deane, J. Chem. Inf. Model. 52, 1146 (2012). Energy, rotational constants
-and root mean square distance as the three criteria: CREST: Pracht, Bohle, Grimme, PCCP 22, 7169 (2020).
+Sources: number of embeddings: Ebejer, Morris, Deane, J. Chem. Inf. Model. 52, 1146 (2012). Energy, rotational
+constants and root mean square distance as criteria: CREST: Pracht, Bohle, Grimme, PCCP 22, 7169 (2020).
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ Array = NDArray[np.float64]
 
 KCAL = 0.0433641  # eV per kcal/mol
 BOLTZMANN = 8.617333262e-5  # eV/K
-FORCE_FIELD_WINDOW = 15.0  # kcal/mol; MMFF94 misplaces hydrogen-bonded conformers by up to about ten
-MARGIN = 3.0 * KCAL  # what a relaxation may still bring down, on top of the window
+FORCE_FIELD_WINDOW = 15.0  # kcal/mol; MMFF94 energies of hydrogen-bonded conformers are wrong by up to about 10
+MARGIN = 3.0 * KCAL  # added to the window before the relaxation, which may lower an energy by this much
 
-# Two conformers are the same when all three hold. fmax leaves 0.002 eV and 0.05 angstrom open.
+# Two conformers are the same when all three criteria hold. FMAX leaves errors of 0.002 eV and 0.05 angstrom.
 SAME_ENERGY = 0.1 * KCAL
 SAME_MOMENTS = 0.02  # relative
 SAME_DISTANCE = 0.25  # angstrom
@@ -51,23 +51,23 @@ class Ensemble:
     dipoles: Array
     """(n,), debye."""
     copies: Array
-    """(n,), equivalent wells of each conformer."""
+    """(n,), number of equivalent wells of each conformer."""
     mirror: NDArray[np.bool_]
-    """(n,), which conformers are mirror images that were added and not sampled."""
+    """(n,), True for a mirror image that was added because it was not sampled."""
 
     def weights(self, temperature: float) -> Array:
-        """Boltzmann weights, (n,), summing to 1. temperature: K."""
+        """Returns the Boltzmann weights, (n,); their sum is 1. temperature: K."""
         factors = self._factors(temperature)
         weights: Array = factors / factors.sum()
         return weights
 
     def free_energy(self, temperature: float) -> float:
-        """-kT ln of the sum of Boltzmann factors over the lowest conformer's, eV; 0 for a single conformer."""
+        """Returns -kT ln(sum of Boltzmann factors / factor of the lowest conformer), eV; 0 for a single conformer."""
         factors = self._factors(temperature)
         return 0.0 - float(BOLTZMANN * temperature * np.log(factors.sum() / factors[0]))
 
     def dipole(self, temperature: float) -> float:
-        """Root mean square dipole, debye, which is what a dielectric constant measures."""
+        """Returns the Boltzmann-weighted root mean square dipole, debye; a dielectric constant measures this mean."""
         return float(np.sqrt(self.weights(temperature) @ self.dipoles**2))
 
     def _factors(self, temperature: float) -> Array:
@@ -75,7 +75,7 @@ class Ensemble:
         return factors
 
     def to_xyz(self, temperature: float) -> str:
-        """All structures as extended XYZ: energy in eV, Boltzmann weight, and kcal/mol above the lowest."""
+        """Returns all structures as extended XYZ, each with its energy (eV), relative energy (kcal/mol) and weight."""
         above = (self.energies - self.energies[0]) / KCAL
         return "".join(
             geometry.to_xyz(f"energy={energy:.6f} relative_kcal_mol={relative:.3f} weight={weight:.5f}")
@@ -86,10 +86,10 @@ class Ensemble:
 
 
 def how_many(mol: Any) -> int:
-    """Conformers to embed: 10 for what cannot turn, then 50, 100, 200, 300 up to 2, 5, 9 and more bonds that can.
+    """Returns the number of conformers to embed: 10, 50, 100, 200 or 300 for up to 0, 2, 5, 9 or more turning bonds.
 
-    Counted are rotatable bonds, those to OH, SH and NH, and half of the saturated bonds in rings. (The source counts
-    the first alone, and takes 50 up to 7 and 200 up to 12 of them.)
+    Turning bonds are rotatable bonds, bonds to OH, SH and NH, and half of the saturated ring bonds. (The source counts
+    rotatable bonds only; it embeds 50 conformers for up to 7 of them and 200 for up to 12.)
     """
     from rdkit import Chem
     from rdkit.Chem.rdMolDescriptors import CalcNumRotatableBonds
@@ -102,9 +102,9 @@ def how_many(mol: Any) -> int:
 
 
 def resolved(mol: Any) -> Any | None:
-    """The molecule with its stereo defined, if what is undefined leaves a single molecule or it and its mirror image.
+    """Returns the molecule with all stereocentres defined, if its stereoisomers are one molecule or two enantiomers.
 
-    None where it leaves diastereomers, whose ensembles must not be mixed.
+    Returns None for diastereomers, whose ensembles must not be mixed.
     """
     from rdkit import Chem
     from rdkit.Chem import EnumerateStereoisomers
@@ -118,6 +118,7 @@ def resolved(mol: Any) -> Any | None:
 
 
 def mirror_smiles(mol: Any) -> str:
+    """Returns the canonical SMILES of the mirror image."""
     from rdkit import Chem
 
     image = Chem.Mol(mol)
@@ -136,12 +137,12 @@ def search(
     most_relaxed: int = 100,
     solvation: Solvation | None = None,
 ) -> tuple[Ensemble, dict[str, Any]]:
-    """The conformers within `window` (eV) of the lowest, and how they were reached.
+    """Returns the conformers within `window` (eV) of the lowest, and diagnostics.
 
-    mol: RDKit molecule with its stereo defined. embedded: how many, or None for `how_many`. most_relaxed: of the lowest
-    single points. Diagnostics: counts at each stage; `found_once`, the share of embeddings that led to a conformer
-    of the force field that no other led to, which estimates how likely the next would be new (Good and Turing).
-    Raises SimulatorError as `embed` and `relax`, and unstable (bond_changed) where no conformer keeps its bonds.
+    mol: RDKit molecule with defined stereo. embedded: number of conformers, None for `how_many`. most_relaxed: largest
+    number of conformers relaxed in GFN2-xTB. Diagnostics: counts at each stage; `found_once`: share of embeddings whose
+    force-field conformer occurred once, an estimate that the next one is new (Good and Turing).
+    Raises SimulatorError as `embed` and `relax` do, and unstable (bond_changed) if no conformer keeps its bonds.
     """
     from rdkit import Chem
 
@@ -171,7 +172,7 @@ def search(
 
 
 def distinct(geometries: list[Geometry], values: Array, alike: Symmetry) -> tuple[list[int], dict[int, int]]:
-    """Indices of a geometry for each conformer, the lowest of its kind, by rising value; and how often it occurs.
+    """Returns the index of the lowest geometry of each distinct conformer, by ascending value, and how often it occurs.
 
     values: (n,), eV. Only pairs within SAME_ENERGY are superposed.
     """
@@ -201,7 +202,7 @@ def distinct(geometries: list[Geometry], values: Array, alike: Symmetry) -> tupl
 def _relaxed(
     starts: list[Geometry], bonds: list[tuple[int, int]], solvation: Solvation | None
 ) -> tuple[list[tuple[Geometry, XtbResult]], dict[str, int]]:
-    """Relaxed conformers that are still the molecule, and how many failed for which reason."""
+    """Returns the relaxed conformers that kept their bonds, and the number of failures for each reason."""
     relaxed: list[tuple[Geometry, XtbResult]] = []
     failed: dict[str, int] = {}
     problem: SimulatorError | None = None
@@ -219,7 +220,7 @@ def _relaxed(
 
 
 def _assembled(relaxed: list[tuple[Geometry, XtbResult]], alike: Symmetry, mirrored: bool) -> Ensemble:
-    """The ensemble, with the mirror images that are further conformers and were not sampled."""
+    """Returns the ensemble, with each mirror image that is a conformer of its own and was not sampled."""
     geometries = [geometry for geometry, _ in relaxed]
     values = [result.energy for _, result in relaxed]
     dipoles = [result.dipole for _, result in relaxed]

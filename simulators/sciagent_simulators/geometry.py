@@ -1,8 +1,8 @@
-"""From a molecular graph to a three-dimensional geometry, with what must hold before and after.
+"""Three-dimensional geometries from molecular graphs, and the checks before and after.
 
-The protocol: ETKDGv3 conformers from a seed, each relaxed with MMFF94 (UFF where MMFF94 lacks parameters), the lowest
-of them by the protocol's method, then, for GFN2-xTB, a relaxation, in vacuum or in a solvent. Two engines given the
-same molecule, protocol and seed get the same geometry.
+ETKDGv3 conformers are embedded from a seed and relaxed with MMFF94 (UFF where MMFF94 lacks parameters). The lowest
+conformer by the protocol's method is kept; for GFN2-xTB it is then relaxed, in vacuum or in a solvent. The same
+molecule, protocol and seed give every engine the same geometry.
 
 Sources: ETKDGv3: Wang, Witek, Landrum, Riniker, J. Chem. Inf. Model. 60, 2044 (2020). MMFF94: Halgren, J. Comput. Chem.
 17, 490 (1996). Covalent radii: Cordero et al., Dalton Trans. 2832 (2008).
@@ -25,10 +25,10 @@ from sciagent_simulators.implicit_solvent import Solvation, Solvent
 
 Positions = NDArray[np.float64]
 
-# All as multiples of the sum of two covalent radii. The shortest real bonds (N2, CO, HF) lie at 0.77 and above.
+# Distances are multiples of the sum of two covalent radii. The shortest real bonds (N2, CO, HF) have 0.77 or more.
 OVERLAP = 0.6
 BROKEN = 1.35  # the long N-N bond of N2O4 is at 1.25
-FORMED = 1.15  # the bridgeheads of bicyclo[1.1.1]pentane come as near as 1.23
+FORMED = 1.15  # the bridgehead atoms of bicyclo[1.1.1]pentane, which are not bonded, are at 1.23
 FORMED_ACROSS_ANGLE = 1.04  # atoms with a common neighbour: Si...Si in cyclodisiloxane is at 1.08
 
 
@@ -41,7 +41,7 @@ class GeometryProtocol(BaseModel):
     conformers: int = Field(
         default=10, ge=1, le=1000, description="How many are embedded; the lowest by `method` is kept."
     )
-    # left out of every hash while unset, so that evidence from before it existed keeps its keys and its seeds
+    # An unset solvent is excluded from every hash, so that evidence older than this field keeps its keys and seeds.
     solvent: Solvent | None = Field(
         default=None,
         exclude_if=lambda value: value is None,
@@ -57,12 +57,12 @@ class GeometryProtocol(BaseModel):
 
     @property
     def label(self) -> str:
-        """For `Level.geometry`, such as `GFN2-xTB//ETKDGv3x10` or `GFN2-xTB(water)//ETKDGv3x10`."""
+        """The name for `Level.geometry`, such as `GFN2-xTB//ETKDGv3x10` or `GFN2-xTB(water)//ETKDGv3x10`."""
         solvent = f"({self.solvent})" if self.solvent else ""
         return f"{'GFN2-xTB' if self.method == 'gfn2' else 'MMFF94'}{solvent}//ETKDGv3x{self.conformers}"
 
     def seed(self, candidate_key: str, replicate: int = 0) -> int:
-        """31 bits from candidate, protocol and replicate only, so that every verifier gets the same geometry."""
+        """Returns a 31-bit seed that depends only on the arguments and the protocol: all verifiers get one geometry."""
         return int(content_hash([candidate_key, self.model_dump(mode="json"), replicate])[:8], 16) & 0x7FFFFFFF
 
 
@@ -88,7 +88,7 @@ class Geometry:
 
     @property
     def centre_of_mass(self) -> Positions:
-        """(3,), angstrom; the origin to which the dipole of an ion refers."""
+        """The centre of mass, (3,), angstrom; an ion's dipole is taken about it."""
         from ase.data import atomic_masses
 
         masses = np.array(atomic_masses)[list(self.numbers)]
@@ -99,7 +99,7 @@ class Geometry:
         return replace(self, positions=np.array(positions, dtype=float))
 
     def to_xyz(self, comment: str = "") -> str:
-        """XYZ text in angstrom; charge and multiplicity stand in the comment line."""
+        """Returns XYZ text in angstrom, with charge and multiplicity in the comment line."""
         from ase.data import chemical_symbols
 
         lines = [str(len(self.numbers)), f"charge={self.charge} multiplicity={self.multiplicity} {comment}".strip()]
@@ -118,12 +118,12 @@ OUTCOME = {Reason(reason): outcome for reasons, outcome in OUTCOMES.items() for 
 
 
 def failure(reason: Reason, detail: str, **diagnostics: Any) -> SimulatorError:
-    """An engine's error with what is known so far. The reason decides the outcome; those not listed are `unstable`."""
+    """Returns an engine's error with diagnostics. OUTCOMES gives its outcome; reasons not listed are `unstable`."""
     return SimulatorError(OUTCOME.get(reason, Outcome.UNSTABLE), reason, detail, **diagnostics)
 
 
 def spin_fault(electrons: int, multiplicity: int) -> str | None:
-    """Why this many electrons cannot have this multiplicity, or None. xtb and tblite accept some of these silently."""
+    """Returns why the multiplicity is impossible for the electrons, or None. xtb and tblite accept some of these."""
     if electrons < 1:
         return f"{electrons} electrons"
     if multiplicity < 1 or multiplicity - 1 > electrons:
@@ -135,7 +135,7 @@ def spin_fault(electrons: int, multiplicity: int) -> str | None:
 
 
 def check(geometry: Geometry) -> None:
-    """Raises SimulatorError: refused (multiplicity), implausible (not_finite, overlapping_atoms)."""
+    """Raises SimulatorError for a bad geometry: refused (multiplicity), implausible (not_finite, overlapping_atoms)."""
     fault = spin_fault(geometry.electrons, geometry.multiplicity)
     if fault:
         raise failure(Reason.MULTIPLICITY, fault)
@@ -149,7 +149,7 @@ def check(geometry: Geometry) -> None:
 
 
 def check_bonds(geometry: Geometry, bonds: Iterable[tuple[int, int]]) -> None:
-    """The geometry is still this molecule: bonded pairs are near, all others are not.
+    """Checks that bonded atoms are near each other and all other pairs are not.
 
     bonds: pairs of atom indices, hydrogens included. Raises SimulatorError unstable (bond_changed).
     """
@@ -168,7 +168,7 @@ def check_bonds(geometry: Geometry, bonds: Iterable[tuple[int, int]]) -> None:
 
 
 def bonds_of(mol: Any) -> list[tuple[int, int]]:
-    """Atom index pairs of an RDKit molecule after its hydrogens were added, as `embed` orders them."""
+    """Returns the bonded atom pairs of an RDKit molecule or SMILES, hydrogens included, numbered as in `embed`."""
     from rdkit import Chem
 
     molecule = Chem.MolFromSmiles(mol) if isinstance(mol, str) else mol
@@ -178,11 +178,11 @@ def bonds_of(mol: Any) -> list[tuple[int, int]]:
 def embed(
     mol: Any, charge: int, multiplicity: int, conformers: int, seed: int
 ) -> tuple[list[Geometry], dict[str, Any], Positions]:
-    """ETKDGv3 conformers relaxed in MMFF94 (or UFF), the lowest first, how they were made, and their energies in the
-    force field, (n,), kcal/mol.
+    """Returns ETKDGv3 conformers relaxed in MMFF94 (or UFF), lowest first, diagnostics, and force-field energies.
 
-    mol: RDKit molecule or SMILES, hydrogens implicit. Diagnostics: force field, conformers embedded, the lowest
-    energy in kcal/mol. Raises SimulatorError implausible (embedding_failed, overlapping_atoms).
+    The energies have shape (n,) and unit kcal/mol. mol: RDKit molecule or SMILES, hydrogens implicit. Diagnostics:
+    force field, number of conformers, lowest energy (kcal/mol), seed.
+    Raises SimulatorError implausible (embedding_failed, overlapping_atoms).
     """
     from rdkit import Chem
     from rdkit.Chem import rdDistGeom
@@ -217,10 +217,10 @@ def embed(
 def prepare(
     mol: Any, charge: int, multiplicity: int, protocol: GeometryProtocol, seed: int
 ) -> tuple[Geometry, dict[str, Any]]:
-    """The geometry by the protocol, checked to be still the molecule that was asked for.
+    """Returns the geometry by the protocol, with its bonds checked, and diagnostics.
 
-    mmff94: the conformer lowest in the force field. gfn2: the conformer lowest in GFN2-xTB as the force field left it,
-    then relaxed. (Ranked by the force field, ethanol comes out anti or gauche depending on the seed.)
+    mmff94: the conformer with the lowest force-field energy. gfn2: the force-field conformer with the lowest GFN2-xTB
+    energy, then relaxed. (A ranking by the force field gives anti or gauche ethanol, depending on the seed.)
     Raises SimulatorError as `embed`, `check_bonds` and `tblite_engine.relax` do.
     """
     geometries, diagnostics, _ = embed(mol, charge, multiplicity, protocol.conformers, seed)
@@ -238,7 +238,7 @@ def prepare(
 
 
 def _relax_in_force_field(molecule: Any) -> tuple[str, list[float]]:
-    """Relax all conformers in place; force field used and energies in kcal/mol, in the conformers' order."""
+    """Relaxes all conformers in place. Returns the force field and the energies (kcal/mol) in the conformers' order."""
     from rdkit.Chem import rdForceFieldHelpers as ff
 
     steps = 2000
@@ -252,7 +252,7 @@ def _relax_in_force_field(molecule: Any) -> tuple[str, list[float]]:
 
 
 def _relative_distances(geometry: Geometry) -> Positions:
-    """n x n distances over the sum of covalent radii; infinite on the diagonal."""
+    """Returns the distances divided by the sums of covalent radii, n x n; the diagonal is infinite."""
     from ase.data import covalent_radii
 
     radii = np.array(covalent_radii)[list(geometry.numbers)]

@@ -1,13 +1,12 @@
-"""The solvents that ALPB and GBSA are parametrised for in GFN1-xTB and GFN2-xTB, under a common name each.
+"""The solvents for which ALPB and GBSA have parameters in GFN1-xTB and GFN2-xTB, by their common names.
 
-Free energies of solvation are those of 1 mol/L of ideal gas going to 1 mol/L of solution at 298.15 K (tblite's solution
-state `gsolv`), which is what hydration data bases give too. The other convention, 1 bar of gas to 1 mol/L, lies
-kT ln 24.79 = 0.0825 eV (1.90 kcal/mol) above it; `xtb` calls that `bar1M`.
+A free energy of solvation is that of the transfer from 1 mol/L of ideal gas to 1 mol/L of solution at 298.15 K
+(tblite's solution state `gsolv`), as in hydration databases. The convention from 1 bar of gas to 1 mol/L, `bar1M` in
+`xtb`, gives values that are kT ln 24.79 = 0.0825 eV (1.90 kcal/mol) higher.
 
 Sources: ALPB and GBSA in xtb: Ehlert, Stahn, Spicher, Grimme, J. Chem. Theory Comput. 17, 4250 (2021). States:
-https://tblite.readthedocs.io/en/latest/spec/solvation.html. Which solvents: tblite 0.8.0, each tried;
-all of them agree with xtb 6.5.1 within 1e-7 hartree for formaldehyde. GBSA has the same parameters for benzene and
-toluene.
+https://tblite.readthedocs.io/en/latest/spec/solvation.html. Each solvent was tested with tblite 0.8.0; formaldehyde
+agrees with xtb 6.5.1 within 1e-7 hartree. GBSA has the same parameters for benzene and toluene.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ SOLVENTS: tuple[str, ...] = get_args(Solvent)
 Model = Literal["alpb", "gbsa"]
 
 STATE = "gsolv"
-# tblite's name where it differs
+# tblite's name of a solvent, where it differs from the common name
 _TBLITE = {
     "carbon disulfide": "cs2",
     "chloroform": "chcl3",
@@ -50,18 +49,18 @@ GBSA: dict[str, frozenset[str]] = {
 
 @dataclass(frozen=True)
 class Solvation:
-    """A solvent by a model."""
+    """A solvent and the implicit model that describes it."""
 
     solvent: str
     model: Model = "alpb"
 
     def arguments(self) -> tuple[str, str, str]:
-        """Interaction, solvent and solution state as tblite's calculator takes them."""
+        """Returns interaction, solvent and solution state in the spelling of tblite's calculator."""
         return f"{self.model}-solvation", _TBLITE.get(self.solvent, self.solvent), STATE
 
 
 def unparametrised(method: str, model: str, solvent: str) -> str | None:
-    """Why there are no parameters, with what there is, or None. IPEA1-xTB takes those of GFN1-xTB."""
+    """Returns why the solvent has no parameters, with a list of those that do, or None. IPEA1-xTB uses GFN1-xTB's."""
     known = SOLVENTS if model == "alpb" else sorted(GBSA["GFN2-xTB" if method == "GFN2-xTB" else "GFN1-xTB"])
     if solvent in known:
         return None

@@ -1,19 +1,19 @@
-"""Whether a single determinant describes a closed shell, by two determinants for each pair of frontier orbitals.
+"""A test whether a single determinant describes a closed shell: a two-determinant model of frontier orbital pairs.
 
-Ozone's restricted solution is its lowest in PBE0, its triplet lies 1.2 eV higher, so no instability shows that 0.3
-electrons sit in an orbital that should be empty. For an occupied orbital i and an empty orbital a the two determinants
-that put both electrons into i or into a couple through the exchange integral K = (ia|ia) and are
+In PBE0 the restricted solution of ozone is stable and its triplet lies 1.2 eV higher, yet 0.3 electrons belong in an
+orbital that this solution leaves empty. For an occupied orbital i and an empty orbital a, two determinants put both
+electrons into i or into a. They couple by the exchange integral K = (ia|ia). Their energies differ by
 
     D = 2 (f_aa - f_ii) + (ii|ii) + (aa|aa) - 4 (ii|aa) + 2 K
 
-apart, f being the Fock operator of the determinant. The lower root puts n = 2 c^2 / (1 + c^2) electrons into a, with
-c = (sqrt(D^2 + 4 K^2) - D) / 2K. The largest n over the frontier is what counts: it does not grow with the molecule.
+where f is the Fock operator of the closed shell. The lower root puts n = 2 c^2 / (1 + c^2) electrons into a, with
+c = (sqrt(D^2 + 4 K^2) - D) / 2K. The test uses the largest n over the frontier, which does not grow with the molecule.
 
 PBE0/def2-SVP: ozone 0.30 (0.26 on its GFN2-xTB geometry), F2 0.12, carbonyl oxide 0.11, rectangular cyclobutadiene and
 nitromethane 0.10, ethylene, diazomethane and SO2 0.08, benzoquinone 0.06, azulene 0.05, nitrobenzene, anthracene 0.04,
-benzene, naphthoquinone, N2 0.03. Related to the M diagnostic of Tishchenko, Zheng, Truhlar, J. Chem. Theory Comput. 4,
-1208 (2008), to whom more than 0.1 in CASSCF is strongly multireference; two determinants lack the rest of the active
-space and leave the orbitals as they are, hence the higher limit.
+benzene, naphthoquinone, N2 0.03. The test is related to the M diagnostic of Tishchenko, Zheng, Truhlar, J. Chem. Theory
+Comput. 4, 1208 (2008), where more than 0.1 in CASSCF is strongly multireference. The limit here is higher, since the
+model has only two determinants and does not relax the orbitals.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 
 NEAR_DEGENERATE = 0.2
-OCCUPIED, EMPTY = 6, 24  # orbitals looked at; diffuse functions put many empty ones below those that matter
+OCCUPIED, EMPTY = 6, 24  # numbers of frontier orbitals; diffuse functions add many empty orbitals at low energy
 
 
 def pair_occupation(mf: Any) -> dict[str, Any]:
-    """`pair_occupation`: electrons, 0 to 2, in the emptier orbital of the worst pair; `pair`: which, as HOMO-1 > LUMO.
+    """Returns `pair_occupation`, the largest n (0 to 2 electrons), and `pair`, its orbitals, such as HOMO-1 > LUMO.
 
     mf: a converged restricted mean field with density fitting.
     """

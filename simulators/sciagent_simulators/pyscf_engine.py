@@ -1,7 +1,7 @@
-"""Kohn-Sham single points of molecules by PySCF: density fitting, recovery of convergence, and what makes a number.
+"""Kohn-Sham single points of molecules by PySCF: density fitting, recovery of convergence, and checks of the result.
 
-PySCF returns an energy when it did not converge, runs iodine with 106 electrons when nobody passes its effective core
-potential, and converges overlapping atoms to +50 hartree. Here each of those is an error with a reason.
+PySCF returns an energy without convergence, computes I2 with 106 electrons if no effective core potential is passed,
+and converges overlapping atoms to +50 hartree. This module raises an error with a reason in each of these cases.
 
 Energies in eV, dipole in debye, lengths in angstrom; hartree only where a name says so.
 
@@ -22,10 +22,10 @@ from sciagent_simulators.pyscf_solvent import in_solvent
 from sciagent_simulators.scf_recovery import converge
 from sciagent_simulators.tblite_engine import BOHR, DEBYE, HARTREE
 
-# PySCF's default, the root of conv_tol, leaves orbital energies 5e-4 eV and dipoles 9e-4 D apart by where it starts
+# With PySCF's default, sqrt(conv_tol), orbital energies vary by 5e-4 eV and dipoles by 9e-4 D with the initial guess.
 GRADIENT_TOLERANCE = 1e-5
-ECP_ABOVE = 36  # the def2 sets replace cores by potentials beyond krypton
-SPIN_TOLERANCE = 0.1  # of <S^2> above S(S+1)
+ECP_ABOVE = 36  # the def2 basis sets have effective core potentials for elements beyond krypton
+SPIN_TOLERANCE = 0.1  # largest accepted <S^2> - S(S+1)
 
 
 @dataclass(frozen=True)
@@ -33,23 +33,23 @@ class DftSettings:
     """Settings of a Kohn-Sham calculation."""
 
     functional: str = "pbe0"
-    """As PySCF spells it."""
+    """Name of the functional in PySCF's spelling."""
     basis: str = "def2-svp"
     grid_level: int = 3
     conv_tol: float = 1e-8
     """Convergence of the energy, hartree."""
     max_cycles: int = 100
     dispersion: str | None = None
-    """`d3bj`, `d4` or none (needs pyscf-dispersion)."""
+    """`d3bj`, `d4` (both need pyscf-dispersion) or None."""
     solvent: str | None = None
-    """A name of `pyscf_solvent`, or None for the gas phase."""
+    """A solvent's name in `pyscf_solvent`, or None for the gas phase."""
     solvent_model: str = "SMD"
     spin_check: Literal["auto", "always", "off"] = "auto"
-    """See module `spin_check`."""
+    """When a singlet is tested by module `spin_check`."""
     recover: bool = True
-    """Whether to climb the ladder of recovery steps."""
+    """Whether to try the recovery steps of `scf_recovery` after the first failure."""
     max_memory: int = 4000
-    """MB."""
+    """PySCF's memory limit, MB."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class DftResult:
     """The result of a single point. Orbital energies are taken over both spins."""
 
     energy: float
-    """eV; in a solvent it holds the solvent's contribution to the free energy."""
+    """eV; in a solvent it includes the solvent's contribution to the free energy."""
     homo: float
     """eV."""
     lumo: float | None
@@ -65,7 +65,7 @@ class DftResult:
     dipole: float
     """Norm in debye; for an ion, about its centre of mass."""
     diagnostics: dict[str, Any] = field(default_factory=dict)
-    """Recovery step that converged, basis functions, electrons, <S^2>, spin check."""
+    """The recovery step that converged, basis functions, electrons, <S^2>, spin check."""
 
     @property
     def gap(self) -> float | None:
@@ -75,9 +75,9 @@ class DftResult:
 def single_point(
     geometry: Geometry, settings: DftSettings, checkpoint: Path | None = None, threads: int = 1
 ) -> DftResult:
-    """The result of a self-consistent field that has passed every check.
+    """Returns the result of a self-consistent field that has passed every check.
 
-    Arguments and errors are those of `ground_state`, and unstable (anion_unbound).
+    Arguments and errors are those of `ground_state`; a further error is unstable (anion_unbound).
     """
     _, result = ground_state(geometry, settings, checkpoint, threads)
     if geometry.charge < 0 and result.homo > 0:
@@ -93,9 +93,9 @@ def single_point(
 def ground_state(
     geometry: Geometry, settings: DftSettings, checkpoint: Path | None = None, threads: int = 1
 ) -> tuple[Any, DftResult]:
-    """The converged mean field with its result; whether the HOMO is bound is not checked.
+    """Returns the converged mean field and its result; it does not check whether the HOMO is bound.
 
-    checkpoint: a file that PySCF writes at each cycle and from which a broken-off calculation goes on.
+    checkpoint: a file that PySCF writes at each cycle and from which an interrupted calculation resumes.
     Raises SimulatorError: refused (multiplicity, missing_basis, missing_ecp), implausible (overlapping_atoms,
     implausible_energy), not_converged (scf_not_converged), unstable (spin_contaminated, scf_unstable,
     triplet_ground_state, near_degenerate).
@@ -118,7 +118,7 @@ def ground_state(
 
 
 def build(geometry: Geometry, settings: DftSettings) -> Any:
-    """The PySCF molecule, with effective core potentials beyond krypton and the electron count that follows."""
+    """Returns the PySCF molecule, with effective core potentials for elements beyond krypton."""
     from ase.data import chemical_symbols
     from pyscf import gto
     from pyscf.lib.exceptions import BasisNotFoundError
@@ -147,7 +147,7 @@ def build(geometry: Geometry, settings: DftSettings) -> Any:
 
 
 def mean_field(mol: Any, settings: DftSettings) -> Any:
-    """Restricted for singlets, unrestricted otherwise; Coulomb and exchange by density fitting; in its solvent."""
+    """Returns a mean field with density fitting and solvent: restricted for singlets, unrestricted otherwise."""
     from pyscf import dft
 
     mf = (dft.UKS(mol) if mol.spin else dft.RKS(mol)).density_fit()
@@ -162,11 +162,11 @@ def mean_field(mol: Any, settings: DftSettings) -> Any:
 
 
 def check_energy(energy: float, atoms: dict[str, float], geometry: Geometry) -> None:
-    """A molecule is bound with respect to its neutral atoms, but not by much.
+    """Checks that the energy is near the sum of the energies of the neutral atoms.
 
-    energy: hartree. atoms: as from `atomic_energies`. Allowed above their sum: 1 + q^2 hartree (ionisation) and 0.05
-    per electron (local functionals lie above Hartree-Fock); below it: 0.5 per atom (the bond of CO, the strongest, is
-    0.41) and 0.1 per electron (correlation and open shells; the largest need seen, manganese, is 2.1 of its 3.0).
+    energy: hartree. atoms: result of `atomic_energies`. Allowed above the sum: 1 + q^2 hartree (ionisation) and 0.05
+    per electron (local functionals lie above Hartree-Fock). Allowed below it: 0.5 per atom (the strongest bond, CO, has
+    0.41) and 0.1 per electron (correlation and open shells; manganese uses 2.1 of its 3.0, the most that was seen).
     Raises SimulatorError implausible (implausible_energy).
     """
     from ase.data import chemical_symbols
@@ -182,9 +182,9 @@ def check_energy(energy: float, atoms: dict[str, float], geometry: Geometry) -> 
 
 
 def atomic_energies(mol: Any) -> dict[str, float]:
-    """Spherically averaged Hartree-Fock energy of each element's neutral atom in the same basis, hartree.
+    """Returns the spherically averaged Hartree-Fock energy of each element's neutral atom in the same basis, hartree.
 
-    Restricted, so above the true Hartree-Fock energy of an open shell: by 0.6 for oxygen.
+    The calculation is restricted, so it lies above the true Hartree-Fock energy of an open shell: by 0.6 for oxygen.
     """
     from pyscf.scf.atom_hf import get_atm_nrhf
 

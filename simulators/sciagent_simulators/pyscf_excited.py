@@ -1,8 +1,8 @@
-"""Vertical excitations by TDDFT, in the Tamm-Dancoff approximation or in full, and what makes a number of them.
+"""Vertical excitations by full TDDFT or its Tamm-Dancoff approximation, and the checks of the result.
 
 The spatial overlap of an excitation, Lambda = sum k_ia^2 <|i| | |a|> / sum k_ia^2 with k = X + Y, is near 1 where the
-hole and the electron lie in the same place. Functionals without long-range exchange place excitations of small Lambda,
-across a molecule, far too low: below 0.3 for hybrids and 0.4 for the others errors exceed 0.5 eV.
+hole and the electron lie in the same place. Functionals without long-range exchange give much too low energies to
+charge-transfer excitations: errors exceed 0.5 eV for Lambda below 0.3 (hybrids) or 0.4 (other functionals).
 
 Energies in eV, oscillator strengths in the length gauge.
 
@@ -25,24 +25,27 @@ from sciagent_simulators.tblite_engine import HARTREE
 
 NANOMETRE_EV = 1239.841984  # hc: wavelength in nm = this over the energy in eV (exact in the SI of 2019)
 OVERLAP_HYBRID, OVERLAP_LOCAL = 0.3, 0.4
-NEAR = 0.02  # eV: two excitations closer than this share the oscillator strength by accident
+NEAR = 0.02  # eV; how closer excitations share the oscillator strength is accidental
 GRID_BLOCK = 20000
-RESIDUAL = 1e-3  # hartree: S1 to 2e-5 eV and f to 0.001 of residual 1e-5, for half of the work (coumarin)
+RESIDUAL = 1e-3  # hartree; against 1e-5, S1 changes by 2e-5 eV and f by 0.001, at half of the cost (coumarin)
 
 
 @dataclass(frozen=True)
 class Excitation:
-    """energy: eV. strength: oscillator strength, 0 for a triplet. overlap: Lambda, 0 to 1. main: the largest
-    transition between orbitals and its share."""
+    """A vertical excitation."""
 
     energy: float
+    """eV."""
     strength: float
+    """Oscillator strength; 0 for a triplet."""
     overlap: float
+    """Lambda, 0 to 1."""
     main: str
+    """The largest transition between orbitals and its share."""
 
     @property
     def wavelength(self) -> float:
-        """nm."""
+        """The wavelength, nm."""
         return NANOMETRE_EV / self.energy
 
     def as_dict(self) -> dict[str, Any]:
@@ -57,10 +60,10 @@ def excite(
     solvent: str | None = None,
     conv_tol: float = RESIDUAL,
 ) -> list[Excitation]:
-    """The lowest excitations of a converged restricted mean field, ascending.
+    """Returns the lowest excitations of a converged restricted mean field, by ascending energy.
 
-    full: TDDFT with its de-excitations instead of the Tamm-Dancoff approximation. solvent: that of mf; it
-    answers a singlet's density with its electrons only. conv_tol: length of the residual, hartree.
+    full: full TDDFT instead of the Tamm-Dancoff approximation. solvent: the solvent of mf; only its electrons
+    respond to the excitation. conv_tol: length of the residual, hartree.
     Raises SimulatorError refused (no_excited_state), not_converged (scf_not_converged), unstable (scf_unstable: a
     negative or imaginary root).
     """
@@ -71,7 +74,7 @@ def excite(
     solver = mf.TDDFT() if full else mf.TDA()
     solver.singlet, solver.nstates, solver.conv_tol, solver.verbose = singlet, min(states, room), conv_tol, 0
     if not full:
-        solver.positive_eig_threshold = -np.inf  # negative roots are looked for; in full TDDFT they would be imaginary
+        solver.positive_eig_threshold = -np.inf  # keeps negative roots; in full TDDFT they would be imaginary
     if solvent is not None:
         answer_fast(solver, solvent)
     run_lowest(solver, full)
@@ -101,7 +104,7 @@ def excite(
 
 
 def overlap(mf: Any, amplitudes: list[Any]) -> list[float]:
-    """Lambda of each excitation. amplitudes: occupied x empty, X + Y. On the coarsest grid: good to 0.01."""
+    """Returns Lambda of each excitation, on the coarsest grid (error 0.01). amplitudes: X + Y, occupied x empty."""
     from pyscf import dft
 
     coefficients, occupied = np.asarray(mf.mo_coeff), int(np.count_nonzero(mf.mo_occ))
@@ -117,8 +120,7 @@ def overlap(mf: Any, amplitudes: list[Any]) -> list[float]:
 
 
 def check_charge_transfer(excitation: Excitation, mf: Any) -> None:
-    """Raises SimulatorError unstable (charge_transfer) where the functional has no long-range exchange and the
-    excitation moves charge."""
+    """Raises SimulatorError unstable (charge_transfer) if Lambda is below the limit of the functional."""
     omega, _, exchange = mf._numint.rsh_and_hybrid_coeff(mf.xc)
     limit = OVERLAP_HYBRID if exchange > 0 else OVERLAP_LOCAL
     if omega == 0 and exchange < 1 and excitation.overlap < limit:

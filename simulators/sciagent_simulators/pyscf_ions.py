@@ -1,13 +1,13 @@
 """Ionisation energy and electron affinity of a molecule as differences of self-consistent energies (delta-SCF).
 
-Vertical: both states at the same geometry. Adiabatic: the ion relaxed too; electronic energies, without zero-point
-vibration. Of an open-shell molecule both spins of the ion are tried and the lower counts.
+A vertical energy has both states at the same geometry. An adiabatic energy has the ion relaxed; it is electronic,
+without zero-point vibration. For an open-shell molecule both spins of the ion are computed and the lower is taken.
 
-An anion that lies above its molecule is not bound. Its energy is then a property of the basis set, so no number is
-given for the affinity, only that it is below zero.
+An anion with a higher energy than its molecule is unbound. Its energy then depends on the basis set only, so the
+affinity is reported as negative, without a number.
 
-Sources: delta-SCF: Jones, Gunnarsson, Rev. Mod. Phys. 61, 689 (1989). Electron affinities by DFT and what an unbound
-anion does to them: Rienstra-Kiracofe et al., Chem. Rev. 102, 231 (2002).
+Sources: delta-SCF: Jones, Gunnarsson, Rev. Mod. Phys. 61, 689 (1989). Electron affinities by DFT and the effect of
+unbound anions: Rienstra-Kiracofe et al., Chem. Rev. 102, 231 (2002).
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from sciagent_simulators.pyscf_relax import relax
 
 @dataclass(frozen=True)
 class Relaxation:
-    """How far an ion is relaxed."""
+    """The settings by which an ion is relaxed."""
 
     fmax: float
-    """Largest force on an atom, eV/angstrom."""
+    """Largest force on an atom at convergence, eV/angstrom."""
     max_steps: int
     bonds: tuple[tuple[int, int], ...]
-    """Pairs of atoms that must stay bonded."""
+    """Pairs of atom indices that must stay bonded."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class Ion:
     energy: float
     """E(ion) - E(molecule), eV."""
     geometry: Geometry
-    """The ion's own geometry."""
+    """The geometry of the ion; the molecule's where the ion was not relaxed."""
     unbound: bool
-    """The added electron is not bound."""
+    """True if the added electron is not bound."""
     diagnostics: dict[str, Any]
 
 
@@ -57,9 +57,9 @@ def ion(
     checkpoint: Path | None = None,
     threads: int = 1,
 ) -> Ion:
-    """The molecule with its charge changed by `change`, -1 or 1, vertical or, with a relaxation, adiabatic.
+    """Returns the ion with the molecule's charge plus `change` (-1 or 1), vertical, or adiabatic with a relaxation.
 
-    geometry, molecule: of the molecule itself, at the same settings. checkpoint: stem of the files of this ion.
+    geometry: the molecule's. molecule: its result at the same settings. checkpoint: stem of this ion's files.
     Raises SimulatorError as `ground_state` and `relax` do, and unstable (cation_dissociated, anion_dissociated).
     """
     states = [s for s in _spins(geometry, change) if spin_fault(s.electrons, s.multiplicity) is None]
@@ -83,7 +83,7 @@ def ion(
 
 
 def _spins(geometry: Geometry, change: int) -> list[Geometry]:
-    """The ion's geometry with an unpaired electron less, where there is any, and with an unpaired electron more."""
+    """Returns the ion with one unpaired electron fewer, if the molecule has any, and with one more."""
     candidates = [m for m in (geometry.multiplicity - 1, geometry.multiplicity + 1) if m > 0]
     return [replace(geometry, charge=geometry.charge + change, multiplicity=m) for m in candidates]
 
@@ -106,7 +106,7 @@ def _state(
     energy = result.energy - molecule.energy
     facts |= {"homo": result.homo, **result.diagnostics}
     unbound = change < 0 and energy >= 0 and (settings.solvent is None or result.homo > 0)
-    # local functionals put the HOMO of bound anions above zero too; the difference of energies stays good
+    # Local functionals give even bound anions a HOMO above zero; the energy difference remains reliable.
     facts["held_by_basis"] = change < 0 and result.homo > 0
     return Ion(energy, state, unbound, facts)
 

@@ -1,13 +1,12 @@
-"""Relaxation of a molecule on the density functional's own gradients: a quasi-Newton method with a good first Hessian.
+"""Relaxation of a molecule by gradients of its density functional: a quasi-Newton method with a GFN2-xTB Hessian.
 
-It starts from the curvature of GFN2-xTB at the first geometry (numerical, 6N cheap gradients), so that from a GFN2-xTB
-geometry a handful of gradients is enough (measured by `benchmarks/numbers/pyscf_relax.py`). The updates are BFGS with
-Powell's damping, which keeps the Hessian positive. The integration grid does not move with the atoms in PySCF's
-gradient, which leaves a net force and torque (0.2 eV/angstrom in HCl on the coarsest grid) that no relaxation could
-remove: they are taken out.
+The first Hessian is a numerical one of GFN2-xTB at the first geometry (6N cheap gradients). A relaxation from a
+GFN2-xTB geometry then needs only a few gradients (measured by `benchmarks/numbers/pyscf_relax.py`). The updates are
+BFGS with Powell's damping, which keeps the Hessian positive. PySCF's gradient neglects that the integration grid moves
+with the atoms. This leaves a net force and torque (0.2 eV/angstrom in HCl on the coarsest grid), which are removed.
 
-After every step what is needed to go on (positions, forces, Hessian) is left in a file; a run that was broken off
-takes the same next step as a run that was not.
+After every step positions, forces and Hessian are saved to a file. A resumed run takes the same next step as an
+uninterrupted run.
 
 Source: Nocedal, Wright, Numerical Optimization, 2nd ed., ch. 6 and procedure 18.2.
 """
@@ -30,11 +29,11 @@ from sciagent_simulators.tblite_engine import BOHR, HARTREE
 
 Matrix = NDArray[np.float64]
 
-# eV/angstrom^2. Softer modes of the xTB Hessian, translations and rotations among them, are taken as SOFTEST; UNKNOWN
-# is every mode without it (ASE's 70); no step trusts a mode below FLATTEST.
+# eV/angstrom^2. SOFTEST is the smallest eigenvalue of the xTB Hessian that is used as it is. UNKNOWN is the eigenvalue
+# of all modes without an xTB Hessian (ASE's 70). FLATTEST is the smallest eigenvalue in a Newton step.
 SOFTEST, UNKNOWN, FLATTEST = 2.0, 70.0, 0.5
 LARGEST_STEP = 0.2  # angstrom
-LARGEST_FILE = 64 * 2**20  # bytes of a checkpoint that are read
+LARGEST_FILE = 64 * 2**20  # bytes; a larger checkpoint is ignored
 
 
 def relax(
@@ -46,11 +45,11 @@ def relax(
     threads: int = 1,
     curvature: bool = True,
 ) -> tuple[Geometry, dict[str, Any]]:
-    """The geometry at which the largest force on an atom is below fmax (eV/angstrom), and how it was reached.
+    """Returns the geometry at which the largest force on an atom is at most fmax (eV/angstrom), and diagnostics.
 
-    checkpoint: stem of the files to go on from (`.npz`; the orbitals in `.chk`). curvature: start from the xTB Hessian.
+    checkpoint: stem of the files to resume from (`.npz`; orbitals in `.chk`). curvature: start from the xTB Hessian.
     Raises SimulatorError not_converged (geometry_not_converged, scf_not_converged), implausible (overlapping_atoms),
-    and what `geometry.check` and `scf_recovery.converge` raise. Whether the bonds are still there is for the caller.
+    and the errors of `geometry.check` and `scf_recovery.converge`. The caller checks the bonds.
     """
     from pyscf import lib
 
@@ -88,14 +87,14 @@ def relax(
 
 
 def newton_step(hessian: Matrix, forces: Matrix) -> Matrix:
-    """n x 3, angstrom: to the minimum of the parabola, no atom further than LARGEST_STEP."""
+    """Returns the step to the minimum of the quadratic model, n x 3, angstrom; no atom moves beyond LARGEST_STEP."""
     values, modes = np.linalg.eigh(hessian)
     step: Matrix = (modes @ ((forces.ravel() @ modes) / np.maximum(values, FLATTEST))).reshape(-1, 3)
     return step * min(1.0, LARGEST_STEP / max(_largest(step), 1e-12))
 
 
 def updated(hessian: Matrix, step: Matrix, change: Matrix) -> Matrix:
-    """The Hessian with what a step has taught: BFGS, damped so that it stays positive. change: of the gradient."""
+    """Returns the BFGS update of the Hessian, damped so that it stays positive. change: change of the gradient."""
     along = hessian @ step
     expected, curvature = float(step @ along), float(step @ change)
     if expected < 1e-12:
@@ -109,7 +108,7 @@ def updated(hessian: Matrix, step: Matrix, change: Matrix) -> Matrix:
 
 
 class Gradients:
-    """Energy and forces at a series of geometries, each self-consistent field started from the last density."""
+    """Energies and forces at a series of geometries; each calculation starts from the density of the last."""
 
     def __init__(self, geometry: Geometry, settings: DftSettings, checkpoint: Path | None = None) -> None:
         self.geometry, self.settings, self.checkpoint = geometry, settings, checkpoint
@@ -117,7 +116,7 @@ class Gradients:
         self.count = 0
 
     def at(self, positions: Matrix) -> tuple[float, Matrix]:
-        """Energy, eV, and forces, n x 3, eV/angstrom. Raises SimulatorError as `converge` does."""
+        """Returns energy (eV) and forces (n x 3, eV/angstrom). Raises SimulatorError as `converge` does."""
         settings = self.settings
         mf = mean_field(build(self.geometry.moved(positions), settings), settings)
         mf, _ = converge(mf, settings.max_cycles, self.checkpoint, settings.recover, self.density)
@@ -130,7 +129,7 @@ class Gradients:
 
 
 def internal(forces: Matrix, positions: Matrix) -> Matrix:
-    """Forces, n x 3, without what would translate or rotate the whole."""
+    """Returns the forces, n x 3, without net force and torque."""
     arms = positions - positions.mean(axis=0)
     rigid = [np.tile(axis, (len(arms), 1)).ravel() for axis in np.eye(3)]
     rigid += [np.cross(axis, arms).ravel() for axis in np.eye(3)]
@@ -142,9 +141,9 @@ def internal(forces: Matrix, positions: Matrix) -> Matrix:
 
 
 def xtb_hessian(geometry: Geometry, step: float = 0.005) -> Matrix | None:
-    """3n x 3n, eV/angstrom^2, central differences (step in angstrom) of GFN2-xTB forces, no mode softer than SOFTEST.
+    """Returns the Hessian by central differences of GFN2-xTB forces, 3n x 3n, eV/angstrom^2, or None if tblite fails.
 
-    None where tblite cannot: elements beyond radon, no convergence.
+    step: angstrom. Eigenvalues are made positive and raised to SOFTEST. tblite fails for elements beyond radon.
     """
     from ase import Atoms
     from ase.calculators.calculator import CalculationFailed
@@ -184,7 +183,7 @@ def _keep(file: Path | None, state: dict[str, Matrix]) -> None:
 
 
 def _restore(file: Path | None, n: int) -> dict[str, Matrix] | None:
-    """What an earlier run left of n atoms; None where there is no such file or it is not whole."""
+    """Returns the state that an earlier run saved for n atoms, or None if the file is missing or damaged."""
     if file is None or not file.exists() or file.stat().st_size > LARGEST_FILE:
         return None
     shapes = {"positions": (n, 3), "forces": (n, 3), "hessian": (3 * n, 3 * n), "taken": ()}

@@ -1,9 +1,9 @@
-"""Excitations by the Tamm-Dancoff approximation at a fraction of PySCF's cost, with its numbers.
+"""Excitations by the Tamm-Dancoff approximation with PySCF's results, at a fraction of its cost.
 
-Two things take its time. Density fitting contracts exchange for densities of any form, yet those of the Tamm-Dancoff
-approximation are D = H C^T with C the occupied orbitals, and only K C is used of their exchange K: with both, the work
-falls by the number of basis functions over that of occupied orbitals. And the eigenvalue solver adds up to 20 trial
-vectors a cycle, where a few do. Coumarin, CAM-B3LYP/def2-SVP, grid 1, two states: 46 core-seconds for 381.
+PySCF's density fitting computes exchange for densities of any form. In the Tamm-Dancoff approximation they are
+D = H C^T, where C are the occupied orbitals, and only K C of the exchange K is used. This saves a factor of basis
+functions per occupied orbital. PySCF's solver also adds up to 20 trial vectors per cycle, where a few are enough.
+Coumarin, CAM-B3LYP/def2-SVP, grid 1, two states: 46 core-seconds instead of 381.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from typing import Any
 import numpy as np
 
 EXTRA_TRIALS = (
-    4  # beyond the states asked for: with a vector a state formaldehyde's third and coumarin's first are missed
+    4  # beyond the number of states: with one vector per state formaldehyde's third and coumarin's first are missed
 )
-SHARE = 0.2  # of the memory that is left, for a block of integrals and what they are contracted with
+SHARE = 0.2  # share of the free memory for a block of integrals and the arrays contracted with it
 CYCLES = 200
 
 
 def run_lowest(solver: Any, full: bool = False) -> None:
-    """Solve pyscf.tdscf.TDA, or in full TDDFT, of a density-fitted, converged restricted mean field: `solver.e`, `xy`,
-    `converged`. What the module says of exchange holds for the former only."""
+    """Solves a pyscf.tdscf.TDA (if full, TDDFT) object of a density-fitted, converged restricted mean field.
+
+    The results are `solver.e`, `solver.xy` and `solver.converged`. Only TDA uses the faster exchange."""
     mf = solver._scf
     occupied = int(np.count_nonzero(mf.mo_occ))
     room = occupied * (len(mf.mo_occ) - occupied)
@@ -40,7 +41,7 @@ def run_lowest(solver: Any, full: bool = False) -> None:
 
 @contextmanager
 def _few_trials(states: int) -> Iterator[int]:
-    """While it lasts, a search starts with `states + EXTRA_TRIALS` vectors and adds as many a cycle. Gives the sum."""
+    """Limits PySCF's solver to `states + EXTRA_TRIALS` new trial vectors per cycle. Yields this number."""
     from pyscf.tdscf import _lr_eig
 
     before, _lr_eig.MAX_SPACE_INC = _lr_eig.MAX_SPACE_INC, states + EXTRA_TRIALS
@@ -51,10 +52,10 @@ def _few_trials(states: int) -> Iterator[int]:
 
 
 class _OccupiedExchange:
-    """Stands for a mean field's density fitting. Of exchange for densities that are not symmetric it gives K C C^T S:
-    K as far as the occupied orbitals C see it.
+    """A replacement of a mean field's density fitting object with faster exchange K.
 
-    `_pairs`: by omega, the fitted integrals (auxiliary, occupied, occupied).
+    For densities that are not symmetric it returns K C C^T S, where C are the occupied orbitals and S the overlap.
+    `_pairs`: fitted integrals (auxiliary, occupied, occupied) by omega.
     """
 
     def __init__(self, mf: Any) -> None:
@@ -75,7 +76,7 @@ class _OccupiedExchange:
         direct_scf_tol: float = 1e-13,
         omega: float | None = None,
     ) -> tuple[Any, Any]:
-        """As pyscf.df.DF.get_jk. dm: (..., nao, nao)."""
+        """Has the arguments and results of pyscf.df.DF.get_jk. dm: (..., nao, nao)."""
         if hermi != 0 or not with_k:
             whole = self._fitted.get_jk(dm, hermi, with_j, with_k, direct_scf_tol, omega)
             return whole[0], whole[1]
@@ -104,7 +105,7 @@ class _OccupiedExchange:
 
 
 def _blocks(fitted: Any, nao: int, width: int) -> Iterator[np.ndarray]:
-    """The fitted integrals, (some of the auxiliary functions, nao, nao) at a time."""
+    """Yields the fitted integrals in blocks of auxiliary functions, (rows, nao, nao)."""
     from pyscf import lib
 
     left = max(200.0, fitted.max_memory - lib.current_memory()[0])  # MB

@@ -1,11 +1,11 @@
-"""Implicit solvents for PySCF: SMD, IEF-PCM, C-PCM and ddCOSMO under the solvent names that the xTB models have too.
+"""Implicit solvents for PySCF: SMD, IEF-PCM, C-PCM and ddCOSMO, with the solvent names of the xTB models.
 
-SMD adds the cavity, dispersion and solvent-structure term; the other three are electrostatics only, and a solvation
-energy by them is named so. Dielectric constants and refractive indices are those of SMD's own table.
+SMD includes the terms for cavity, dispersion and solvent structure. The other three are electrostatic only.
+Dielectric constants and refractive indices are taken from the table of SMD.
 
-PySCF evaluates the potential of every density on the cavity's surface from integrals it throws away, twice in each
-cycle, and solves the surface equations anew each time although their matrix stays. Here both are kept where they fit in
-memory; the numbers are the same to 1e-9 hartree (a test) and acetone's SMD takes a fifth of the time.
+In every cycle PySCF recomputes the integrals for the potential on the cavity surface twice and solves the surface
+equations anew, although their matrix is constant. This module keeps the integrals, if they fit in memory, and the
+factorised matrix. The results agree within 1e-9 hartree (a test), and SMD of acetone takes a fifth of the time.
 
 Sources: SMD: Marenich, Cramer, Truhlar, J. Phys. Chem. B 113, 6378 (2009). IEF-PCM: Cances, Mennucci, Tomasi, J. Chem.
 Phys. 107, 3032 (1997). ddCOSMO: Cances, Maday, Stamm, J. Chem. Phys. 139, 054111 (2013).
@@ -27,7 +27,7 @@ Solvent = Literal[
 SOLVENTS: tuple[str, ...] = get_args(Solvent)
 SolventModel = Literal["SMD", "IEF-PCM", "C-PCM", "ddCOSMO"]
 
-# the name in SMD's table where it differs
+# A solvent's name in the table of SMD, where it differs from the common name.
 _SMD = {
     "diethyl ether": "diethylether",
     "dimethyl sulfoxide": "dimethylsulfoxide",
@@ -38,11 +38,11 @@ _SMD = {
     "hexane": "n-hexane",
     "octanol": "1-octanol",
 }
-KEPT_SHARE = 0.5  # of the molecule's memory limit, for the integrals of the surface
+KEPT_SHARE = 0.5  # share of the molecule's memory limit for the surface integrals
 
 
 def constants(solvent: str) -> tuple[float, float]:
-    """Static dielectric constant and refractive index at 298 K. Raises KeyError for a solvent that is not listed."""
+    """Returns static dielectric constant and refractive index at 298 K. Raises KeyError for an unlisted solvent."""
     from pyscf.solvent.smd import solvent_db
 
     if solvent not in SOLVENTS:
@@ -52,7 +52,7 @@ def constants(solvent: str) -> tuple[float, float]:
 
 
 def in_solvent(mf: Any, solvent: str | None, model: str) -> Any:
-    """The mean field in its solvent, or itself in the gas phase. Density fitting must be attached before."""
+    """Returns the mean field in the solvent; unchanged for None. Density fitting must be attached before."""
     if solvent is None:
         return mf
     from pyscf.solvent import ddCOSMO
@@ -72,9 +72,9 @@ def in_solvent(mf: Any, solvent: str | None, model: str) -> Any:
 
 
 def answer_fast(excitation: Any, solvent: str) -> None:
-    """Non-equilibrium: only the solvent's electrons follow a vertical excitation, with n^2 for the dielectric constant.
+    """Sets a non-equilibrium solvent: only its electrons respond, with the squared refractive index as constant.
 
-    excitation: a TDA or TDDFT object on a mean field in solvent. PySCF takes water's 1.78 for every solvent.
+    excitation: a TDA or TDDFT object on a mean field in solvent. PySCF uses water's 1.78 for every solvent.
     """
     surface = excitation.with_solvent
     surface.reset()
@@ -96,9 +96,9 @@ def _surface_models() -> tuple[Any, Any]:
 
 
 class _Kept:
-    """Keeps the integrals between the surface's charges and pairs of basis functions, and the surface's matrix solved.
+    """A solvent model that keeps the integrals of surface charges with basis function pairs, and the factorised matrix.
 
-    `_kept`: n(n+1)/2 x surface points, or None where they do not fit. `_factors`: LU of K.
+    `_kept`: integrals, n(n+1)/2 x surface points; None before their first use. `_factors`: LU factors of K.
     """
 
     _keys = {"_kept", "_factors"}
@@ -149,7 +149,7 @@ class _Kept:
         return -lib.unpack_tril((kept @ charges.T).T.copy())
 
     def _charges(self, potential: Any) -> Any:
-        """Symmetrised surface charges of potentials, both m x points."""
+        """Returns the symmetrised surface charges of the potentials; both m x points."""
         from scipy.linalg import lu_factor, lu_solve
 
         parts: Any = self._intermediates  # type: ignore[attr-defined]
@@ -169,7 +169,7 @@ class _Kept:
             dms = (dms[0] + dms[1]).reshape(-1, n, n)
         potential = this.v_grids_n - self._get_v(dms)
         charges = self._charges(potential)
-        # the gradient reads these; it takes the unsymmetrised charges anew from `dm`
+        # PySCF's gradient reads these values and recomputes the unsymmetrised charges from `dm`.
         this._intermediates |= {"q_sym": charges[0], "v_grids": potential[0], "dm": dms, "q": self._plain(potential)[0]}
         return 0.5 * float(charges[0] @ potential[0]), self._get_vmat(charges)[0]
 

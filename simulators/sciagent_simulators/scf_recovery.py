@@ -1,8 +1,8 @@
-"""Getting a self-consistent field to converge, and to go on after it was broken off.
+"""Convergence of a self-consistent field by a series of recovery steps, with resumption of interrupted calculations.
 
-The ladder: plain DIIS; damped with a level shift; second order; and last a Fermi smearing that is cooled down and then
-taken away: what counts is always converged with whole electrons. A solution with an empty orbital below an occupied
-orbital is a saddle point, so the ladder goes on from there too.
+The steps are DIIS, DIIS with damping and level shift, a second-order solver, and Fermi smearing that is cooled and then
+removed. The final solution always has integer occupations. A solution with an empty orbital below an occupied orbital
+is a saddle point; the next step then starts from it.
 
 Sources: DIIS: Pulay, J. Comput. Chem. 3, 556 (1982). Second order: Sun, arXiv 1610.08423 (co-iterative augmented
 Hessian). Smearing as a way to convergence: Rabuck, Scuseria, J. Chem. Phys. 110, 695 (1999).
@@ -22,17 +22,17 @@ from sciagent_simulators.tblite_engine import HARTREE
 
 STEPS = ("diis", "damped", "newton", "smeared")
 AUFBAU_TOLERANCE = 1e-4  # hartree
-SMEARING = (0.03, 0.01, 0.003)  # hartree, in this order
+SMEARING = (0.03, 0.01, 0.003)  # hartree; electronic temperatures in the order of use
 LEVEL_SHIFT, DAMPING = 0.3, 0.3
 
 
 def converge(
     mf: Any, max_cycles: int, checkpoint: Path | None = None, recover: bool = True, density: Any = None
 ) -> tuple[Any, dict[str, Any]]:
-    """The converged mean field and which of STEPS did it, over which it went, and whether it was resumed.
+    """Returns the converged mean field and diagnostics: the step of STEPS that converged, the steps tried, resumption.
 
-    density: where to start; a checkpoint, which PySCF writes at each cycle, comes first. Raises SimulatorError
-    not_converged (scf_not_converged), unstable (scf_unstable: converged only to states that are not aufbau).
+    density: initial guess; a checkpoint, which PySCF writes at each cycle, has precedence. Raises SimulatorError
+    not_converged (scf_not_converged), unstable (scf_unstable: all converged solutions violate the aufbau principle).
     """
     first, kept = _resume(mf, checkpoint)
     resumed = kept is not None
@@ -65,10 +65,10 @@ def converge(
 
 
 def below_aufbau(mf: Any) -> float | None:
-    """By how much, hartree, an empty orbital lies below an occupied orbital of the same spin; None where none does.
+    """Returns the largest energy, hartree, by which an empty orbital lies below an occupied one of its spin, or None.
 
-    The second-order solver converges to such states where DIIS oscillates (singlet O2, O=C=C=O): saddle points.
-    """
+    Such solutions are saddle points. The second-order solver converges to them where DIIS oscillates (singlet O2,
+    O=C=C=O)."""
     worst = 0.0
     for energies, filled in zip(np.atleast_2d(mf.mo_energy), np.atleast_2d(mf.mo_occ), strict=True):
         occupied, empty = energies[filled > 0], energies[filled == 0]
@@ -78,7 +78,7 @@ def below_aufbau(mf: Any) -> float | None:
 
 
 def _climb(mf: Any, step: str, density: Any, max_cycles: int) -> Any:
-    """Run a step of the ladder; the mean field that it returns is no longer damped, shifted or smeared."""
+    """Runs a recovery step. Returns the mean field without damping, level shift or smearing."""
     mf.level_shift, mf.damp, mf.max_cycle = 0.0, 0.0, max_cycles
     if step == "damped":
         mf.level_shift, mf.damp = LEVEL_SHIFT, DAMPING
@@ -102,7 +102,7 @@ def _second_order(mf: Any, density: Any) -> Any:
 
 
 def _cooled(mf: Any, density: Any) -> Any:
-    """The density at the lowest electronic temperature with the same spin; it is a starting point, converged or not."""
+    """Returns an initial density at the lowest electronic temperature with the same spin; it may be unconverged."""
     from pyscf.scf.addons import smearing
 
     warm = smearing(mf.copy(), sigma=SMEARING[0], method="fermi", fix_spin=bool(mf.mol.spin))
@@ -116,22 +116,22 @@ def _cooled(mf: Any, density: Any) -> Any:
 
 
 def _note(checkpoint: Path | None, step: str) -> None:
-    """Write down the current step, for a later attempt."""
+    """Writes the current step to a file for a later attempt."""
     if checkpoint is not None:
         checkpoint.with_suffix(".step").write_text(step, encoding="ascii")
 
 
 def _resume(mf: Any, checkpoint: Path | None) -> tuple[str, Any]:
-    """The step and the density of an earlier attempt; the first step and None where its file was cut short.
+    """Returns step and density of an earlier attempt; the first step and None if there is no complete checkpoint.
 
-    The file is removed: what was cut short may still be read and then fail to be written.
+    The file is removed, since writing to a truncated file can fail even where reading succeeded.
     """
     if checkpoint is None or not checkpoint.exists():
         return STEPS[0], None
     from pyscf import lib
 
     density = None
-    # the orbitals alone: PySCF's own reader would also evaluate the molecule's text from the file
+    # Only the orbitals are read: PySCF's own reader would also evaluate the text of the molecule in the file.
     with contextlib.suppress(OSError, KeyError, ValueError, RuntimeError, TypeError, AttributeError, IndexError):
         orbitals, filled = (lib.chkfile.load(str(checkpoint), f"scf/{name}") for name in ("mo_coeff", "mo_occ"))
         density = np.asarray(mf.make_rdm1(orbitals, filled))

@@ -1,11 +1,11 @@
-"""Is a closed-shell singlet the ground state? Asked cheaply first, with certainty where there is doubt.
+"""A test whether the closed-shell singlet is the ground state: a cheap screen, then two calculations in doubtful cases.
 
 The screen is the lowest triplet excitation in the Tamm-Dancoff approximation on a coarse grid. Lowest triplets at
 PBE0/def2-SVP: benzene 4.22 eV, naphthoquinone 2.26 (both stable), rectangular cyclobutadiene 1.04, nitrosobenzene 0.37
-(both fall to a broken-symmetry solution, by 0.016 eV). So above SAFE the restricted solution is taken as stable.
-Below it two calculations decide: the triplet by itself, and the broken-symmetry singlet from mixed frontier orbitals.
+(both have a broken-symmetry solution 0.016 eV lower). Above SAFE the restricted solution is taken as stable.
+Below SAFE two calculations decide: the triplet, and the broken-symmetry singlet from mixed frontier orbitals.
 
-PySCF's own `stability()` says the same for 13 times the price of the SCF (benzene, 80 s), this screen for about once.
+PySCF's `stability()` gives the same answer at 13 times the cost of the SCF (benzene, 80 s); the screen costs about one.
 
 Sources: Bauernschmitt, Ahlrichs, J. Chem. Phys. 104, 9047 (1996); Hirata, Head-Gordon, Chem. Phys. Lett. 314,
 291 (1999).
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from sciagent_simulators.pyscf_engine import DftSettings
 
 SAFE = 1.5  # eV
-LOWER = 1e-4  # hartree by which another solution must lie lower to count
-COARSE = 1  # grid level of the comparison
+LOWER = 1e-4  # hartree; a broken-symmetry solution must be lower by more than this
+COARSE = 1  # grid level at which the solutions are compared
 
 
 def check_spin(mf: Any, settings: DftSettings) -> dict[str, Any]:
-    """mf: a converged restricted mean field. The screen's energy and, where they were run, both comparisons, in eV.
+    """Returns the energy of the screen and, if they were computed, both comparisons, eV.
 
-    Raises SimulatorError unstable (near_degenerate, triplet_ground_state, scf_unstable), not_converged
-    (scf_not_converged).
+    mf: a converged restricted mean field. Raises SimulatorError unstable (near_degenerate, triplet_ground_state,
+    scf_unstable), not_converged (scf_not_converged).
     """
     occupied = int(np.count_nonzero(mf.mo_occ))
     if occupied == len(mf.mo_occ):
@@ -49,7 +49,7 @@ def check_spin(mf: Any, settings: DftSettings) -> dict[str, Any]:
     broken = _lower(mf, settings, _mixed_density(mf, occupied), 0, reference)
     diagnostics["triplet_minus_singlet"] = (triplet - reference) * HARTREE
     diagnostics["broken_minus_restricted"] = (broken - reference) * HARTREE
-    # a singlet diradical (p-benzyne) lies below its triplet, and the triplet below the restricted solution
+    # The triplet of a singlet diradical (p-benzyne) lies below the restricted but above the broken-symmetry solution.
     if triplet < min(reference, broken):
         raise failure(
             Reason.TRIPLET_GROUND_STATE,
@@ -66,7 +66,7 @@ def check_spin(mf: Any, settings: DftSettings) -> dict[str, Any]:
 
 
 def _one_determinant(diagnostics: dict[str, Any]) -> dict[str, Any]:
-    """Check that a single determinant describes the state; even the lowest restricted solution may not (ozone)."""
+    """Checks that one determinant describes the state; a stable restricted solution can fail (ozone)."""
     if diagnostics["pair_occupation"] > NEAR_DEGENERATE:
         raise failure(
             Reason.NEAR_DEGENERATE,
@@ -78,13 +78,13 @@ def _one_determinant(diagnostics: dict[str, Any]) -> dict[str, Any]:
 
 
 def lowest_triplet(mf: Any) -> float:
-    """Lowest triplet excitation, TDA, eV; negative where the restricted solution is not even a minimum.
+    """Returns the lowest triplet excitation, TDA, eV; it is negative where the restricted solution is no minimum.
 
-    On grid level 0: within 3 meV of level 1 for benzene, nitrosobenzene and cyclobutadiene.
+    The grid has level 0: within 3 meV of level 1 for benzene, nitrosobenzene and cyclobutadiene.
     """
     from pyscf import dft, tdscf
 
-    # a triplet does not change the density, so the solvent does not answer it
+    # A triplet excitation does not change the density, so the solvent does not respond.
     coarse = (mf.undo_solvent() if hasattr(mf, "with_solvent") else mf).copy()
     coarse.chkfile = None
     coarse.grids = dft.gen_grid.Grids(mf.mol)
@@ -93,16 +93,16 @@ def lowest_triplet(mf: Any) -> float:
     excitation.singlet = False
     excitation.nstates = 1
     excitation.conv_tol = 1e-3
-    excitation.positive_eig_threshold = -np.inf  # by default negative roots, the very sign looked for, are dropped
+    excitation.positive_eig_threshold = -np.inf  # keeps negative roots, which show the instability
     excitation.verbose = 0
     run_lowest(excitation)
     if not np.all(excitation.converged):
-        return 0.0  # in doubt: let the two calculations decide
+        return 0.0  # without convergence the two calculations decide
     return float(np.min(excitation.e)) * HARTREE
 
 
 def _lower(mf: Any, settings: DftSettings, density: Any, spin: int, reference: float) -> float:
-    """Energy, hartree, of the unrestricted solution that `density` (2 x n x n) leads to; spin: unpaired electrons."""
+    """Returns the energy, hartree, of the unrestricted solution from `density`, 2 x n x n. spin: unpaired electrons."""
     mol = mf.mol.copy()
     mol.spin = spin
     mol.build(False, False)
@@ -110,7 +110,7 @@ def _lower(mf: Any, settings: DftSettings, density: Any, spin: int, reference: f
 
 
 def _run(mol: Any, mf: Any, settings: DftSettings, density: Any, reference: float | None) -> float:
-    """On the grid of the comparison, hartree; restricted when there is no reference yet."""
+    """Returns the energy on the grid of the comparison, hartree. The calculation is restricted if reference is None."""
     from pyscf import dft
 
     from sciagent_simulators.pyscf_solvent import in_solvent
@@ -130,14 +130,14 @@ def _run(mol: Any, mf: Any, settings: DftSettings, density: Any, reference: floa
         solver = solver.newton()
         solver.chkfile = None
         solver.kernel(dm0=solver.make_rdm1())
-    # An unconverged energy that already lies lower decides as well: the true energy lies lower still.
+    # An unconverged energy below the reference decides too, since the converged energy is even lower.
     if not solver.converged and not (reference is not None and solver.e_tot < reference - LOWER):
         raise failure(Reason.SCF_NOT_CONVERGED, "a calculation of the spin check did not converge")
     return float(solver.e_tot)
 
 
 def _mixed_density(mf: Any, occupied: int) -> Any:
-    """alpha and beta from HOMO and LUMO turned by +45 and -45 degrees: what breaks spin symmetry."""
+    """Returns alpha and beta densities with HOMO and LUMO rotated by +45 and -45 degrees, to break spin symmetry."""
     orbitals = np.asarray(mf.mo_coeff)
     homo, lumo = orbitals[:, occupied - 1], orbitals[:, occupied]
     rest = orbitals[:, : occupied - 1]

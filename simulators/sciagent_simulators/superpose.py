@@ -1,8 +1,7 @@
-"""Whether two conformers are the same: root mean square distance over proper rotations and the graph's symmetry.
+"""The smallest root mean square distance of two conformers over proper rotations and symmetries of the graph.
 
-Hydrogens on carbon are left out: what exchanges them (a methyl group) makes no new conformer, and every
-conformer is recognised by its heavy atoms and the hydrogens on heteroatoms. Reflections are not allowed, so gauche+ and
-gauche- are two.
+Hydrogens on carbon are ignored: exchanging them (as in a methyl group) gives no new conformer, and heavy atoms with
+the hydrogens on heteroatoms identify a conformer. Reflections are not allowed, so gauche+ and gauche- are different.
 
 Source: superposition by singular value decomposition: Kabsch, Acta Cryst. A 34, 827 (1978).
 """
@@ -23,21 +22,24 @@ MOST_SYMMETRIES = 2000
 
 @dataclass(frozen=True, eq=False)
 class Symmetry:
-    """atoms: (k,), which count. permutations: (m, k), into `atoms`, the identity first. complete: m is all of them."""
+    """The permutations of atoms that leave a molecular graph unchanged."""
 
     atoms: Indices
+    """(k,), indices of the atoms that are compared."""
     permutations: Indices
+    """(m, k), positions in `atoms`; the identity is the first."""
     complete: bool
+    """Whether the permutations are all that exist."""
 
     def distance(self, positions: Array, other: Array) -> float:
-        """Smallest root mean square distance in angstrom. positions, other: (n, 3), all atoms."""
+        """Returns the smallest root mean square distance, angstrom. positions, other: (n, 3), all atoms."""
         return float(self.distances(positions, other).min())
 
     def distances(self, positions: Array, other: Array) -> Array:
-        """(m,), angstrom: for each permutation of `other`, over proper rotations."""
+        """Returns the distance for each permutation of `other`, smallest over proper rotations, (m,), angstrom."""
         a, b = positions[self.atoms], other[self.atoms]
         a, b = a - a.mean(axis=0), b - b.mean(axis=0)
-        # of sum |R a - b|^2 only the trace of R with this (m, 3, 3) covariance depends on the rotation
+        # sum |R a - b|^2 depends on the rotation R only through the trace of R times this covariance, (m, 3, 3).
         covariance = np.einsum("ki,mkj->mij", a, b[self.permutations])
         singular = np.linalg.svd(covariance, compute_uv=False)
         singular[:, 2] *= np.where(np.linalg.det(covariance) < 0, -1.0, 1.0)
@@ -46,10 +48,10 @@ class Symmetry:
         return distances
 
     def copies(self, positions: Array, tolerance: float) -> float:
-        """How many wells of labelled atoms this conformer has, up to a factor that all conformers share.
+        """Returns the number of equivalent wells of this conformer, up to a factor that all conformers share.
 
-        The permutations over those that a rotation undoes (all m over the rotational symmetry number): of pentane's
-        conformers anti-gauche counts twice, anti-anti once. 1 where not all permutations are known.
+        It is m over the number of permutations equal to a rotation (the rotational symmetry number): pentane has
+        anti-gauche twice and anti-anti once. It is 1 if not all permutations are known.
         """
         if not self.complete:
             return 1.0
@@ -57,10 +59,10 @@ class Symmetry:
 
 
 def symmetry(mol: Any) -> Symmetry:
-    """The symmetry of an RDKit molecule with hydrogens implicit; atoms are numbered as `geometry.embed` numbers them.
+    """Returns the symmetry of an RDKit molecule with implicit hydrogens; atoms are numbered as in `geometry.embed`.
 
-    Atoms are alike by element, hydrogens on carbon and neighbours, not by formal charge and bond order: the oxygens of
-    a carboxylate are.
+    Equivalence depends on element, hydrogens on carbon and neighbours, but not on formal charge and bond order: the
+    oxygens of a carboxylate are equivalent.
     """
     from rdkit import Chem
 
@@ -71,7 +73,7 @@ def symmetry(mol: Any) -> Symmetry:
     graph = Chem.RWMol()
     for atom in kept:
         copy = Chem.Atom(atom.GetAtomicNum())
-        copy.SetIsotope(1 + sum(n.GetIdx() in on_carbon for n in atom.GetNeighbors()))  # a label that matching heeds
+        copy.SetIsotope(1 + sum(n.GetIdx() in on_carbon for n in atom.GetNeighbors()))  # label used by the matching
         copy.SetNoImplicit(True)
         graph.AddAtom(copy)
     for bond in full.GetBonds():
@@ -90,7 +92,7 @@ def _only_on_carbon(hydrogen: Any) -> bool:
 
 
 def principal_moments(masses: Array, positions: Array) -> Array:
-    """(3,), ascending, in mass unit times angstrom squared."""
+    """Returns the principal moments of inertia, (3,), ascending, in mass unit times angstrom squared."""
     centred = positions - masses @ positions / masses.sum()
     tensor = (
         masses[:, None, None]

@@ -1,7 +1,7 @@
 """GFN2-xTB, GFN1-xTB and IPEA1-xTB by tblite: single points and relaxations, in the gas phase or in a solvent.
 
-Energies in eV, dipole in debye, lengths in angstrom. tblite runs as many threads as OMP_NUM_THREADS says; set it to 1
-and scale by processes (2 threads under contention were 5 times slower).
+Energies are in eV, dipoles in debye, lengths in angstrom. tblite uses OMP_NUM_THREADS threads; set it to 1 and run
+several processes instead (2 threads on busy cores were 5 times slower).
 
 Sources: GFN2: Bannwarth, Ehlert, Grimme, J. Chem. Theory Comput. 15, 1652 (2019). GFN1: Grimme, Bannwarth, Shushkov,
 J. Chem. Theory Comput. 13, 1989 (2017). IPEA1: Ásgeirsson, Bauer, Grimme, Chem. Sci. 8, 4879 (2017).
@@ -29,11 +29,11 @@ DEBYE = 2.541746473  # debye per e bohr
 KELVIN = 3.166811563e-6  # hartree
 HEAVIEST = 86
 
-# What is tried, in this order, when the SCC does not converge: the settings of tblite's own calculator object.
+# Settings of tblite's calculator; the next entry is tried when the SCC does not converge.
 RECOVERY: dict[str, dict[str, Any]] = {
     "default": {},
     "damped": {"max-iter": 1000, "mixer-damping": 0.1},
-    "hot": {"max-iter": 1000, "mixer-damping": 0.1, "temperature": 3000.0 * KELVIN},  # and from there at 300 K
+    "hot": {"max-iter": 1000, "mixer-damping": 0.1, "temperature": 3000.0 * KELVIN},  # followed by 300 K
 }
 
 
@@ -42,11 +42,11 @@ class XtbResult:
     """The result of a single point or a relaxation."""
 
     energy: float
-    """eV; in a solvent it holds the free energy of solvation."""
+    """eV; in a solvent it includes the free energy of solvation."""
     homo: float | None
-    """eV; None where no orbital is occupied."""
+    """eV; None if no orbital is occupied."""
     lumo: float | None
-    """eV; None where no orbital is empty."""
+    """eV; None if no orbital is empty."""
     dipole: float
     """Norm in debye; for an ion, about its centre of mass."""
     fmax: float
@@ -54,7 +54,7 @@ class XtbResult:
     steps: int = 0
     """Steps of the relaxation, 0 for a single point."""
     recovery: str = "default"
-    """The key of RECOVERY that converged."""
+    """The key of the RECOVERY settings that converged."""
 
     @property
     def gap(self) -> float | None:
@@ -64,7 +64,7 @@ class XtbResult:
 def single_point(
     geometry: Geometry, method: Method = "GFN2-xTB", max_cycles: int = 250, solvation: Solvation | None = None
 ) -> XtbResult:
-    """One SCC from a fresh guess, with the recovery ladder.
+    """Returns the result of an SCC calculation from a fresh guess, with the settings of RECOVERY.
 
     Raises SimulatorError: refused (element, multiplicity, solvent), implausible (overlapping_atoms,
     implausible_energy), not_converged (scf_not_converged).
@@ -76,9 +76,9 @@ def single_point(
 def energies(
     geometries: Sequence[Geometry], method: Method = "GFN2-xTB", solvation: Solvation | None = None
 ) -> NDArray[np.float64]:
-    """(n,), eV: single points, infinite where the SCC did not converge.
+    """Returns single-point energies, (n,), eV; infinite for a geometry that failed.
 
-    Raises the first SimulatorError when none converges.
+    Raises the first SimulatorError if all fail.
     """
     values = np.full(len(geometries), np.inf)
     problem: SimulatorError | None = None
@@ -99,9 +99,9 @@ def relax(
     max_steps: int = 500,
     solvation: Solvation | None = None,
 ) -> tuple[Geometry, XtbResult]:
-    """LBFGS until the largest force is below fmax (eV/angstrom), then a fresh single point there.
+    """Relaxes by LBFGS until the largest force is below fmax (eV/angstrom). The result is a fresh single point there.
 
-    Raises SimulatorError as `single_point`, and not_converged (geometry_not_converged).
+    Raises SimulatorError as `single_point` does, and not_converged (geometry_not_converged).
     """
     from ase import Atoms
     from ase.calculators.calculator import CalculationFailed
@@ -144,10 +144,10 @@ def relax(
 def frontier(
     energies: NDArray[np.float64], occupations: NDArray[np.float64], unpaired: int
 ) -> tuple[float | None, float | None]:
-    """HOMO and LUMO in the unit of `energies`: the highest orbital that holds an alpha electron, and the next orbital.
+    """Returns HOMO and LUMO in the unit of `energies`: the highest orbital with an alpha electron, and the next one.
 
-    energies, occupations: (n_orbitals,), ascending; tblite gives a single set of orbitals with alpha and beta summed
-    (2, 1 or 0, smeared at 300 K), so electrons are counted instead of looking for a step.
+    energies, occupations: (n_orbitals,), ascending. tblite has one set of orbitals with summed alpha and beta
+    occupations (2, 1 or 0, smeared at 300 K), so the HOMO follows from the number of electrons.
     """
     electrons = round(float(occupations.sum()))
     alpha = (electrons + unpaired) // 2
@@ -167,7 +167,7 @@ def _check(geometry: Geometry, method: Method, solvation: Solvation | None) -> N
 
 
 def _converge(geometry: Geometry, method: Method, max_cycles: int, solvation: Solvation | None) -> XtbResult:
-    """The single point by the first step of RECOVERY that converges."""
+    """Returns the single point by the first settings of RECOVERY that converge."""
     from tblite.exceptions import TBLiteRuntimeError
     from tblite.interface import Calculator
 

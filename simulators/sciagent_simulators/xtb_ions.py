@@ -1,10 +1,9 @@
 """Ionisation energies and electron affinities as differences of total energies of extended tight binding (delta SCC).
 
-IPEA1-xTB is GFN1-xTB fitted anew to vertical ionisation energies and electron affinities, with diffuse s functions on
-the light main group. It is what `xtb --vipea` runs by default, and both results are lowered by 4.8455 eV:
-0.178069 hartree, the `ipeashift` of param_ipea-xtb.txt, an empirical constant that brings differences of tight-binding
-energies onto the scale of experiment. The same number stands among the globals of GFN1 and GFN2 in the sources of xtb
-and serves under `--gfn 2 --vipea`.
+IPEA1-xTB is GFN1-xTB refitted to vertical ionisation energies and electron affinities, with diffuse s functions on the
+light main group elements. `xtb --vipea` uses it by default and lowers both results by 4.8455 eV: 0.178069 hartree, the
+`ipeashift` of param_ipea-xtb.txt. This empirical constant brings differences of tight-binding energies to the scale of
+experiment. The sources of xtb have the same number for GFN1 and GFN2 and use it under `--gfn 2 --vipea`.
 
 Sources: IPEA1: Ásgeirsson, Bauer, Grimme, Chem. Sci. 8, 4879 (2017). Shift: xtb 6.5.1, /usr/share/xtb, and
 https://xtb-docs.readthedocs.io/en/latest/sp.html.
@@ -22,8 +21,8 @@ from sciagent_simulators.implicit_solvent import Solvation
 from sciagent_simulators.tblite_engine import HARTREE, Method, relax, single_point
 
 SHIFT = 0.178069 * HARTREE  # eV
-ELECTRONS: dict[str, int] = {"cation": 1, "anion": -1}  # change of the charge
-TOLERANCE = 0.3  # eV
+ELECTRONS: dict[str, int] = {"cation": 1, "anion": -1}  # charge of the ion minus charge of the molecule
+TOLERANCE = 0.3  # eV; see `check_relaxation`
 DISSOCIATED = {"cation": Reason.CATION_DISSOCIATED, "anion": Reason.ANION_DISSOCIATED}
 
 Ion = Literal["cation", "anion"]
@@ -31,17 +30,19 @@ Ion = Literal["cation", "anion"]
 
 @dataclass(frozen=True)
 class IonResult:
-    """energy: eV, ionisation energy or electron affinity, the shift taken off. recovery: as XtbResult's."""
+    """The ionisation energy or electron affinity of a molecule."""
 
     energy: float
+    """eV, with SHIFT subtracted."""
     recovery: str
+    """`XtbResult.recovery` of the ion."""
 
 
 def ionised(geometry: Geometry, ion: Ion) -> Geometry:
-    """The same positions with an electron less or more, at the lowest multiplicity that is a step away.
+    """Returns the same positions with one electron less (cation) or more (anion), at the lowest possible multiplicity.
 
     A closed shell becomes a doublet, a doublet a singlet, a triplet a doublet. Extended tight binding has no exchange
-    between unpaired electrons, so higher multiplicities are never lower here, whatever they are in nature.
+    between unpaired electrons, so higher multiplicities are never lower in energy here.
     """
     multiplicity = 2 if geometry.multiplicity == 1 else geometry.multiplicity - 1
     return replace(geometry, charge=geometry.charge + ELECTRONS[ion], multiplicity=multiplicity)
@@ -50,10 +51,10 @@ def ionised(geometry: Geometry, ion: Ion) -> Geometry:
 def difference(
     neutral: Geometry, charged: Geometry, ion: Ion, method: Method = "IPEA1-xTB", solvation: Solvation | None = None
 ) -> IonResult:
-    """E(cation) - E for a cation, E - E(anion) for an anion, less SHIFT.
+    """Returns E(cation) - E for a cation or E - E(anion) for an anion, minus SHIFT.
 
-    Vertical where both geometries are the same. Raises SimulatorError as `single_point`, and refused (missing_basis)
-    where the valence basis is full: tblite leaves the extra electron of helium out and returns helium's energy.
+    Equal geometries give a vertical energy. Raises SimulatorError as `single_point` does, and refused (missing_basis)
+    if the valence basis is full: for the anion of helium tblite drops the extra electron without an error.
     """
     start = single_point(neutral, method, solvation=solvation)
     if ion == "anion" and neutral.multiplicity == 1 and start.lumo is None:
@@ -63,10 +64,10 @@ def difference(
 
 
 def relaxed(charged: Geometry, ion: Ion, bonds: list[tuple[int, int]], solvation: Solvation | None = None) -> Geometry:
-    """The ion's own geometry in GFN2-xTB, still bonded as the neutral is.
+    """Returns the ion relaxed in GFN2-xTB, with the bonds of the neutral molecule.
 
-    IPEA1-xTB is not made for structures. Raises SimulatorError as `relax`, and unstable (cation_dissociated,
-    anion_dissociated) where a bond broke or formed.
+    IPEA1-xTB is not made for structures. Raises SimulatorError as `relax` does, and unstable (cation_dissociated,
+    anion_dissociated) if a bond broke or formed.
     """
     geometry, _ = relax(charged, "GFN2-xTB", solvation=solvation)
     try:
@@ -79,10 +80,10 @@ def relaxed(charged: Geometry, ion: Ion, bonds: list[tuple[int, int]], solvation
 
 
 def check_relaxation(ion: Ion, vertical: float, adiabatic: float) -> None:
-    """Relaxing an ion lowers its energy: no adiabatic ionisation energy lies above the vertical, no affinity below.
+    """Checks that the adiabatic ionisation energy is not above the vertical, or the adiabatic affinity not below.
 
-    The relaxation is GFN2-xTB's and the energies may be IPEA1-xTB's, so TOLERANCE is granted. Beyond it the two
-    methods hold the charge in different places (most anions that do not exist). Raises SimulatorError implausible
+    The relaxation is by GFN2-xTB and the energies may be by IPEA1-xTB, so TOLERANCE is allowed. Beyond it the two
+    methods place the charge differently (mostly in unbound anions). Raises SimulatorError implausible
     (implausible_value).
     """
     if ELECTRONS[ion] * (adiabatic - vertical) > TOLERANCE:

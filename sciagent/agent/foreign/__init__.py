@@ -1,1 +1,1 @@
-"""Tools of other people's MCP servers: reached, bounded and checked, so that a model may call them."""
+"""Tools of external MCP servers, with limits and checks, so that a model may call them."""

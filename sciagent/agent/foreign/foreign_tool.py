@@ -1,4 +1,4 @@
-"""A tool of an MCP server as a model sees it: its name, its arguments, and its answer as the text of an observation."""
+"""A tool of an MCP server as the model uses it: name, arguments, and answers as the text of an observation."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from sciagent.agent.tools.wording import MAX_COMPLAINTS, MAX_TEXT, bounded, one_
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
-MAX_NAME = 64  # characters of a function's name, by OpenAI's form
+MAX_NAME = 64  # characters of a function's name, the limit in OpenAI's format
 _OTHER = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def function_name(server: str, tool: str) -> str:
-    """`literature_search`, in ASCII letters, digits, `-` and `_`; a long name ends in 8 digits of its hash."""
+    """Returns a name such as `literature_search`, in ASCII; a long name is cut and ends in 8 digits of its hash."""
     name = _OTHER.sub("_", f"{server}_{tool}")
     if len(name) <= MAX_NAME:
         return name
@@ -35,24 +35,24 @@ class ForeignTool:
 
     server: str
     tool: str
-    """Its name on its server."""
+    """Name of the tool on its server."""
     description: str
     arguments: Mapping[str, Any]
-    """Their schema, made by `plain`."""
+    """JSON schema of the arguments, made by `plain`."""
 
     @property
     def name(self) -> str:
-        """Its name for a model."""
+        """Name of the tool in the model's calls."""
         return function_name(self.server, self.tool)
 
     @property
     def schema(self) -> JsonSchemaValue:
-        """The tool in OpenAI's form. It is not strict, since the arguments may be open."""
+        """The tool's schema in OpenAI's format. It is not strict, since the arguments may be open."""
         parameters = {"parameters": dict(self.arguments), "strict": False}
         return {"type": "function", "function": {"name": self.name, "description": self.description, **parameters}}
 
     def check(self, given: Mapping[str, Any]) -> None:
-        """Raises CallError unless the arguments fit the schema, whose size bounds the work."""
+        """Raises CallError unless the arguments fit the schema. The bounded size of the schema bounds the work."""
         from jsonschema import Draft202012Validator
 
         faults = []
@@ -67,7 +67,7 @@ class ForeignTool:
             raise CallError("\n".join([*faults, f"{self.name} takes: {', '.join(names) or 'no known arguments'}"]))
 
     def observed(self, result: CallToolResult) -> str:
-        """The server's answer as text. Blocks without text are named; structured content stands in for missing text."""
+        """Returns the answer as text. Blocks without text are named; structured content replaces missing text."""
         parts: list[str] = []
         for block in result.content:
             place = getattr(block, "resource", block)

@@ -1,10 +1,10 @@
-"""Runs a program, and hands on its standard output as long as no line is too long, and the start of its errors.
+"""Runs a program and limits its output: the length of each line, and the size of its standard error.
 
-Standard library only.
+Uses the standard library only.
 
     python -I line_limit.py BYTES COMMAND...
 
-The MCP SDK holds a line of any length, so a server that writes without line breaks would fill the memory.
+The MCP SDK stores lines of any length, so a server that writes no line breaks would fill the memory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 import threading
 
 ERROR_BYTES = 65536
-"""How much of the program's standard error is handed on; the rest is read and dropped."""
+"""Bytes of the program's standard error that are passed on; the rest is read and dropped."""
 
 
 def hand_on_errors(descriptor: int) -> None:
@@ -27,7 +27,7 @@ def hand_on_errors(descriptor: int) -> None:
 
 
 def main(limit: int, command: list[str]) -> int:
-    """Returns the program's exit code, or 1 after a line with more than `limit` bytes."""
+    """Runs the program and returns its exit code, or 1 after a line longer than `limit` bytes."""
     program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert program.stdout and program.stderr
     errors = threading.Thread(target=hand_on_errors, args=[program.stderr.fileno()], daemon=True)
@@ -39,7 +39,7 @@ def main(limit: int, command: list[str]) -> int:
             return 1
         sys.stdout.buffer.write(line)
         sys.stdout.buffer.flush()
-    errors.join(1)  # a process that the program has left behind may hold it open
+    errors.join(1)  # a process that outlives the program may keep the pipe open
     return program.wait()
 
 

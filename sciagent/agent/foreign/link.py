@@ -1,6 +1,6 @@
-"""Connects to an MCP server, calls its tools, and connects again after it failed.
+"""Connects to an MCP server, calls its tools, and reconnects after a failure.
 
-Runs in the event loop of `servers`. A call that failed is not sent again, since it may have had an effect.
+Runs in the event loop of `servers`. A failed call is not repeated, since it may have had an effect.
 """
 
 from __future__ import annotations
@@ -39,48 +39,48 @@ from sciagent.domain.text import without_secrets
 from sciagent.errors import SciagentError
 
 START_SECONDS = 30.0
-"""A server may take so long to start and to list its tools, or as long as a call, if that is longer."""
-FIRST_PAUSE = 2.0  # seconds, after the second failure in a row; each is twice the last
+"""Seconds for a server to start and to list its tools; a longer call timeout replaces it."""
+FIRST_PAUSE = 2.0  # seconds after the second failure in a row; each later pause is twice as long
 LONGEST_PAUSE = 600.0
-MAX_MESSAGE, MAX_STREAM = 1 << 20, 1 << 26  # bytes
-MAX_PAGES = 20  # of a server's list of tools
+MAX_MESSAGE, MAX_STREAM = 1 << 20, 1 << 26  # bytes of a message, and of a stream of events
+MAX_PAGES = 20  # pages of a server's list of tools
 _INFO = Implementation(name="sciagent", version=__version__)
 
-for _name in ("mcp", "client"):  # the SDK's loggers, which would print a server's faults on the terminal
+for _name in ("mcp", "client"):  # silences the SDK's loggers, which would print a server's faults on the terminal
     logging.getLogger(_name).addHandler(logging.NullHandler())
     logging.getLogger(_name).propagate = False
 
 
 @dataclass(frozen=True)
 class Server:
-    """A server as the campaign file names it: either a command or a URL."""
+    """An MCP server of the campaign file, given by a command or a URL."""
 
     name: str
     tools: tuple[str, ...]
-    """The tools that may be called."""
+    """Names of the tools that the model may call."""
     timeout: float
-    """Seconds of a call."""
+    """Seconds allowed for one call."""
     command: tuple[str, ...] | None = None
     folder: Path = Path()
     """The folder in which the command runs."""
     variables: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables for the command, beside `PATH`, `HOME` and the like."""
+    """Environment variables of the command, besides basic ones such as `PATH` and `HOME`."""
     url: str = ""
     token: str | None = None
-    """Sent to the URL with every request; a redirect to another origin is not followed."""
+    """Bearer token, sent to the URL with every request. Redirects to another origin are not followed."""
 
     def without_secrets(self, text: str) -> str:
-        """A text of the server's, without the token and the variables that it was given."""
+        """Returns the server's text without the values of its token and variables."""
         return without_secrets(text, (self.token, *self.variables.values()))
 
 
 class ServerError(SciagentError):
-    """A server did not answer, or refused the call; the message is for the caller."""
+    """The server did not answer, or refused the call. The caller is shown the message."""
 
 
 @dataclass(frozen=True)
 class Connection:
-    """A connection to a server that has listed its tools."""
+    """An open connection to a server that has listed its tools."""
 
     session: ClientSession
     tools: Mapping[str, Tool]
@@ -88,17 +88,17 @@ class Connection:
 
 
 class Link:
-    """One server. tasks: holds the connections."""
+    """The connection to one server. tasks: the task group that runs the connection."""
 
     def __init__(self, server: Server, tasks: TaskGroup) -> None:
         self.server, self._tasks = server, tasks
         self._lock = anyio.Lock()
         self._connection: Connection | None = None
         self._failures, self._again_at = 0, 0.0
-        self._fault = ""  # why the last answer over HTTP was refused, which the SDK does not pass on
+        self._fault = ""  # why the last HTTP answer was refused; the SDK does not pass this on
 
     async def connect(self) -> Connection:
-        """The open connection, or else a new connection. Raises ServerError."""
+        """Returns the open connection, or opens one. Raises ServerError."""
         async with self._lock:
             if self._connection is None:
                 if (pause := self._again_at - time.monotonic()) > 0:
@@ -114,10 +114,10 @@ class Link:
             return self._connection
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> CallToolResult:
-        """The server's answer. Raises ServerError; if the connection is at fault, the next call connects again."""
+        """Calls a tool and returns the answer. Raises ServerError; the next call reconnects if needed."""
         connection = await self.connect()
         self._fault = ""
-        # not `session.call_tool`, which would run the regular expressions of the server's own schema on the answer
+        # `session.call_tool` would run regular expressions of the server's own schema on the answer
         request = CallToolRequest(params=CallToolRequestParams(name=tool, arguments=dict(arguments)))
         try:
             with anyio.fail_after(self.server.timeout):
@@ -138,7 +138,7 @@ class Link:
         return result
 
     def _failure(self, connection: Connection | None, fault: str) -> ServerError:
-        """Close the connection, and count a single failure for all calls on it; the first failure costs no pause."""
+        """Closes the connection and counts one failure for all of its calls. The first failure causes no pause."""
         if connection is self._connection:
             self._failures, self._connection = self._failures + 1, None
             if self._failures > 1:
@@ -148,7 +148,7 @@ class Link:
         return ServerError(f"{fault}; {self._fault}" if self._fault else fault)
 
     async def _hold(self, *, task_status: TaskStatus[Connection]) -> None:
-        """Keep a connection until it is closed. Raises only before it is established."""
+        """Keeps a connection open until it is closed. Raises errors only before the connection is established."""
         is_established = False
         try:
             async with Client(self._transport(), client_info=_INFO, cache=None) as client:
@@ -162,7 +162,7 @@ class Link:
                     is_established = True
                     task_status.started(Connection(client.session, tools, scope.cancel))
                     await anyio.sleep_forever()
-        except Exception:  # the calls on the connection report its end
+        except Exception:  # the calls on the connection report that it ended
             if not is_established:
                 raise
 
@@ -188,13 +188,13 @@ class Link:
             try:
                 async with stdio_client(program, log) as streams:
                     yield streams
-            except Exception as error:  # it did not start, and its last words mostly say why
+            except Exception as error:  # the server did not start, and its last output usually says why
                 log.seek(0)
                 last_words = one_line(log.read()[-400:], 500)
                 raise ServerError(f"{_first_of(error)}; it printed: {last_words or 'nothing'}") from error
 
     async def _check(self, response: httpx2.Response) -> None:
-        """Bound the body of an answer. In a stream of events, the SDK bounds each event, too."""
+        """Limits the body of an HTTP answer. In a stream of events, the SDK also limits each event."""
         if response.status_code >= 400 and response.request.method == "POST":
             self._report(f"HTTP {response.status_code}")
         is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
@@ -216,7 +216,7 @@ async def _listed(client: Client) -> dict[str, Tool]:
 
 
 def _first_of(error: BaseException) -> str:
-    """The first error of a group, on a single line."""
+    """Returns the text of the first error of a group, on one line."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return one_line(str(error) or type(error).__name__, 300)

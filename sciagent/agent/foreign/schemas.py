@@ -1,8 +1,7 @@
-"""Cuts the schema of a server's tool down to a few plain keywords, without references and regular expressions.
+"""Reduces the JSON schema of a server's tool to a few plain keywords, without references and regular expressions.
 
-A server may send anything: 100 kB of text, control characters, schemas that contain themselves or that grow without end
-when their references are written out, patterns that take for ever. What is left out is not checked here; the server
-checks its arguments itself.
+A server may send anything: 100 kB of text, control characters, schemas that contain themselves or grow without end when
+references are expanded, very slow patterns. Removed parts are not checked here; the server checks its arguments itself.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from sciagent.agent.tools.wording import one_line
 
 MAX_NODES = 200
 MAX_DEPTH = 10
-MAX_ENTRIES = 40  # of an object
-MAX_CHOICES = 100  # of an enum
-MAX_CASES = 12  # of an anyOf
+MAX_ENTRIES = 40  # properties of an object
+MAX_CHOICES = 100  # choices of an enum
+MAX_CASES = 12  # cases of an anyOf
 MAX_NAME = 64  # characters of an argument's name
 MAX_DESCRIPTION = 240
-MAX_WRITTEN = 16_000  # characters of the whole
+MAX_WRITTEN = 16_000  # characters of the whole schema
 
-WRITTEN_STRING = 200  # characters, where a grammar writes the arguments and the server gives no smaller limit
+WRITTEN_STRING = 200  # characters, where a grammar writes the arguments and the server sets no smaller limit
 WRITTEN_ITEMS = 8
 WRITTEN_NUMBER = 10**9
 
@@ -35,8 +34,8 @@ _LIMITS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 
 
 def plain(given: Any) -> JsonSchemaValue:
-    """The arguments as a schema of an object. A part that is too large or too deep becomes `{}`, which is anything;
-    if the whole is too long, all of it does."""
+    """Returns the arguments' schema, reduced. A part that is too large or too deep becomes `{}`, which allows any
+    value. A schema that is too long becomes one without properties."""
     read = _Reader(given).node(given, 0, frozenset())
     schema = {name: value for name, value in read.items() if name not in ("anyOf", "enum")}
     schema |= {"type": "object", "properties": schema.get("properties", {})}
@@ -44,13 +43,13 @@ def plain(given: Any) -> JsonSchemaValue:
 
 
 class _Reader:
-    """Counts the nodes read so far. References are read anew at each place, so they count there."""
+    """Reduces a schema and counts its nodes. A reference counts at each place where it is used."""
 
     def __init__(self, root: Any) -> None:
         self._root, self._nodes = root, 0
 
     def node(self, given: Any, depth: int, inside: frozenset[str]) -> JsonSchemaValue:
-        """A node and all below it. inside: the references that led here; a reference to itself ends in `{}`."""
+        """Returns a node, reduced with all below it. inside: open references; one that contains itself becomes `{}`."""
         self._nodes += 1
         if not isinstance(given, dict) or depth > MAX_DEPTH or self._nodes > MAX_NODES:
             return {}
@@ -80,7 +79,7 @@ class _Reader:
         return schema
 
     def _target(self, reference: str) -> Mapping[str, Any]:
-        """What `#/…` points to in the same schema, or nothing. Nothing is ever fetched."""
+        """Returns the node that a `#/…` reference names, or `{}`. Other documents are never fetched."""
         root, *parts = reference.split("/")
         node = self._root if root == "#" else None
         for part in parts:
@@ -89,7 +88,7 @@ class _Reader:
 
 
 def _flat_keywords(given: Mapping[str, Any]) -> JsonSchemaValue:
-    """The keywords that hold no further schema: type, choices, and limits of sizes and numbers."""
+    """Returns the keywords that contain no further schema: types, choices, and limits of sizes and numbers."""
     schema: dict[str, Any] = {}
     types = given.get("type")
     kinds = [kind for kind in _TYPES if kind in (types if isinstance(types, list) else [types])]
@@ -97,7 +96,7 @@ def _flat_keywords(given: Mapping[str, Any]) -> JsonSchemaValue:
         schema["type"] = kinds[0] if len(kinds) == 1 else kinds
     choices = [given["const"]] if "const" in given else given.get("enum")
     if isinstance(choices, list) and 0 < len(choices) <= MAX_CHOICES and all(map(_is_choice, choices)):
-        schema["enum"] = choices  # all or none: half of the choices would forbid the others
+        schema["enum"] = choices  # all choices or none: half of them would forbid the others
     if isinstance(text := given.get("description"), str) and text.strip():
         schema["description"] = one_line(text, MAX_DESCRIPTION)
     schema |= {name: n for name in _COUNTS if type(n := given.get(name)) is int and 0 <= n <= 10**6}
@@ -117,8 +116,8 @@ def _is_number(value: Any) -> bool:
 
 
 def closed(schema: Mapping[str, Any]) -> JsonSchemaValue | None:
-    """The schema narrowed so that a grammar can write it: nothing open, and texts and lists of bounded length. None if
-    that is impossible, because a required part may be anything."""
+    """Returns the schema narrowed for a grammar: no open objects, and bounded texts and lists. Returns None if that is
+    impossible, because a required part may have any value."""
     if "anyOf" in schema:
         cases = [case for case in map(closed, schema["anyOf"]) if case is not None]
         return {"anyOf": cases} if cases else None

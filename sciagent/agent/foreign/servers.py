@@ -1,4 +1,4 @@
-"""The MCP servers of a campaign, for threads without an event loop; the loop runs in its own thread."""
+"""The MCP servers of a campaign, for threads without an event loop. The event loop runs in its own thread."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ MAX_DESCRIPTION = 600
 
 
 class Servers:
-    """Connected servers. Threads may call their tools at the same time."""
+    """The connected MCP servers of a campaign. Several threads may call tools at the same time."""
 
     def __init__(self, servers: Iterable[Server]) -> None:
-        """Raises UsageError for a server that does not start, or does not offer what is allowed of it."""
+        """Raises UsageError if a server does not start, or does not offer a tool that the campaign names."""
         self.tools: dict[str, ForeignTool] = {}
-        """By the name that the model calls."""
+        """The tools, by the name that the model calls."""
         self._closed = threading.Event()
         with ExitStack() as undo:
             self._portal = undo.enter_context(start_blocking_portal())
@@ -44,7 +44,7 @@ class Servers:
             self._undo = undo.pop_all()
 
     async def _hold(self, servers: tuple[Server, ...], *, task_status: Any) -> None:
-        """Connections live in this task, until all are closed."""
+        """Runs the task that holds the connections until all are closed."""
         async with anyio.create_task_group() as tasks:
             task_status.started([Link(server, tasks) for server in servers])
             await anyio.sleep_forever()
@@ -64,8 +64,8 @@ class Servers:
             self.tools[added.name] = added
 
     def call(self, name: str, arguments: str) -> Observation:
-        """Carry out a call as a model wrote it, and wait for the answer. name: a key of `tools`. Raises nothing for
-        what was written, nor for what a server does."""
+        """Carries out a call as the model wrote it and waits for the answer. name: a key of `tools`. Faults of the call
+        or the server are reported in the observation, not raised."""
         tool = self.tools[name]
         link = self._links[tool.server]
         try:
@@ -89,7 +89,7 @@ class Servers:
         raise ServerError("the campaign stops")
 
     def close(self) -> None:
-        """Give up the calls that are out, and end the programs that were started."""
+        """Cancels the open calls and ends the programs that were started."""
         if not self._closed.is_set():
             self._closed.set()
             self._undo.close()

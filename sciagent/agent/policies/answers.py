@@ -1,5 +1,5 @@
-"""Reads the answer of an OpenAI-compatible server. Nothing of its shape is taken for granted: every field may be
-missing, of another type, or hold characters that no database takes."""
+"""Reads the answers of an OpenAI-compatible server. Every field is checked: it may be missing, of another type, or hold
+characters that a database cannot store."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any, Literal
 from sciagent.agent.messages import LogprobMode, Message, Sampled, Sampling, Tokens, ToolCall, split_thinking
 from sciagent.domain.text import storable
 
-MAX_CONTENT = 200_000  # characters of an answer that are kept
+MAX_CONTENT = 200_000  # characters of a text; the rest is cut
 MAX_CALLS = 64
-MAX_COUNT = 10**9  # tokens that a server may say it has used
-THOUGHTS = ("reasoning", "reasoning_content")  # where servers put what a model thought, if not into its answer
+MAX_COUNT = 10**9  # largest token count that is accepted from a server
+THOUGHTS = ("reasoning", "reasoning_content")  # fields in which servers put the thinking, if not into the content
 
 LogprobSource = Literal["raw", "processed"] | None
-"""The distribution of a server's log-probabilities; None: not known."""
+"""The distribution of a server's log-probabilities; None if unknown."""
 
 
 def read_answer(text: str, strike: Callable[[str], str]) -> Mapping[str, Any]:
-    """The answer as JSON, every text of it storable. strike: strikes a key out of a text, which is done after
-    reading, since a key may be written with escapes. Raises ValueError, which says what is wrong."""
+    """Returns the answer as JSON with storable texts. strike: removes the API key from a text; it runs after parsing,
+    since JSON escapes may hide the key. Raises ValueError with the fault."""
 
     def clean(value: Any) -> Any:
         if isinstance(value, str):
@@ -45,8 +45,8 @@ def read_answer(text: str, strike: Callable[[str], str]) -> Mapping[str, Any]:
 def sampled_of(
     answer: Mapping[str, Any], sampling: Sampling, name: str, seconds: float, with_tools: bool, source: LogprobSource
 ) -> Sampled:
-    """The sampled message of an answer. name: the model that was asked. with_tools: tools were offered.
-    Raises ValueError for an answer without a message, or with calls that are none."""
+    """Returns the sampled message of an answer. name: the requested model. with_tools: whether tools were offered.
+    Raises ValueError if the answer has no message or malformed calls."""
     choices = answer.get("choices")
     choice = _entry(choices[0], "choices") if isinstance(choices, list) and choices else {}
     if not isinstance(choice.get("message"), dict):
@@ -57,7 +57,7 @@ def sampled_of(
     thought_in = next((field for field in THOUGHTS if _text(given.get(field))), "")
     message = Message("assistant", visible, _text(given.get(thought_in)) or thinking, calls, thought_in=thought_in)
     finish = "length" if choice.get("finish_reason") == "length" else "calls" if calls else "stop"
-    # strict tools: the grammar begins with a call; a call that was cut off stays in the content
+    # strict tools: the grammar begins with a call; the text of an incomplete call stays in the content
     begun = bool(calls) or sampling.call or "tool_call" in content or "<function" in content
     grammar = sampling.schema is not None or (with_tools and begun)
     tokens = _tokens(answer, choice, grammar, _mode(sampling, grammar, source))
@@ -69,7 +69,7 @@ def sampled_of(
 
 
 def _calls(given: object) -> tuple[ToolCall, ...]:
-    """The calls of an answer. Raises ValueError where they are no list of calls."""
+    """Returns the calls of an answer. Raises ValueError if they are not a list of calls."""
     if given is None:
         return ()
     if not isinstance(given, list):
@@ -85,15 +85,15 @@ def _calls(given: object) -> tuple[ToolCall, ...]:
 
 
 def _mode(sampling: Sampling, grammar: bool, source: LogprobSource) -> LogprobMode:
-    """vLLM masks by the grammar before it takes even raw log-probabilities. Where nothing else comes between, raw and
-    processed are the same."""
+    """Returns the distribution of the log-probabilities. vLLM applies the grammar before it takes even raw ones. At
+    temperature 1, raw and processed differ in nothing else."""
     if sampling.temperature != 1 and source != "raw":
         return source or "unknown"
     return "masked" if grammar else "raw"
 
 
 def _tokens(answer: Mapping[str, Any], choice: Mapping[str, Any], grammar: bool, mode: LogprobMode) -> Tokens | None:
-    """None unless ids of prompt and output and a log-probability of each are there: half of them trains nothing."""
+    """Returns the tokens; None unless all ids and log-probabilities are present, since training needs them all."""
     prompt: Any = answer.get("prompt_token_ids") or choice.get("prompt_token_ids")
     output: Any = choice.get("token_ids")
     logprobs = choice.get("logprobs")
@@ -103,7 +103,7 @@ def _tokens(answer: Mapping[str, Any], choice: Mapping[str, Any], grammar: bool,
     values: list[Any] = [entry.get("logprob") if isinstance(entry, dict) else None for entry in entries]
     if not all(type(value) in (int, float) and math.isfinite(value) for value in values):
         return None
-    # a server does not say which tokens its grammar forced: those that had no choice have probability 1
+    # the server does not mark forced tokens; a token without alternatives has probability 1
     forced = tuple(grammar and value == 0 for value in values)
     template = _text(answer.get("chat_template_hash"))[:64] or "server"
     return Tokens(tuple(prompt), tuple(output), tuple(map(float, values)), forced, mode, template)

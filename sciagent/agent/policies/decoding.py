@@ -1,4 +1,4 @@
-"""Draws tokens singly from a causal model, and keeps the keys and values of the last sequence."""
+"""Draws tokens one by one from a causal model, and keeps the keys and values of the last sequence."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Any
 from sciagent.agent.messages import Sampling, shared_prefix
 from sciagent.agent.policies.grammar import ConstrainedAnswer
 
-CHUNK = 512  # tokens of a prompt computed at once; between chunks `go_on` is asked
+CHUNK = 512  # prompt tokens computed at once; `go_on` is called between chunks
 
 
 class Decoder:
     """A model, and the keys and values of its last sequence. Not thread-safe."""
 
     def __init__(self, model: Any, ends: frozenset[int], go_on: Callable[[], None]) -> None:
-        """ends: tokens that end an answer. go_on: called before each computation; it raises an error to stop."""
+        """ends: ids of end tokens. go_on: called before each computation; it raises an error to stop."""
         self.model, self.ends, self.go_on = model, ends, go_on
-        self.reused = 0  # tokens of the last prompt that were not computed anew
+        self.reused = 0  # number of tokens of the last prompt that were taken from the cache
         self._cache: Any = None
-        self._seen: list[int] = []  # the tokens whose keys and values are in the cache
+        self._seen: list[int] = []  # the token ids whose keys and values are in the cache
 
     def draw(
         self, prompt: list[int], limit: int, sampling: Sampling, answer: ConstrainedAnswer | None
     ) -> tuple[list[int], list[float], list[bool]]:
-        """Draw at most `limit` tokens after the prompt. The last is an end token, unless the limit was reached.
+        """Draws at most `limit` tokens after the prompt. The last one is an end token, unless the limit is reached.
 
-        Returns, (n,) each, the tokens, the logarithms of their probabilities in the model's own distribution (before
-        temperature and grammar), and whether the grammar left no choice.
+        Returns three lists of length n: the token ids, their natural log-probabilities in the model's own distribution
+        (before temperature and grammar), and whether the grammar allowed only this token.
         """
         import torch
 
@@ -55,15 +55,15 @@ class Decoder:
                 logits = self._forward([token])
 
     def _after_prompt(self, prompt: list[int]) -> Any:
-        """(v,) logits after the prompt. Tokens that it shares with the last sequence are not computed again."""
+        """Returns the (v,) logits after the prompt. Tokens shared with the last sequence are not computed again."""
         from transformers import DynamicCache
 
-        # the last token is always computed, for its logits were not kept
+        # the last token is always computed, since its logits were not kept
         self.reused = shared_prefix(self._seen, prompt[:-1])
         if self.reused and not any(getattr(layer, "is_sliding", False) for layer in self._cache.layers):
             if over := len(self._seen) - self.reused:
-                self._cache.crop(-over)  # negative: that many from the end
-        else:  # a sliding window has dropped what a crop would need
+                self._cache.crop(-over)  # a negative number crops from the end
+        else:  # a sliding window has dropped the entries that a crop would need
             self.reused = 0
             self._cache = DynamicCache(config=self.model.config)
         self._seen = prompt[: self.reused]
@@ -74,10 +74,10 @@ class Decoder:
         return logits
 
     def _forward(self, ids: list[int]) -> Any:
-        """(v,) logits after these tokens, in single precision."""
+        """Returns the (v,) logits after these tokens, in single precision."""
         import torch
 
-        seen, self._seen = self._seen, []  # should this fail, the cache is not to be trusted
+        seen, self._seen = self._seen, []  # an error in the next call leaves the cache in an unknown state
         out = self.model(
             input_ids=torch.tensor([ids], device=self.model.device),
             past_key_values=self._cache,
@@ -89,7 +89,7 @@ class Decoder:
 
 
 def choose(logits: Any, allowed: Any, sampling: Sampling, random: Any) -> int:
-    """The next token. logits: (v,). allowed: (v,) booleans, or None for all."""
+    """Returns the next token. logits: (v,). allowed: (v,) booleans, or None for all."""
     import torch
 
     if allowed is not None:

@@ -1,4 +1,4 @@
-"""A model behind an OpenAI-compatible server: a hosted provider, or vLLM, which tells tokens and log-probabilities."""
+"""A model behind an OpenAI-compatible server: a hosted provider, or vLLM, which also returns token ids."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from sciagent.agent.policies.answers import LogprobSource, read_answer, sampled_
 from sciagent.domain.text import without_secrets
 from sciagent.errors import UsageError
 
-MAX_ANSWER_MB = 32  # a token takes some 200 bytes with its log-probability: 160,000 tokens
-# how chat templates mark where messages begin and end
+MAX_ANSWER_MB = 32  # a token takes about 200 bytes with its log-probability: 160,000 tokens
+# the beginnings of chat-template marks, which separate messages
 _MARK = re.compile(r"<(?=[|\uff5c]|/?s>|(?:start|end|begin)_of_\w+>)")
 _UNSUPPORTED = re.compile(r"\b(unsupported|unknown|unrecognized|unexpected|not (supported|permitted))\b", re.IGNORECASE)
 
 
 class EndpointPolicy:
-    """Asks an OpenAI-compatible server. May be made before a fork and used only after it."""
+    """A client for an OpenAI-compatible server. It may be made before a fork, and must be used only after the fork."""
 
     def __init__(
         self,
@@ -34,9 +34,8 @@ class EndpointPolicy:
         logprobs: LogprobSource = None,
         answer_mb: int = MAX_ANSWER_MB,
     ) -> None:
-        """model: as the server calls it. timeout: seconds for a whole answer, from the connection to its last byte.
-        logprobs: of which distribution the server's are, where that is known. answer_mb: greatest size of an answer.
-        """
+        """model: its name on the server. timeout: seconds for a whole answer. logprobs: distribution of the server's
+        log-probabilities, if known. answer_mb: largest size of an answer, in MiB."""
         try:
             import httpx2
             import openai
@@ -51,10 +50,10 @@ class EndpointPolicy:
         self.name = model
         self._openai, self._logprobs, self._timeout = openai, logprobs, timeout
         self._strike: Callable[[str], str] = lambda text: without_secrets(text, (api_key,))
-        self._refused: frozenset[str] = frozenset()  # options that this server does not support
+        self._refused: frozenset[str] = frozenset()  # request options that this server does not support
         hooks: Any = {"response": [bound]}
         try:
-            # we ask again ourselves, with pauses, and write down what went wrong
+            # `Asking` repeats questions itself, with pauses, so the client must not
             self._client = openai.AsyncOpenAI(
                 base_url=base_url,
                 api_key=api_key or "none",
@@ -77,7 +76,7 @@ class EndpointPolicy:
             "top_p": 1.0,
             "max_tokens": sampling.max_tokens,
             "logprobs": True,
-            # without them, a server of vLLM samples as the model's authors recommend
+            # otherwise vLLM samples with the settings that the model's authors recommend
             "extra_body": {"return_token_ids": True, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0},
         }
         if sampling.seed is not None:
@@ -98,8 +97,8 @@ class EndpointPolicy:
             raise PolicyError(f"{self.name} sent what cannot be read: {error}", retry=True) from error
 
     def _answer_text(self, request: Mapping[str, Any]) -> str:
-        """The body of the answer. What a server refuses is left out, and if that helps, from then on. Raises
-        PolicyError."""
+        """Returns the body of the answer. An option that the server refuses is left out, and is left out of later
+        requests if that helped. Raises PolicyError."""
         openai, refused = self._openai, self._refused
         while True:
             try:
@@ -131,7 +130,7 @@ class EndpointPolicy:
         return asyncio.run_coroutine_threadsafe(asked(), self._running_loop()).result()
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop, in a thread of its own, which is started for the first question."""
+        """Returns the event loop; starts it in its own thread at the first request."""
         with self._starting:
             if self._closed:
                 raise RuntimeError("the campaign stops")
@@ -141,7 +140,7 @@ class EndpointPolicy:
             return self._loop
 
     def close(self) -> None:
-        """Questions that are out are given up."""
+        """Cancels the open requests and stops the event loop."""
         with self._starting:
             loop, self._loop, self._closed = self._loop, None, True
         if loop is None:
@@ -157,7 +156,7 @@ class EndpointPolicy:
 
 
 def _refused_option(status: int, message: str, refused: Set[str]) -> str | None:
-    """The option that was probably refused, apart from those known; None if changing the request cannot help."""
+    """Returns the option that the server probably refused, not among `refused`; None if no change can help."""
     if status not in (400, 422):
         return None
     if "max_tokens" not in refused and "max_tokens" in message and _UNSUPPORTED.search(message):
@@ -166,9 +165,9 @@ def _refused_option(status: int, message: str, refused: Set[str]) -> str | None:
 
 
 def _adapted(request: Mapping[str, Any], refused: Set[str]) -> Mapping[str, Any]:
-    """The request without the options that the server refused."""
+    """Returns the request without the options that the server refused."""
     adapted = dict(request)
-    if "max_tokens" in refused:  # newer models of OpenAI's call it otherwise
+    if "max_tokens" in refused:  # newer OpenAI models use another name for this option
         adapted["max_completion_tokens"] = adapted.pop("max_tokens")
     if "logprobs" in refused:
         del adapted["logprobs"], adapted["extra_body"]
@@ -176,8 +175,8 @@ def _adapted(request: Mapping[str, Any], refused: Set[str]) -> Mapping[str, Any]
 
 
 def _sent(message: Message) -> Mapping[str, Any]:
-    """A mark of a chat template in a text is split by a blank, as `hermes.rendered` does it: what a tool or a user
-    wrote cannot end its message and begin another."""
+    """Returns the message in OpenAI's format. A space splits each chat-template mark in its texts, as in
+    `hermes.rendered`, so that no text can end its message and begin another."""
     content, thinking = _MARK.sub("< ", message.content), _MARK.sub("< ", message.thinking)
     sent: dict[str, Any] = {"role": message.role, "content": content}
     if message.thought_in:

@@ -1,4 +1,4 @@
-"""The tokens that may come next if the whole answer is to match a JSON schema."""
+"""Finds the tokens that may come next if the whole answer must match a JSON schema."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 from sciagent.agent.messages import PolicyError
 
-# each value is written in a single way: a model cannot fill its limit with blanks, and more tokens are forced
+# one layout per value: a model cannot fill its limit with spaces, and more tokens are forced
 LAYOUT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 
 
 def schema_fault(schema: Mapping[str, Any]) -> str:
-    """Why a schema cannot be enforced, or nothing; without llguidance, a server enforces it."""
+    """Returns why a schema cannot be enforced, or an empty text. Without llguidance it is not checked."""
     if importlib.util.find_spec("llguidance") is None:
         return ""
     from llguidance import LLMatcher
@@ -23,15 +23,15 @@ def schema_fault(schema: Mapping[str, Any]) -> str:
 
 
 def grammar_tokens(tokenizer: Any, vocabulary: int, ends: list[int]) -> Any:
-    """The tokenizer as grammars take it. vocabulary: the number of logits, which may exceed the number of tokens. ends:
-    the ids of tokens that end an answer."""
+    """Returns the tokenizer in llguidance's format. vocabulary: number of logits, which may exceed the number of
+    tokens. ends: ids of the tokens that end an answer."""
     from llguidance.hf import from_tokenizer
 
     return from_tokenizer(tokenizer, n_vocab=vocabulary, eos_token=ends)
 
 
 class ConstrainedAnswer:
-    """The state of an answer that is being written."""
+    """The grammar state of a partly written answer."""
 
     def __init__(self, tokens: Any, schema: Mapping[str, Any]) -> None:
         """tokens: from `grammar_tokens`. Raises PolicyError if the schema cannot be enforced."""
@@ -45,7 +45,7 @@ class ConstrainedAnswer:
         self._bits = allocate_token_bitmask(1, self.vocabulary)
 
     def allowed(self) -> Any:
-        """(v,) booleans: the tokens that may come next; after a complete answer only its end."""
+        """Returns (v,) booleans: the tokens that may come next; only end tokens after a complete answer."""
         import numpy as np
         from llguidance.numpy import fill_next_token_bitmask
 

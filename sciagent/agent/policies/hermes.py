@@ -1,4 +1,4 @@
-"""Converts between sciagent's messages and the format of chat templates and models of the Hermes kind."""
+"""Converts between sciagent's messages and the texts of Hermes models and their chat templates."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _CALLED = re.compile(r'"name"\s*:\s*"([^"\\]*)"')
 
 
 def rendered(messages: Sequence[Message], marks: Iterable[str]) -> Sequence[Mapping[str, Any]]:
-    """The messages in the form that a chat template takes.
+    """Returns the messages in the format that a chat template takes.
 
-    marks: the tokenizer's special tokens. A space splits such a token in a text, so that text of a tool or a user
+    marks: the tokenizer's special tokens. A space splits each of them in a text, so that the text of a tool or a user
     cannot end its message and begin another.
     """
     split = {mark: f"{mark[0]} {mark[1:]}" for mark in marks if len(mark) > 1}
@@ -47,10 +47,10 @@ def rendered(messages: Sequence[Message], marks: Iterable[str]) -> Sequence[Mapp
 
 
 def parsed(text: str, first_call: int) -> Message:
-    """The message in a model's text: thinking, content, calls.
+    """Returns the message in a model's text: thinking, content and calls.
 
-    A call that is not JSON keeps its text as arguments, and the name that can be found, or none. first_call: number in
-    the id of the first call.
+    A call that is not valid JSON keeps its text as arguments; its name is searched in the text and may be empty.
+    first_call: number in the id of the first call.
     """
     text, thinking = _split(text)
     calls = tuple(_call(inside, f"call_{first_call + n}") for n, inside in enumerate(_CALL.findall(text)))
@@ -58,8 +58,8 @@ def parsed(text: str, first_call: int) -> Message:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """(answer, thinking). In simple cases every character is kept, so that the message is rendered as the model
-    wrote it."""
+    """Returns (answer, thinking). Simple texts keep every character, so that the rendered message equals the model's
+    text."""
     if OPEN not in text and CLOSE not in text:
         return text, ""
     if text.startswith(OPEN) and text.count(OPEN) == text.count(CLOSE) == 1:
@@ -83,7 +83,7 @@ def _call(text: str, call_id: str) -> ToolCall:
 
 
 def _arguments(text: str) -> Any:
-    """The JSON object in the text, or the text: templates write objects as JSON, and would quote a text again."""
+    """Returns the JSON object in the text, or the text. Templates write objects as JSON but quote texts."""
     try:
         arguments = json.loads(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""A model in this process, by transformers. Tokens are drawn here, with their log-probabilities."""
+"""A model that transformers runs in this process. Tokens are drawn here, with their log-probabilities."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from sciagent.errors import UsageError
 
 
 class LocalPolicy:
-    """A model of `sciagent models list`, in single precision on a CPU, bfloat16 on a GPU.
+    """A model of `sciagent models list`, in single precision on a CPU, in bfloat16 on a GPU.
 
-    It answers single questions; other threads wait. The keys and values of the last prompt and answer are kept,
+    It answers one question at a time; other threads wait. It keeps the keys and values of the last prompt and answer,
     so that the next turn of the same episode computes only the new tokens.
     """
 
     def __init__(self, model: str, *, device: str | None = None, threads: int = 1) -> None:
-        """threads: PyTorch's, for the whole process."""
+        """threads: number of PyTorch threads, for the whole process."""
         check_extra()
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -36,7 +36,7 @@ class LocalPolicy:
         self.name = card.policy
         where = device or ("cuda" if torch.cuda.is_available() else "cpu")
         torch.set_num_threads(threads)
-        # with a single thread all the arithmetic is done in the thread that asks, and nobody else's time is counted
+        # with one PyTorch thread, the calling thread does all the arithmetic, so its own clock counts no other thread
         self._clock = time.thread_time if threads == 1 else time.process_time
         self._closed = threading.Event()
         self._lock = threading.Lock()
@@ -55,11 +55,11 @@ class LocalPolicy:
         ends = {*(named if isinstance(named, list) else [named]), self.tokenizer.eos_token_id} - {None}
         self.decoder: Decoder | None = Decoder(self.model, frozenset(ends), self._go_on)
         self._marks = [str(token) for token in self.tokenizer.added_tokens_decoder.values() if token.special]
-        self._tokens: Any = None  # for grammars, made for the first schema
+        self._tokens: Any = None  # the tokenizer for grammars, made at the first schema
 
     def sample(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Sampled:
-        """See `PolicyClient`. Without a schema, thinking and Hermes tool calls are parsed from the answer; with a
-        schema, the content is the JSON text."""
+        """Samples the next message, as in `PolicyClient`. Without a schema, thinking and Hermes calls are parsed from
+        the text; with a schema, the content is the JSON text."""
         begun = time.monotonic()
         with self._turn() as decoder:
             worked = self._clock()
@@ -94,7 +94,7 @@ class LocalPolicy:
         )
 
     def prompt_ids(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> list[int]:
-        """The token ids of a conversation, up to where the answer begins."""
+        """Returns the token ids of a conversation, up to the beginning of the answer."""
         ids = self.tokenizer.apply_chat_template(
             hermes.rendered(messages, self._marks),
             tools=list(tools) or None,
@@ -105,7 +105,7 @@ class LocalPolicy:
         return [int(token) for token in ids]
 
     def close(self) -> None:
-        """End the current answer and free the memory. Sampling and waiting threads get a PolicyError."""
+        """Ends the current answer and frees the memory. Open `sample` calls raise PolicyError."""
         self._closed.set()
         with self._lock:
             self.model = self.decoder = self._tokens = None
@@ -114,7 +114,7 @@ class LocalPolicy:
     def _turn(self) -> Iterator[Decoder]:
         with self._lock:
             self._go_on()
-            assert self.decoder is not None  # only close() takes it away
+            assert self.decoder is not None  # only close() sets it to None
             yield self.decoder
 
     def _go_on(self) -> None:

@@ -1,7 +1,7 @@
 """`evolve`: proposes the seeds first, then the children of a genetic search over the best candidates so far.
 
-Each turn reads the population from the ledger, through an index on the score; the cursor keeps the counts of operators.
-A turn therefore depends only on its seed, its cursor and the ledger, and no worker waits for a generation to end. Known
+Each turn reads the population from the ledger, through an index on the score; the cursor keeps the operator counts. A
+turn therefore depends only on its seed, its cursor and the ledger, and there are no generations to wait for. Known
 candidates are not proposed again.
 """
 
@@ -19,21 +19,21 @@ from sciagent.chemistry.structure_files import read_structures
 from sciagent.domain.campaigns.ports import ProposalIn, Turn, Workbench
 from sciagent.errors import InvalidCandidateError
 
-STAND_IN = 200  # seeds, at most, that breed beside what is scored while few are
+STAND_IN = 200  # largest number of unscored seeds that join the population while few candidates are scored
 
 
 class Evolve:
-    """Proposes the seeds of a file, then children within limits that the ladder's checks would accept."""
+    """Proposes the seeds of a file, then children within the edit limits that fit the ladder's checks."""
 
     name = "evolve"
-    total: int | None = None  # it goes on as long as it is asked
+    total: int | None = None  # unlimited: it proposes for as long as it is called
 
     def __init__(self, seeds: Path, *, column: str = "smiles", limits: EditLimits = ANY) -> None:
         self._seeds = [r.text for r in read_structures(seeds, column)]
         self._limits = limits
 
     def turn(self, workbench: Workbench, turn: Turn, limit: int) -> Mapping[str, Any] | None:
-        """Propose at most `limit` children, fewer if the tries run out; None if there is no molecule to start from."""
+        """Proposes the next seeds, or at most `limit` children. Returns None if there is no molecule to start from."""
         offset = int(turn.cursor.get("seeds", 0))
         if offset < len(self._seeds):
             batch = self._seeds[offset : offset + limit]
@@ -42,7 +42,7 @@ class Evolve:
         seen: set[str] = set()
 
         def is_known(smiles: str) -> bool:
-            """Whether a child is invalid, in the campaign already, or in this turn already."""
+            """Returns whether a child is invalid, already in the campaign, or already in this turn."""
             try:
                 key = parse_molecule(smiles).key
             except InvalidCandidateError:

@@ -1,12 +1,12 @@
-"""The genetic search, independent of campaigns: `tell` it scores, `ask` it for children.
+"""The genetic search, independent of campaigns: `tell` adds a score, `ask` returns children.
 
-Steady state: each child is bred from the current population, without generations. The population is the best by score,
-with at most PER_SCAFFOLD members of a Murcko scaffold, so that no series can take it over. Parents are drawn by
-rank, half of all draws from the best sqrt(n): p(rank r of n) ~ log((r + 2) / (r + 1)). Operators are drawn by how many
-of their children survived (`operators`).
+The search is steady-state: each child is bred from the current population, without generations. The population holds
+the best molecules by score, with at most PER_SCAFFOLD per Murcko scaffold, so that no series takes it over. Parents are
+drawn by rank, half of them from the best sqrt(n): p(rank r of n) ~ log((r + 2) / (r + 1)). Operators are drawn by how
+many of their children survived (`operators`).
 
-Memory is bounded: at most `KEEP` times the population is remembered. The same seed and the same scores in the same
-order give the same children.
+Memory is bounded: at most `KEEP` times the population is remembered. The same seed, scores and order of calls give the
+same children.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from sciagent.chemistry.editing.edits import ANY, CROSSOVERS, OPERATIONS, EditLi
 
 POPULATION = 200
 PER_SCAFFOLD = 20
-KEEP = 5  # members remembered for each place in the population
+KEEP = 5  # remembered members per place in the population
 TRIES_PER_CHILD = 30
-# of the draws before anything is known, against 1 of any other operator: what a chemist would draw comes first, what
-# moves single atoms and bonds has to earn its draws
+# weights of the first draws; other operators have 1. Common steps of synthesis are drawn most; edits of single atoms
+# and bonds must first succeed.
 SHARES = {
     "chain crossover": 4.0,
     "add substituent to a saturated atom": 0.5,
@@ -39,17 +39,17 @@ SHARES = {
     "open ring": 0.25,
     "close ring": 0.5,
 }
-SECOND_EDIT = 0.15  # share of children that are edited once more
+SECOND_EDIT = 0.15  # fraction of the children that are edited twice
 
 
 @dataclass(frozen=True)
 class Child:
-    """A molecule that the search wants to have scored."""
+    """A molecule that the search proposes for scoring."""
 
     smiles: str
     operation: str
     parents: tuple[str, ...]
-    """The molecule as SMILES."""
+    """SMILES of the parents."""
 
 
 @dataclass(frozen=True)
@@ -60,14 +60,14 @@ class Member:
     score: float
     operation: str
     number: int
-    """Its place in the order of arrival."""
+    """Position in the order of arrival."""
 
 
 class GeneticSearch:
-    """Maximises a score over molecules.
+    """A search for molecules with a high score.
 
-    limits: what a child may be. known: whether a SMILES must not be proposed, besides those that this search remembers.
-    made: the counts of an earlier search (`made`), to continue from.
+    limits: bounds on the children. known: returns whether a SMILES must not be proposed; remembered SMILES are excluded
+    anyway. made: operator counts of an earlier search to continue from (`made`).
     """
 
     def __init__(
@@ -79,19 +79,19 @@ class GeneticSearch:
     ) -> None:
         self._limits, self._known = limits, known
         self._operators = OperatorChoice({name: SHARES.get(name, 1.0) for name in (*OPERATIONS, *CROSSOVERS)}, made)
-        self._members: list[Member] = []  # best first
+        self._members: list[Member] = []  # sorted, best first
         self._texts: set[str] = set()
         self._latest = -1
 
     @property
     def made(self) -> dict[str, float]:
-        """Decayed counts of children by operator, for the argument `made`."""
+        """Decayed number of children by operator; the argument `made` of a later search."""
         return dict(self._operators.made)
 
     def tell(self, smiles: str, score: float, operation: str = "", *, number: int | None = None) -> None:
-        """Add the score of a canonical SMILES, higher is better; a repeated SMILES is ignored.
+        """Adds the score of a canonical SMILES; higher is better. A repeated SMILES is ignored.
 
-        number: place in the order of arrival; by default the order of the calls.
+        number: position in the order of arrival; by default the order of the calls.
         """
         number = self._latest + 1 if number is None else number
         self._latest = max(self._latest, number)
@@ -103,7 +103,7 @@ class GeneticSearch:
             self._texts.discard(self._members.pop().smiles)
 
     def population(self) -> list[Member]:
-        """The members, best first: at most PER_SCAFFOLD of a scaffold, POPULATION in all."""
+        """Returns the members, best first: at most PER_SCAFFOLD per scaffold, POPULATION in all."""
         of_scaffold: Counter[str] = Counter()
         chosen: list[Member] = []
         for member in self._members:
@@ -116,7 +116,7 @@ class GeneticSearch:
         return chosen
 
     def ask(self, n: int, rng: random.Random) -> list[Child]:
-        """At most n children, all different and not known; fewer if the tries run out."""
+        """Returns at most n children, all different and unknown; fewer if the tries run out."""
         members = self.population()
         if not members:
             return []
@@ -140,25 +140,25 @@ class GeneticSearch:
         mother = parents[rank(len(parents), rng)]
         if operation in CROSSOVERS:
             father = parents[rank(len(parents), rng)]
-            used: tuple[str, ...] = (mother, father)
-            made = crossover(mother, father, rng, operations=(operation,), limits=self._limits)
+            parents_used: tuple[str, ...] = (mother, father)
+            edited = crossover(mother, father, rng, operations=(operation,), limits=self._limits)
         else:
-            used = (mother,)
-            made = mutate(mother, rng, operations=(operation,), limits=self._limits)
-        if made is not None and rng.random() < SECOND_EDIT:
+            parents_used = (mother,)
+            edited = mutate(mother, rng, operations=(operation,), limits=self._limits)
+        if edited is not None and rng.random() < SECOND_EDIT:
             second = self._operators.draw(rng, weights)
             if second not in CROSSOVERS:
-                made = mutate(made[0], rng, operations=(second,), limits=self._limits) or made
-        return None if made is None else Child(made[0], operation, used)
+                edited = mutate(edited[0], rng, operations=(second,), limits=self._limits) or edited
+        return None if edited is None else Child(edited[0], operation, parents_used)
 
 
 def rank(n: int, rng: random.Random) -> int:
-    """A place in 0 … n - 1 with p(r) = log((r + 2) / (r + 1)) / log(n + 1): each doubling is equally likely."""
+    """Returns a rank in 0 … n - 1 with p(r) = log((r + 2) / (r + 1)) / log(n + 1): each doubling is equally likely."""
     return min(int((n + 1) ** rng.random()) - 1, n - 1)
 
 
 def _kept(members: Sequence[Member], now: int) -> dict[str, float]:
-    """Weight of the surviving members by operator: 2 for the best, 0 for the last, decayed by age."""
+    """Returns the weight of the surviving members by operator: 2 for the best, down to 0, decayed by age."""
     kept: dict[str, float] = {}
     for place, member in enumerate(members):
         worth = 2 * (1 - place / len(members)) * decay(now - member.number)
@@ -168,7 +168,7 @@ def _kept(members: Sequence[Member], now: int) -> dict[str, float]:
 
 @lru_cache(maxsize=20_000)
 def scaffold_of(smiles: str) -> str:
-    """Murcko scaffold as SMILES, without stereochemistry; molecules without rings are grouped by size."""
+    """Returns the Murcko scaffold as SMILES, without stereochemistry. Molecules without rings are grouped by size."""
     from rdkit import Chem
     from rdkit.Chem.Scaffolds import MurckoScaffold
 

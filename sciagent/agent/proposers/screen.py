@@ -13,12 +13,12 @@ from sciagent.domain.campaigns.ports import ProposalIn, Turn, Workbench
 
 
 class Screen:
-    """Proposes the molecules of a file."""
+    """The proposer that goes through the molecules of a file."""
 
     name = "screen"
 
     def __init__(self, file: Path, column: str = "smiles", operation: str = "screen") -> None:
-        """operation: the operation noted on its proposals."""
+        """operation: name of the operation in its proposals."""
         self._file, self._operation = file, operation
         self._column = column
         self._records: Iterator[StructureRecord] | None = None
@@ -26,11 +26,11 @@ class Screen:
 
     @cached_property
     def total(self) -> int:
-        """Number of records in the file, which is read once to its end."""
+        """Number of records in the file. Computing it reads the whole file once."""
         return sum(1 for _ in read_structures(self._file, self._column))
 
     def turn(self, workbench: Workbench, turn: Turn, limit: int) -> Mapping[str, Any] | None:
-        """Propose the next `limit` records. The cursor is the number of the next one, for a resumed run."""
+        """Proposes the next `limit` records. The cursor holds the number of the next record, for a resumed run."""
         start = int(turn.cursor.get("next", 0))
         if self._records is None or start != self._next:
             self._records = read_structures(self._file, self._column, skip=start)

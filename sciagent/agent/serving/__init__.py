@@ -1,1 +1,1 @@
-"""A server for a model on this machine: vLLM, in a Python environment of its own."""
+"""Serves a model on this machine by vLLM, which runs in its own Python environment."""

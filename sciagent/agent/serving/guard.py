@@ -1,9 +1,9 @@
-"""Runs a server, and ends it with all its processes when the process that started it is gone. Standard library only.
+"""Runs a server, and ends it with all its processes once the parent process has ended. Standard library only.
 
     python -I guard.py COMMAND...
 
-Its standard input is a pipe that its parent holds open. However the parent ends, killed too, the pipe closes; then the
-server's process group gets SIGTERM, and SIGKILL after GRACE seconds. Its own exit code is the server's.
+The parent holds the other end of standard input open. When the parent ends, even if killed, this pipe closes. The
+server's process group then gets SIGTERM, and SIGKILL after GRACE seconds. The exit code is the server's.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def main(command: list[str]) -> int:
     code = server.wait()
     until = time.monotonic() + GRACE
     while _signal(server.pid, signal.SIGKILL) and time.monotonic() < until:
-        time.sleep(0.01)  # nothing notifies of the end of processes that outlive their leader
+        time.sleep(0.01)  # there is no notification when processes end after their leader
     return code if code >= 0 else 128 - code
 
 
@@ -36,7 +36,7 @@ def _end_with_parent(group: int) -> None:
 
 
 def _signal(group: int, number: int) -> bool:
-    """Send a signal; returns whether the group still exists."""
+    """Sends a signal. Returns whether the process group still exists."""
     try:
         os.killpg(group, number)
     except ProcessLookupError:

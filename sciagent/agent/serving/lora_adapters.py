@@ -1,4 +1,4 @@
-"""Loads, unloads and lists LoRA adapters of a running server on this machine, which reads the adapter's folder."""
+"""Loads, unloads and lists LoRA adapters of a running server on this machine. The server reads the adapter's folder."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from sciagent.errors import UsageError
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 MAX_ANSWER = 1_000_000  # bytes
-TIMEOUT = 300.0  # seconds: weights are read meanwhile
-KEY = "VLLM_API_KEY"  # where vLLM itself looks for the key of its server
+TIMEOUT = 300.0  # seconds; the server reads weights before it answers
+KEY = "VLLM_API_KEY"  # the variable in which vLLM looks for its server's key
 
 
 def checked_adapter(name: str, folder: Path, most: int | None = None) -> Mapping[str, Any]:
-    """The adapter's configuration. most: the highest rank that the server accepts.
+    """Returns the adapter's configuration. most: the highest rank that the server accepts.
 
-    Raises UsageError if the folder is not in peft's form with safetensors; the other forms are pickles.
+    Raises UsageError unless the folder is in peft's format with safetensors; the other formats are pickles.
     """
     checked(name)
     for needed in (CONFIG, WEIGHTS):
@@ -42,7 +42,7 @@ def checked_adapter(name: str, folder: Path, most: int | None = None) -> Mapping
 
 
 def load(endpoint: str, name: str, folder: Path) -> None:
-    """Load an adapter under this name; it replaces an adapter of that name. Raises UsageError or ModelError."""
+    """Loads an adapter under this name, in place of an earlier one. Raises UsageError or ModelError."""
     checked_adapter(name, folder)
     body = {"lora_name": name, "lora_path": str(folder.resolve()), "load_inplace": name in loaded(endpoint)}
     _ask(endpoint, "/load_lora_adapter", body)
@@ -53,7 +53,7 @@ def unload(endpoint: str, name: str) -> None:
 
 
 def loaded(endpoint: str) -> dict[str, str]:
-    """Adapters by name, with the model that each belongs to."""
+    """Returns the loaded adapters: name to base model."""
     try:
         rows = json.loads(_ask(endpoint, "/models", None))["data"]
         return {str(row["id"]): str(row["parent"]) for row in rows if row.get("parent")}
@@ -62,7 +62,7 @@ def loaded(endpoint: str) -> dict[str, str]:
 
 
 def _ask(endpoint: str, path: str, body: Mapping[str, Any] | None) -> str:
-    """The text of the answer. The key is struck out of whatever the server sends. Raises UsageError or ModelError."""
+    """Returns the server's answer as text, without the key. Raises UsageError or ModelError."""
     if why := address_fault(endpoint):
         raise UsageError(f"{endpoint!a} is no endpoint: {why}; an endpoint looks like http://127.0.0.1:8000/v1")
     headers = {"Content-Type": "application/json"}

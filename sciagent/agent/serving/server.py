@@ -1,4 +1,4 @@
-"""Starts vLLM under a guard, waits until it is ready, and ends it with all its processes."""
+"""Starts vLLM under a guard, waits until it answers, and ends it with all its processes."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from sciagent.agent.models import ModelError
 from sciagent.agent.serving import guard
 from sciagent.errors import UsageError
 
-_PAUSE = 0.25  # seconds between two questions whether it is up
+_PAUSE = 0.25  # seconds between two checks of whether the server answers
 _FAULT = re.compile(r"\w*(?:Error|Exception): .+")
 
 
 class VllmServer:
-    """A process of vLLM and its children. They end with the context, and with this process, however it ends."""
+    """A vLLM process and its children. They end with the context, or when this process ends for any reason."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], url: str, log: Path) -> None:
-        """url: where it will answer. log: the file for all its output."""
+        """url: address of the server. log: file for all of its output."""
         self.url, self.log = url, log
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("wb") as output:
@@ -50,7 +50,7 @@ class VllmServer:
         self._ended.wait(3 * guard.GRACE)
 
     def wait_until_up(self) -> None:
-        """Wait until /health answers. Raises ModelError, with the cause, if the server ends before."""
+        """Waits until /health answers. Raises ModelError, with the cause, if the server ends first."""
         while not self._ended.wait(_PAUSE):
             with (
                 contextlib.suppress(urllib.error.URLError, OSError),
@@ -60,7 +60,7 @@ class VllmServer:
         raise ModelError(f"the server ended while it loaded: {self.last_words()}")
 
     def wait(self) -> None:
-        """Wait until the server ends. Raises ModelError, since it should not end by itself."""
+        """Waits until the server ends, then raises ModelError, since the server should not end by itself."""
         self._ended.wait()
         raise ModelError(f"the server ended: {self.last_words()}")
 
@@ -69,7 +69,7 @@ class VllmServer:
         self._ended.set()
 
     def last_words(self) -> str:
-        """The first error in its log, which usually causes the others, and where the log is."""
+        """Returns the first error in the log, which usually causes the later ones, and the path of the log."""
         text = self.log.read_text(encoding="utf-8", errors="replace")[-200_000:]
         error = _FAULT.search(text)
         line = error[0] if error else (text.strip().splitlines() or ["nothing was printed"])[-1]
@@ -77,7 +77,7 @@ class VllmServer:
 
 
 def free_port(host: str, wanted: int) -> int:
-    """The wanted port; for 0, any free port. Raises UsageError if it is in use."""
+    """Returns the wanted port, or any free port for 0. Raises UsageError if the port is in use."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,4 +1,4 @@
-"""The arguments of the tools: every text and number is bounded, every choice is from a list."""
+"""The argument types of the tools. Every text and number is bounded; every choice comes from a list."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_SITE = 400
 
 
 def _one_of(names: Sequence[str]) -> Any:
-    """The type of a text from a list of names; the error for another text lists them."""
+    """Returns the type of a text from a list of names. The error for any other text lists the names."""
 
     def check(value: Any) -> str:
         if not isinstance(value, str) or value not in names:
@@ -43,7 +43,7 @@ Where = Annotated[
     int | None, Field(ge=1, le=MAX_SITE, description="number of the site, as `inspect` lists it; null: any")
 ]
 Count = Annotated[int, Field(ge=1, le=20)]
-Limit = 1e9  # of numbers that a model may write; no property in its own unit comes near
+Limit = 1e9  # largest number that a model may write; no property comes near it in its own unit
 
 
 class Prediction(BaseModel):
@@ -57,12 +57,12 @@ class Prediction(BaseModel):
 
 
 def cases_of_modify(full: JsonSchemaValue) -> list[JsonSchemaValue]:
-    """One schema per edit, with only the groups that it can insert."""
-    made = []
+    """Returns one schema per edit, with only the groups that this edit can insert."""
+    cases = []
     for edit in NAMED_EDITS.values():
         choice: dict[str, Any] = {"type": "null"}
         if edit.whats:
             choice = {"anyOf": [{"type": "string", "enum": list(edit.whats)}, choice]}
         entries = {**full["properties"], "edit": {"type": "string", "enum": [edit.name]}, "what": choice}
-        made.append({**full, "properties": entries})
-    return made
+        cases.append({**full, "properties": entries})
+    return cases

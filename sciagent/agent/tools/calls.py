@@ -23,33 +23,33 @@ if TYPE_CHECKING:
     from sciagent.agent.foreign.foreign_tool import ForeignTool
     from sciagent.agent.foreign.servers import Servers
 
-MAX_CALLS = 8  # of an answer
-RANKS = 8  # of the best that an answer held to a schema may name
+MAX_CALLS = 8  # calls carried out per answer
+RANKS = 8  # best molecules that a structured answer may name by rank
 TOOLS = (*MAKING, *LOOKING)
 
 
 def call_record(name: str, arguments: str, observation: Observation) -> Mapping[str, Any]:
-    """A call as the ledger keeps it."""
+    """Returns a call in the form that the ledger stores."""
     return {"tool": name[:200], "arguments": arguments[:20_000], "ok": observation.ok}
 
 
 @dataclass(frozen=True)
 class ToolResults:
-    """The results of an answer's calls."""
+    """The results of the calls in one answer."""
 
     calls: Sequence[Mapping[str, Any]]
-    """As the ledger keeps them."""
+    """The calls in the form that the ledger stores."""
     messages: tuple[Message, ...]
     """The messages for the model."""
     finished: bool
-    """Whether the model ended the episode."""
+    """Whether a call ended the episode."""
 
 
 _NOT_FETCHED = Observation(False, "error: not called, for it came after finish; call it again if the episode goes on")
 
 
 def _answer_cases(tools: Mapping[str, ForeignTool]) -> dict[str, JsonSchemaValue]:
-    """By name, the schema of an answer that calls a tool; without the tools that no grammar can enforce."""
+    """Returns schemas of answers by the tool that they call, except tools whose schema no grammar can enforce."""
     from sciagent.agent.foreign.schemas import closed
 
     written = {name: closed(tool.arguments) for name, tool in tools.items()}
@@ -58,7 +58,7 @@ def _answer_cases(tools: Mapping[str, ForeignTool]) -> dict[str, JsonSchemaValue
 
 
 def _by_rank(schema: JsonSchemaValue) -> JsonSchemaValue:
-    """The schema with molecules named by rank and sites left to chance, for a model that cannot write SMILES."""
+    """Returns the schema with molecules by rank and random sites only, for a model that cannot write SMILES."""
     ranks = {"type": "string", "enum": [f"#{place}" for place in range(1, RANKS + 1)]}
     instead = dict.fromkeys(("parent", "first", "second", "molecule"), ranks) | {"where": {"type": "null"}}
 
@@ -71,8 +71,8 @@ def _by_rank(schema: JsonSchemaValue) -> JsonSchemaValue:
 class Toolbox:
     """The tools of an episode.
 
-    structured: an answer is a JSON object with tool and arguments, instead of a call in the provider's own form.
-    foreign: tools of MCP servers. ranks: molecules are named by rank only; None: if answers are structured.
+    structured: whether an answer is a JSON object with name and arguments, instead of a call in the provider's format.
+    foreign: the tools of MCP servers. ranks: whether molecules are named by rank only; None means as `structured`.
     """
 
     def __init__(
@@ -91,20 +91,20 @@ class Toolbox:
         self._others = {name: tool for name, tool in offered.items() if not structured or name in cases}
         self._registry = Registry(chosen, self._others)
         self.left_out = [name for name in offered if name not in self._others]
-        """MCP tools that no grammar can enforce, which structured answers cannot call."""
+        """MCP tools that structured answers cannot call, since no grammar can enforce their schemas."""
         self.listed = [(tool.name, tool.description.partition(". ")[0]) for tool in chosen]
         """Name and short description of each tool."""
         self.listed += [(name, short(tool.description, 120)) for name, tool in self._others.items()]
         theirs = [tool.schema for tool in self._others.values()]
         self.schemas: list[dict[str, Any]] = [*map(held, self._registry.schemas()), *theirs] * (not structured)
-        """For calls in the provider's own form; none if answers are structured."""
+        """Schemas for calls in the provider's format; empty if answers are structured."""
         self.answer_schema = {"anyOf": [*held(call_schema(chosen))["anyOf"], *cases.values()]}
-        """Of a structured answer."""
+        """Schema of a structured answer."""
 
     def fetch(self, message: Message) -> dict[int, Observation]:
-        """Carry out an answer's calls of MCP servers up to `finish`, and return the results by position of the call.
+        """Carries out an answer's MCP calls up to `finish`. Returns the results by position of the call.
 
-        They do not depend on sciagent's own tools, so they may run before these, in the thread that asked the model.
+        These calls do not use the bench, so they may run early, in the thread that asked the model.
         """
         if self._foreign is None:
             return {}
@@ -119,7 +119,7 @@ class Toolbox:
     def run(
         self, message: Message, bench: AgentBench, seed: int, fetched: Mapping[int, Observation] | None = None
     ) -> ToolResults:
-        """Carry out the calls of an answer in order, until a call ends the episode. Calls within the thinking are
+        """Carries out the calls of an answer in order, until a call ends the episode. Calls within the thinking are
         ignored. fetched: the result of `fetch` for the same answer."""
         calls = self._calls(message)
         if not calls:
@@ -142,7 +142,7 @@ class Toolbox:
         return ToolResults(done, tuple(replies), finished)
 
     def _calls(self, message: Message) -> tuple[ToolCall, ...]:
-        """The calls of an answer, or the call in a structured answer or in a text that is such an object."""
+        """Returns the calls of an answer. A JSON object as content, as in structured answers, is one call."""
         if message.calls or (not self._structured and not message.content.lstrip().startswith("{")):
             return message.calls
         try:

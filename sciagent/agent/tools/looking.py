@@ -1,4 +1,4 @@
-"""Tools that show or record something: inspect, best, history, budget; note, finish."""
+"""Tools that show or record something: inspect, best, history, budget, note, finish."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sciagent.chemistry.editing.named import NAMED_EDITS, sites
 from sciagent.chemistry.editing.sites import Site
 from sciagent.domain.text import escaped
 
-MAX_RESULTS = 8  # rungs whose results are shown
-TOO_LARGE = 100  # heavy atoms above which sites are not listed
+MAX_RESULTS = 8  # largest number of rungs whose results are shown
+TOO_LARGE = 100  # heavy atoms; the sites of a larger molecule are not listed
 
 
 def inspect(run: ToolContext, molecule: Reference) -> Observation:
@@ -72,7 +72,7 @@ def finish(run: ToolContext, reason: Remark) -> Observation:
 
 
 def _numbered(smiles: str) -> str:
-    """The SMILES with atom numbers, from 1."""
+    """Returns the SMILES with atom numbers, from 1."""
     mol = canonical(smiles)
     for atom in mol.GetAtoms():
         atom.SetAtomMapNum(atom.GetIdx() + 1)

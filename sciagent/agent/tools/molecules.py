@@ -1,7 +1,7 @@
 """Tools that make molecules: propose, modify by a named edit, crossover, list neighbours.
 
-Open choices are made with the episode's seed: the same call on the same bench makes the same molecule. Molecules that
-the bench does not know yet are preferred.
+Open choices are drawn with the episode's seed, so the same call on the same bench makes the same molecule. Molecules
+that the bench does not know yet are preferred.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from sciagent.domain.campaigns.ports import ProposalIn
 from sciagent.domain.text import escaped
 from sciagent.errors import InvalidCandidateError
 
-TRIES = 40  # most pairs of (what, site) that a call goes through
+TRIES = 40  # largest number of (what, site) pairs that a call tries
 MAX_NEIGHBOURS = 12
-CROSSES = 8  # children of a crossover that are made in search of a new molecule
+CROSSES = 8  # children that a crossover tries in search of an unknown molecule
 
 
 def propose(
@@ -71,9 +71,9 @@ def modify(run: ToolContext, parent: Reference, edit: Edit, what: What = None, w
 
     def children() -> Iterator[ProposalIn]:
         for group, site in pairs[:TRIES]:
-            made = named.children(molecule.smiles, edit, group or None, site.number, run.limits)
-            rng.shuffle(made)
-            for child in made:
+            products = named.children(molecule.smiles, edit, group or None, site.number, run.limits)
+            rng.shuffle(products)
+            for child in products:
                 yield ProposalIn(child, (molecule.smiles,), f"modify: {edit} {group}".strip())
 
     if (child := _first_new(children(), run.bench)) is None:
@@ -89,9 +89,9 @@ def crossover(run: ToolContext, first: Reference, second: Reference) -> Observat
 
     def children() -> Iterator[ProposalIn]:
         for _ in range(CROSSES):
-            if (made := edits.crossover(*parents, rng, limits=run.limits)) is None:
+            if (product := edits.crossover(*parents, rng, limits=run.limits)) is None:
                 return
-            yield ProposalIn(made[0], parents, f"crossover: {made[1]}")
+            yield ProposalIn(product[0], parents, f"crossover: {product[1]}")
 
     if (child := _first_new(children(), run.bench)) is None:
         raise CallError("these two give no child within the limits; take others, or `modify` one of them")
@@ -117,8 +117,8 @@ def neighbours(
         for name in names:
             if turn < len(queues[name]) and len(rows) < n:
                 what, site = queues[name][turn]
-                made = named.children(smiles, name, what or None, site.number, run.limits)
-                if made and (child := rng.choice(made)) not in rows:
+                products = named.children(smiles, name, what or None, site.number, run.limits)
+                if products and (child := rng.choice(products)) not in rows:
                     rows[child] = (f"{name} {what}".strip(), site)
     if not rows:
         raise CallError(f"no edit fits {smiles} within the limits; take another molecule")
@@ -138,7 +138,7 @@ def _editable(reference: str, run: ToolContext) -> Molecule:
 
 
 def _first_new(children: Iterator[ProposalIn], bench: AgentBench) -> ProposalIn | None:
-    """The first child that the bench does not know, else the first."""
+    """Returns the first child that the bench does not know; else the first child; None if there is none."""
     first = None
     for child in children:
         if not _known(child.text, bench):
@@ -155,7 +155,7 @@ def _known(smiles: str, bench: AgentBench) -> bool:
 
 
 def _why_not(parent: Molecule, wanted: str, edit: NamedEdit, where: int | None, run: ToolContext) -> str:
-    """Why the edit does not fit, and which edits do."""
+    """Returns why the edit does not fit, and which edits do."""
     sites = named.sites(parent.smiles)
     if where is not None and where > len(sites):
         return f"where: {parent.smiles} has sites 1 to {len(sites)}; `inspect` lists them"
@@ -176,7 +176,7 @@ def _why_not(parent: Molecule, wanted: str, edit: NamedEdit, where: int | None, 
 
 
 def _proposed(bench: AgentBench, proposal: ProposalIn) -> Observation:
-    """Propose to the bench, and report its answer. A duplicate is a correct call, a refused proposal is not."""
+    """Proposes a molecule and reports the bench's answer. A duplicate is a correct call; a refused proposal is not."""
     (out,) = bench.propose([proposal])
     reason = ": ".join(part for part in (out.reason, out.detail) if part)
     text = f"{out.status}: {proposal.text}"

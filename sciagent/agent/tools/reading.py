@@ -1,4 +1,4 @@
-"""Reads the arguments of a model's call strictly: bounded JSON, and nothing else."""
+"""Reads the arguments of a model's call strictly, as bounded JSON."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ MAX_CHARACTERS = 20_000
 
 
 class CallError(SciagentError):
-    """A call that cannot be carried out; the message says how to call correctly."""
+    """A call cannot be carried out. The message says how to call correctly."""
 
 
 def read_arguments(text: object) -> Mapping[str, Any]:
-    """The JSON object in the text; an empty text is an empty object.
+    """Returns the JSON object in the text; an empty text is an empty object.
 
-    Raises CallError for text that is too long or too deeply nested, for anything but a JSON object, repeated keys, NaN,
-    infinite or overlong numbers, and lone surrogates, which no database can store.
+    Raises CallError if the text is too long, too deeply nested or not a JSON object, or has repeated keys, NaN,
+    infinite or overlong numbers, or lone surrogates, which no database can store.
     """
     if not isinstance(text, str):
         raise CallError(f"the arguments are a JSON text, not {type(text).__name__}")

@@ -1,4 +1,4 @@
-"""Finds the molecule that a model refers to: by SMILES, by rank, or by the first digits of a key."""
+"""Finds the molecule that a model names: by SMILES, by rank, or by the first digits of its key."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sciagent.agent.tools.wording import short, shown
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.errors import InvalidCandidateError
 
-LOOK = 200  # of the best and of the latest, where a rank or the digits of a key are looked up
+LOOK = 200  # number of best and of latest molecules in which a rank or key is looked up
 
 _RANK = re.compile(r"#(\d{1,6})")
 _KEY = re.compile(r"[0-9a-f]{8,64}")
@@ -18,7 +18,7 @@ _NOT_SMILES = re.compile(r"[^A-Za-z0-9@+\-\[\]()=#$/\\%.:*~]")
 
 
 def plain_smiles(text: str) -> str:
-    """The text, if it contains only characters of SMILES. Raises CallError."""
+    """Returns the text if it contains only characters of SMILES. Raises CallError."""
     if odd := _NOT_SMILES.search(text):
         raise CallError(
             f"{shown(odd[0])} at position {odd.start() + 1} of {shown(text)} is not used in SMILES; "
@@ -28,7 +28,7 @@ def plain_smiles(text: str) -> str:
 
 
 def find(reference: str, bench: AgentBench) -> Molecule:
-    """The molecule that the reference names. Raises CallError."""
+    """Returns the molecule that the reference names. Raises CallError."""
     if rank := _RANK.fullmatch(reference):
         return _ranked(int(rank[1]), bench)
     if _KEY.fullmatch(reference) and (text := _by_key(reference, bench)) is not None:
@@ -49,7 +49,7 @@ def _ranked(rank: int, bench: AgentBench) -> Molecule:
 
 
 def _by_key(digits: str, bench: AgentBench) -> str | None:
-    """The molecule whose key begins with these digits, if any; `c1ccccc1`, also hexadecimal, is benzene."""
+    """Returns the molecule whose key begins with these digits, or None: `c1ccccc1`, also hexadecimal, is benzene."""
     matches = {molecule.key: molecule.text for molecule in bench.best(LOOK) if molecule.key.startswith(digits)}
     for past in bench.recent(LOOK):
         if past["key"] and past["key"].startswith(digits):

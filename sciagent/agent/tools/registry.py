@@ -1,7 +1,7 @@
-"""The registered tools: their names, arguments, and how calls are carried out.
+"""The registry of tools: their names and arguments, and how calls are carried out.
 
-A model's text is treated as data. A call is parsed strictly and checked against the tool's arguments; the observation
-of a wrong call says what is wrong and how to call correctly. Nothing is evaluated.
+A model's text is treated as data; nothing in it is evaluated. Arguments are parsed strictly and checked against the
+tool's argument types. The observation of a wrong call says what is wrong and how to call correctly.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _log = logging.getLogger("sciagent")
 
 
 STRICT = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
-"""No extra keys, and no text in place of a number."""
+"""Strict models: no extra keys, and no text in place of a number."""
 
 
 class Past(TypedDict):
@@ -38,44 +38,44 @@ class Past(TypedDict):
     text: str
     key: str | None
     status: str
-    """new | duplicate | refused."""
+    """new, duplicate or refused."""
     standing: str | None
-    """open, dropped, … or None."""
+    """Standing of the candidate, such as open or dropped; None if there is none."""
     reason: str
-    """Why it was refused or dropped, or empty."""
+    """Why the proposal was refused or dropped; empty if it was not."""
     operation: str
     score: float | None
-    """None while there is no result."""
+    """None if there is no result yet."""
 
 
 class AgentBench(Workbench, Protocol):
-    """Implemented in `campaign`. The tools pass only checked arguments: plain text of bounded length."""
+    """The bench of the tools; `campaign` implements it. Arguments are checked: plain text of bounded length."""
 
     def results_of(self, key: str) -> list[str]:
-        """One line per paid rung that has answered on the candidate."""
+        """Returns one line per paid rung with evidence on the candidate."""
 
     def recent(self, n: int) -> list[Past]:
-        """The last n proposals of the campaign and their outcome, latest first."""
+        """Returns the last n proposals of the campaign and their outcomes, latest first."""
 
     def left(self) -> dict[str, float]:
-        """The remaining budget by resource: `proposals`, `core_seconds`, a rung's name, …"""
+        """Returns the remaining budget by resource: `proposals`, `core_seconds`, the name of a rung and so on."""
 
     def note(self, text: str) -> None:
-        """Keep a remark for later episodes."""
+        """Stores a remark for later episodes."""
 
     def goal(self) -> str:
-        """The campaign's goal, in a few lines."""
+        """Returns the campaign's goal, in a few lines."""
 
 
 @dataclass(frozen=True)
 class ToolContext:
-    """The objects that a tool needs besides its arguments."""
+    """What a tool needs besides its arguments."""
 
     bench: AgentBench
     seed: int = 0
-    """The episode's seed, for choices that the call leaves open."""
+    """The episode's seed, for random choices."""
     limits: EditLimits = ANY
-    """What edited molecules may be."""
+    """Bounds on edited molecules."""
 
 
 @dataclass(frozen=True)
@@ -85,21 +85,21 @@ class Observation:
     ok: bool
     """Whether the call was carried out."""
     text: str
-    """For the model: bounded, with control characters escaped."""
+    """Text for the model, of bounded length, with control characters escaped."""
     ended: bool = False
-    """Whether the episode is over."""
+    """Whether the call ended the episode."""
 
 
 @dataclass(frozen=True)
 class Tool:
-    """A function that a model may call; its docstring is the description."""
+    """A function that a model may call. Its docstring is the description."""
 
     run: Callable[..., Observation]
-    """Takes a ToolContext as `run`, and the call's arguments."""
+    """The function. Its parameters are a ToolContext named `run`, and the call's arguments."""
     example: Mapping[str, Any] = field(default_factory=dict)
-    """Correct arguments."""
+    """Arguments of a correct call."""
     cases: Callable[[dict[str, Any]], list[dict[str, Any]]] | None = None
-    """Makes narrower schemas of the arguments, which together allow every sensible call, from the full schema."""
+    """Splits the schema of the arguments into narrower schemas, which together allow every sensible call."""
 
     @property
     def name(self) -> str:
@@ -135,8 +135,8 @@ class Registry:
     def call(
         self, name: str, arguments: str, bench: AgentBench, *, seed: int = 0, limits: EditLimits = ANY
     ) -> Observation:
-        """Carry out a call as a model wrote it. Mistakes in the call are reported in the observation; only errors of
-        the ledger or the campaign are raised."""
+        """Carries out a call as the model wrote it. Mistakes in the call are reported in the observation; errors of the
+        ledger or the campaign are raised."""
         tool = self._tools.get(name)
         try:
             if tool is None:
@@ -163,7 +163,7 @@ def _checked(tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _complaint(tool: Tool, wrong: ErrorDetails) -> str:
-    """One line: where, what is wrong, what would be right."""
+    """Returns one line: which argument, what is wrong, and what is allowed."""
     where = short(".".join(map(str, wrong["loc"])), 80)
     given = wrong["input"]
     match wrong["type"]:

@@ -1,5 +1,5 @@
-"""JSON schemas of the tools: strict for any OpenAI-compatible endpoint, and for a whole answer, for
-constrained decoding of a small model. Only plain keywords: references are expanded, titles and defaults left out."""
+"""JSON schemas of the tools, strict for any OpenAI-compatible endpoint, and of whole answers, for constrained decoding.
+They use plain keywords only: references are expanded, titles and defaults removed."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 
 def schema(tool: Tool) -> JsonSchemaValue:
-    """The tool in OpenAI's strict form: every argument is required, optional ones may be null. The keys are in
-    vLLM's order, so that a chat template makes the same prompt on the server and here."""
+    """Returns the tool's schema in OpenAI's strict form: every argument is required, optional ones may be null. The
+    keys are in vLLM's order, so that a chat template makes the same prompt on the server and here."""
     parameters = _plain(tool.arguments.model_json_schema(), described=True)
     function = {"name": tool.name, "description": tool.description, "parameters": parameters, "strict": True}
     return {"type": "function", "function": function}
 
 
 def call_schema(tools: Iterable[Tool]) -> JsonSchemaValue:
-    """Schema of a whole answer {"name": a tool, "arguments": {...}}, with a case or more per tool. It is for
-    constrained decoding and therefore has no descriptions."""
+    """Returns the schema of a whole answer {"name": a tool, "arguments": {...}}, with one or more cases per tool. It
+    has no descriptions, since it is for constrained decoding."""
     cases = []
     for tool in tools:
         flat = _plain(tool.arguments.model_json_schema(), described=False)
@@ -31,7 +31,7 @@ def call_schema(tools: Iterable[Tool]) -> JsonSchemaValue:
 
 
 def call_case(name: str, arguments: Mapping[str, Any]) -> JsonSchemaValue:
-    """Schema of an answer that calls this tool."""
+    """Returns the schema of an answer that calls this tool."""
     return _object({"name": {"type": "string", "enum": [name]}, "arguments": arguments})
 
 

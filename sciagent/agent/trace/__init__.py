@@ -1,1 +1,1 @@
-"""Token traces: sampled token ids are stored and trained as they were sampled, never tokenised again."""
+"""Token traces. Training uses the sampled token ids as stored; texts are never tokenised again."""

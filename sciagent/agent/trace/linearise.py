@@ -1,14 +1,14 @@
-"""Makes training rows of the turns of a trajectory.
+"""Converts the turns of a trajectory to training rows.
 
-A row is a sequence of ids for a causal model. Two rules hold of the rows together:
+A row is a sequence of token ids for a causal model. Two rules hold for the rows of a trajectory:
 
-- every sampled token stands in them once as sampled, with its log-probability;
-- what stands before it in its row is exactly what the model saw: the prompt of its turn and the answer so far.
+- every sampled token is trained in one row, as it was sampled, with its log-probability;
+- the tokens before it in that row are exactly what the model saw: the prompt of its turn and the answer so far.
 
-So a conversation that only grows is a single row. Where a prompt takes back some of what is held (the last prompt and
-its answer), two continuations of the same prefix have been sampled, and a causal model needs two rows for that. They
-share the prefix, whose sampled tokens are trained in the first and are context in the second. `Join` says which. A
-prompt that shares nothing, as after a compaction, is the same case with an empty prefix.
+A conversation that only grows is one row. If a prompt replaces part of the held tokens (the last prompt and its
+answer), the same prefix has two sampled continuations, and a causal model needs two rows. Both rows contain the prefix;
+its sampled tokens are trained in the first row and are context in the second. `Join` names the cases. A prompt without
+a shared prefix, as after a compaction, is the same case with an empty prefix.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from enum import StrEnum
 
 from sciagent.agent.messages import Tokens, shared_prefix
 
-DRIFT_LIMIT = 32  # tokens; a seam that was tokenised anew is shorter, a thought that was stripped mostly longer
-CONTEXT = -1  # the turn of a token that was not sampled in its row
+DRIFT_LIMIT = 32  # tokens; text that was tokenised again is usually shorter, a stripped thought usually longer
+CONTEXT = -1  # stands for the turn of a token that was not sampled in its row
 
 
 class Join(StrEnum):
-    """How a prompt continues the row. Both realign and fork cost a further row and lose nothing."""
+    """How a prompt continues the row. REALIGN and FORK each add a row and lose no tokens."""
 
     APPEND = "append"
-    """The prompt starts with all that is held. What it adds is context."""
+    """The prompt begins with all held tokens. The added tokens are context."""
     REALIGN = "realign"
-    """It differs from somewhere inside an answer on, and at most `drift_limit` tokens are held from there, since an
-    answer was parsed, rendered and tokenised again. The row goes on with the prompt's tokens as context. The replaced
-    tokens go aside, to a row of their own behind a copy of their prefix: there they are trained after what the model
-    saw, and a trainer short of compute can leave such rows out (`Linearised.drifted`)."""
+    """The prompt differs from some place inside an answer, with at most `drift_limit` held tokens after it, since an
+    answer was parsed, rendered and tokenised again. The row continues with the prompt's tokens as context. The replaced
+    tokens move to a row of their own, after a copy of their prefix. There they are trained after what the model saw; a
+    trainer with little compute can leave such rows out (`Linearised.drifted`)."""
     FORK = "fork"
-    """Anything else, and a prompt that only takes back an answer. The row ends, and a new one starts with the whole
-    prompt as context."""
+    """Any other case, including a prompt that only removes part of an answer. The row ends, and a new one starts with
+    the whole prompt as context."""
 
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """One call of the model. Raises ValueError, which names the turn, if the lengths differ."""
+    """The tokens of one call of the model. Raises ValueError, which names the turn, if the lengths differ."""
 
     turn: int
     prompt_ids: tuple[int, ...]
-    """(p,), p > 0."""
+    """(p,) with p > 0."""
     output_ids: tuple[int, ...]
     """(n,)"""
     logprobs: tuple[float, ...]
@@ -77,11 +77,11 @@ class Row:
     ids: tuple[int, ...]
     """(t,)"""
     mask: tuple[bool, ...]
-    """(t,) whether the token is trained here: sampled in this row and not forced."""
+    """(t,) whether the token is trained here: it was sampled in this row and not forced."""
     logprobs: tuple[float, ...]
-    """(t,) as recorded for sampled tokens, 0.0 elsewhere."""
+    """(t,) as recorded for sampled tokens; 0.0 elsewhere."""
     turns: tuple[int, ...]
-    """(t,) the turn that sampled the token, or `CONTEXT`."""
+    """(t,) turn in which the token was sampled, or `CONTEXT`."""
     aside: bool = False
     """Whether the row holds the tokens that a realignment replaced."""
 
@@ -92,22 +92,22 @@ class Row:
 
 @dataclass(frozen=True)
 class Linearised:
-    """The rows of a trajectory."""
+    """The training rows of a trajectory."""
 
     rows: tuple[Row, ...]
-    """In the order in which they ended."""
+    """In the order in which the rows ended."""
     joins: dict[Join, int]
-    """How often each `Join` was made; the first turn has none."""
+    """Number of joins of each kind; the first turn has none."""
     drifted: int
     """Number of sampled tokens in rows with `aside`."""
 
 
 def linearise(records: Iterable[RecordedCall], drift_limit: int = DRIFT_LIMIT) -> Linearised:
-    """The rows of a trajectory. records: its calls in order, read once.
+    """Returns the training rows of a trajectory. records: its calls in order; iterated once.
 
-    drift_limit: the most held tokens that a realignment may replace; 0: always fork. Rows without sampled tokens are
-    left out. Time and memory are linear in the number of ids. Raises ValueError if turns do not increase or drift_limit
-    < 0.
+    drift_limit: largest number of held tokens that a realignment may replace; 0 always forks. Rows without sampled
+    tokens are left out. Time and memory are linear in the number of ids. Raises ValueError if the turns do not increase
+    or drift_limit < 0.
     """
     if drift_limit < 0:
         raise ValueError(f"drift_limit is {drift_limit}; it must be 0 or more")
@@ -149,7 +149,7 @@ class _Draft:
         self.turns: list[int] = []
 
     def join(self, kept: int, *, replaced: bool, drift_limit: int) -> Join:
-        """How the next prompt continues the row. kept: number of ids. replaced: whether others follow these."""
+        """Returns how the next prompt continues the row. kept: shared ids. replaced: whether other ids follow."""
         drift = len(self.ids) - kept
         if drift == 0:
             return Join.APPEND
@@ -176,7 +176,7 @@ class _Draft:
         return Row(tuple(self.ids), tuple(self.mask), tuple(self.logprobs), tuple(self.turns))
 
     def aside(self, kept: int) -> Row:
-        """A row with the tokens that a cut would remove, after the others as context."""
+        """Returns a row that trains only the tokens after `kept`; the tokens before are context."""
         return Row(
             tuple(self.ids),
             (False,) * kept + tuple(self.mask[kept:]),

@@ -107,6 +107,8 @@ def insert_many(
 
 def among(connection: Connection, column: sa.ColumnElement[Any], values: Sequence[int] | Sequence[str]) -> Any:
     """`column IN values` with a single parameter, since SQLAlchemy compiles an `IN` name by name at every call."""
+    if len(values) == 1:
+        return column == values[0]
     if connection.dialect.name == "postgresql":
         return column == sa.any_(sa.literal(list(values), sa.ARRAY(column.type)))
     given = sa.func.json_each(sa.literal(json.dumps(list(values)), sa.Text)).table_valued("value")

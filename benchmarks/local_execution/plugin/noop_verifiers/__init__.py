@@ -57,3 +57,10 @@ class NothingWithRdkit(Nothing):
 
     name = "noop.rdkit"
     preload = ("rdkit.Chem", "rdkit.Chem.rdMolDescriptors", "rdkit.Chem.rdinchi")
+
+
+class NothingTogether(Nothing):
+    """The same, in calls of up to 32 candidates: they share a process, and the driver writes them at once."""
+
+    name = "noop.together"
+    together = 32
