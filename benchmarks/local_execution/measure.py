@@ -120,7 +120,7 @@ def run(built: Built, alone: bool = False, profile: Path | None = None) -> dict[
         prioritise(False)
     if profiler and profile:
         with profile.open("w", encoding="utf-8") as out:
-            pstats.Stats(profiler, stream=out).sort_stats("tottime").print_stats(40)
+            pstats.Stats(profiler, stream=out).strip_dirs().sort_stats("tottime").print_stats(40)
     a, paid = t.attempt.c, [rung.id for rung in built.paid]
     with built.ledger.read() as connection:
         rows = connection.execute(

@@ -11,6 +11,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+VERIFIERS = ("noop.together", "noop.nothing", "noop.rdkit")
+
 
 def measure(folder: Path, jobs: int, repeats: int, gfn2: int, big: Path | None, alone: bool) -> dict[str, Any]:
     import baselines
@@ -33,7 +35,7 @@ def measure(folder: Path, jobs: int, repeats: int, gfn2: int, big: Path | None, 
         }
         prioritise(False)
         for where, ledger in ledgers.items():
-            for verifier in ("noop.nothing", "noop.rdkit"):
+            for verifier in VERIFIERS:
                 name = f"{verifier.replace('.', '-')}-{os.getpid()}-{number}"
                 settings = f"{{salt: {os.getpid() * 1000 + number}}}"
                 built = open_campaign(ledger, name, folder, verifier=verifier, molecules=molecules, settings=settings)
@@ -50,7 +52,7 @@ def measure(folder: Path, jobs: int, repeats: int, gfn2: int, big: Path | None, 
             ledgers["crowded"],
             f"{NAME}-{os.getpid()}",
             folder,
-            verifier="noop.rdkit",
+            verifier="noop.together",
             molecules=molecules,
             settings=f"{{salt: {os.getpid() * 1000 + 998}}}",
         )
@@ -73,7 +75,7 @@ def measure(folder: Path, jobs: int, repeats: int, gfn2: int, big: Path | None, 
         ledgers["fresh"],
         f"profile-{os.getpid()}",
         folder,
-        verifier="noop.rdkit",
+        verifier="noop.together",
         molecules=molecules,
         settings=f"{{salt: {os.getpid() * 1000 + 999}}}",
     )

@@ -1,1 +1,1 @@
-"""Execution: where jobs run. The ledger is the record; an executor only knows what it runs right now."""
+"""Executors and workers, which run jobs. The ledger records every job; an executor only knows the jobs it runs now."""

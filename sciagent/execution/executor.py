@@ -1,4 +1,4 @@
-"""How a driver notifies remote workers that jobs were offered, and hears that jobs have ended."""
+"""The interface by which a driver notifies remote workers of offered jobs, and hears that jobs have ended."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Mapping
 
 
 class Executor:
-    """How a driver notifies remote workers. The jobs themselves are in the ledger, so a notification may be lost.
+    """Notifies remote workers of offered jobs. The jobs themselves are in the ledger, so a notification may be lost.
 
-    This one notifies nobody: `sciagent worker` looks into the ledger by itself, a few times a second.
+    This base class sends no notification: `sciagent worker` polls the ledger at least about once per second.
     """
 
     @property
     def fault(self) -> str | None:
-        """Why no job reaches a worker until a person corrects something; None if all is well."""
+        """Why no job reaches a worker until a person corrects something; None if there is no such fault."""
         return None
 
     def wake(self, slots_by_queue: Mapping[str, int]) -> None:
-        """Jobs were offered: wake so many slots of each queue."""
+        """Wake the given number of slots of each queue, after jobs were offered."""
 
     def listen(self, campaign_id: int, bell: threading.Event) -> None:
-        """Set the bell when a job of the campaign has ended, if notifications come."""
+        """Set `bell` whenever a job of the campaign has ended, if this executor receives notifications."""
 
     def close(self) -> None:
         """End all connections and threads."""

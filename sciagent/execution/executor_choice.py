@@ -10,11 +10,11 @@ from sciagent.execution.executor import Executor
 from sciagent.store.database.ledger import Ledger
 
 EXECUTORS = ("local", "ledger", "celery", "slurm")
-QUEUES = ("simulation", "high_fidelity")  # the tiers whose jobs are computed elsewhere
+QUEUES = ("simulation", "high_fidelity")  # the tiers whose jobs run on remote workers
 
 
 def broker_url(given: str | None = None) -> str:
-    """Where the broker is: as given, else SCIAGENT_BROKER. Raises UsageError."""
+    """Returns the broker's URL: `given`, else SCIAGENT_BROKER. Raises UsageError if neither is set."""
     if (url := settings.load(broker=given).broker) is None:
         raise UsageError(
             "no broker is named: set SCIAGENT_BROKER to its URL, or SCIAGENT_BROKER_FILE to a file that holds it; "
@@ -24,8 +24,8 @@ def broker_url(given: str | None = None) -> str:
 
 
 def executor_of(name: str, ledger: Ledger, site: Path | None = None) -> Executor | None:
-    """None for the local pool. site: of Slurm, a profile in YAML; default: SCIAGENT_SLURM_SITE. Raises UsageError for a
-    name that is none, or where something is missing."""
+    """Returns the executor of this name; None for the local pool. site: YAML profile for Slurm; default:
+    SCIAGENT_SLURM_SITE. Raises UsageError for an unknown name or a missing setting."""
     if name == "local":
         return None
     if name == "ledger":

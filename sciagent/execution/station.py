@@ -1,4 +1,4 @@
-"""A worker without a broker: its slots look for jobs in the ledger by themselves."""
+"""A worker without a broker, whose slots poll the ledger for jobs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue.workers import NewWorker
 
 log = logging.getLogger(__name__)
-IDLE_SECONDS = (0.05, 1.0)  # between looks of a slot that finds nothing, growing
+IDLE_SECONDS = (0.05, 1.0)  # pause between polls of an idle slot: shortest and longest
 
 
 class Station:
-    """`serve` returns when it was told to stop, has nothing to do for `idle_exit` seconds, or has run `max_jobs`."""
+    """A worker that polls the ledger until it is stopped, idle for `idle_exit` seconds, or has run `max_jobs` jobs."""
 
     def __init__(
         self,
@@ -43,7 +43,8 @@ class Station:
         self._last_work = time.monotonic()
 
     def serve(self) -> int:
-        """Work; returns how many jobs were run. Raises SchemaVersionError where the ledger has another schema."""
+        """Run jobs until the worker ends. Returns their number. Raises SchemaVersionError if the ledger has another
+        schema."""
         new, ledger = self._new, self._ledger
         patiently(lambda: self._presence.step(ledger), self._stop)
         presence = threading.Thread(target=self._presence.serve, args=(lambda: ledger, self._stop), daemon=True)
@@ -58,11 +59,11 @@ class Station:
         return self.ran
 
     def request_stop(self) -> None:
-        """Take nothing more; what runs may finish."""
+        """Take no more jobs; running jobs may finish."""
         self._stop.set()
 
     def abort(self) -> None:
-        """End what runs: it waits for other workers."""
+        """Ends running jobs at once; they return to the queue for other workers."""
         self._stop.set()
         for runner in self._runners:
             runner.stop()
@@ -84,12 +85,12 @@ class Station:
             runner.close()
 
     def _run(self, runner: Runner) -> int:
-        """How many jobs were run. A slot outlives any fault: its jobs are lost with their leases."""
+        """Run the next jobs and return their number. A fault does not end the slot; its jobs' leases expire."""
         try:
             return 0 if self._presence.draining else runner.run_next()
         except LedgerAwayError:
-            return 0  # told to stop while the ledger was away
-        except SchemaVersionError as error:  # nothing mends that while this process runs
+            return 0  # the worker was stopped while the ledger was away
+        except SchemaVersionError as error:  # waiting does not help
             self._schema = error
             self._stop.set()
             return 0

@@ -1,1 +1,1 @@
-"""The ledger: one SQL database (SQLite or PostgreSQL) that is the truth, and the artifacts beside it."""
+"""The ledger: one SQL database (SQLite or PostgreSQL) that records everything, and a folder of artifacts beside it."""

@@ -59,7 +59,9 @@ def test_every_job_is_counted_and_the_profile_is_told(crowd: Path, tmp_path: Pat
     script(FOLDER / "run.py", "--jobs", 40, "--repeats", 1, "--gfn2", 0, "--big", crowd, "-o", output)
     found = json.loads(output.read_text())
     [one] = found["rounds"]
-    measured = [one[f"{where}.noop.{name}"] for where in ("fresh", "crowded") for name in ("nothing", "rdkit")]
+    measured = [
+        one[f"{where}.noop.{name}"] for where in ("fresh", "crowded") for name in ("together", "nothing", "rdkit")
+    ]
     for run in (*measured, found["in_a_crowded_campaign"], found["profiled"]):
         assert 0 < run["jobs"] <= 40 and run["ms"] > 0
         assert run["cpu_ms"]["all"] == pytest.approx(sum(run["cpu_ms"][who] for who in ("driver", "zygotes", "jobs")))

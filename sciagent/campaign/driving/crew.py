@@ -1,4 +1,4 @@
-"""The interface through which a driver starts and settles jobs, whoever runs them."""
+"""The interface through which a driver starts and settles jobs, local or remote."""
 
 from __future__ import annotations
 
@@ -21,71 +21,71 @@ from sciagent.store.job_queue.jobs import NewJob, Offer
 
 @dataclass(frozen=True)
 class PlannedJob:
-    """A job that is about to be started."""
+    """A job that is to be started."""
 
     rung: BuiltRung
     candidate_id: int
     candidate: Candidate
     key: EvidenceKey
     declared: Cost | None
-    """What the verifier expects to spend; None where it cannot tell."""
+    """Cost that the verifier declares; None if it declares none."""
     reservation: Cost
-    """What the budget holds for it."""
+    """Cost reserved in the budget."""
     call: int = 0
-    """Number of the call that it shares with others."""
+    """Number of the call that runs this job, possibly with other jobs."""
 
     @property
     def position(self) -> Position:
         return self.rung.rules.position
 
     def row(self, campaign_id: int, priority: float, offer: Offer | None = None) -> NewJob:
-        """The job's row in the ledger."""
+        """Returns the job's row for the ledger."""
         return NewJob(campaign_id, self.rung.id, self.candidate_id, 0, self.key.hash, priority, offer)
 
 
 class Crew(Protocol):
-    """Those who run a campaign's jobs: the driver's own pool, or remote workers."""
+    """The runner of a campaign's jobs: the driver's own pool, or remote workers."""
 
     session: DriverSession
     pace: Pace
     fault: str | None = None
-    """Why no job is run any more until a person corrects something."""
+    """Reason why no job can run until a person corrects something."""
     has_room: bool = True
-    """Whether a job could be started now, as far as that is known without asking the ledger."""
+    """Whether a job could be started now, as far as the driver knows without reading the ledger."""
 
     def __init__(self, session: DriverSession, pace: Pace) -> None:
         self.session, self.pace = session, pace
 
     @property
     def running(self) -> int:
-        """Jobs that are not over."""
+        """Number of jobs that are not over."""
 
     def places(self, connection: Connection) -> Places:
-        """The places of one dispatch."""
+        """Returns the places of one dispatch."""
 
     def start(self, connection: Connection, planned: Sequence[tuple[PlannedJob, float]]) -> list[int]:
-        """Enter new jobs, each with its priority, into the ledger; returns their ids in order."""
+        """Writes new jobs to the ledger; returns their ids in order. planned: pairs of job and priority."""
 
     def resume(self, connection: Connection, planned: Mapping[int, PlannedJob]) -> None:
-        """Take up queued jobs. planned: by job id."""
+        """Claims or offers queued jobs again. planned: jobs by id."""
 
     def launch(self) -> int:
-        """Begin what was started or resumed, after the transaction was committed; returns how many jobs that is."""
+        """Runs the jobs that were started or resumed, after the commit; returns their number."""
 
     def settle(self) -> AbstractSet[Position]:
-        """Write what has come back and place its candidates; returns the positions of the rungs that answered."""
+        """Writes results of finished jobs and places their candidates; returns the positions of their rungs."""
 
     def recall(self) -> None:
-        """Queue again what has not begun, since nothing more is to be started."""
+        """Takes back jobs that have not begun, since no more jobs may start."""
 
     def abort(self) -> None:
-        """Do not wait for running jobs any more."""
+        """Stops waiting for running jobs."""
 
     def recount(self, connection: Connection) -> None:
-        """Called when the budget was read from the ledger again: what it counts now is not to be counted again."""
+        """Called after the budget was read from the ledger again, so that no cost is counted twice."""
         return None
 
     def amend(self, connection: Connection) -> None:
-        """Go on with the session's amended campaign."""
+        """Adopts the session's amended campaign."""
 
     def close(self) -> None: ...

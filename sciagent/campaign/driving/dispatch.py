@@ -1,4 +1,4 @@
-"""Dispatch: from the rule's choices to decisions, reused answers, and jobs that a crew starts."""
+"""Dispatch: turns the scheduler's choices into decisions, reused evidence, and jobs that a crew starts."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ from sciagent.store.job_queue import jobs, reservations
 from sciagent.store.results import candidates, evidence
 from sciagent.store.results.audits import AUDIT
 
-WINDOW = 512  # how many waiting candidates of each rung a rule sees at once
+WINDOW = 512  # a dispatch asks for no more choices once it has asked for this many
 
 
 @dataclass
 class Dispatched:
-    """The results of a dispatch."""
+    """The result of promoting one batch of choices."""
 
     reused: bool = False
-    """Whether an answer was known already."""
+    """Whether evidence in the ledger answered at least one choice."""
     refused: list[Choice] = field(default_factory=list)
     """Choices whose reservations did not fit the budget."""
     unplaced: list[Choice] = field(default_factory=list)
-    """Choices that no worker could take."""
+    """Choices for which no worker had a place."""
     shortfall: str | None = None
-    """What the first of the refused would have reserved, and what is left of it."""
+    """Message about the first refused choice: the amount it would have reserved and the amount left."""
 
 
 def promote(
     connection: Connection, session: DriverSession, choices: Sequence[Choice], crew: Crew, places: Places
 ) -> Dispatched:
-    """Act on choices, most urgent first, inside a write transaction, while there are places: write decisions, start
-    jobs, and reuse known answers."""
+    """Writes decisions, starts jobs and reuses evidence for the choices, most urgent first, until all places are taken.
+    Runs inside a write transaction."""
     done = Dispatched()
     if not choices:
         return done
@@ -85,7 +85,7 @@ def promote(
 
 
 def _known(connection: Connection, built: Built, choices: Sequence[Choice]) -> dict[tuple[Position, int], int]:
-    """{(rung position, candidate id): evidence id} of known answers of the chosen rungs."""
+    """Returns {(rung position, candidate id): evidence id} for the choices that have reusable evidence."""
     known = {}
     for position in {choice.position for choice in choices}:
         v = built.rungs[position].verifier
@@ -98,7 +98,8 @@ def _known(connection: Connection, built: Built, choices: Sequence[Choice]) -> d
 def _plan(
     budget: BudgetTracker, rung: BuiltRung, candidate_id: int, candidate: Candidate
 ) -> tuple[PlannedJob, bool, str | None]:
-    """The job, whether the budget holds many like it, and what it lacks if the budget does not hold even one."""
+    """Returns the job, whether the budget suffices for `MARGIN` such jobs, and a message if it does not suffice for
+    one."""
     declared = rung.declared(candidate)
     reservation, seconds = rung.reserves(declared), rung.lasts(declared)
     key = rung.verifier.evidence_key(candidate)
@@ -111,7 +112,7 @@ def _plan(
 
 
 def _start(connection: Connection, built: Built, crew: Crew, planned: Sequence[tuple[PlannedJob, float]]) -> None:
-    """Enter the jobs with their reservations; their candidates wait for them."""
+    """Writes jobs and reservations to the ledger and sets their candidates to pending."""
     ids = crew.start(connection, planned)
     held = {id_: job.reservation for id_, (job, _) in zip(ids, planned, strict=True)}
     reservations.reserve_many(connection, built.row.id, held)
@@ -125,8 +126,8 @@ def _start(connection: Connection, built: Built, crew: Crew, planned: Sequence[t
 def resume_queued(
     connection: Connection, session: DriverSession, crew: Crew, places: Places, preferred_only: bool = False
 ) -> None:
-    """Take up jobs that were decided before (by a person, or an attempt was lost or interrupted), most urgent first.
-    preferred_only: only what a person promoted."""
+    """Resumes queued jobs, most urgent first: jobs that a person started, and jobs whose attempt was lost or
+    interrupted. preferred_only: only jobs that a person promoted."""
     taken: dict[int, PlannedJob] = {}
     for job_id, job, is_held in _ready(connection, session, preferred_only):
         call = places.take(job.position, ample=False)
@@ -134,7 +135,7 @@ def resume_queued(
             if places.is_full:
                 break
             continue
-        if not is_held:  # it gave up, and is to be tried again
+        if not is_held:  # the job had failed and lost its reservation
             reservations.reserve_many(connection, session.built.row.id, {job_id: job.reservation})
             session.budget.hold(job.reservation)
         taken[job_id] = replace(job, call=call)
@@ -145,13 +146,13 @@ def resume_queued(
 def _ready(
     connection: Connection, session: DriverSession, preferred_only: bool
 ) -> Iterator[tuple[int, PlannedJob, bool]]:
-    """Queued jobs that the budget holds: (id, job, whether its reservation is in the ledger). Jobs whose candidate a
-    person holds or has vetoed since are cancelled instead."""
+    """Yields (job id, job, whether the ledger has its reservation) for each queued job that fits the budget. Cancels
+    jobs whose candidate a person has held or vetoed since."""
     built, budget = session.built, session.budget
     by_id = {rung.id: rung for rung in built.rungs}
     queued = jobs.queued(connection, built.row.id)
     reserved: Mapping[int, Mapping[str, float]] = reservations.held(connection, built.row.id) if queued else {}
-    too_dear: set[int] = set()  # ids of rungs of which a job did not fit
+    too_dear: set[int] = set()  # ids of rungs with a job that did not fit the budget
     for job_id, candidate_id, rung_id, _, priority in queued:
         if preferred_only and priority < jobs.PREFERRED:
             break
@@ -173,7 +174,7 @@ def _ready(
             too_dear.add(rung_id)
 
 
-_Decided = tuple[Choice, str, str, int | None]  # choice, action, why, evidence reused
+_Decided = tuple[Choice, str, str, int | None]  # choice, action, reason, id of the reused evidence
 
 
 def _decide(connection: Connection, built: Built, decided: Sequence[_Decided]) -> None:
@@ -183,7 +184,7 @@ def _decide(connection: Connection, built: Built, decided: Sequence[_Decided]) -
             "candidate_id": choice.id,
             "rung_id": built.rungs[choice.position].id,
             "action": action,
-            # the rule, or the audit of it, whose reasons begin with its name
+            # the audit's reasons begin with its name; all other choices are the scheduler's
             "chooser": AUDIT if choice.why.startswith(f"{AUDIT}: ") else built.spec.scheduler.kind,
             "why": why,
             "index": choice.index,

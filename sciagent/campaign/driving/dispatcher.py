@@ -1,4 +1,4 @@
-"""The dispatcher: drives submitted campaigns, each in a process of its own, and takes back jobs of dead workers."""
+"""The dispatcher: starts a driver process for each submitted campaign, and takes back jobs of dead workers."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from sciagent.verification.sandbox.processes import die_with
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 2.0
 ENDS = (0, 3, 130)  # exit codes of a campaign that ended: with a hit, without one, stopped by a person
-MAX_FAILURES = MAX_LOSSES + 1  # in a row; a job that takes its driver down is quarantined before
-PAUSE_SECONDS = 5.0  # after the first failure; twice as long after each further one
-STOP_SECONDS = 60.0  # for drivers to leave
+MAX_FAILURES = MAX_LOSSES + 1  # failures of a driver; a job that kills its driver is quarantined before that
+PAUSE_SECONDS = 5.0  # pause after a driver's first failure; it doubles with each further failure
+STOP_SECONDS = 60.0  # time that drivers have to end before they are killed
 
 
 @dataclass
@@ -41,10 +41,9 @@ class _Child:
 
 
 class Host:
-    """`serve` returns when `request_stop` was called, and raises CampaignError when no job reaches a worker until a
-    person corrects something; the campaigns go on when a dispatcher is started again.
+    """The process that keeps one driver running for each submitted campaign.
 
-    executor: how workers are notified. command: the command that drives a campaign. reports: the folder of reports.
+    executor: notifies workers. command: returns the command that drives the named campaign. reports: folder of reports.
     """
 
     def __init__(
@@ -59,9 +58,10 @@ class Host:
         self._stop.set()
 
     def serve(self) -> None:
-        """Drive campaigns until told to stop. A database that is away is waited for."""
+        """Drives campaigns until `request_stop` is called; waits while the database is unreachable. Raises
+        CampaignError if no job can reach a worker until a person corrects something."""
         patiently(lambda: self._presence.step(self._ledger), self._stop)
-        self._executor.wake({})  # a cluster is followed from now on
+        self._executor.wake({})  # starts the executor's watch over its cluster
         try:
             while not self._stop.is_set():
                 try:
@@ -89,7 +89,7 @@ class Host:
     def _start(self, child: _Child) -> None:
         report = self._reports / f"{child.name}.report.html"
         environment = os.environ | {"SCIAGENT_LEDGER": self._ledger.url.render_as_string(hide_password=False)}
-        environment.pop("SCIAGENT_LEDGER_FILE", None)  # the other way to say it; both at once are refused
+        environment.pop("SCIAGENT_LEDGER_FILE", None)  # this variable may not be set together with SCIAGENT_LEDGER
         environment["SCIAGENT_ARTIFACTS"] = str(self._ledger.artifacts.root.resolve())
         child.process = subprocess.Popen(
             [*self._command(child.name), "--report", str(report)],
@@ -102,7 +102,7 @@ class Host:
         _log(logging.INFO, child, f"driven by process {child.process.pid}", "driver_started", pid=child.process.pid)
 
     def _collect_ended(self, now: float) -> None:
-        """Note drivers that have ended. A campaign whose driver fails again and again is left to a person."""
+        """Records drivers that have ended. After `MAX_FAILURES` failures the campaign is no longer restarted."""
         for campaign_id, child in list(self._children.items()):
             if child.process is None or (code := child.process.poll()) is None:
                 continue
@@ -123,8 +123,8 @@ class Host:
                 del self._children[campaign_id]
 
     def _leave(self) -> None:
-        """Ask the drivers to end, twice if need be: then remote jobs go on without them. A driver that does not end is
-        killed, and the ledger stands as at its last commit."""
+        """Ends the drivers by a signal, repeated once after half of `STOP_SECONDS`; remote jobs go on. A driver that
+        still runs is killed; the ledger keeps its last commit."""
         alive = [child.process for child in self._children.values() if child.process is not None]
         end = time.monotonic() + STOP_SECONDS
         for share in (0.5, 1.0):
@@ -134,7 +134,7 @@ class Host:
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(timeout=max(0.1, end - (1 - share) * STOP_SECONDS - time.monotonic()))
         for process in alive:
-            process.kill()  # does nothing to those that have ended
+            process.kill()  # no effect on a process that has ended
         self._presence.leave(self._ledger)
 
 

@@ -1,4 +1,4 @@
-"""The driver: steps a campaign from the ledger under its lease. Kill it at any moment; another goes on from there."""
+"""The driver: runs a campaign step by step under a lease. If it is killed, another driver continues from the ledger."""
 
 from __future__ import annotations
 
@@ -33,30 +33,29 @@ from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.database import tables as t
 from sciagent.verification.sandbox.host import Worker, sweep
 
-REMOTE_SECONDS = 0.05  # between looks for remote jobs that have ended; a notification may come sooner
-GARBAGE = 20_000  # new objects before the garbage collector looks; a batch of jobs makes as many, few of them in cycles
+REMOTE_SECONDS = 0.05  # interval between checks for remote jobs that have ended; a notification may come sooner
+GARBAGE = 20_000  # new objects before a garbage collection; a batch of jobs makes as many, few of them in cycles
 
 
 class Driver:
-    """Steps one campaign.
+    """The driver of one campaign, used as a context manager.
 
-    workers: jobs at once in the local pool, default as in the spec. executor: how remote workers are notified; with
-    one, all jobs are theirs.
-    Use as a context manager: entering takes the driver lease and what dead drivers left, leaving gives it back.
-
-    Raises CampaignError when a live driver holds the campaign.
+    Entering takes the driver lease and the jobs of dead drivers; leaving gives the lease back.
+    workers: number of parallel local jobs; None: as in the spec. executor: notifies remote workers, which then run all
+    jobs; None: jobs run locally.
+    Raises CampaignError if a live driver holds the campaign.
     """
 
     reaped = 0
-    """Jobs that were taken back from drivers that died."""
+    """Number of jobs taken back from dead drivers."""
 
     def __init__(self, built: Built, workers: int | None = None, executor: Executor | None = None) -> None:
         self.session = DriverSession(built)
         self.request_stop, self.abort = self.session.request_stop, self.session.abort
         self.pace = Pace(built.together)
         self._workers, self._runs_locally, self._executor = workers, executor is None, executor or Executor()
-        self._bell = threading.Event()  # rings when a job has finished, and when a model has answered
-        self._shortfall: str | None = None  # what could run, but the budget does not hold it, in words
+        self._bell = threading.Event()  # set when a job has finished or a model has answered
+        self._shortfall: str | None = None  # message about a job that could run but exceeds the budget
 
     @property
     def built(self) -> Built:
@@ -69,7 +68,7 @@ class Driver:
         with built.ledger.begin() as connection:
             session.lease = campaigns.take_driver(connection, built.row.id, session.owner)
             last = directives.last(connection, built.row.id)
-        with ExitStack() as undo:  # if the start fails half way, the campaign is as it was
+        with ExitStack() as undo:  # undoes a start that fails half way
             undo.callback(self.release)
             self.reaped = reap(session)
             sweep(built.scratch())
@@ -93,19 +92,20 @@ class Driver:
         return self
 
     def _crews(self, connection: Connection) -> tuple[Crew, ...]:
-        """The crew that takes new jobs; with a local pool also the remote jobs of an earlier driver."""
+        """Returns the crew that takes new jobs and, with a local pool, a second one for an earlier driver's remote
+        jobs."""
         remote = RemoteJobs(self.session, self.pace, self._executor, not self._runs_locally, connection)
         if self._runs_locally:
             return LocalJobs(self.session, self.pace, self._workers, self._bell), remote
         return (remote,)
 
     def release(self) -> None:
-        """Give the lease back, if it is still ours; for who leaves while the ledger is away, and could not."""
+        """Gives the lease back if this driver still holds it; also after the ledger was unreachable at the exit."""
         with self.built.ledger.begin() as connection:
             campaigns.release_driver(connection, self.session.lease)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
-        away = isinstance(error, LedgerAwayError)  # then a driver may go on from the last commit
+        away = isinstance(error, LedgerAwayError)  # another driver may continue from the last commit
         with suppress(LedgerAwayError) if away else nullcontext():
             self.intake.source.close()
         for crew in self.session.crews:
@@ -120,14 +120,14 @@ class Driver:
                 state = connection.execute(
                     sa.select(t.campaign.c.state).where(t.campaign.c.id == self.built.row.id)
                 ).scalar()
-                if state in (CampaignState.RUNNING, CampaignState.PAUSED):  # an error is on its way out
+                if state in (CampaignState.RUNNING, CampaignState.PAUSED):  # the driver leaves because of an error
                     why = str(error) if isinstance(error, SciagentError) else repr(error)
                     campaigns.set_state(connection, self.built.row.id, CampaignState.FAILED, why[:500])
                 campaigns.release_driver(connection, self.session.lease)
 
     def run(self, on_step: Callable[[], None] = lambda: None) -> CampaignState:
-        """Step until the goal is reached, the budget is spent, nothing is left, or a stop was asked for."""
-        gc.freeze()  # what was loaded stays; looking through it for garbage took a tenth of the time at 10^5
+        """Steps the campaign until it ends; returns its state. on_step: called before each step and at the end."""
+        gc.freeze()  # spares garbage collection of loaded objects, which took a tenth of the time at 10^5 candidates
         often = gc.get_threshold()
         gc.set_threshold(GARBAGE, *often[1:])
         try:
@@ -142,8 +142,8 @@ class Driver:
             gc.unfreeze()
 
     def step(self, wait: float = 0.25) -> CampaignState | None:
-        """Obey people, settle jobs, propose, dispatch. Idempotent from the ledger; returns the final state once there
-        is one. wait: seconds to wait for a job or a model, where nothing else is to be done."""
+        """Obeys directives, settles jobs, proposes candidates and dispatches jobs; returns the final state once there
+        is one. wait: longest time, in seconds, to wait for a job or a model."""
         if self.heart.lost.is_set():
             raise StaleLeaseError("another process drives this campaign now; this one stops and writes nothing more")
         if self.mailbox.is_due:
@@ -162,16 +162,16 @@ class Driver:
 
     @property
     def running(self) -> int:
-        """Jobs that are not over, here and elsewhere."""
+        """Number of jobs that are not over, local and remote."""
         return sum(crew.running for crew in self.session.crews)
 
     def _look(self, connection: Connection) -> None:
-        """Read what people said since the last look."""
+        """Reads people's directives since the last look."""
         if self.mailbox.look(connection):
             self.intake.recount(connection, self.built.row.id)
 
     def _hold_back(self) -> None:
-        """Take back what has not begun if nothing more is to be started. Raises CampaignError if no job can be run."""
+        """Takes back jobs that have not begun if no more jobs may start. Raises CampaignError if no job can run."""
         session = self.session
         fault = next((crew.fault for crew in session.crews if crew.fault), None)
         if fault or session.stopping.is_set() or self.mailbox.paused or session.budget.exhausted():
@@ -184,31 +184,31 @@ class Driver:
                 crew.abort()
 
     def _rest(self, seconds: float) -> None:
-        """Wait until a job has finished or a model has answered, unless more candidates can be proposed now."""
+        """Waits until a job has finished or a model has answered, unless the source can propose candidates now."""
         source, asked, self.intake.is_asking = self.intake.source, self.intake.is_asking, False
         if (asked and source.is_ready) or not (self.running or (asked and source.is_busy)):
             return
         if self.session.crews[-1].running:
             seconds = min(seconds, REMOTE_SECONDS)
-        self._bell.wait(seconds)  # or not at all, if it has rung since the last look
-        self._bell.clear()  # before the look: what comes after it rings again
+        self._bell.wait(seconds)  # returns at once if the bell was set since the last wait
+        self._bell.clear()  # before results are read, so that a later result sets the bell again
 
     def _settle(self) -> None:
-        """Write what has come back, and count hits again if the goal asks for it."""
+        """Writes results of finished jobs, and counts hits again if the goal needs the number."""
         positions = {position for crew in self.session.crews for position in crew.settle()}
         if self.built.spec.goal.kind == "hits" and self.built.terminal in positions:
             with self.built.ledger.read() as connection:
                 self.session.count_hits(connection)
 
     def _advance(self) -> Ending | None:
-        """Propose and start jobs; returns why the campaign ends, once nothing more is to be started."""
+        """Proposes candidates and starts jobs. Returns the ending once no more jobs may start, otherwise None."""
         session, source = self.session, self.intake.source
         if session.stopping.is_set():
             return CampaignState.INTERRUPTED, session.stop_reason
         ending = stop_rules.reached(session)
         if ending is not None:
             if not session.budget.exhausted():
-                self._dispatch(preferred_only=True)  # a person promoted something although the goal is reached
+                self._dispatch(preferred_only=True)  # a person's promotion runs although the goal is reached
             return ending
         proposed = self.intake.propose(session)
         started = self._dispatch()
@@ -221,18 +221,18 @@ class Driver:
         with self.session.begin() as connection:
             campaigns.set_state(connection, self.built.row.id, state, why)
             self.session.log(connection, "ended", state=state, why=why)
-            if ending != INTERRUPTED:  # a dispatcher that is stopped goes on with it later
+            if ending != INTERRUPTED:  # an interrupted campaign is continued by the next dispatcher
                 campaigns.host(connection, self.built.row.id, False)
         return state
 
     def _dispatch(self, preferred_only: bool = False) -> bool:
-        """Give the crew as many jobs as it has places for; True if anything was started or reused. preferred_only: only
-        what a person promoted."""
+        """Fills the crew's places with jobs; returns True if a job was started or evidence reused. preferred_only: only
+        jobs that a person promoted."""
         crew, acted, reused = self.session.crews[0], False, True
         self._shortfall = None
         while reused and crew.has_room:
             with self.session.begin() as connection:
-                self._look(connection)  # under the lock: what was said before this is known when jobs are chosen
+                self._look(connection)  # under the lock, so that all earlier directives are known when jobs are chosen
                 if self.mailbox.halts:
                     return True
                 places = crew.places(connection)
@@ -244,8 +244,8 @@ class Driver:
         return acted
 
     def _promote(self, connection: Connection, crew: Crew, places: Places) -> bool:
-        """Start what the scheduler chooses; True if a known answer was reused. Jobs that the budget does not hold are
-        passed over for the next ones that it does."""
+        """Starts the scheduler's choices; returns True if evidence was reused. A job that does not fit the budget is
+        skipped in favour of the next one that fits."""
         reused, wanted, put_off = False, places.wanted, set[int]()
         purchasing, budget = self.session.purchasing, self.session.budget
         while wanted > 0:
@@ -258,5 +258,5 @@ class Driver:
             reused |= done.reused
             if not done.refused or not places.has_free or wanted > WINDOW:
                 break
-            wanted *= 2  # more than are free, for these may not fit either
+            wanted *= 2  # more choices than places, since some of them may not fit the budget either
         return reused

@@ -1,4 +1,4 @@
-"""The heartbeat: a thread that keeps the driver's lease alive and books wall time."""
+"""The heartbeat: a thread that renews the driver's lease and books wall time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sciagent.store.database.ledger import Ledger
 
 
 class Heartbeat:
-    """Beats every quarter of a lease. `lost` is set when somebody else drives the campaign now."""
+    """The thread that renews a lease four times per period. `lost` is set if another process drives the campaign."""
 
     def __init__(self, ledger: Ledger, lease: DriverLease) -> None:
         self.lost = threading.Event()
@@ -27,13 +27,13 @@ class Heartbeat:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread and book the last seconds of wall time."""
+        """Ends the thread and books the last seconds of wall time."""
         self._stop.set()
         self._thread.join(timeout=30)
         self._once()
 
     def count(self, counts: bool) -> None:
-        """Whether the time from now on is booked as wall time: not while the campaign is paused."""
+        """Sets whether time from now on is booked as wall time; a pause is not."""
         self._once()
         self._counts = counts
 
@@ -53,4 +53,4 @@ class Heartbeat:
                 self.lost.set()
                 self._stop.set()
             except LedgerAwayError:
-                return  # the next beat tries again, and the lease says how long that may last
+                return  # the next beat tries again, until the lease has expired

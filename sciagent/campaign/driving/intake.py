@@ -1,4 +1,4 @@
-"""The intake of a campaign: asks the proposer for candidates when fewer than enough wait."""
+"""The intake of a campaign: asks the proposer for candidates when too few are waiting."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from sciagent.campaign.proposing.sources import Source
 from sciagent.store.database import tables as t
 from sciagent.store.views import queries
 
-PROPOSING = ("core_seconds", "llm_tokens")  # what a turn of the proposer takes, without a reservation
+PROPOSING = ("core_seconds", "llm_tokens")  # resources that a turn of the proposer spends without a reservation
 
 
 class Intake:
-    """Takes turns from a campaign's proposer, within its budget."""
+    """Runs turns of a campaign's proposer within the budget."""
 
     starved: bool = False
-    """The proposer could go on, but the budget leaves nothing for it."""
+    """Whether the proposer could continue but the budget leaves nothing for it."""
     holding: bool = False
-    """The proposer waits for the first paid rung; dearer rungs wait with it."""
+    """Whether the proposer waits for the first paid rung; more expensive rungs then wait too."""
     is_asking: bool = False
-    """More candidates are wanted, and the proposer was asked for them."""
+    """Whether the proposer was asked for more candidates."""
     n_proposals: int
-    """Proposals made so far, by the proposer and by people."""
+    """Number of proposals so far, by the proposer and by people."""
 
     def __init__(self, source: Source, connection: Connection, campaign_id: int) -> None:
         self.source = source
         self._exhausted = False
-        self._barren = 0  # turns in a row that brought nothing new
+        self._barren = 0  # number of successive turns without a new candidate
         self.recount(connection, campaign_id)
 
     def recount(self, connection: Connection, campaign_id: int) -> None:
-        """Read how many proposals were made from the ledger, since people add some as well."""
+        """Counts the proposals in the ledger again, since people add proposals as well."""
         self.n_proposals = queries.count(connection, t.proposal, t.proposal.c.campaign_id == campaign_id)
 
     def propose(self, session: DriverSession) -> bool:
-        """Take one turn of the proposer if fewer candidates than `ahead` wait; True if it brought anything new."""
+        """Runs one turn of the proposer if fewer candidates than `built.ahead` wait; returns True if there was one."""
         built, budget, purchasing = session.built, session.budget, session.purchasing
         self.holding = self.starved = self.is_asking = False
         limit = built.spec.proposer.batch
@@ -47,7 +47,7 @@ class Intake:
             purchasing.come = 1.0
             return False
         if any(budget.room(resource) <= 0 for resource in PROPOSING):
-            self.starved = True  # unless jobs that run give back some of what is held for them
+            self.starved = True  # running jobs may still give back a part of their reservations
             return False
         with built.ledger.read() as connection:
             purchasing.come = self._share_made(built)
@@ -57,13 +57,13 @@ class Intake:
         return not self.holding and self._turn(limit, budget)
 
     def _share_made(self, built: Built) -> float | None:
-        """The share of the proposals that were made; None where nobody knows how many there will be."""
+        """Returns the share of all proposals that were made so far; None if their total is unknown."""
         totals = (built.spec.budget.proposals, self.source.total)
         known = [total for total in totals if total is not None]
         return min(1.0, max(self.n_proposals, 1) / max(min(known), 1)) if known else None
 
     def _turn(self, limit: int, budget: BudgetTracker) -> bool:
-        """The proposer's next turn; True if there was one."""
+        """Runs the proposer's next turn; returns True if there was one."""
         self.is_asking = True
         if not self.source.prepare():
             return False

@@ -1,4 +1,4 @@
-"""Jobs that the driver's own pool runs: claimed, submitted, completed, and taken back from drivers that died."""
+"""The crew of the driver's own worker pool: claims, submits and completes jobs; takes back jobs of dead drivers."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from sciagent.verification.sandbox.host import HostResult
 
 
 class LocalJobs(Crew):
-    """The crew of a driver that runs its jobs itself.
+    """The crew of a driver that runs its own jobs.
 
-    workers: jobs at once; None: as many as the campaign says. bell: is set when a job has finished.
+    workers: number of parallel jobs; None: as in the spec. bell: event that is set when a job has finished.
     """
 
     def __init__(self, session: DriverSession, pace: Pace, workers: int | None, bell: threading.Event) -> None:
@@ -45,8 +45,8 @@ class LocalJobs(Crew):
             session.built.ledger, workers or spec.workers, session.built.scratch(), preload=paid, bell=bell
         )
         self.by_id: dict[int, PlannedJob] = {}
-        """Jobs under leases of the driver."""
-        self._calls: dict[int, list[ClaimedJob]] = {}  # to be launched
+        """Jobs that the driver holds a lease on, by job id."""
+        self._calls: dict[int, list[ClaimedJob]] = {}  # jobs to be launched, by call
         self._take_up_rungs()
 
     @property
@@ -105,7 +105,7 @@ class LocalJobs(Crew):
         return {job.position for job in settled}
 
     def _write(self, results: Mapping[int, JobResult]) -> None:
-        """Complete jobs, by id, and place their candidates, in one transaction."""
+        """Completes jobs and places their candidates in one transaction. results: by job id."""
         built = self.session.built
         with self.session.begin() as connection:
             endings = complete(connection, list(results.values()))
@@ -117,10 +117,10 @@ class LocalJobs(Crew):
         cancelled = (AttemptState.CANCELLED, AttemptState.CANCELLED_LATE)
         if any(ending.after.attempt in cancelled for ending in over.values()):
             with built.ledger.read() as connection:
-                self.session.recount(connection)  # their places and reservations are free again
+                self.session.recount(connection)  # cancelled jobs free their places and reservations
 
     def _account(self, job: PlannedJob, result: JobResult, is_over: bool) -> None:
-        """Keep budget, cost model and pace up to date."""
+        """Updates budget, cost model and pace after an attempt."""
         budget = self.session.budget
         seconds = result.result.wall_seconds if result.result.own_seconds is None else result.result.own_seconds
         if result.outcome is not Outcome.LOST:
@@ -169,14 +169,14 @@ def _settling(position: Position, ending: JobEnding) -> Settling:
 
 
 def settle_cancelled(connection: Connection, session: DriverSession, job_ids: Iterable[int]) -> None:
-    """Place candidates whose jobs were cancelled before a worker had begun them."""
+    """Settles the candidates of cancelled jobs again."""
     for job in job_lists.standing(connection, list(job_ids)):
         settle_again(connection, session.built, job.candidate_id)
 
 
 def reap(session: DriverSession) -> int:
-    """Take back what dead drivers of the campaign left, and place the candidates whose jobs are over by that. Only the
-    holder of the driver lease may call it. Returns how many jobs were taken back."""
+    """Takes back the jobs of dead drivers and places candidates whose jobs are over; returns the number of jobs taken
+    back. Only the holder of the driver lease may call it."""
     with session.begin() as connection:
         reaped = reap_driver(connection, session.built.row.id, session.owner)
         settle_cancelled(connection, session, [job.job_id for job in reaped if job.state is JobState.CANCELLED])

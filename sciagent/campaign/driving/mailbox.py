@@ -1,4 +1,4 @@
-"""Directives of people to a running driver: it pauses, goes on, stops, and takes up amendments."""
+"""The driver's mailbox: reads people's directives and carries out pause, resume, stop and amend."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from sciagent.execution.worker import completing
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.directives import Directive
 
-LISTEN_SECONDS = 0.2  # between looks into the ledger; besides, each dispatch looks
+LISTEN_SECONDS = 0.2  # interval between looks into the ledger; each dispatch looks as well
 
 
 class Mailbox:
-    """Reads directives from the ledger and obeys them. last: id of the last directive to an earlier driver."""
+    """The directives to a driver since it started. last: id of the last directive before that."""
 
     def __init__(self, session: DriverSession, heart: Heartbeat, last: int) -> None:
         self.paused = False
@@ -30,17 +30,17 @@ class Mailbox:
 
     @property
     def is_due(self) -> bool:
-        """Whether the last look is long enough ago."""
+        """Whether the last look is more than `LISTEN_SECONDS` ago."""
         return time.monotonic() - self._looked_at > LISTEN_SECONDS
 
     @property
     def halts(self) -> bool:
-        """Whether somebody has asked to pause or to stop, which the next step obeys."""
+        """Whether an unread directive asks to pause or stop; the next step obeys it."""
         return any(directive.verb in (Verb.PAUSE, Verb.STOP) for directive in self._unread)
 
     def look(self, connection: Connection) -> bool:
-        """Read new directives; True if there are any. Whoever writes one changes more of the ledger, so budget and hits
-        are read again."""
+        """Reads new directives; returns True if there are any. Budget and hits are then read again, since a command
+        that writes a directive may change them."""
         session, self._looked_at = self._session, time.monotonic()
         if not (new := directives.since(connection, session.built.row.id, self._last)):
             return False
@@ -52,8 +52,8 @@ class Mailbox:
         return True
 
     def obey(self) -> None:
-        """Pause, go on, stop, or take up an amendment; people have written the effects of all other directives
-        themselves."""
+        """Carries out unread pause, resume, stop and amend directives. The effects of all other directives are in the
+        ledger already."""
         unread, self._unread = self._unread, []
         for directive in unread:
             reason = f"by {directive.who}" + (f": {directive.why}" if directive.why else "")
@@ -67,13 +67,13 @@ class Mailbox:
     def _stop(self, reason: str, now: bool) -> None:
         session = self._session
         session.request_stop(reason)
-        if now:  # remote workers end their jobs when they look next; these wait for the next driver
+        if now:  # remote workers end their jobs at their next look; the jobs are queued for the next driver
             with session.begin() as connection:
                 completing.call_back(connection, session.built.row.id)
             session.abort()
 
     def _pause(self, directive: Directive, reason: str) -> None:
-        """Pause, or go on. A pause is not wall time of the campaign."""
+        """Pauses or resumes the campaign. A pause does not count as wall time."""
         session, self.paused = self._session, not self.paused
         self._heart.count(not self.paused)
         if not self.paused:
@@ -85,8 +85,8 @@ class Mailbox:
             session.log(connection, str(state), who=directive.who, why=directive.why)
 
     def _amend(self) -> None:
-        """Go on with the campaign as it was amended in the ledger: budget, goal, limits, workers. If it cannot be read
-        any more (a file of seeds is gone), this run goes on as it began, and an event says so."""
+        """Adopts the amended campaign from the ledger: budget, goal, limits, workers. If it cannot be built (a seed
+        file is missing), the driver keeps the old one and logs an event."""
         session = self._session
         try:
             built = open_stored(session.built.ledger, session.built.row.name, session.owner)

@@ -1,4 +1,4 @@
-"""Jobs of a campaign that remote workers run: how many may be offered, and how they are settled in the end."""
+"""The crew of remote workers: offers jobs, limits how many are offered, and settles finished jobs."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from sciagent.store.job_queue.worker_resources import cannot, capacity
 
 log = logging.getLogger(__name__)
 
-LONG_SECONDS = 10.0  # a job this long is offered when a slot is free; twice as many shorter ones as there are slots
-WORKERS_SECONDS = 2.0  # between looks for registered workers
-MIN_SLOTS = 1  # assumed where nobody serves a queue, so that a job waits when a worker comes
+LONG_SECONDS = 10.0  # jobs this long are offered one per slot, shorter jobs two per slot
+WORKERS_SECONDS = 2.0  # interval between looks for registered workers
+MIN_SLOTS = 1  # slots assumed for a queue without workers, so that a job is ready when a worker comes
 
 
 @dataclass(frozen=True)
 class OfferedJob:
-    """A job that was offered and is not settled yet."""
+    """A job that was offered to remote workers and is not settled yet."""
 
     out: Out
     position: Position
@@ -45,9 +45,9 @@ class OfferedJob:
 
 
 class RemoteJobs(Crew):
-    """The crew of remote workers. A driver that takes over finds its jobs in the ledger.
+    """The crew of remote workers; a new driver of the campaign reads the offered jobs from the ledger.
 
-    takes_new: whether new jobs go to it; otherwise only jobs that workers run already are settled.
+    takes_new: whether new jobs are offered; False: only jobs that workers already run are settled.
     """
 
     def __init__(
@@ -55,12 +55,12 @@ class RemoteJobs(Crew):
     ) -> None:
         super().__init__(session, pace)
         self._executor, self._takes_new = executor, takes_new
-        self._offered: list[OfferedJob] = []  # since the last launch
+        self._offered: list[OfferedJob] = []  # jobs offered since the last launch
         self._out: dict[int, OfferedJob] = {}
         self._slots: dict[str, int] = {}  # by queue
-        self._most: dict[Position, int] = {}  # jobs of each rung that could run at once
+        self._most: dict[Position, int] = {}  # number of jobs of each rung that could run at once
         self.unheld: dict[str, str] = {}
-        """By rung, why no registered worker can run its jobs."""
+        """Reason why no registered worker can run a rung's jobs, by rung label."""
         self._looked_at = -WORKERS_SECONDS
         self.amend(connection)
 
@@ -73,7 +73,7 @@ class RemoteJobs(Crew):
         return len(self._out)
 
     def amend(self, connection: Connection) -> None:
-        """Publish the rungs' settings for workers, and load the jobs that are out."""
+        """Writes the rungs' settings for workers to the ledger, and loads the jobs that are offered or running."""
         built = self.session.built
         campaigns.write_requests(connection, {rung.id: request_for_workers(rung) for rung in built.paid})
         if self._takes_new:
@@ -103,7 +103,7 @@ class RemoteJobs(Crew):
             self._offered.append(OfferedJob(out, job.position, job.declared, job.reservation))
 
     def launch(self) -> int:
-        """Wake a slot for as many jobs as it claims together."""
+        """Wakes worker slots for the offered jobs, one slot per group of jobs that share a call."""
         offered, self._offered = self._offered, []
         self._out.update({job.out.job_id: job for job in offered})
         slots: dict[str, float] = {}
@@ -114,16 +114,16 @@ class RemoteJobs(Crew):
         return len(offered)
 
     def places(self, connection: Connection) -> Quota:
-        """How many more jobs of each rung may be offered: of long jobs as many as there are slots, so that the choice
-        is made when one is free; of shorter ones twice as many. A slot takes as many as share a call."""
+        """Returns how many more jobs of each rung may be offered: one call per slot for long jobs, so that each is
+        chosen when a slot is free, and two calls per slot for shorter jobs."""
         if time.monotonic() - self._looked_at > WORKERS_SECONDS:
             self._look_for_workers(connection)
         built = self.session.built
-        by_queue: dict[str, float] = {}  # slots that are taken
+        by_queue: dict[str, float] = {}  # occupied slots
         by_rung: dict[Position, float] = {}
         for job in self._out.values():
             queue, slot = queue_of(built.rungs[job.position]), 1 / self._jobs_a_slot(job.position)
-            if self._most.get(job.position) != 0:  # else it takes no slot from those that can be run
+            if self._most.get(job.position) != 0:  # a job that no worker can run occupies no slot
                 by_queue[queue] = by_queue.get(queue, 0.0) + slot
             by_rung[job.position] = by_rung.get(job.position, 0.0) + slot
         places = {}
@@ -136,13 +136,13 @@ class RemoteJobs(Crew):
         return Quota(places)
 
     def _jobs_a_slot(self, position: Position) -> int:
-        """Jobs of a rung that keep one slot busy until the next dispatch: those of one call, and of short ones as many
-        again that wait."""
+        """Number of jobs of a rung that keep one slot busy until the next dispatch: one call of long jobs, or two of
+        short jobs."""
         return self.pace.group(position) * (2 if self.pace.ahead(position, LONG_SECONDS) else 1)
 
     def _look_for_workers(self, connection: Connection) -> None:
-        """Count slots by queue, and for each rung the jobs that could run at once. A rung that no worker can run is
-        reported once."""
+        """Counts slots by queue and, for each rung, the jobs that could run at once. Reports once a rung that no worker
+        can run."""
         alive, self._looked_at = workers.alive(connection), time.monotonic()
         before, self.unheld = self.unheld, {}
         self._slots, self._most = workers.slots_of(alive), {}
@@ -179,12 +179,12 @@ class RemoteJobs(Crew):
         return {job.position for job in settled}
 
     def _waits(self, connection: Connection, job: OfferedJob) -> bool:
-        """Whether the candidate still waits for this rung; who cancelled its job may have sent it elsewhere."""
+        """Whether the candidate still waits for this rung; a person who cancelled its job may have moved it."""
         stands = standings.get(connection, self.session.built.row.id, job.out.candidate_id)
         return bool(stands["standing"] == Standing.PENDING and stands["position"] == job.position)
 
     def _account(self, end: Ended) -> OfferedJob:
-        """Keep budget, cost model and pace up to date with a job that is settled."""
+        """Updates budget, cost model and pace after a job is settled."""
         job, budget = self._out.pop(end.job_id), self.session.budget
         budget.spend(end.cost)
         budget.release(job.reservation)
@@ -204,7 +204,7 @@ class RemoteJobs(Crew):
                 self._out.pop(job_id, None)
 
     def abort(self) -> None:
-        """Remote jobs go on; their results are settled when somebody drives the campaign again."""
+        """Forgets the remote jobs. They go on, and the campaign's next driver settles their results."""
         self._out.clear()
 
     def recount(self, connection: Connection) -> None:
@@ -212,7 +212,7 @@ class RemoteJobs(Crew):
             return
         seen = offers.last_attempts(connection, list(self._out))
         held = reservations.held(connection, self.session.built.row.id)
-        for id_, job in self._out.items():  # what the budget counts by now is not counted again
+        for id_, job in self._out.items():  # attempts that the budget counts already are not counted twice
             out = job.out._replace(seen=seen.get(id_, job.out.seen))
             self._out[id_] = replace(job, out=out, reservation=Cost(held.get(id_)))
 
@@ -221,19 +221,19 @@ class RemoteJobs(Crew):
 
 
 def queue_of(rung: BuiltRung) -> str:
-    """The queue in which workers find jobs of this rung."""
+    """Returns the name of the queue for jobs of this rung."""
     return str(rung.verifier.tier)
 
 
 def offer_of(job: PlannedJob) -> Offer:
-    """How the job is offered; it is expected to take what the cost model has learnt, on one core."""
+    """Returns the offer of a job, with its expected core-seconds by the rung's cost model."""
     rung = job.rung
     expected = None if job.declared is None else rung.cost_model.expected(job.declared).get("core_seconds")
     return Offer(queue_of(rung), expected, rung.limits.memory_mb, text_of(rung.holds))
 
 
 def request_for_workers(rung: BuiltRung) -> dict[str, object]:
-    """What the row of a rung tells workers."""
+    """Returns the settings, limits and resources of a rung, as workers read them from its row."""
     verifier = rung.verifier
     request = {"settings": verifier.request_settings, "limits": asdict(rung.limits), "resources": rung.holds}
     return request | ({"together": verifier.together} if verifier.together > 1 else {})

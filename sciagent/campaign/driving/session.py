@@ -1,4 +1,4 @@
-"""What a driver works with: the campaign's parts, its lease, its budget and its scheduler."""
+"""The state of a driver: the built campaign, the lease, the budget and the scheduler."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from sciagent.campaign.driving.crew import Crew
 
 INTERRUPTED = (CampaignState.INTERRUPTED, "interrupted")
-"""How a campaign ends that a signal stopped, and no directive."""
+"""The ending of a campaign that a signal stopped, not a directive."""
 
 
 class DriverSession:
-    """One driver's hold on a campaign. `open` sets the parts that are read from the ledger."""
+    """The state of one driver of a campaign. `open` sets the parts that are read from the ledger."""
 
     built: Built
     lease: DriverLease
     budget: BudgetTracker
     purchasing: Purchasing
     hits: int
-    """Hits so far; kept up to date where the goal counts them."""
+    """Number of hits; kept up to date if the goal counts hits."""
     crews: tuple[Crew, ...] = ()
-    """Those who run jobs; the first takes new ones."""
+    """The crews that run jobs; the first one takes new jobs."""
 
     def __init__(self, built: Built) -> None:
         self.built = built
@@ -43,26 +43,26 @@ class DriverSession:
         self.stop_reason = INTERRUPTED[1]
 
     def open(self, connection: Connection) -> None:
-        """Read budget, scheduler and hits."""
+        """Reads budget, scheduler state and hits from the ledger."""
         self.budget = BudgetTracker(self.built, connection)
         self.purchasing = purchasing_of(self.built, connection)
         self.count_hits(connection)
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:
-        """A transaction of the campaign's driver. Raises StaleLeaseError if another process drives it now."""
+        """Opens a transaction of the driver. Raises StaleLeaseError if another process drives the campaign now."""
         with self.built.ledger.begin() as connection:
             campaigns.check_driver(connection, self.lease)
             yield connection
 
     def amend(self, built: Built, connection: Connection) -> None:
-        """Go on with the campaign as it was amended."""
+        """Adopts the amended campaign."""
         self.built = built
         self.budget.refresh(built, connection)
         self.purchasing = purchasing_of(built, connection)
 
     def recount(self, connection: Connection) -> None:
-        """Read budget and reservations from the ledger again, since others have written there."""
+        """Reads budget and reservations again after another process has written to the ledger."""
         self.budget.refresh(self.built, connection)
         for crew in self.crews:
             crew.recount(connection)
@@ -71,15 +71,15 @@ class DriverSession:
         self.hits = queries.hits(connection, self.built.row.id)
 
     def log(self, connection: Connection, event: str, **payload: object) -> None:
-        """Record an event of the campaign."""
+        """Records an event of the campaign."""
         campaigns.log_event(connection, self.built.row.id, event, payload)
 
     def request_stop(self, reason: str = INTERRUPTED[1]) -> None:
-        """Start nothing more; running jobs may finish. From any thread."""
+        """Stops starting jobs; running jobs may finish. May be called from any thread."""
         self.stop_reason = reason
         self.stopping.set()
 
     def abort(self) -> None:
-        """Kill running jobs; they are run again when the campaign is resumed. From any thread."""
+        """Ends running jobs at once; they run again when the campaign is resumed. May be called from any thread."""
         self.stopping.set()
         self.aborting.set()

@@ -11,11 +11,11 @@ from sciagent.store.campaign_state import standings
 from sciagent.store.job_queue import jobs
 
 Ending = tuple[CampaignState, str]
-ALL = 10**9  # candidates
+ALL = 10**9  # no limit on the number of candidates to count
 
 
 def reached(session: DriverSession) -> Ending | None:
-    """Why nothing more shall be started, or None."""
+    """Returns the ending if no more jobs may start, otherwise None."""
     built, budget, goal = session.built, session.budget, session.built.spec.goal
     if goal.kind == "hits" and goal.count is not None and session.hits >= goal.count:
         return CampaignState.FINISHED, f"{session.hits} hits; {goal.count} were asked for"
@@ -23,12 +23,12 @@ def reached(session: DriverSession) -> Ending | None:
         return CampaignState.BUDGET_SPENT, spent
     if (
         session.purchasing.ends_with_terminal(budget)
-        and not _queued(session, built.terminal)  # places taken before a kill or a crash, and not used yet
+        and not _queued(session, built.terminal)  # jobs that were counted but not run because of a kill or crash
     ):
         label, limit = built.rungs[built.terminal].spec.rung, built.limit_by_rung[built.terminal]
         return CampaignState.BUDGET_SPENT, f"all {limit} verifications of {label} are used"
     if built.paid and not any(budget.remaining_jobs(p) != 0 or _queued(session, p) for p in _paid(session)):
-        # else a search would go on proposing what nobody can verify any more
+        # without this rule a search would go on proposing candidates that can no longer be verified
         with built.ledger.read() as connection:
             waiting = _waiting(connection, session)
         still = f"; {waiting} candidates still wait" if waiting else ""
@@ -37,9 +37,9 @@ def reached(session: DriverSession) -> Ending | None:
 
 
 def nothing_left(session: DriverSession, starved: bool, shortfall: str | None) -> Ending:
-    """Why the campaign ends where nothing runs and nothing can be started: all is done, or the budget does not hold it.
+    """Returns the ending of a campaign in which no job runs or can start.
 
-    starved: the proposer could go on, if the budget held it. shortfall: what a job would reserve, and what is left.
+    starved: whether the proposer stopped for lack of budget. shortfall: message about a job that exceeds the budget.
     """
     with session.built.ledger.read() as connection:
         if starved or shortfall or jobs.queued(connection, session.built.row.id):
@@ -56,7 +56,7 @@ def _paid(session: DriverSession) -> list[Position]:
 
 
 def _waiting(connection: Connection, session: DriverSession) -> int:
-    """Candidates that wait for a paid rung."""
+    """Returns the number of candidates that wait for a paid rung."""
     return standings.count_at(connection, session.built.row.id, _paid(session), ALL)
 
 

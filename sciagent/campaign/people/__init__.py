@@ -1,1 +1,1 @@
-"""What people do to a campaign: steer, amend, import, verify, explain, compare."""
+"""Commands of people on a campaign: steer, amend, import, verify, explain, compare."""

@@ -1,5 +1,5 @@
-"""Amends a running campaign: its YAML with another budget, goal or number of workers, the differences, the log, and
-the directive to the driver. Only the keys in `spec.diff.AMENDABLE` can change; anything else makes another campaign."""
+"""Amends a campaign: changes budget, goal or workers in its YAML, and writes a directive to the driver. Only keys in
+`spec.diff.AMENDABLE` may change; any other change makes another campaign."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TAKES = [key for key in BudgetSpec.model_fields if key != "rungs"]
 def amended_source(
     row: CampaignRow, *, budget: Sequence[str] = (), goal_count: int | None = None, workers: int | None = None
 ) -> str:
-    """The stored YAML with these changes; comments and order stay. Raises UsageError.
+    """Returns the stored YAML with the changes; comments and order are kept. Raises UsageError.
 
     budget: `key=number`, `rungs.LABEL=number`, `key=number/week` or `/campaign`, or `key=none` to lift a limit.
     """
@@ -59,7 +59,7 @@ def amended_source(
 
 
 def _place(budget: Any, path: Sequence[str], labels: Sequence[str], text: str) -> Any:
-    """The mapping that holds the last part of the path."""
+    """Returns the mapping that contains the last key of the path."""
     key, known = ".".join(path), [*_TAKES, *(f"rungs.{label}" for label in labels)]
     if key not in known:
         near = did_you_mean(key, known)
@@ -70,7 +70,8 @@ def _place(budget: Any, path: Sequence[str], labels: Sequence[str], text: str) -
 
 
 def _amount(given: str, text: str, key: str, old: Any) -> Any:
-    """The amount as YAML has it: a number or a rate. To change a rate, the text must say `/week` or `/campaign`."""
+    """Returns the amount for the YAML: a number or a rate. A text that changes a rate must have `/week` or
+    `/campaign`."""
     number, slash, per = (part.strip() for part in given.partition("/"))
     if slash and (key not in RESOURCE_UNITS or per not in ("week", "campaign")):
         raise UsageError(
@@ -97,7 +98,7 @@ def _number(given: str, text: str) -> int | float:
 
 
 def differences(row: CampaignRow, source: str, name: str, base: Path) -> tuple[CampaignSpec, list[str]]:
-    """The amended campaign, and a line `path: old -> new` per change. Raises SpecError, or UsageError for a change
+    """Returns the amended spec and one line `path: old -> new` per change. Raises SpecError, or UsageError for a change
     that is not allowed."""
     spec = parse_spec(source, name, base)
     if spec.campaign != row.name:
@@ -113,7 +114,7 @@ def differences(row: CampaignRow, source: str, name: str, base: Path) -> tuple[C
 
 
 def amend(ledger: Ledger, spec: CampaignSpec, source: str, who: str, why: str, changes: Sequence[str]) -> None:
-    """Store the amended campaign and log the changes; a running driver adopts it at its next step."""
+    """Stores the amended campaign and writes a directive; a running driver adopts it at its next step."""
     create_or_open(ledger, spec, source, who, why)
     with ledger.begin() as connection:
         row = campaigns.get(connection, spec.campaign)

@@ -1,7 +1,7 @@
 """Cancels and retries jobs for a person, and updates their candidates.
 
-The rule would choose a cancelled job again, so its candidate is held until somebody releases it or retries the job.
-Everything is written under the lock of the campaign's row, as in `steering`.
+A candidate whose job was cancelled is held until a person releases it or retries the job, since the scheduler would
+otherwise choose the job again. All changes are made under the lock of the campaign's row, as in `steering`.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from sciagent.store.job_queue import job_lists, jobs
 
 CANCELLABLE = (JobState.QUEUED, JobState.RUNNING)
 GAVE_UP = (JobState.FAILED, JobState.QUARANTINED, JobState.CANCELLED)
-MARK = "cancelled"  # in the payload of a hold: the jobs whose cancelling made it
+MARK = "cancelled"  # key in the payload of a hold: ids of the cancelled jobs that caused it
 
 
 @dataclass(frozen=True)
 class JobChange:
-    """What was done with a job."""
+    """The result of cancelling or retrying one job."""
 
     job_id: int
     rung: str
     key: str
     smiles: str
     done: str
-    """`cancelled`, `told` (its worker was notified and ends it), `queued` (retried), or empty if nothing was done."""
+    """`cancelled`, `told` (the worker was notified and ends the job), `queued` (retried), or empty if unchanged."""
     why: str = ""
-    """Why nothing was done."""
+    """Reason why the job is unchanged."""
     held: bool = False
-    """Whether its candidate is now held because of it."""
+    """Whether the candidate is now held because of the cancelled job."""
 
 
 def cancel(built: Built, job_ids: Sequence[int], who: str, why: str = "") -> list[JobChange]:
-    """Cancel jobs: queued ones end immediately; for running ones the worker is notified. Their candidates are held."""
+    """Cancels queued jobs at once and notifies the workers of running jobs. The jobs' candidates are held."""
     with built.ledger.begin() as connection:
         directives.lock(connection, built.row.id)
         listed = job_lists.standing(connection, job_ids)
@@ -66,17 +66,17 @@ def cancel(built: Built, job_ids: Sequence[int], who: str, why: str = "") -> lis
 
 
 def _hold(connection: Connection, built: Built, candidate_id: int, ids: list[int], who: str, why: str) -> None:
-    """Hold a candidate because these jobs of it were cancelled."""
+    """Holds a candidate because its jobs `ids` were cancelled."""
     numbers = ", ".join(map(str, ids))
     reason = f"job{'' if len(ids) == 1 else 's'} {numbers} cancelled" + (f": {why}" if why else "")
     directives.write(connection, built.row.id, Verb.HOLD, who, reason, candidate_id=candidate_id, payload={MARK: ids})
 
 
 def retry(built: Built, job_ids: Sequence[int], who: str, named: bool = True) -> list[JobChange]:
-    """Retry jobs that failed; the driver reserves their cost when it takes them up.
+    """Queues failed jobs again; the driver reserves their cost when it starts them.
 
-    named: a person named each job, so they go to the front. Jobs that have succeeded, or whose candidate is held or has
-    moved to another rung, are left as they are.
+    Jobs that have succeeded, or whose candidate is held or at another rung, are left unchanged. named: whether a person
+    named each job; such jobs go to the front of the queue.
     """
     with built.ledger.begin() as connection:
         directives.lock(connection, built.row.id)
@@ -103,7 +103,7 @@ def _try_again(
     connection: Connection, built: Built, job: job_lists.JobStanding, rung: BuiltRung, who: str, priority: float | None
 ) -> None:
     steering = directives.steering_of(connection, built.row.id, job.candidate_id)
-    if steering.blocks_scheduling:  # because its job was cancelled
+    if steering.blocks_scheduling:  # only a hold because of a cancelled job gets this far
         reason = f"job {job.id} is tried again"
         directives.write(connection, built.row.id, Verb.RELEASE, who, reason, candidate_id=job.candidate_id)
     jobs.retry(connection, job.id, priority)
@@ -117,7 +117,7 @@ def _why_not(
     rung: BuiltRung,
     room: Mapping[Position, int | None],
 ) -> str:
-    """Why the job cannot be retried; empty if it can. room: remaining jobs by rung position, None without a limit."""
+    """Returns why the job cannot be retried; empty if it can. room: remaining jobs by position; None: no limit."""
     if job.state not in GAVE_UP:
         return "it is done, and its answer stands" if job.state is JobState.DONE else f"it is {job.state}, not over"
     steering = directives.steering_of(connection, built.row.id, job.candidate_id)

@@ -1,7 +1,7 @@
-"""Compares two campaigns: specs, outcomes, costs, and the candidates of both.
+"""Compares two campaigns: specs, outcomes, costs, and common candidates.
 
-Values are compared only if both were measured by the same version of the same verifier under the same settings: a GFN2
-gap is never compared with a PBE0 gap.
+Values are compared only if the same version of the same verifier measured both with the same settings. A GFN2 gap is
+never compared with a PBE0 gap.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.views import overlap, queries
 from sciagent.store.views.report_progress import ProgressStep, progress
 
-MARKS = (0.1, 0.25, 0.5, 0.75, 1.0)  # shares of the smaller cost
+MARKS = (0.1, 0.25, 0.5, 0.75, 1.0)  # shares of the cheaper campaign's cost at which hits are compared
 
 
 class _Side(NamedTuple):
@@ -31,11 +31,11 @@ class _Side(NamedTuple):
     terminal: RungRow
     counts: CampaignCounts
     steps: list[ProgressStep]
-    """Hits against cost, in order of cost."""
+    """Number of hits against cost, in order of cost."""
 
 
 def compare(connection: Connection, left: CampaignRow, right: CampaignRow) -> Comparison:
-    """The answer of `sciagent compare`. Raises UsageError if both are the same campaign."""
+    """Returns the answer of `sciagent compare`. Raises UsageError if both are the same campaign."""
     if left.id == right.id:
         raise UsageError(f'"{left.name}" is the same campaign twice; name two')
     first, second = _side(connection, left), _side(connection, right)
@@ -64,7 +64,7 @@ def _calculation(rung: RungRow) -> tuple[str, str, str]:
 
 
 def _rung_pairs(first: _Side, second: _Side) -> list[RungPair]:
-    """One entry per pair of rungs with the same calculation or the same label, and one per unmatched rung."""
+    """Returns one entry per pair of rungs with the same calculation or label, and one per unmatched rung."""
     unmatched = list(second.ladder)
     pairs: list[tuple[RungRow | None, RungRow | None]] = []
     for rung in first.ladder:
@@ -89,7 +89,7 @@ def _counts_at(side: _Side, rung: RungRow | None) -> RungCounts | None:
 
 
 def _values(connection: Connection, first: _Side, second: _Side) -> list[ValueComparison]:
-    """Objectives of both, as each campaign's terminal rung measured them."""
+    """Returns the common objectives, as each campaign's terminal rung measured them."""
     theirs = {objective["property"] for objective in second.row.spec["objectives"]}
     compared = []
     for name in (objective["property"] for objective in first.row.spec["objectives"]):
@@ -110,7 +110,7 @@ def _values(connection: Connection, first: _Side, second: _Side) -> list[ValueCo
 
 
 def _hits_against_cost(first: Sequence[ProgressStep], second: Sequence[ProgressStep]) -> list[HitsAtCost]:
-    """Hits of each at equal cost, up to what the cheaper one spent; at the end those at all it spent."""
+    """Returns the hits of both campaigns at equal cost, up to the total of the cheaper one; last, their final hits."""
     least = min(first[-1].core_seconds, second[-1].core_seconds)
     marks = [least * share for share in MARKS] if least > 0 else []
     return [

@@ -1,6 +1,6 @@
-"""What is known of one candidate, and why it stands where it stands: from the ledger alone.
+"""Explains one candidate from the ledger: its evidence, and the reason for its standing in each campaign.
 
-Only what an open candidate of a priced campaign promises needs the verifiers; see `pricing.forecast`.
+Only the outlook of an open candidate in a priced campaign needs the verifiers; see `pricing.forecast`.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from sciagent.store.views.history import StoredEvidence
 
 WAITS = (Standing.OPEN, Standing.HELD)
 DRIVEN = (CampaignState.RUNNING, CampaignState.PAUSED)
-MAX_TEXT = 4000  # of a proposal, as the workbench keeps it
-AT_MOST = 1000  # candidates ahead that are counted
+MAX_TEXT = 4000  # characters of a proposal that the workbench stores
+AT_MOST = 1000  # largest number of candidates ahead that is counted
 
 
 def explain_named(ledger: Ledger, candidate: str, campaign: str | None = None) -> Explanation | RefusedText:
-    """What the ledger knows of a candidate, or why the text was refused.
+    """Returns the explanation of a candidate, or of the refusal of a proposed text.
 
-    candidate: a SMILES, the beginning of a key, or an InChIKey. campaign: that one alone; else all that have it.
-    Raises UsageError where neither is there.
+    candidate: a SMILES, the beginning of a key, or an InChIKey. campaign: name of the only campaign to cover; None: all
+    campaigns with the candidate. Raises UsageError if the ledger has neither.
     """
     with ledger.read() as connection:
         know_properties(connection)
@@ -65,9 +65,9 @@ def explain_named(ledger: Ledger, candidate: str, campaign: str | None = None) -
 def explain(
     connection: Connection, candidate_id: int, rows: Sequence[CampaignRow], ledger: Ledger | None = None
 ) -> Explanation:
-    """The answer of `sciagent explain`.
+    """Returns the answer of `sciagent explain`.
 
-    rows: the campaigns to tell of. ledger: read to work out the outlook of an open candidate; None: no outlook.
+    rows: campaigns to cover. ledger: read to compute the outlook of an open candidate; None: no outlook.
     """
     candidate = history.candidate(connection, candidate_id)
     evidence = history.evidence(connection, candidate_id)
@@ -153,7 +153,7 @@ def _why(
     rungs: Sequence[RungStory],
     outlook: Outlook | None,
 ) -> str:
-    """Why it stands where it stands, in a sentence or two."""
+    """Explains the candidate's standing in one or two sentences."""
     rung, detail, standing = _rung_of(place, ladder).name, place["detail"] or "", Standing(place["standing"])
     if place["is_hit"]:
         return f"A hit: it passed {rung}, which decides, and meets every objective."
@@ -179,7 +179,7 @@ def _job_state(rung: str, rungs: Sequence[RungStory]) -> str:
 
 
 def _queue(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], place: Mapping[str, Any]) -> str:
-    """What an open candidate waits for, and how many wait before it."""
+    """States the rung that an open candidate waits for, and the number of candidates before it."""
     position, rung = int(place["position"]), _rung_of(place, ladder)
     n = history.ahead(connection, row, position, place["score"], int(place["seq"]))
     better = "with a better score" if place["score"] is not None else "that came earlier"
@@ -193,7 +193,7 @@ def _queue(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], 
 
 
 def campaigns_to_tell(connection: Connection, candidate_id: int, name: str | None) -> list[CampaignRow]:
-    """The campaign of that name, or all that have the candidate. Raises UnknownNameError."""
+    """Returns the named campaign, or all campaigns with the candidate if name is None. Raises UnknownNameError."""
     names = history.campaigns_of(connection, candidate_id)
     rows = [campaigns.get(connection, known) for known in (names if name is None else [name])]
     if name is not None and name not in names:
@@ -202,8 +202,8 @@ def campaigns_to_tell(connection: Connection, candidate_id: int, name: str | Non
 
 
 def refused(connection: Connection, text: str, name: str | None) -> RefusedText | None:
-    """Proposals of exactly this text that did not become a candidate; None where there is none. name: of one
-    campaign."""
+    """Returns the refused proposals with exactly this text; None if there are none. name: campaign; None: all
+    campaigns."""
     p, c, turn, trajectory = t.proposal.c, t.campaign.c, t.turn.c, t.trajectory.c
     kept = [text[:MAX_TEXT], text.strip()[:MAX_TEXT]]
     columns = (p.text, p.reason, p.detail, p.operation, p.rationale, p.at, trajectory.proposer.label("by"))

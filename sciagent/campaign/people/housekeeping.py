@@ -1,8 +1,7 @@
-"""Finds and removes files that are not needed: unreferenced artifacts, folders of dead workers, old artifacts.
+"""Finds and removes unneeded files: artifacts without a row, old artifacts, folders of dead workers, checkpoints.
 
-No row is removed: the artifact row of a file that was removed for its age stays, and `artifact_removal` says who
-removed it, when and why. Files younger than an hour are kept, since a driver stores a file before the transaction that
-refers to it.
+No artifact row is removed. The table `artifact_removal` records who removed an old file, when and why. Files younger
+than an hour are kept, since a driver stores a file before the transaction that refers to it.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from sciagent.store.job_queue import jobs
 
 YOUNG_SECONDS = 3600.0
 LEAST_AGE = {"worker": 0.0, "foreign": 7 * 86400.0}
-"""In seconds, by kind. Nobody can tell from here whether a process of another host lives."""
+"""Least age of a removable file in seconds, by kind. A process on another host cannot be checked, only its files."""
 _SHA = re.compile(r"[0-9a-f]{62}")
 _KEY = re.compile(r"[0-9a-f]{64}")
 _WORKER = re.compile(r"worker-(?P<host>[A-Za-z0-9._]+)-(?P<pid>\d+)-.+")
@@ -38,31 +37,31 @@ _WORKER = re.compile(r"worker-(?P<host>[A-Za-z0-9._]+)-(?P<pid>\d+)-.+")
 
 @dataclass(frozen=True)
 class Waste:
-    """Something that can be removed."""
+    """A file or folder that can be removed."""
 
     kind: str
-    """unnamed | partial | old | worker | foreign | checkpoint."""
+    """`unnamed`, `partial`, `old`, `worker`, `foreign` or `checkpoint`."""
     path: Path
     size: int
-    """In bytes."""
+    """Size in bytes."""
     why: str
     sha256: str | None = None
-    """Hash of an artifact; None for anything else."""
+    """SHA-256 hash of an artifact; None for other kinds."""
 
 
 @dataclass(frozen=True)
 class StoredFiles:
-    """Number of files in the artifact store."""
+    """The number of files in the artifact store."""
 
     named: int
-    """Files that an artifact row refers to."""
+    """Number of files with an artifact row."""
     unnamed: int
-    """Files without a row."""
+    """Number of files without an artifact row."""
 
 
 def find_waste(ledger: Ledger, keep_days: float | None, now: float | None = None) -> tuple[list[Waste], StoredFiles]:
-    """What can be removed. keep_days: also artifacts of older evidence, except that of hits; None: no artifact for
-    its age."""
+    """Returns removable files and the file counts. keep_days: age in days above which artifacts are removable, except
+    those of hits; None: no limit on age. now: Unix time in seconds."""
     now = time.time() if now is None else now
     files = dict(_stored(ledger.artifacts.root))
     with ledger.read() as connection:
@@ -81,8 +80,8 @@ def find_waste(ledger: Ledger, keep_days: float | None, now: float | None = None
 
 
 def remove_waste(ledger: Ledger, waste: Sequence[Waste], who: str, why: str) -> tuple[int, int]:
-    """Remove these things; returns how many were removed and their size in bytes. Whatever came into use since is
-    kept."""
+    """Removes the listed files, except those that came into use since; returns their number and total size in
+    bytes."""
     removed = [item.size for item in waste if _remove(ledger, item, who, why)]
     return len(removed), sum(removed)
 
@@ -98,7 +97,7 @@ def _remove(ledger: Ledger, item: Waste, who: str, why: str) -> bool:
 
 
 def _remove_artifact(ledger: Ledger, item: Waste, sha256: str, who: str, why: str) -> bool:
-    """Rename the file, then look again: it is put back if it is young or a row refers to it by now."""
+    """Renames the file, checks it again, and removes it. A file that is young or has a row by now is renamed back."""
     aside = item.path.with_name(f".going-{item.path.name}")
     try:
         item.path.rename(aside)
@@ -119,7 +118,7 @@ def _remove_artifact(ledger: Ledger, item: Waste, sha256: str, who: str, why: st
 
 
 def _stored(root: Path) -> Iterator[tuple[str, Path]]:
-    """(SHA-256, path) of every file of the store. A file that an interrupted removal had renamed is put back first."""
+    """Yields (SHA-256, path) of every file in the store. A file that an interrupted removal renamed is renamed back."""
     for path in sorted(root.glob("[0-9a-f][0-9a-f]/*")):
         if path.name.startswith(".going-") and not path.with_name(path.name.removeprefix(".going-")).exists():
             path = path.replace(path.with_name(path.name.removeprefix(".going-")))
@@ -133,7 +132,7 @@ def _named_hashes(connection: Connection, hashes: Sequence[str]) -> set[str]:
 
 
 def _old_hashes(connection: Connection, hashes: Sequence[str], keep_days: float, now: float) -> set[str]:
-    """Hashes whose evidence is all older, and of which no candidate is a hit in any campaign."""
+    """Returns the hashes whose evidence is all older than `keep_days` and belongs to no hit of any campaign."""
     a, e, c, cc = t.artifact.c, t.evidence.c, t.campaign.c, t.campaign_candidate.c
     limit = datetime.fromtimestamp(now, UTC) - timedelta(days=keep_days)
     is_hit = sa.exists(
@@ -151,8 +150,8 @@ def _old_hashes(connection: Connection, hashes: Sequence[str], keep_days: float,
 
 
 def _others(ledger: Ledger) -> Iterator[tuple[str, Path, str, None]]:
-    """(kind, path, why, None) of half-written artifacts, folders of workers whose process has ended, and checkpoints of
-    jobs that have ended or are unknown to the ledger."""
+    """Yields (kind, path, reason, None) for half-written artifacts, folders of ended workers, and checkpoints of jobs
+    that are over or not in the ledger."""
     for path in ledger.artifacts.root.glob(".incoming-*"):
         yield "partial", path, "a write that was killed half way", None
     scratch = scratch_of(ledger.artifacts)
@@ -171,7 +170,7 @@ def _others(ledger: Ledger) -> Iterator[tuple[str, Path, str, None]]:
 
 
 def _size_and_age(path: Path, now: float) -> tuple[int, float]:
-    """Size in bytes, and seconds since the last change; (0, 0.0) if the path no longer exists."""
+    """Returns size in bytes and seconds since the last change; (0, 0.0) if the path does not exist."""
     try:
         if not path.is_dir():
             status = path.stat()

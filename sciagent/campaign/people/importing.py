@@ -1,4 +1,4 @@
-"""Importing measured or computed values from a CSV as evidence: checked whole first, then written whole."""
+"""Imports measured or computed values from a CSV file as evidence. The whole file is checked before any write."""
 
 from __future__ import annotations
 
@@ -41,31 +41,31 @@ class Column:
     name: str
     property: str
     unit: str | None = None
-    """A unit, or the name of the column that holds it; None: the canonical unit."""
+    """A unit, or the name of the column with the unit; None: the canonical unit."""
     uncertainty: str | None = None
-    """A number, or the name of the column that holds it; None: unknown."""
+    """A number, or the name of the column with the uncertainty; None: unknown."""
 
 
 @dataclass
 class ImportReport:
-    """The numbers of an import."""
+    """The counts of an import, and the rows that were left out."""
 
     rows: int = 0
-    """Rows of the file."""
+    """Number of rows in the file."""
     recorded: int = 0
-    """Evidence rows written now."""
+    """Number of evidence rows written now."""
     known: int = 0
-    """Evidence rows that were there already with the same values."""
+    """Number of rows whose values are in the ledger already."""
     revised: int = 0
-    """Evidence rows that supersede another value."""
+    """Number of evidence rows that supersede an earlier value."""
     empty: int = 0
-    """Empty cells."""
+    """Number of empty cells."""
     faults: list[str] = field(default_factory=list)
-    """Rows that were left out, as `file:line:cell: what is wrong`."""
+    """Messages on rows that were left out: `file:line:cell: fault`."""
 
 
 class _Row(NamedTuple):
-    """One row of the file, read."""
+    """A parsed row of the file."""
 
     molecule: Molecule
     key: EvidenceKey
@@ -73,12 +73,12 @@ class _Row(NamedTuple):
 
 
 class _CellError(ValueError):
-    """What is wrong with a cell."""
+    """A fault in one cell."""
 
     def __init__(self, cell: int, message: str) -> None:
         super().__init__(message)
         self.cell = cell
-        """Counted from 1."""
+        """Number of the cell in its row, from 1."""
 
 
 def import_file(
@@ -94,12 +94,12 @@ def import_file(
     revise: str | None = None,
     dry_run: bool = False,
 ) -> ImportReport:
-    """Every row becomes one piece of evidence of the verifier `import`, at the stated level.
+    """Records each row of a file as evidence of the verifier `import` at the stated level.
 
-    A molecule that stands in the file twice has two replicates. A file imported again changes nothing, nor do the same
-    values of the same molecules at the same level from a file of another name. A value that differs from the one
-    recorded from a file of this name is refused, or, with revise="why", supersedes it.
-    Raises InputFileError that lists up to fifty faults as `file:line:col`; then nothing is written, unless skip_bad.
+    A molecule with two rows gets two replicates. Values that are in the ledger already are not written again, even if
+    they came from a file of another name. A value that differs from the one recorded from a file of this name raises
+    UsageError; with revise="reason" it supersedes the old value.
+    Raises InputFileError, with up to fifty faults, and writes nothing if a row is faulty and skip_bad is False.
     """
     report = ImportReport()
     _check_columns(columns)
@@ -134,7 +134,7 @@ def import_file(
 
 
 def _check_columns(columns: Sequence[Column]) -> None:
-    """One column a property: two values of one property at one level would contradict each other."""
+    """Raises UsageError if there is no column, or if two columns have one name or one property."""
     for what, names in (("column", [c.name for c in columns]), ("property", [c.property for c in columns])):
         if twice := {n for n in names if names.count(n) > 1}:
             raise UsageError(f"{what} {', '.join(sorted(twice))} is given twice; import one file, then the other")
@@ -143,7 +143,7 @@ def _check_columns(columns: Sequence[Column]) -> None:
 
 
 def _read(path: Path, structure: str, columns: Sequence[Column]) -> Iterator[tuple[int, Mapping[Any, Any]]]:
-    """Line number and cells of each row."""
+    """Yields the line number and the cells of each row."""
     try:
         with open_input(path) as file:
             raw = file.read()
@@ -166,7 +166,7 @@ def _read(path: Path, structure: str, columns: Sequence[Column]) -> Iterator[tup
 
 
 def _check_header(path: Path, header: Sequence[str], wanted: Sequence[str]) -> None:
-    """Raises InputFileError where a column is missing, or two have one name."""
+    """Raises InputFileError if a column is missing or two columns have the same name."""
     missing = next((name for name in wanted if name not in header), None)
     if missing is not None:
         if len(header) == 1 and ";" in header[0]:
@@ -186,9 +186,9 @@ def _parse(
     columns: Sequence[tuple[Column, Property]],
     level: Level,
 ) -> tuple[Molecule, tuple[Measured, ...]]:
-    """The molecule of a row, and its values that are not empty. Raises _CellError."""
+    """Returns the molecule of a row and its values that are not empty. Raises _CellError."""
     header = [name for name in cells if name is not None]
-    if len(header) < len(cells):  # csv puts what is left over under None
+    if len(header) < len(cells):  # csv stores surplus cells under the key None
         message = "more cells than the header has; quote a text with a comma, and write numbers with a decimal point"
         raise _CellError(len(header) + 1, message)
     try:
@@ -207,11 +207,11 @@ def _parse(
 
 
 def _quantity(text: str, column: Column, prop: Property, row: Mapping[str, Any]) -> Quantity:
-    """`< 0.1` and `> 5` are censored values. Raises ValueError or UnitError."""
+    """Parses a cell as a quantity; `< 0.1` and `> 5` are censored. Raises ValueError or UnitError."""
     censoring = {"<": Censoring.BELOW, ">": Censoring.ABOVE}.get(text[0], Censoring.NONE)
     value = _number(text[1:] if censoring is not Censoring.NONE else text)
     unit = column.unit or prop.unit
-    if unit in row:  # the name of a column: each row says its own
+    if unit in row:  # a column with the unit of each row
         unit = (row[unit] or "").strip()
     spread: float | None = None
     if column.uncertainty is not None:
@@ -244,7 +244,7 @@ def _write(
     """Write all rows in one transaction."""
     source = f"{path.name[:120]} sha256:{file_hash(path)[:16]}"
     with ledger.begin() as connection:
-        # all candidates before any evidence: a writer that holds the watermark must wait for nobody
+        # candidates are written before evidence, since a writer that holds the watermark must not wait for a lock
         ids = candidates.enter(connection, {row.molecule.key: row.molecule for row in rows}.values())
         elsewhere: Counter[Any] = Counter()
         for start in range(0, len(rows), CHUNK):
@@ -274,7 +274,7 @@ def _write(
 
 
 def _latest(connection: Connection, key: EvidenceKey) -> tuple[evidence.RecordedEvidence | None, EvidenceKey]:
-    """The current revision under the key, and the key of the next one."""
+    """Returns the current revision under the key, and the key of the next revision."""
     current = None
     while (revision := evidence.by_key(connection, key.hash)) is not None:
         current, key = revision, replace(key, revision=key.revision + 1)
@@ -286,7 +286,7 @@ def _is_same(current: evidence.RecordedEvidence | None, measured: Sequence[Measu
 
 
 def _elsewhere(connection: Connection, pairs: Sequence[tuple[int, EvidenceKey]]) -> Counter[Any]:
-    """{(candidate id, values): n} of current evidence from files of other names."""
+    """Returns {(candidate id, values): count} of current evidence from files of other names."""
     own = {key.settings_hash for _, key in pairs}
     e = t.current_evidence.c
     query = sa.select(e.id, e.candidate_id, e.settings_hash).where(
@@ -298,7 +298,7 @@ def _elsewhere(connection: Connection, pairs: Sequence[tuple[int, EvidenceKey]])
 
 
 def _values(measured: Sequence[Measured]) -> list[tuple[Any, ...]]:
-    """What makes two rows of files the same: property, level, value, uncertainty and censoring."""
+    """Returns the fields by which two rows are compared: property, level, value, uncertainty and censoring."""
     return sorted(
         (m.property, m.level.hash, m.quantity.value, m.quantity.uncertainty, str(m.quantity.censoring))
         for m in measured

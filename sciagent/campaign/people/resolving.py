@@ -1,4 +1,4 @@
-"""Finds the candidate that a person means: by SMILES, by the beginning of its key, or by InChIKey."""
+"""Finds a candidate by SMILES, by the beginning of its key, or by InChIKey."""
 
 from __future__ import annotations
 
@@ -28,10 +28,9 @@ class Named:
 
 
 def resolve(connection: Connection, row: CampaignRow | None, text: str) -> Named:
-    """The candidate that `text` names, within a campaign if one is given. Any SMILES of the molecule will do, since it
-    is standardised as in the campaign.
+    """Returns the candidate that `text` names. Any SMILES of the molecule is valid, since it is standardised.
 
-    Raises UsageError if there is no such candidate, or more than one; the message says what to do.
+    row: campaign to search; None: the whole ledger. Raises UsageError if there is no such candidate or more than one.
     """
     name = text.strip()
     matches, is_molecule = _matches(connection, row, name)
@@ -55,7 +54,7 @@ def resolve(connection: Connection, row: CampaignRow | None, text: str) -> Named
 
 
 def _matches(connection: Connection, row: CampaignRow | None, name: str) -> tuple[list[Named], bool]:
-    """Candidates with this name, and whether the text is a molecule."""
+    """Returns the candidates that match the name, and whether the name is a valid SMILES."""
     standardise = "parent" if row is not None and row.spec.get("standardise") == "parent" else "refuse"
     molecule = None
     try:

@@ -1,7 +1,7 @@
-"""What each rung of a campaign has to do with one candidate.
+"""The history of one candidate at each rung of a campaign.
 
-Verdicts are worked out again from gates and evidence, with the campaign's own rules as they are stored, so a verifier
-whose package is gone or has changed since does not stand in the way.
+Verdicts are computed again from evidence and the stored gates, so that they do not depend on a verifier whose package
+has changed or is missing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def rung_stories(
     candidate_id: int,
     evidence: Sequence[StoredEvidence],
 ) -> list[RungStory]:
-    """One entry a rung, in ladder order. evidence: all there is on the candidate."""
+    """Returns one entry per rung, in ladder order. evidence: all evidence on the candidate."""
     decisions = history.decisions(connection, row, candidate_id)
     attempts = history.attempts(connection, row, candidate_id, [rung.id for rung in ladder])
     answers = [next((answer for answer in evidence if _is_of(answer, rung)), None) for rung in ladder]
@@ -58,7 +58,7 @@ def evidence_story(answer: StoredEvidence) -> EvidenceStory:
 def _rules(
     row: CampaignRow, ladder: Sequence[RungRow], answers: Sequence[StoredEvidence | None]
 ) -> Sequence[RungRules]:
-    """The rules as the spec in the ledger states them, in canonical units. answers: of each rung on the candidate."""
+    """Returns the rules of the stored spec, in canonical units. answers: each rung's evidence on the candidate."""
     terms = [
         RungTerms(
             rung.tier,
@@ -74,7 +74,7 @@ def _rules(
 
 
 def _measures(stated: Mapping[str, Any], rung: RungRow, answer: StoredEvidence | None) -> set[str]:
-    """What the rung can measure: by its verifier, or, where that is gone, what it has measured here."""
+    """Returns the properties that the rung measures, by its verifier; if that is missing, those in its evidence."""
     measured = {m.property for m in answer.measured} if answer else set()
     try:
         return measured | {m.property.name for m in verifier_class(rung.verifier)(stated["settings"]).measures}
@@ -98,7 +98,7 @@ def _story(
     reused = answer is not None and answer.campaign != row.name
     core_seconds = sum(attempt.core_seconds for attempt in attempts)
     if answer is not None and not attempts and not reused:
-        core_seconds = answer.core_seconds  # of a rung that runs at once
+        core_seconds = answer.core_seconds  # a fast rung has no job
     return RungStory(
         rung=rung.name,
         tier=rung.tier,
@@ -119,14 +119,14 @@ def _story(
 
 
 def _by_evidence(rules: RungRules, answer: StoredEvidence) -> Mapping[str, Any]:
-    """Outcome, verdict, reason and detail of the rung."""
+    """Returns outcome, verdict, reason and detail by the evidence."""
     reason = Reason(answer.reason) if answer.reason else None
     judged = judge(rules, Finding("", Outcome(answer.outcome), answer.measured, reason, answer.detail or ""))
     return {"outcome": answer.outcome, **judged._asdict()}
 
 
 def _by_attempts(attempts: Sequence[JobAttempt]) -> Mapping[str, Any]:
-    """The same where there is no evidence: the last attempt ended at a limit, or crashed."""
+    """Returns outcome, verdict, reason and detail by the last attempt, for a rung without evidence."""
     last = next((attempt for attempt in reversed(attempts) if attempt.outcome), None)
     if last is None or last.outcome is None:
         return {"outcome": None, "verdict": None, "reason": None, "detail": ""}

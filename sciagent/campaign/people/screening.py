@@ -1,4 +1,4 @@
-"""The rungs that run at once, run by a person's own process: for what a person adds, and before a promotion."""
+"""Runs the fast rungs in a person's own process, for candidates that a person adds and before a promotion."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ from sciagent.store.results import candidates, evidence
 from sciagent.store.results.evidence import RecordedEvidence
 from sciagent.verification.sandbox.host import Worker
 
-BATCH = 100  # candidates a transaction
+BATCH = 100  # candidates per transaction
 
 
 @dataclass(frozen=True)
 class AddedCandidate:
-    """What became of a structure that a person handed in."""
+    """The result of adding one structure."""
 
     text: str
-    """As it was given."""
+    """The structure as the person wrote it."""
     status: str
     """`new`, `duplicate` or `refused`."""
     key: str | None
-    """Its identity in every ledger; None if it was refused."""
+    """Key of the candidate; None if the structure was refused."""
     standing: str | None
-    """In the campaign, whether new or there already; None if it was refused."""
+    """Standing of the candidate in the campaign; None if the structure was refused."""
     reason: str | None
-    """Why it was refused, or dropped."""
+    """Reason why the structure was refused or the candidate dropped."""
     detail: str
-    """The reason in words."""
+    """Details of the reason."""
 
 
 def add(built: Built, given: Iterable[ProposalIn], who: str, why: str) -> Iterator[AddedCandidate]:
-    """Enter a person's proposals, a hundred at a time: parsed, put through the fast rungs, and written like the
-    proposals of any other proposer, with the person's name and reason. Works beside a running driver."""
+    """Parses a person's proposals, runs the fast rungs on them and writes them to the ledger with the person's name and
+    reason, `BATCH` at a time. A driver may run at the same time."""
     prepare(built.fast)
     proposals = iter(given)
     with Worker(built.scratch(), preload=[r.verifier.name for r in built.fast]) as worker:
@@ -70,8 +70,8 @@ def add(built: Built, given: Iterable[ProposalIn], who: str, why: str) -> Iterat
 
 
 def complete_fast(built: Built, named: Named, who: str) -> str:
-    """Run the fast rungs that have not answered yet, because an earlier one dropped the candidate. Returns the reasons
-    of the safety screen against it, or an empty text; a block is logged. Raises UsageError if a rung cannot decide."""
+    """Runs the fast rungs that did not run because an earlier rung dropped the candidate. Returns the safety screen's
+    reasons for a block, which is logged, or an empty text. Raises UsageError if a rung cannot decide."""
     results: dict[int, Finding | RecordedEvidence] = {}
     with built.ledger.read() as connection:
         candidate = candidates.load(connection, [named.id])[named.id]

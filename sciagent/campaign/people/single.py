@@ -1,4 +1,4 @@
-"""One candidate up the ladder, outside of any campaign: `sciagent verify`."""
+"""Runs one candidate up a ladder outside of any campaign, for `sciagent verify`."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from sciagent.verification.sandbox.host import Worker
 
 
 def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -> LadderAnswer:
-    """The ladder's answers on a molecule; evidence is reused from the ledger and new evidence kept in it.
+    """Returns the ladder's answers on a molecule. Evidence in the ledger is reused; new evidence is recorded there.
 
-    A candidate that the safety screen refuses goes no further, and is logged; so is a spec without the screen, with its
-    reason.
+    A candidate that the safety screen refuses goes no further and is logged. A spec without the screen is logged with
+    its reason.
     """
     try:
         candidate = parse_molecule(smiles, standardise=spec.standardise)
@@ -74,7 +74,7 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -
 
 
 def _row(rung: BuiltRung, result: Finding | RecordedEvidence, core_seconds: float | None) -> RungAnswer:
-    """core_seconds: None for an answer that was known."""
+    """Returns a rung's answer. core_seconds: cost of the run; None for reused evidence."""
     judgement = answer_of(rung, result).judgement
     return RungAnswer(
         rung=rung.spec.rung,

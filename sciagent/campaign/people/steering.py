@@ -1,8 +1,8 @@
 """A person's decisions on one candidate: hold, release, veto, promote.
 
-The person's own process writes each of them, under the lock of the campaign's row that a driver takes as well. So it is
-in force at once, whether or not a driver runs. A running driver reads the directive, the budget and the hits at its
-next step. A running job may finish: its evidence is kept, and the candidate's standing follows the decision.
+The person's own process writes the decision under the lock of the campaign's row, which a driver takes as well. The
+decision is in force at once, whether or not a driver runs. A running driver reads it at its next step. A running job
+may finish: its evidence is kept, and the candidate's standing follows the decision.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class SteeringResult:
 
 
 def hold(built: Built, named: Named, who: str, why: str) -> SteeringResult:
-    """Start no more jobs for the candidate until it is released."""
+    """Holds the candidate: no job is started for it until it is released."""
     with built.ledger.begin() as connection:
         case = _Case(connection, built, named)
         case.check_free(Verb.HOLD)
@@ -58,7 +58,7 @@ def hold(built: Built, named: Named, who: str, why: str) -> SteeringResult:
 
 
 def veto(built: Built, named: Named, who: str, why: str) -> SteeringResult:
-    """Take the candidate out: no more jobs are started, and it is neither hit nor parent. Its evidence stays."""
+    """Vetoes the candidate: no job is started for it, and it is neither a hit nor a parent. Its evidence is kept."""
     with built.ledger.begin() as connection:
         case = _Case(connection, built, named)
         if case.steering.vetoed:
@@ -71,7 +71,7 @@ def veto(built: Built, named: Named, who: str, why: str) -> SteeringResult:
 
 
 def release(built: Built, named: Named, who: str, why: str) -> SteeringResult:
-    """Take back a hold or a veto: the candidate's standing follows from its evidence again."""
+    """Takes back a hold or a veto; the candidate's standing then follows from its evidence again."""
     with built.ledger.begin() as connection:
         case = _Case(connection, built, named)
         if not case.steering.blocks_scheduling:
@@ -85,11 +85,10 @@ def release(built: Built, named: Named, who: str, why: str) -> SteeringResult:
 
 
 def promote(built: Built, named: Named, who: str, why: str, to: str | None = None) -> SteeringResult:
-    """Run a rung on the candidate next, whatever the gates below have decided.
+    """Queues the candidate's job at a rung before all other jobs, whatever lower gates have decided.
 
-    to: label of the rung; by default the one after the candidate's last. Fast rungs that have not run yet run first,
-    and a hazard that they find blocks the promotion. Raises UsageError if a promotion is impossible or exceeds the
-    budget.
+    to: label of the rung; None: the rung after the candidate's last one. Fast rungs without an answer run first, and a
+    hazard blocks the promotion. Raises UsageError if the promotion is impossible or exceeds the budget.
     """
     hazards = complete_fast(built, named, who)
     if hazards:
@@ -109,7 +108,7 @@ def promote(built: Built, named: Named, who: str, why: str, to: str | None = Non
 
 
 class _Case:
-    """A candidate of a campaign, in a transaction that locks the campaign's row."""
+    """A candidate of a campaign within a transaction that locks the campaign's row."""
 
     def __init__(self, connection: Connection, built: Built, named: Named) -> None:
         directives.lock(connection, built.row.id)
@@ -129,13 +128,13 @@ class _Case:
         directives.write(self.connection, self.built.row.id, verb, who, why, candidate_id=self.named.id, **more)
 
     def jobs(self, state: JobState) -> dict[str, int]:
-        """The candidate's jobs in this state, by label of the rung."""
+        """Returns the ids of the candidate's jobs in this state, by rung label."""
         labels = {r.id: r.spec.rung for r in self.built.paid}
         listed = jobs.of_candidate(self.connection, self.built.row.id, self.named.id, list(labels))
         return {labels[rung_id]: job_id for job_id, rung_id, job_state, _ in listed if job_state == state}
 
     def stop_work(self, verb: Verb) -> SteeringResult:
-        """Cancel queued jobs. Running ones may finish; the candidate's standing is settled after that."""
+        """Cancels queued jobs. Running jobs may finish; the candidate's standing is settled after that."""
         queued = self.jobs(JobState.QUEUED)
         done = jobs.cancel_queued(self.connection, list(queued.values()))
         cancelled = tuple(label for label, id_ in queued.items() if id_ in done)
@@ -145,7 +144,7 @@ class _Case:
         return self.result(verb, cancelled=cancelled, running=running)
 
     def target(self, to: str | None) -> BuiltRung:
-        """The rung of a promotion. Raises UsageError if there is none."""
+        """Returns the rung of a promotion. Raises UsageError if there is none."""
         built, position = self.built, int(self.stands["position"])
         if not built.paid:
             raise UsageError(f'campaign "{built.row.name}" has no rung beyond those that run at once')
@@ -160,7 +159,7 @@ class _Case:
         return built.rungs[min(max(wanted, built.paid[0].rules.position), built.terminal)]
 
     def start(self, rung: BuiltRung, who: str, why: str) -> str:
-        """Write a decision and a job at the front of the queue, unless the rung has answered already. Returns a
+        """Writes a decision and puts a job at the front of the queue, unless evidence can be reused; returns a
         message."""
         connection, built, named, v = self.connection, self.built, self.named, rung.verifier
         known = evidence.find_reusable(connection, [named.id], v.name, v.version, v.settings_hash)
@@ -197,7 +196,7 @@ class _Case:
         return f"it is the next at {rung.spec.rung}" + ("" if new else ", once more")
 
     def _check_budget(self, rung: BuiltRung, reservation: Cost, new: bool) -> None:
-        """Raises UsageError unless the budget holds the job. new: whether the job counts for the rung's limit."""
+        """Raises UsageError if the job exceeds the budget. new: whether the job counts towards the rung's limit."""
         budget, label, position = BudgetTracker(self.built, self.connection), rung.spec.rung, rung.rules.position
         if new and budget.remaining_jobs(position) == 0:
             limit, change = f"all {self.built.limit_by_rung[position]} places of {label} are used", f"rungs.{label}=N"

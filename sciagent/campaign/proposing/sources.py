@@ -34,10 +34,10 @@ class TurnResult(NamedTuple):
     """The result of a turn."""
 
     n_proposals: int
-    """All proposals, including refused ones and duplicates."""
+    """Number of proposals, including refused ones and duplicates."""
     cost: Cost
     barren: bool
-    """Whether the turn brought nothing new, although it could have."""
+    """Whether the turn brought no new candidate; a turn that could not bring any is not barren."""
 
 
 @dataclass(frozen=True)

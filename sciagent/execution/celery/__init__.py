@@ -1,1 +1,1 @@
-"""Workers that Celery wakes."""
+"""Workers that receive wake-up tokens through Celery."""

@@ -1,8 +1,8 @@
-"""The Celery application: a queue for each tier, and one task.
+"""The Celery application of a worker: its queues and one task.
 
-Celery hands tokens to the threads of a worker. It decides nothing: which job runs, who holds it, what became
-of it and whether it is tried again stands in the ledger. Hence tokens are acknowledged early, as is Celery's default (a
-lease is the only redelivery), and there are no results, no retries and no time limits.
+Celery hands tokens to the threads of a worker and decides nothing else. The ledger records which job runs, who holds
+its lease, its outcome and whether it is retried. Therefore tokens are acknowledged early, which is Celery's default,
+and there are no results, retries or time limits. A token is never delivered again; a job is, if its lease expires.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from sciagent.execution.celery.slots import Slots
 
 log = logging.getLogger(__name__)
-ANSWER_SECONDS = 30.0  # that a broker may take; nobody waits for a worker's
+ANSWER_SECONDS = 30.0  # time limit for each answer of the broker; long, since no user waits for a worker
 
 
 def make_app(broker: Broker, queues: Sequence[str], slots: Slots) -> Celery:
-    """Raises UsageError without the extra `celery`."""
+    """Returns the Celery application of a worker. Raises UsageError if the extra `celery` is not installed."""
     try:
         from celery import Celery
     except ModuleNotFoundError:
@@ -45,7 +45,7 @@ def make_app(broker: Broker, queues: Sequence[str], slots: Slots) -> Celery:
         task_publish_retry=False,
         task_queues=[broker.queue(name) for name in queues],
         worker_consumer="sciagent.execution.celery.consumer:Consumer",
-        worker_disable_prefetch=broker.is_redis,  # RabbitMQ: one message, see the consumer
+        worker_disable_prefetch=broker.is_redis,  # on RabbitMQ the consumer prefetches one message
         worker_enable_prefetch_count_reduction=False,
         worker_enable_remote_control=False,
         worker_hijack_root_logger=False,

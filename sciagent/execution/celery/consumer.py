@@ -1,4 +1,4 @@
-"""What Celery's worker does with messages, for brokers that others can write to."""
+"""Celery's message consumer, made safe for brokers to which other programs can write."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ log = logging.getLogger(__name__)
 
 
 class Consumer(CeleryConsumer):  # type: ignore[misc]
-    """Takes tokens for its own queues and nothing else; one at a time beyond what runs.
+    """Accepts only tokens for the worker's own queues, and prefetches at most one.
 
-    A worker that is busy for hours must not sit on tokens that others could take.
+    A worker that is busy for hours must not hold tokens that other workers could take.
     """
 
     class Blueprint(CeleryConsumer.Blueprint):  # type: ignore[misc]
-        """Neither remote control nor gossip, neither events nor delayed delivery."""
+        """The consumer's steps, without remote control, gossip, heartbeats and delayed delivery."""
 
         default_steps = [
             "celery.worker.consumer.connection:Connection",
@@ -37,7 +37,7 @@ class Consumer(CeleryConsumer):  # type: ignore[misc]
         self.initial_prefetch_count = 1
 
     def _update_prefetch_count(self, index: int = 0) -> None:
-        """It stays at one, whatever the size of the pool."""
+        """Keeps the prefetch count at one, whatever the size of the pool."""
 
     def create_task_handler(self, *args: Any, **options: Any) -> Callable[[Message], None]:
         handle = super().create_task_handler(*args, **options)
@@ -62,12 +62,12 @@ class Consumer(CeleryConsumer):  # type: ignore[misc]
         message.ack_log_error(log, self.connection_errors)
 
     def ensure_connected(self, connection: Any) -> Any:
-        """Tries for ever, every five seconds at least, and ends when told to."""
+        """Tries to connect at least every five seconds, until the worker is shut down."""
 
-        def say(error: Exception, interval: float) -> None:
+        def warn(error: Exception, interval: float) -> None:
             log.warning("the broker %s does not answer: %s", connection.as_uri(), type(error).__name__)
 
         self.first_connection_attempt = False
         return connection.ensure_connection(
-            say, None, interval_start=0.5, interval_step=0.5, interval_max=5, callback=maybe_shutdown
+            warn, None, interval_start=0.5, interval_step=0.5, interval_max=5, callback=maybe_shutdown
         )

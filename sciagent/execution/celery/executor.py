@@ -1,4 +1,4 @@
-"""How a driver reaches Celery workers: a token for each job that it offers, a bell for each that has ended."""
+"""The executor of Celery workers: sends a token for each offered job, and listens for jobs that have ended."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sciagent.execution.messaging.wakeups import Wakeups
 
 
 class CeleryExecutor(Executor):
-    """Workers look every few seconds whether jobs wait and no token does, since a broker may lose tokens.
+    """Wakes Celery workers. A broker may lose tokens, so workers also look for queued jobs every few seconds.
 
     broker_url: see `Broker.parse`, which raises UsageError.
     """

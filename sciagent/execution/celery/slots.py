@@ -1,4 +1,4 @@
-"""The slots of a Celery worker: each thread that takes a token runs the most urgent job, then passes the token on."""
+"""The slots of a Celery worker. A thread that takes a token runs the most urgent job, then passes the token on."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ log = logging.getLogger(__name__)
 
 
 class Slots:
-    """One runner for each thread that takes tokens, made at its first token.
+    """One runner for each thread that takes tokens, created at its first token.
 
-    name: begins the owner of each lease, NAME/PROCESS.THREAD. make: a runner of the ledger, by the name of its owner.
+    name: prefix of the owner of each lease, NAME/PROCESS.THREAD. make: creates a runner from the ledger and the owner.
     """
 
     def __init__(self, ledger_url: str, wakeups: Wakeups, name: str, make: Callable[[Ledger, str], Runner]) -> None:
@@ -37,11 +37,11 @@ class Slots:
             return self._ledger
 
     def work(self, queue: str) -> int:
-        """How many jobs ran. A fault of ledger or runner is logged and ends this slot; the next token makes another."""
+        """Run the next jobs and return their number. A fault is logged; the next token then creates a new runner."""
         thread = threading.get_ident()
         if self._stopped.is_set():
             return 0
-        if self._finishing.is_set():  # the token was on its way already; another worker takes it
+        if self._finishing.is_set():  # the token was already on its way; another worker takes it
             self._wakeups.wake(queue)
             return 0
         try:
@@ -66,12 +66,12 @@ class Slots:
             return 0
 
     def finish(self) -> None:
-        """Take nothing more; running jobs may end."""
+        """Take no more jobs; running jobs may finish."""
         self._finishing.set()
 
     def stop(self) -> None:
-        """End running jobs, so that they wait for other workers, and take nothing more. Also from a signal's handler:
-        the interrupted thread may hold the locks that this needs."""
+        """End running jobs, which return to the queue, and take no more. A signal handler may call this, since other
+        threads take the locks: the interrupted thread may hold them."""
         self._stopped.set()
         for runner in list(self._runners.values()):
             threading.Thread(target=runner.stop, name="stop", daemon=True).start()

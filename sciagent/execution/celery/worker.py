@@ -1,4 +1,4 @@
-"""A Celery worker in this process. Each slot is a thread with a zygote of its own."""
+"""Runs a Celery worker in this process. Each slot is a thread with its own zygote."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 SOFT_SECONDS = 30.0
-LAST_SECONDS = 10  # from asking what runs to end to ending this process
+LAST_SECONDS = 10  # from ending the running jobs to ending this process
 
 
 def serve(
@@ -49,14 +49,14 @@ def serve(
     soft_seconds: float = SOFT_SECONDS,
     make_runner: Callable[[Ledger, str], Runner] | None = None,
 ) -> None:
-    """Take tokens of the queues until told to end. Must run in the main thread, since it handles the signals.
+    """Take tokens of the queues until a signal ends the worker. Must run in the main thread, which handles signals.
 
-    SIGTERM or SIGINT: finish running jobs, take nothing new. Again, or SIGQUIT: jobs that still run after
-    `soft_seconds` are ended, and wait for other workers. A third time: now.
+    SIGTERM, SIGINT or SIGHUP: running jobs finish, and no new job is taken. A second signal, or SIGQUIT: jobs that run
+    longer than `soft_seconds` more are ended and return to the queue. A third signal ends them at once.
 
-    name: unique among the ledger's workers. slots: jobs at once, each in a process of its own.
-    memory_mb, cores, resources: what jobs may hold, all slots together; cores: by default as many as slots.
-    Raises UsageError: the broker's URL, no queue, no slot, no extra `celery`.
+    name: unique among the ledger's workers. slots: number of jobs at a time, each in its own process.
+    memory_mb, cores, resources: capacity for the jobs of all slots together; cores: as many as slots by default.
+    Raises UsageError for a bad broker URL, no queue, no slot, or a missing extra `celery`.
     """
     broker = Broker.parse(broker_url)
     if not queues:
@@ -66,7 +66,7 @@ def serve(
     new = NewWorker(
         name, socket.gethostname(), os.getpid(), "celery", tuple(queues), slots, memory_mb, cores, dict(resources or {})
     )
-    logging.getLogger("celery").setLevel(logging.WARNING)  # else it has a line for each token
+    logging.getLogger("celery").setLevel(logging.WARNING)  # otherwise it logs a line for each token
     with contextlib.ExitStack() as closing:
         wakeups = Wakeups(broker_url)
         closing.callback(wakeups.close)
@@ -91,12 +91,12 @@ def _serve_presence(presence: Presence, held: Slots, stop: threading.Event) -> N
     from celery.worker import state
 
     presence.serve(held.ledger, stop)
-    if presence.fault is not None:  # nothing more can be taken: the worker ends
+    if presence.fault is not None:  # no job can be taken any more, so the worker ends
         state.should_stop = os.EX_OK
 
 
 def _wake(new: NewWorker, wakeups: Wakeups, ledger: Ledger, reaped: Sequence[Reaped]) -> None:
-    """Send tokens where jobs wait and none do: a broker may have lost them."""
+    """Send tokens to queues with jobs but without tokens, since a broker may have lost them."""
     freed = {job.queue for job in reaped if job.state is JobState.QUEUED and job.queue}
     with ledger.read() as connection:
         depths = workers.depths(connection, [*{*new.queues, *freed}])
@@ -106,7 +106,7 @@ def _wake(new: NewWorker, wakeups: Wakeups, ledger: Ledger, reaped: Sequence[Rea
 
 
 def _worker(app: Any, name: str, slots: int, ending: Ending, presence: threading.Thread) -> CeleryWorker:
-    """presence: is started when the worker takes tokens."""
+    """Returns Celery's worker. presence: a thread that is started when the worker begins to take tokens."""
     from celery.apps.worker import Worker as CeleryWorker
 
     class ThreadedWorker(CeleryWorker):  # type: ignore[misc]
@@ -117,10 +117,10 @@ def _worker(app: Any, name: str, slots: int, ending: Ending, presence: threading
             presence.start()
 
         def setup_logging(self, colorize: bool | None = None) -> bool:
-            return True  # whoever runs this has done it
+            return True  # the caller has set it up
 
         def set_process_status(self, info: str) -> None:
-            """The process keeps its name."""
+            """Does nothing, so that the process keeps its name."""
 
     return ThreadedWorker(
         app=app, hostname=name, pool="threads", concurrency=slots, quiet=True, loglevel=logging.WARNING
@@ -128,7 +128,7 @@ def _worker(app: Any, name: str, slots: int, ending: Ending, presence: threading
 
 
 def _drain(worker: CeleryWorker, draining: bool) -> None:
-    """Stop taking tokens, or go on. The worker's own thread does it."""
+    """Stop or resume taking tokens, in the worker's own thread."""
     consumer = worker.consumer
     for queue in list(worker.app.conf.task_queues):
         if draining:
@@ -138,7 +138,7 @@ def _drain(worker: CeleryWorker, draining: bool) -> None:
 
 
 class Ending:
-    """How a worker ends, step by step: each further signal is a step, and time is one."""
+    """Ends a worker in steps. Each further signal starts the next step, and so does a timer."""
 
     def __init__(self, held: Slots, soft_seconds: float) -> None:
         self._step = 0

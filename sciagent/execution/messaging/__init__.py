@@ -1,1 +1,1 @@
-"""Brokers and notifications: how a worker hears that there is work."""
+"""Message brokers, and the messages that wake workers and drivers."""

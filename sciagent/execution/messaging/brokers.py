@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 SCHEMES = ("redis", "rediss", "amqp", "amqps")
-PREFIX = "sciagent."  # of every name in the broker, which others may use as well
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between tries to connect; each is twice the last
+PREFIX = "sciagent."  # of every name in the broker, since other programs may use it too
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between attempts to connect; each pause doubles
 _QUEUE = re.compile(r"[a-z][a-z0-9_]{0,59}", re.ASCII)
-_KEEPALIVE = {socket.TCP_KEEPIDLE: 15, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 3}  # a cut cable: 30 s
+_KEEPALIVE = {socket.TCP_KEEPIDLE: 15, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 3}  # finds a cut cable in 30 s
 
 
 def is_queue_name(name: object) -> bool:
@@ -34,7 +34,7 @@ class Broker:
     """The address of a message broker."""
 
     url: str = field(repr=False)
-    """May hold a password, and is therefore not part of the representation."""
+    """The address. It may hold a password, so `repr` does not show it."""
     shown: str
     """The address without the password, for messages."""
 
@@ -107,7 +107,7 @@ class Broker:
 
 
 def close_quietly(connection: Connection) -> None:
-    """Close without a farewell to the server, which may not answer."""
+    """Close without waiting for the server, which may not answer."""
     try:
         connection.collect(socket_timeout=0.2)
     except Exception:

@@ -20,15 +20,15 @@ HEARTBEAT_SECONDS = 20
 
 
 def exchange() -> Exchange:
-    """One exchange for all campaigns: a message is only a campaign's number, and few campaigns run at once."""
+    """The exchange of all campaigns. One is enough, since a message is only a campaign's id and few campaigns run."""
     from kombu import Exchange
 
     return Exchange(ENDED, type="fanout", durable=False, delivery_mode="transient")
 
 
 class Listener:
-    """A thread that sets `bell` at each message on the campaign, and when the connection opens, since earlier messages
-    were missed."""
+    """A thread that sets `bell` at each message on the campaign. It also sets `bell` when the connection opens, since
+    earlier messages may have been missed."""
 
     def __init__(self, broker: Broker, campaign_id: int, bell: threading.Event) -> None:
         self._broker = broker
@@ -48,7 +48,7 @@ class Listener:
             self._is_open = False
             try:
                 self._listen(connection)
-            except Exception as error:  # noqa: BLE001  drivers raise what sockets, TLS and a strange server make them
+            except Exception as error:  # noqa: BLE001  sockets, TLS and bad answers raise errors of many kinds
                 log.debug("no bell for campaign %d: %s", self._campaign_id, type(error).__name__)
             finally:
                 close_quietly(connection)
@@ -57,7 +57,7 @@ class Listener:
             self._end.wait(pause)
 
     def _listen(self, connection: Connection) -> None:
-        """Listen until closed. Raises whatever ends the connection."""
+        """Listen until closed. Raises the error that ends the connection."""
         from kombu import Consumer
 
         connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0)
@@ -81,7 +81,7 @@ class Listener:
     def _queue(self) -> Any:
         from kombu import Queue
 
-        # RabbitMQ allows one connection per exclusive queue; Redis keeps names, so it must not get a new one each time
+        # RabbitMQ allows one connection per exclusive queue; Redis keeps queue names, so there the name never changes
         name = f"{PREFIX}bell.{self._campaign_id}" + ("" if self._broker.is_redis else f".{uuid.uuid4()}")
         return Queue(name, exchange(), durable=False, auto_delete=True, exclusive=True)
 

@@ -1,4 +1,4 @@
-"""The wire format of the only message, a token "there is work in QUEUE"; everything else is refused.
+"""The wire format of a token, "there is work in QUEUE". Workers refuse all other messages.
 
 It has the form of a Celery task (message protocol 2), so that Celery's workers accept it.
 """
@@ -52,7 +52,7 @@ def queue_named(message: Message) -> str:
 
 
 def renew(message: Message, queue: str) -> None:
-    """Replace the message by a token of our own: none of its headers (time limits, dates, callbacks) is left."""
+    """Replace the message by a new token, so that none of its headers (time limits, dates, callbacks) remains."""
     message.headers = headers(queue)
     message.body = json.dumps(body(queue))
     message.content_type, message.content_encoding = "application/json", "utf-8"

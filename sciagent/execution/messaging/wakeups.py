@@ -28,14 +28,14 @@ class AwayError(Exception):
 class Wakeups:
     """Sends messages through a broker in a thread of its own, so that no caller waits for the network.
 
-    Safe from any thread. No method raises because the broker is away: messages that cannot be sent are dropped, and the
-    connection is restored by itself, after growing pauses.
+    Safe from any thread. No method raises an error while the broker is away. Messages that cannot be sent are dropped,
+    and the connection is tried again after growing pauses.
     url: see `Broker.parse`, which raises UsageError.
     """
 
     def __init__(self, url: str) -> None:
         self.broker = Broker.parse(url)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="wakeups")  # it alone uses what follows
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="wakeups")  # only this thread uses the fields below
         self._connection: Connection | None = None
         self._channel: Any = None
         self._declared: set[str] = set()
@@ -96,8 +96,8 @@ class Wakeups:
             return None
 
     def _call(self, do: Callable[[Any], Any]) -> Any:
-        """do(channel). Raises AwayError: at once during a pause, otherwise after one try; an open connection is tried
-        twice, since it may have been closed while idle."""
+        """Returns do(channel). Raises AwayError at once during a pause, and otherwise after one attempt. An open
+        connection gets two attempts, since it may have been closed while idle."""
         if time.monotonic() < self._not_before:
             raise AwayError
         for tries_left in (1, 0) if self._channel is not None else (0,):
@@ -107,7 +107,7 @@ class Wakeups:
                     self._connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0)
                     self._channel = self._connection.channel()
                 answer = do(self._channel)
-            except Exception as error:  # noqa: BLE001  drivers raise what sockets, TLS and a strange server make them
+            except Exception as error:  # noqa: BLE001  sockets, TLS and bad answers raise errors of many kinds
                 self._disconnect()
                 if not tries_left:
                     self._wait(error)

@@ -1,1 +1,1 @@
-"""Jobs on a cluster under Slurm: a site profile, arrays by sbatch, states without sacct."""
+"""Runs jobs on a Slurm cluster, as arrays submitted by sbatch. States are read without accounting (sacct)."""

@@ -13,7 +13,7 @@ from sciagent.execution.slurm.site import SiteProfile
 from sciagent.execution.slurm.spool import Spool
 from sciagent.execution.slurm.states import QUEUE_FORMAT, ElementStatus, element_status, queue_lines
 
-COMMAND = ("-m", "sciagent", "worker", "--from")  # what an element runs with the site's python
+COMMAND = ("-m", "sciagent", "worker", "--from")  # arguments of the site's python in each element
 
 
 class Slurm:
@@ -29,8 +29,8 @@ class Slurm:
     def submit(
         self, array: Spool, request: ResourceRequest, elements: Sequence[Any], command: Sequence[str] = COMMAND
     ) -> None:
-        """Submit an array. Each element runs the command with the path of a file that holds all `elements`, JSON values
-        of which it reads its own by `spool.own_element`."""
+        """Submit an array. elements: one JSON value per element. Each element runs the command with the path of a file,
+        from which `spool.own_element` reads its value."""
         extra = self._variables | self.commands.passed()
         array.write(elements, render(self.site))
         limit = f"%{self.site.max_running}" if self.site.max_running else ""
@@ -50,17 +50,17 @@ class Slurm:
                 extra=extra,
             )
         except SlurmError:
-            array.remove()  # if Slurm accepted the array all the same, its elements find nothing to do
+            array.remove()  # if Slurm accepted the array after all, its elements find no task
             raise
 
     def rehearse(self, request: ResourceRequest) -> str:
-        """Slurm's forecast for such a job: where and when it would start. Nothing is submitted."""
+        """Slurm's forecast of where and when such a job would start. Nothing is submitted."""
         done = self.commands.run("sbatch", "--test-only", *self._sbatch_options(request), "--wrap=true")
         return " ".join(line.removeprefix("sbatch: ") for line in done.stderr.splitlines())[:1000]
 
     def states(self, arrays: Collection[Spool]) -> dict[Spool, list[ElementStatus]]:
         """The status of every element of each array, from one squeue call and the files in the spool folders. A new
-        array that squeue does not show is left out, since it may be being submitted."""
+        array that squeue does not show is left out, since sbatch may not have finished."""
         words: dict[str, dict[int | None, str]] = {}
         if arrays:
             names = ",".join(array.name for array in arrays)
@@ -96,5 +96,5 @@ class Slurm:
 
 
 def _status(array: Spool, number: int, words: Mapping[int | None, str]) -> ElementStatus:
-    """words: Slurm's state by element; one without a number stands for all elements that never started."""
+    """The status of one element. words: Slurm's state by element number; None: of elements that never started."""
     return element_status(number, words.get(number, words.get(None)), array)

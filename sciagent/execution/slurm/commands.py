@@ -36,7 +36,7 @@ class Commands:
         return Path(path)
 
     def passed(self) -> dict[str, str]:
-        """The variables of this process that jobs get. Raises SlurmError if one of them is not set."""
+        """The environment variables that are passed on to jobs. Raises SlurmError if one of them is not set here."""
         if missing := [name for name in self.site.pass_environment if name not in os.environ]:
             raise SlurmError(f"pass_environment names {', '.join(missing)}, and that is not set here")
         return {name: os.environ[name] for name in self.site.pass_environment}
@@ -64,7 +64,7 @@ class Commands:
 
 
 def _error_text(name: str, done: subprocess.CompletedProcess[str]) -> str:
-    """The command's error lines without the command's name, which the caller puts in front of all of them."""
+    """The command's error lines, without the command's name, which the caller adds."""
     lines_ = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
     lines = [line.removeprefix(f"{name}: ").removeprefix("error: ") for line in lines_]
     return "; ".join(lines)[:1000] or f"exit code {done.returncode}"

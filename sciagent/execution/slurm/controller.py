@@ -38,7 +38,7 @@ UNKNOWN_SECONDS = 600.0  # assumed for a job whose duration is unknown
 
 
 class SlurmController(Executor):
-    """Runs in threads of the driver, for one site. Several may share a spool: each job is reserved only once."""
+    """Submits jobs to one site, in threads of the driver. Several controllers may share a spool and never a job."""
 
     def __init__(self, ledger: Ledger, site: SiteProfile, queues: Sequence[str]) -> None:
         self._ledger, self._site, self._queues = ledger, site, tuple(queues)
@@ -49,7 +49,7 @@ class SlurmController(Executor):
         name = f"slurm:{site.site}:{host}:{os.getpid()}"
         self._presence = Presence(NewWorker(name, host, os.getpid(), "slurm", self._queues, self._slots))
         self._handled: set[str] = set()  # names of ended elements of unfinished arrays
-        self._jobs_left_to_elements = False  # whether the last look left jobs to elements that wait or run already
+        self._jobs_left_to_elements = False  # whether the last step left jobs to elements that already wait or run
         self._failures = SubmitFailures(ledger, site.site, self._queues)
         self._threads = [
             threading.Thread(target=self._follow, name="slurm", daemon=True),
@@ -138,13 +138,13 @@ class SlurmController(Executor):
             self._failures.element_never_started(job_id, array.failure_text(element.number))
 
     def _release(self, connection: Connection, job_ids: Sequence[int], *, lost: bool) -> None:
-        """Free these jobs for anybody; those that were lost too often are given up."""
+        """Remove the reservations of these jobs; jobs that were lost too often are given up."""
         for job_id in external_jobs.free(connection, job_ids, lost):
             detail = "its element in the cluster never ran it"
             completing.give_up(connection, job_id, Outcome.LOST, Reason.LEASE_EXPIRED, detail)
 
     def _release_forgotten(self, known: set[str]) -> None:
-        """Release jobs whose reserver died before it submitted an array. known: tokens of the arrays in the spool."""
+        """Release jobs whose controller died before it submitted their array. known: tokens of arrays in the spool."""
         with self._ledger.read() as connection:
             reserved = external_jobs.reserved(connection, self._queues)
         forgotten = [
@@ -157,10 +157,10 @@ class SlurmController(Executor):
                 self._release(connection, forgotten, lost=True)
 
     def _submit(self, alive: Sequence[ElementTask]) -> None:
-        """Submit one array for all queued jobs with the same request; jobs of a refused array wait for the next look.
+        """Submit one array for all queued jobs with the same request; jobs of a refused array wait for the next step.
 
-        alive: tasks of the elements that wait or run. A job that fits into as many of them as there are slots is left
-        to them, since an element takes more jobs when it has run its own.
+        alive: tasks of the elements that wait or run. A job that fits into as many elements as there are slots is not
+        submitted, since an element takes more jobs after its own.
         """
         with self._ledger.begin() as connection:
             arrays = self._reserve_arrays(connection, alive)
@@ -182,8 +182,8 @@ class SlurmController(Executor):
     def _reserve_arrays(
         self, connection: Connection, alive: Sequence[ElementTask]
     ) -> dict[Spool, tuple[ResourceRequest, list[int]]]:
-        """The request and the jobs of each new array, an element for each job; they are reserved. Jobs that fit no
-        partition are given up."""
+        """Reserves jobs, and returns the request and the job ids of each new array, which has one element per job. Jobs
+        that fit no partition are given up."""
         by_request: dict[ResourceRequest, list[int]] = {}
         elements, self._jobs_left_to_elements = list(alive), False
         for job in external_jobs.waiting(connection, self._queues, self._site.max_array):
@@ -220,7 +220,7 @@ class SlurmController(Executor):
         try:
             self._slurm.submit(array, request, tasks)
         except SlurmError as error:
-            self._slurm.commands.run("sinfo", "--noheader", "--format=%P")  # tells a refusal from an outage
+            self._slurm.commands.run("sinfo", "--noheader", "--format=%P")  # raises SlurmError in an outage
             log.warning("Slurm: %s", str(error).split("\n", 1)[0][:500])
             return str(error)
         where = f"{request.minutes} minutes each on {request.partition.name}"
@@ -229,7 +229,7 @@ class SlurmController(Executor):
 
 
 def expected_seconds(job: WaitingExternalJob) -> float:
-    """Seconds to request: doubled after each unfinished try, at most the job's limit."""
+    """Returns the seconds to request, doubled after each unfinished attempt, at most the job's limit."""
     return min((job.seconds or min(UNKNOWN_SECONDS, job.limit)) * 2.0**job.tries, job.limit)
 
 
@@ -254,7 +254,7 @@ def variables(ledger: Ledger, site: SiteProfile) -> dict[str, str]:
     """
     named = {*site.environment, *site.pass_environment}
     values = {"SCIAGENT_ARTIFACTS": str(ledger.artifacts.root.resolve())}
-    if lease := os.environ.get("SCIAGENT_LEASE_SECONDS"):  # must be equal for all users of a ledger
+    if lease := os.environ.get("SCIAGENT_LEASE_SECONDS"):  # must be the same in all processes of a ledger
         values["SCIAGENT_LEASE_SECONDS"] = lease
     if not named & {LEDGER, LEDGER_FILE}:
         if ledger.url.password is None:

@@ -23,7 +23,7 @@ LOOK_SECONDS = 0.25
 
 
 class ElementTask(BaseModel):
-    """What one element of an array is to do, as the controller wrote it."""
+    """The task of one array element, as the controller wrote it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -34,20 +34,20 @@ class ElementTask(BaseModel):
     queues: list[str]
     """Queues from which it takes further jobs."""
     seconds: float
-    """Wall time of the element."""
+    """Usable wall time of the element, in seconds."""
     margin: float
-    """A further job must be expected to take at most the remaining time divided by this."""
+    """Safety factor: a further job is expected to take at most the remaining time divided by it."""
     memory_mb: int
-    """The most memory that a further job may request."""
+    """Largest memory that a further job may request, in MB."""
 
 
 def read_task(elements: Path) -> ElementTask:
-    """The task of this process. Raises SlurmError."""
+    """Returns the task of this process. Raises SlurmError if it cannot be read."""
     return parse_task(own_element(elements), elements)
 
 
 def parse_task(entry: Any, elements: Path) -> ElementTask:
-    """The task in an entry of the file. Raises SlurmError."""
+    """Returns the task in an entry of the file `elements`. Raises SlurmError if the entry is not a task."""
     try:
         return ElementTask.model_validate(entry)
     except ValidationError as error:
@@ -55,10 +55,10 @@ def parse_task(entry: Any, elements: Path) -> ElementTask:
 
 
 def run_element(ledger: Ledger, element: ElementTask, scratch: Path) -> int:
-    """Run the job that is reserved for this element, then queued ones that fit its time and memory; return how many.
+    """Run the job reserved for this element, then queued jobs that fit its time and memory. Returns their number.
 
-    TERM, which comes shortly before the time is up, stops the running job: it is queued again, and resumes elsewhere
-    from its checkpoint.
+    SIGTERM arrives shortly before the wall time ends. It stops the running job, which is queued again and resumes
+    elsewhere from its checkpoint.
     """
     owner = f"{element.name}@{socket.gethostname()}:{os.getpid()}"
     runner = Runner(ledger, owner, element.queues, scratch, memory_mb=element.memory_mb)

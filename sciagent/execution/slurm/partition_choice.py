@@ -16,9 +16,9 @@ class Need:
     """The resources that a job is expected to need."""
 
     seconds: float
-    """Wall time."""
+    """Expected wall time, in seconds."""
     memory_mb: int | None = None
-    """None if unknown."""
+    """Expected memory, in MB; None if unknown."""
     cores: int = 1
     gpus: int = 0
     licences: tuple[tuple[str, int], ...] = ()
@@ -33,7 +33,7 @@ def need_of(seconds: float, memory_mb: int | None, needs: Mapping[str, int]) -> 
 
 @dataclass(frozen=True)
 class ResourceRequest:
-    """What is requested for each element of an array, on one node."""
+    """The resources requested for each array element, on one node."""
 
     partition: Partition
     minutes: int

@@ -1,12 +1,12 @@
 """The batch script. Its text is fixed, except for the site's modules and variables, which are checked when read.
 
-The command comes as arguments, and an element reads its jobs from a file by its number.
+The script gets the command as arguments. Each element finds its task in a file, by the element's number.
 
-The script does not run in a login shell: a user's profile may take long, and until the traps are set Slurm's warning
-kills the script. Modules need the system's profile, which is read after the traps are set.
+The script does not run in a login shell: a user's profile may take long, and Slurm's warning kills a script whose traps
+are not set yet. Modules need the system's profile, which is read after the traps are set.
 
 Before the end of the wall time Slurm sends USR1 to the script. The script sends TERM to the command, waits for it and
-ends with 124, whatever the command's exit code: otherwise a job stopped by the clock would count as COMPLETED.
+ends with 124, whatever the command's exit code. Otherwise a job stopped at its time limit would count as COMPLETED.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import shlex
 from sciagent.execution.slurm.site import SiteProfile
 
 WARNING_SIGNAL = "USR1"
-TIMED_OUT_CODE = 124  # what timeout(1) ends with
+TIMED_OUT_CODE = 124  # exit code of timeout(1)
 NO_MODULE_CODE = 69  # EX_UNAVAILABLE
 
 _HEAD = """\
@@ -55,7 +55,7 @@ finish "$code"
 
 
 def render(site: SiteProfile) -> str:
-    """The script of a site."""
+    """Returns the batch script of a site."""
     profile = [". /etc/profile", "umask 077"] if site.modules else []
     modules = [f"module load {shlex.quote(name)} || finish {NO_MODULE_CODE}" for name in site.modules]
     variables = [f"export {name}={shlex.quote(value)}" for name, value in site.environment.items()]

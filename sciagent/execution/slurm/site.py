@@ -1,7 +1,7 @@
-"""A site profile: what a cluster offers, and how sciagent submits jobs there. A user of the cluster writes it.
+"""The site profile: a cluster's partitions, and how sciagent submits jobs there. A user of the cluster writes it.
 
-No text in it comes from a model or a candidate. Each is checked all the same, since it becomes an argument of sbatch
-or a line of the batch script.
+No text in it comes from a model or a candidate. Every text is checked all the same, since it becomes an argument of
+sbatch or a line of the batch script.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Partition(Profile):
 
 
 class Wall(Profile):
-    """How wall time follows from the seconds that a job is expected to take."""
+    """How the requested wall time is computed from a job's expected seconds."""
 
     margin: Real = Field(default=2.0, ge=1, le=100, description="Times the expected seconds.")
     minimum_minutes: Whole = Field(default=5, ge=1, le=MAX_MINUTES, description="No job asks for less.")
@@ -56,7 +56,7 @@ class Wall(Profile):
 
 
 class Memory(Profile):
-    """How memory follows from what a job is expected to need."""
+    """How the requested memory is computed from a job's expected MB."""
 
     margin: Real = Field(default=1.2, ge=1, le=100, description="Times the expected MB.")
     minimum_mb: Whole = Field(default=500, ge=1, le=MAX_MEMORY_MB, description="No job asks for less.")

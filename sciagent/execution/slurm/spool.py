@@ -40,15 +40,15 @@ class Mark:
 
 
 class Spool:
-    """The folder of one array below the site's spool. token: 16 hexadecimal digits, new ones by default; ValueError for
-    anything else."""
+    """The folder of one array below the site's spool. token: 16 hexadecimal digits; default: a new random token.
+    Raises ValueError for any other token."""
 
     def __init__(self, site_spool: str, token: str = "") -> None:
         self.token = token or secrets.token_hex(8)
         if not _TOKEN.fullmatch(self.token):
             raise ValueError(f"{token!r} is no token of an array")
         self.name = f"sciagent-{self.token}"
-        """Name of the array's Slurm job. It is recognised by this, since Slurm may use its id again."""
+        """Name of the array's Slurm job. It identifies the job, since Slurm may reuse the job's id."""
         self.folder = Path(site_spool) / self.token
         self.elements, self.script = self.folder / "elements.json", self.folder / "script.sh"
 
@@ -70,12 +70,12 @@ class Spool:
         return time.time() - self.elements.stat().st_mtime
 
     def mark(self, element: int) -> Mark | None:
-        """How the element ended; None if it left no mark."""
+        """Returns how the element ended; None if it left no mark."""
         match = _EXIT.fullmatch(self._read(f"exit.{element}"))
         return Mark(int(match[1]), match[2] == "true") if match else None
 
     def was_warned(self, element: int) -> bool:
-        """Whether its time was nearly up."""
+        """Whether Slurm warned the element that its wall time was nearly over."""
         return (self.folder / f"warned.{element}").exists()
 
     def failure_text(self, element: int) -> str:
@@ -98,7 +98,7 @@ class Spool:
             return ""
 
     def _put(self, path: Path, text: str) -> None:
-        """Write a file atomically, readable for the user alone."""
+        """Write a file atomically, readable only by the user."""
         part = path.with_name(f"{path.name}.part")
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w") as stream:
@@ -107,7 +107,7 @@ class Spool:
 
 
 def spools(site_spool: str) -> list[Spool]:
-    """The folders of all arrays of the site that are written, sorted by token."""
+    """The completely written array folders of the site, sorted by token."""
     try:
         names = sorted(path.name for path in Path(site_spool).iterdir())
     except OSError:

@@ -31,7 +31,7 @@ class ElementStatus:
     number: int
     state: ElementState
     code: int | None = None
-    """Exit code of its command, if it came to its end."""
+    """Exit code of the element's command, if the command ended."""
 
 
 _WORDS = {
@@ -49,8 +49,8 @@ _STATES = {word: state for state, words in _WORDS.items() for word in words.spli
 def element_status(number: int, word: str | None, spool: Spool) -> ElementStatus:
     """The state of an element. word: Slurm's name of its state; None if Slurm has no record of it any more.
 
-    Slurm calls an element that was stopped by the clock COMPLETED or FAILED. The element's own mark tells the
-    difference, and what its command ended with.
+    Slurm reports COMPLETED or FAILED for an element that was stopped at its time limit. The element's own files show
+    the difference, and the exit code of its command.
     """
     mark = spool.mark(number)
     code = None if mark is None else mark.code

@@ -1,10 +1,10 @@
 """Counts submissions that the cluster refuses and elements that fail at their start, and decides when to give up.
 
 sbatch may refuse an array, or an element may fail before it has taken its job: a wrong partition or account,
-no interpreter on the node, no connection from there to the ledger. The jobs are not to blame: they are queued again,
-and no loss is counted. The cause may be temporary, such as a limit on queued jobs or a broken node, so submission is
-tried again at each look, with a warning for the campaigns concerned. After several failures in a row, while none of our
-elements runs in the cluster, it becomes a fault that a person has to correct.
+no interpreter on the node, no connection from the node to the ledger. The jobs are queued again and no loss is counted,
+since the jobs are not the cause. The cause may be temporary, such as a limit on queued jobs or a broken node, so each
+step submits again, with a warning for the campaigns concerned. Several failures in a row, while no element runs in the
+cluster, become a fault that a person has to correct.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class SubmitFailures:
         self._never_started = 0
 
     def note(self, refused: Sequence[RefusedArray], taken: Sequence[int], in_cluster: bool) -> None:
-        """Note one round of submissions. taken: jobs that Slurm accepted; in_cluster: whether an element of ours
-        waited or ran there before."""
+        """Note one round of submissions. taken: ids of jobs that Slurm accepted. in_cluster: whether an element of this
+        site waited or ran there before."""
         self._refused = self._refused + 1 if refused and not taken and not in_cluster else 0
         self.fault = None
         if self._refused >= REFUSALS:
@@ -82,10 +82,10 @@ class SubmitFailures:
             return jobs.any_in_state(connection, JobState.RUNNING, queues=self._queues)
 
     def _warn(self, news: Iterable[tuple[Sequence[int], str | None]]) -> None:
-        """Record (job ids, warning) for the jobs' campaigns; None clears it; the last one for a campaign counts."""
+        """Record warnings for campaigns. news: (job ids, warning; None clears it); a campaign's last entry counts."""
         with self._ledger.begin() as connection:
             by_campaign = dict[int, str | None]()
-            for job_ids, trouble in news:
-                by_campaign |= dict.fromkeys(offers.rungs_of(connection, job_ids).values(), trouble)
-            for campaign_id, trouble in by_campaign.items():
-                campaigns.set_slurm_warning(connection, campaign_id, trouble)
+            for job_ids, warning in news:
+                by_campaign |= dict.fromkeys(offers.rungs_of(connection, job_ids).values(), warning)
+            for campaign_id, warning in by_campaign.items():
+                campaigns.set_slurm_warning(connection, campaign_id, warning)

@@ -1,5 +1,5 @@
-"""Checkpoints of long verifications: a folder for each attempt, which begins with a copy of the last one's. A worker
-that was taken for dead and goes on writing changes only its own files."""
+"""Checkpoints of long verifications. Each attempt has its own folder, which starts as a copy of the previous attempt's.
+A worker that lost its lease and still writes changes only its own files."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ _HOMES, _PREFIX = "checkpoints", "fence-"
 
 
 def scratch_of(artifacts: ArtifactStore) -> Path:
-    """The folder beside the artifacts, on the same disk, where jobs of this ledger work."""
+    """The scratch folder for jobs of this ledger, beside the artifacts and on the same disk."""
     root = artifacts.root
     return root.with_name(f"{root.name.removesuffix('-artifacts')}-scratch")
 
 
 def home_of(scratch: Path, evidence_key: str) -> Path:
-    """The folder of all attempts under this key."""
+    """The folder of the checkpoints of all attempts under this evidence key."""
     return scratch / _HOMES / evidence_key
 
 
 def left_in(scratch: Path) -> set[str]:
-    """The keys under which anything was left."""
+    """The evidence keys that have checkpoints."""
     homes = scratch / _HOMES
     return {home.name for home in homes.iterdir()} if homes.is_dir() else set()
 
 
 def folders_of(scratch: Path, attempts: Iterable[tuple[str, int]]) -> tuple[Path, ...]:
-    """The folders of attempts, by evidence key and fence."""
+    """The checkpoint folder of each attempt. attempts: (evidence key, fence)."""
     return tuple(adopt(home_of(scratch, key), fence) for key, fence in attempts)
 
 
 def adopt(home: Path, fence: int) -> Path:
-    """The folder of the attempt under this fence, with a copy of what the attempt before it left."""
+    """Returns the folder of the attempt with this fence. A new folder is a copy of the previous attempt's, if any."""
     mine = home / f"{_PREFIX}{fence}"
     if not home.is_dir() or mine.exists():
         return mine
@@ -46,5 +46,5 @@ def adopt(home: Path, fence: int) -> Path:
         partial = home / f".{mine.name}"
         remove_folder(partial)
         shutil.copytree(home / f"{_PREFIX}{before}", partial, symlinks=True)
-        partial.rename(mine)  # only a complete copy has the name
+        partial.rename(mine)  # only a complete copy gets the final name
     return mine

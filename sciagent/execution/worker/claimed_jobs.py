@@ -1,4 +1,4 @@
-"""Claimed jobs as a worker reads them from the ledger. Nothing of them comes by message."""
+"""Claimed jobs as a worker reads them from the ledger. No part of a job comes from a message."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Task:
-    """The rung of a claimed job, as this process can run it."""
+    """The rung of a claimed job, with its verifier created in this process."""
 
     campaign_id: int
     rung_id: int
@@ -39,12 +39,12 @@ class Task:
     settings: Mapping[str, Any]
     limits: Limits
     needs: dict[str, int]
-    """What a job of it holds while it runs."""
+    """Amounts of the resources that a job of the rung holds while it runs, by name."""
 
 
 @dataclass(frozen=True)
 class ClaimedJob:
-    """A job under a lease, with all that is needed to run and to complete it."""
+    """A job under a lease, with the data needed to run and to complete it."""
 
     claim: Claim
     task: Task
@@ -52,11 +52,11 @@ class ClaimedJob:
     candidate: Candidate
     key: EvidenceKey
     declared: Cost | None
-    """What the verifier expects to spend; None where it cannot say it."""
+    """Cost that the verifier expects; None if the verifier cannot predict it."""
 
 
 def request_of(jobs: Sequence[ClaimedJob], scratch: Path, cuda: str | None = None) -> Request:
-    """One call for jobs of one rung. scratch: where their checkpoints are. cuda: the GPUs that they may see."""
+    """Returns one sandbox call for jobs of one rung. scratch: folder of checkpoints. cuda: GPUs visible to the jobs."""
     task = jobs[0].task
     return Request(
         task.verifier.name,
@@ -71,7 +71,7 @@ def request_of(jobs: Sequence[ClaimedJob], scratch: Path, cuda: str | None = Non
 
 
 class AskedJob(NamedTuple):
-    """A claimed job as it stands in the ledger."""
+    """A claimed job as read from the ledger."""
 
     claim: Claim
     row: Any
@@ -79,10 +79,10 @@ class AskedJob(NamedTuple):
 
 
 def ask(connection: Connection, claims: Sequence[Claim]) -> list[AskedJob]:
-    """Read jobs of one rung, in the transaction that claims them. Verifiers are made later, since that may take time.
+    """Read jobs of one rung, in the transaction that claims them. Verifiers are created later, since this takes time.
 
-    A job whose candidate cannot be made here is left out: its lease is not renewed, and runs out. An error would undo
-    the claim, and the next worker would meet it again.
+    A job whose candidate cannot be created here is left out, and its lease expires. An error would undo the claim, and
+    the next worker would meet the same error.
     """
     j, r, c = t.job.c, t.rung.c, t.campaign.c
     columns = (j.candidate_id, j.replicate, j.evidence_key, j.campaign_id, j.rung_id, c.name)
@@ -107,31 +107,31 @@ def ask(connection: Connection, claims: Sequence[Claim]) -> list[AskedJob]:
 
 
 class CannotError(SciagentError):
-    """This worker cannot run a rung: it lacks the verifier, or has another version of it. Another one may."""
+    """This worker lacks a rung's verifier or has another version of it. Another worker may run the rung."""
 
 
 class Tasks:
-    """The rungs that a worker has run, each made once, until the ledger says something else of it."""
+    """The tasks of the rungs that a worker runs. A task is created anew only if its rung changed in the ledger."""
 
     def __init__(self) -> None:
-        self._made: dict[int, tuple[Any, Task]] = {}
+        self._tasks: dict[int, tuple[Any, Task]] = {}
 
     def jobs(self, asked: Sequence[AskedJob]) -> list[ClaimedJob]:
         """The jobs as this process can run them, in order. Raises CannotError."""
-        made = []
+        jobs = []
         for claim, row, candidate in asked:
             task = self._task(row)
             key = task.verifier.evidence_key(candidate, row.replicate)
             if key.hash != row.evidence_key:
                 raise CannotError(f"{row.verifier} gives candidate {row.candidate_id} another evidence key here")
             declared = cost_or_none(task.verifier, candidate)
-            made.append(ClaimedJob(claim, task, row.candidate_id, candidate, key, declared))
-        return made
+            jobs.append(ClaimedJob(claim, task, row.candidate_id, candidate, key, declared))
+        return jobs
 
     def _task(self, row: Any) -> Task:
-        asked = (row.verifier, row.verifier_version, row.settings_hash, row.request)
-        if row.rung_id in self._made and self._made[row.rung_id][0] == asked:
-            return self._made[row.rung_id][1]
+        version = (row.verifier, row.verifier_version, row.settings_hash, row.request)
+        if row.rung_id in self._tasks and self._tasks[row.rung_id][0] == version:
+            return self._tasks[row.rung_id][1]
         try:
             settings, limits = row.request["settings"], Limits(**row.request["limits"])
             verifier = verifier_class(row.verifier)(settings)
@@ -148,5 +148,5 @@ class Tasks:
             )
         needs = dict(row.request.get("resources", {}))
         task = Task(row.campaign_id, row.rung_id, verifier, settings, limits, needs)
-        self._made[row.rung_id] = asked, task
+        self._tasks[row.rung_id] = version, task
         return task

@@ -1,7 +1,7 @@
-"""How attempts end: evidence, artifacts, attempt, spend and the job's end in one fenced transaction.
+"""Ends attempts: writes evidence, artifacts, attempt, spend and the job's new state in one fenced transaction.
 
-The local pool, workers of the ledger, Celery and Slurm all end their attempts here, and so do verifications that have
-no job: fast rungs, `sciagent verify` and the checks before a promotion.
+The local pool, workers of the ledger, Celery and Slurm all end their attempts here. Verifications without a job do so
+too: fast rungs, `sciagent verify` and the checks before a promotion.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ Stored = tuple[tuple[str, str, int, str], ...]  # artifacts: (name, sha256, size
 
 
 def store_files(ledger: Ledger, results: Sequence[HostResult]) -> list[Stored]:
-    """Put every artifact into the store (before the transaction that names it); then the spooled files are removed.
-    Raises OSError, and may be called again."""
+    """Put every artifact into the store, then remove the spooled files. Call it before the transaction that names them.
+    Raises OSError; it may then be called again."""
     stored = []
     for result in results:
         put = [(file, *ledger.artifacts.put(file.path)) for file in result.files]
@@ -58,7 +58,7 @@ def lost_with_host(job: ClaimedJob, fault: str) -> HostResult:
 
 
 def drop_checkpoints(scratch: Path, endings: Iterable[JobEnding]) -> None:
-    """Remove the checkpoints of jobs that are over, and of those that crashed, since they may be the cause."""
+    """Remove the checkpoints of ended jobs, and of crashed ones, since a checkpoint may be the cause."""
     left = left_in(scratch)  # few jobs leave any
     for ending in endings:
         key = ending.result.job.key.hash
@@ -68,13 +68,13 @@ def drop_checkpoints(scratch: Path, endings: Iterable[JobEnding]) -> None:
 
 @dataclass(frozen=True)
 class JobResult:
-    """What came back of a claimed job."""
+    """The result of running a claimed job."""
 
     job: ClaimedJob
     result: HostResult
     artifacts: Stored
     interrupted: bool = False
-    """Its process was ended on purpose: a person cancelled it, its lease was lost, or whoever ran it was stopped."""
+    """Whether its process was ended on purpose: the job was cancelled, its lease lost, or its worker stopped."""
 
     @property
     def outcome(self) -> Outcome:
@@ -82,32 +82,32 @@ class JobResult:
 
     @property
     def cost(self) -> Cost:
-        """Measured cost; wall time on all cores where the process was killed and nobody measured it."""
+        """Measured cost. If the process was killed and not measured: wall time on all cores."""
         if self.outcome is Outcome.LOST:
             return self.result.cost or cost_of_killed(self.result.wall_seconds, self.job.task.limits.threads)
         return self.result.cost + unmeasured(self.job.declared or {}, self.result.finding.spent)
 
     @property
     def actual(self) -> Cost:
-        """What a cost model learns from."""
+        """The cost from which a cost model learns."""
         return self.result.cost + (self.result.finding.spent or {})
 
 
 @dataclass(frozen=True)
 class JobEnding:
-    """A result that was written under its fence, and what it made of its job."""
+    """A result that was written under its fence, and the new state of its job."""
 
     result: JobResult
     after: AfterAttempt
     kills: int
     """Kills of the job, this attempt included."""
     recorded: RecordedEvidence | None = None
-    """The evidence as `find_reusable` would read it; None where there is none, or another result stood already."""
+    """The evidence as `find_reusable` reads it; None if no reusable evidence was recorded."""
 
 
 def complete(connection: Connection, results: Sequence[JobResult]) -> dict[int, JobEnding]:
-    """Write all of it, once; {job id: ending} of the results that were written under their fences, and not refused
-    because somebody else had taken over. Called again after a commit whose end is not known, it writes nothing anew."""
+    """Write the results, and return {job id: ending} of those that were written under their fences. Other results are
+    refused, since their lease was lost. A second call after a commit of unknown outcome writes nothing again."""
     by_id = {result.job.claim.job_id: result for result in results}
     held = leases.hold(connection, [result.job.claim for result in results])
     after = dict[int, AfterAttempt]()
@@ -133,7 +133,7 @@ def complete(connection: Connection, results: Sequence[JobResult]) -> dict[int, 
 
 @dataclass(frozen=True)
 class DirectResult:
-    """A verification that had no job: of a fast rung, of `sciagent verify`, before a promotion."""
+    """A verification without a job: of a fast rung, of `sciagent verify`, or before a promotion."""
 
     verifier: Verifier[Any]
     candidate_id: int
@@ -141,13 +141,13 @@ class DirectResult:
     result: HostResult
     artifacts: Stored
     declared: Cost | None = None
-    """Compared with what it cost; None where that is not to be learnt from."""
+    """Declared cost, for comparison with the actual one; None if the cost model must not learn from it."""
 
 
 def complete_direct(
     connection: Connection, owner: str, results: Sequence[DirectResult], *, campaign_id: int | None, rung_id: int | None
 ) -> list[RecordedEvidence | None]:
-    """One attempt for results of one rung, with its bill and their evidence; returns, in order, what was recorded."""
+    """Write one attempt for results of one rung, with bill and evidence. Returns the recorded evidence in order."""
     if not results:
         return []
     cost, wall = Cost(), 0.0
@@ -170,31 +170,31 @@ def complete_direct(
 
 @dataclass(frozen=True)
 class Reaped:
-    """A job that was taken back from a worker or driver that is gone."""
+    """A job that was taken back from a dead worker or driver."""
 
     job_id: int
     campaign_id: int
     rung_id: int
     candidate_id: int
     queue: str | None
-    """Where workers find it; None: its driver runs it."""
+    """Queue of the job; None if its driver runs it."""
     state: JobState
     kills: int
     losses: int
 
 
 def reap_expired(connection: Connection, limit: int = 100) -> list[Reaped]:
-    """Take back jobs whose lease has run out: their worker is gone, cut off or stalled. Any process may call it."""
+    """Take back jobs whose lease has expired: their worker is dead, cut off or stalled. Any process may call it."""
     return _lose(connection, leases.expired(connection, limit), "its worker was not heard of for as long as a lease")
 
 
 def reap_driver(connection: Connection, campaign_id: int, owner: str) -> list[Reaped]:
-    """Take back what dead drivers of the campaign ran themselves. Only `owner`, the holder of the driver lease, may."""
+    """Take back jobs that dead drivers of the campaign ran themselves. owner: the holder of the driver lease."""
     return _lose(connection, leases.orphans(connection, campaign_id, owner), "its driver died")
 
 
 def _lose(connection: Connection, gone: Sequence[LiveAttempt], detail: str) -> list[Reaped]:
-    """Attempts whose worker or driver vanished, booked to their last heartbeat."""
+    """End attempts whose worker or driver is dead, and book their cost up to the last heartbeat."""
     after = [after_loss(losses=live.losses, cancelled=live.cancel) for live in gone]
     lost = Outcome.LOST, Reason.LEASE_EXPIRED, detail
     _close(
@@ -216,8 +216,8 @@ def _lose(connection: Connection, gone: Sequence[LiveAttempt], detail: str) -> l
 
 
 def call_back(connection: Connection, campaign_id: int) -> None:
-    """Workers shall have nothing of the campaign any more: jobs that they run are to be run again later, and count for
-    nothing; workers end them when they look next. The attempts are booked up to now."""
+    """Take all jobs of the campaign from workers. A running job counts no loss and may run again later; its worker ends
+    it at the next check of its lease. The attempts are booked up to now."""
     offers.withdraw(connection, campaign_id)
     now, lost = db_now(connection), (Outcome.LOST, Reason.WORKER_DIED, "called back by who stopped the campaign")
     closings = []
@@ -229,8 +229,8 @@ def call_back(connection: Connection, campaign_id: int) -> None:
 
 
 def give_back(connection: Connection, claims: Sequence[Claim]) -> set[int]:
-    """Jobs that were claimed and have not begun are queued again, as if nothing had been; returns the ids of those that
-    are cancelled instead, because a person asked for it."""
+    """Return jobs to the queue that were claimed but not begun; no loss is counted. Returns the ids of jobs that are
+    cancelled instead, because a person asked for it."""
     held = leases.hold(connection, claims)
     after = {id_: after_recall(cancelled=job.cancel) for id_, job in held.items()}
     _close(connection, [_Closing(claim, after[claim.job_id]) for claim in claims if claim.job_id in held])
@@ -238,7 +238,7 @@ def give_back(connection: Connection, claims: Sequence[Claim]) -> set[int]:
 
 
 def give_up(connection: Connection, job_id: int, outcome: Outcome, reason: Reason, detail: str) -> None:
-    """A job that no cluster can run: an attempt that failed, and cost nothing."""
+    """End a job that the cluster cannot run, with a failed attempt of no cost."""
     claim = leases.claim(connection, job_id, "cluster")
     if claim is not None:
         state = JobState.QUARANTINED if outcome is Outcome.LOST else JobState.FAILED
@@ -247,12 +247,12 @@ def give_up(connection: Connection, job_id: int, outcome: Outcome, reason: Reaso
 
 
 class _Closing(NamedTuple):
-    """One attempt that ends, with its job."""
+    """The end of one attempt, and the new state of its job."""
 
     claim: Claim
     after: AfterAttempt
     campaign_id: int | None = None
-    """None where there is nothing to book."""
+    """None if no cost is booked."""
     rung_id: int | None = None
     cost: Cost = Cost()
     wall_seconds: float = 0.0
@@ -275,14 +275,14 @@ def _closing(result: JobResult, after: AfterAttempt, cost: Cost) -> _Closing:
 def _taken_back(
     live: LiveAttempt, after: AfterAttempt, until: datetime, outcome: Outcome, reason: Reason, detail: str
 ) -> _Closing:
-    """An attempt that nobody measured. until: the time up to which it is booked."""
+    """The end of an attempt whose cost was not measured. until: time up to which it is booked."""
     wall = max(0.0, (until - live.started_at).total_seconds())
     spent = live.campaign_id, live.rung_id, cost_of_killed(wall, live.cores), wall
     return _Closing(live.claim, after, *spent, outcome, reason, detail)
 
 
 def _close(connection: Connection, closings: Sequence[_Closing]) -> None:
-    """End attempts and their jobs, which the caller holds, and book what they cost."""
+    """End attempts and their jobs, whose leases the caller holds, and book their costs."""
     ends = []
     for closing in closings:
         after = closing.after
@@ -301,11 +301,11 @@ def _close(connection: Connection, closings: Sequence[_Closing]) -> None:
 def _record(
     connection: Connection, good: Sequence[DirectResult], attempt_ids: Sequence[int]
 ) -> list[RecordedEvidence | None]:
-    """Evidence, and what it cost against what was declared. A second result under one key (another campaign was faster)
-    is dropped: the first stands, and was computed under the same settings."""
+    """Write evidence, and its actual and declared cost. A second result under one key, from a slower campaign, is
+    dropped, since the first one was computed with the same settings."""
     new, seen = [], []
     for direct, attempt_id in zip(good, attempt_ids, strict=True):
-        result, v = direct.result, direct.verifier
+        result, verifier = direct.result, direct.verifier
         new.append(
             NewEvidence(
                 result.finding,
@@ -319,22 +319,23 @@ def _record(
         if direct.declared is not None:
             actual = result.cost + (result.finding.spent or {})
             ids = (direct.candidate_id, attempt_id)
-            seen.append(CostSeen(v.name, v.version, v.settings_hash, *ids, direct.declared, actual))
+            about = verifier.name, verifier.version, verifier.settings_hash
+            seen.append(CostSeen(*about, *ids, direct.declared, actual))
     recorded = evidence.record_once(connection, new)
     spend.observe_costs(connection, seen)
     return [
         row
-        if isinstance(row, RecordedEvidence) and made.finding.outcome.rule.reusable and not made.key.replicate
+        if isinstance(row, RecordedEvidence) and entry.finding.outcome.rule.reusable and not entry.key.replicate
         else None
-        for made, row in zip(new, recorded, strict=True)
+        for entry, row in zip(new, recorded, strict=True)
     ]
 
 
 def _refuse(connection: Connection, late: Sequence[JobResult]) -> None:
-    """Results that come too late: only their cost is kept, beyond what was booked when they were taken for dead. A
-    result that we have written ourselves is none."""
+    """Book the cost of late results, beyond what was booked when their lease was lost. A result that was already
+    written is skipped."""
     booked_by_id = attempts.booked(connection, [result.job.claim.attempt_id for result in late]) if late else {}
-    owed, ends = [], []
+    bills, ends = [], []
     for result in late:
         state, booked = booked_by_id[result.job.claim.attempt_id]
         if state not in (AttemptState.LOST, AttemptState.RUNNING):
@@ -343,6 +344,6 @@ def _refuse(connection: Connection, late: Sequence[JobResult]) -> None:
         whole = Cost({k: max(cost.get(k, 0.0), booked.get(k, 0.0)) for k in {*cost, *booked}})
         ends.append(_closing(result, AfterAttempt(JobState.QUEUED, AttemptState.STALE), whole).end)
         more = Cost({k: v - booked.get(k, 0.0) for k, v in whole.items()})
-        owed.append(Bill(result.job.task.campaign_id, result.job.task.rung_id, result.job.claim.attempt_id, more))
+        bills.append(Bill(result.job.task.campaign_id, result.job.task.rung_id, result.job.claim.attempt_id, more))
     attempts.end_many(connection, ends)
-    spend.book_many(connection, owed)
+    spend.book_many(connection, bills)

@@ -15,9 +15,9 @@ def check(gpus: int) -> None:
 
 
 def visible(gpus: int, held: Sequence[int]) -> str | None:
-    """CUDA_VISIBLE_DEVICES for the process of a job; None leaves it, since its worker has no GPU.
+    """CUDA_VISIBLE_DEVICES for the process of a job; None leaves the variable as it is, if the worker has no GPU.
 
-    gpus: how many the worker has. held: those of the job, numbers from 0 among the GPUs that this process may see.
+    gpus: number of GPUs of the worker. held: GPUs of the job, numbered from 0 among those visible to this process.
     """
     if not gpus:
         return None

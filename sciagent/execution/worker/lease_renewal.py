@@ -1,4 +1,4 @@
-"""The keeper: a thread that keeps leases of running jobs alive, and ends jobs that were cancelled or lost."""
+"""The keeper: a thread that renews leases of running jobs, and ends jobs that were cancelled or lost their lease."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import leases
 from sciagent.store.job_queue.leases import Claim
 
-LOOK_SECONDS = 1.0  # between looks for cancelled jobs
+LOOK_SECONDS = 1.0  # between checks for cancelled jobs
 BEAT_SECONDS = leases.LEASE_SECONDS / 4
 
 
 @dataclass(eq=False)
 class Held:
-    """Jobs whose leases are kept."""
+    """Jobs of one process, whose leases are renewed together."""
 
     claims: list[Claim]
     gone: dict[int, bool] = field(default_factory=dict)
-    """By the id of each job that was cancelled or whose lease was lost: whether a person cancelled it."""
+    """Ids of jobs that were cancelled or whose lease was lost; the value is true if a person cancelled the job."""
 
 
 class Keeper:
@@ -39,7 +39,7 @@ class Keeper:
 
     @contextmanager
     def holding(self, claims: Sequence[Claim], end: Callable[[], None]) -> Iterator[Held]:
-        """Hold these jobs meanwhile."""
+        """Renew the leases of these jobs during the `with` block. end: see `hold`."""
         held = Held(list(claims))
         self.hold(held, end)
         try:
@@ -48,8 +48,8 @@ class Keeper:
             self.release(held)
 
     def hold(self, held: Held, end: Callable[[], None]) -> None:
-        """Keep these leases until `release`. end: kills what runs under them, from another thread; it is called at each
-        look while a job of them is gone, since its process may be just about to start."""
+        """Renew these leases until `release`. end: kills the jobs' process, from another thread. It is called at each
+        check while one of the jobs is gone, since the process may not have started yet."""
         with self._lock:
             self._held[held] = end
 

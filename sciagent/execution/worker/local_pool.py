@@ -1,5 +1,5 @@
-"""The local pool: one warm worker process a slot, fed from the driver's process. A job of several cores takes as many
-slots."""
+"""The local pool: one warm worker process per slot, fed from the driver's process. A job with several cores takes as
+many slots."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from sciagent.execution.worker.lease_renewal import Held, Keeper
 from sciagent.store.database.ledger import Ledger
 from sciagent.verification.sandbox.host import HostResult, Request, Worker
 
-SWITCH_SECONDS = 0.0005  # how long a worker's thread may wait for the driver's to let the interpreter go
+SWITCH_SECONDS = 0.0005  # longest wait of a slot's thread for the interpreter lock
 
 Jobs = tuple[ClaimedJob, ...]
-"""Jobs of one call."""
+"""Jobs that one call runs together."""
 
 
 class Completed(NamedTuple):
-    """Jobs that have come back."""
+    """One finished call, with its jobs and results."""
 
     jobs: Jobs
     results: list[HostResult]
     slots: int
-    """Slots that they took."""
+    """Number of slots that the call took."""
     interrupted: bool = False
     """Whether their process was ended because one of them was cancelled, or its lease was lost."""
 
@@ -51,8 +51,8 @@ class _Call:
 
 
 class LocalPool:
-    """`slots` jobs of one core at once. Jobs that are submitted while no slot is free wait here, where `recall` finds
-    them. Their leases are renewed until they have come back. bell: is set whenever a job has finished."""
+    """Runs up to `slots` jobs of one core at a time. Further jobs wait here until a slot is free or `recall` takes them
+    back. Leases are renewed until a job has finished. bell: set whenever a job has finished."""
 
     def __init__(
         self, ledger: Ledger, slots: int, scratch_root: Path, preload: Sequence[str], bell: threading.Event
@@ -60,7 +60,7 @@ class LocalPool:
         self.slots = slots
         self.completed: queue.SimpleQueue[Completed] = queue.SimpleQueue()
         self.running = 0
-        """Calls that have not come back, waiting ones included."""
+        """Number of running and waiting calls."""
         self._bell, self._keeper = bell, Keeper(ledger)
         self._inbox: queue.Queue[_Call | None] = queue.Queue()
         self._taken = 0  # slots of running and waiting calls
@@ -75,8 +75,8 @@ class LocalPool:
 
     @property
     def waiting_room(self) -> int:
-        """How many more may wait beside the workers: one for each; 0 while there are more workers than slots, or while
-        a job takes several, since an idle worker would begin at once."""
+        """Number of further calls that may wait, at most one per slot. 0 while there are more workers than slots, or
+        while a job takes several slots, since an idle worker would begin at once."""
         room = min(self.slots, 2 * self.slots - self.running)
         return max(0, room) if len(self._threads) <= self.slots and self._taken == self.running else 0
 
@@ -91,7 +91,7 @@ class LocalPool:
         self._inbox.put(call)
 
     def recall(self) -> list[Jobs]:
-        """Take back what no worker has begun."""
+        """Take back the jobs that no worker has begun."""
         recalled = []
         with contextlib.suppress(queue.Empty):
             while (call := self._inbox.get_nowait()) is not None:
@@ -101,7 +101,7 @@ class LocalPool:
         return recalled
 
     def next_completed(self) -> Completed | None:
-        """One finished call, or None while there is none. Called by the driver's thread only."""
+        """Returns one finished call, or None if there is none. Only the driver's thread may call it."""
         try:
             done = self.completed.get_nowait()
         except queue.Empty:
@@ -113,12 +113,12 @@ class LocalPool:
         self.running, self._taken = self.running + change, self._taken + change * slots
 
     def kill(self) -> None:
-        """Kill what runs; the jobs come back as lost."""
+        """Kill running jobs; they are returned as lost."""
         for worker in list(self._workers):
             worker.cancel()
 
     def close(self) -> None:
-        """End the workers and whatever they run; waiting calls are dropped."""
+        """End the workers and their running jobs; waiting calls are dropped."""
         self.recall()
         for _ in self._threads:
             self._inbox.put(None)
@@ -138,7 +138,7 @@ class LocalPool:
                     self._workers.append(worker)
                 call.worker = worker
                 results = _lost(call, "cancelled") if call.held.gone else worker.run(call.request)
-            except Exception as error:  # noqa: BLE001 - the driver must hear of it, whatever it is
+            except Exception as error:  # noqa: BLE001 - every error must reach the driver
                 results = _lost(call, f"{type(error).__name__}: {error}")
             self._keeper.release(call.held)
             gone = bool(call.held.gone)

@@ -1,4 +1,4 @@
-"""A worker's row in the ledger, and jobs of dead workers, which any living one takes back."""
+"""Keeps a worker's row in the ledger, and takes back jobs of dead workers."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from sciagent.store.job_queue.leases import LEASE_SECONDS
 from sciagent.store.job_queue.workers import SEEN_SECONDS, NewWorker
 
 log = logging.getLogger(__name__)
-LOOK_SECONDS = 2.0  # between looks into the ledger
+LOOK_SECONDS = 2.0  # between steps
 REAP_SECONDS = min(5.0, LEASE_SECONDS / 4)
 
 
 class Presence:
-    """Keeps the worker's row fresh, hears that it is to be drained, and takes back jobs of dead workers.
+    """Updates the worker's row, reads whether the worker is to drain, and takes back jobs of dead workers.
 
-    on_drain: called when `draining` has changed. on_reap: called after each look for dead workers, with their jobs.
+    on_drain: called when `draining` has changed. on_reap: called after each check for dead workers, with their jobs.
     """
 
     def __init__(
@@ -33,15 +33,15 @@ class Presence:
         on_reap: Callable[[Ledger, Sequence[Reaped]], None] = lambda ledger, reaped: None,
     ) -> None:
         self.draining = False
-        """Whether the worker shall take nothing new."""
+        """Whether the worker must take no new jobs."""
         self.fault: SchemaVersionError | None = None
-        """Why `serve` has ended by itself: the ledger has another schema, and no waiting mends that."""
+        """The error that ended `serve`: the ledger has another schema, and waiting does not help."""
         self._new, self._on_drain, self._on_reap = new, on_drain, on_reap
         self._registered = False
         self._seen_at = self._reaped_at = -SEEN_SECONDS
 
     def serve(self, open_ledger: Callable[[], Ledger], stop: threading.Event) -> None:
-        """Step until `stop` is set. A ledger that is away, or cannot be opened yet, is waited for."""
+        """Call `step` until `stop` is set. A ledger that is away or cannot be opened yet is tried again."""
         ledger: Ledger | None = None
         while not stop.wait(0 if ledger is None else LOOK_SECONDS):
             try:
@@ -52,14 +52,14 @@ class Presence:
                 self.fault = error
                 stop.set()
                 return
-            except Exception as error:  # noqa: BLE001  a fault of the ledger passes; the worker goes on
+            except Exception as error:  # noqa: BLE001  a fault of the ledger may be temporary
                 log.warning("the ledger is away: %s", str(error).split("\n", 1)[0][:200])
                 stop.wait(LOOK_SECONDS)
         if ledger is not None:
             self.leave(ledger)
 
     def step(self, ledger: Ledger) -> None:
-        """Do what is due."""
+        """Update the worker's row and take back jobs of dead workers, each if it is due."""
         now = time.monotonic()
         if now - self._seen_at > SEEN_SECONDS / 5:
             with ledger.begin() as connection:
@@ -75,7 +75,7 @@ class Presence:
             self._reaped_at = now
 
     def leave(self, ledger: Ledger) -> None:
-        """Record that the worker has ended, if the ledger is there."""
+        """Record that the worker has ended, if the ledger answers."""
         try:
             with ledger.begin() as connection:
                 workers.stopped(connection, self._new.name)
@@ -84,7 +84,7 @@ class Presence:
 
 
 def reap(ledger: Ledger) -> list[Reaped]:
-    """Take back what workers that are gone have left."""
+    """Take back jobs of dead workers, and log each of them."""
     with ledger.begin() as connection:
         reaped = reap_expired(connection)
     for job in reaped:

@@ -1,4 +1,4 @@
-"""A slot of a worker: claims a job from the ledger, runs it in a process of its own, and writes what came of it."""
+"""A slot of a worker: claims a job from the ledger, runs it in its own process, and writes the result."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def patiently(
     away: tuple[type[Exception], ...] = (LedgerAwayError,),
     what: str = "the ledger",
 ) -> T:
-    """What `work` returns, tried again while the ledger, or whatever `what` is, is away. Raises its last error once
-    `stop` is set, and FileNotFoundError, since a file that is gone does not come back."""
+    """Returns work(), which is called again while it raises an error of `away`. Raises that error once `stop` is set.
+    Always raises FileNotFoundError, since a missing file does not come back. what: name of the resource, for the log."""
     pause = 0.1
     while True:
         try:
@@ -63,10 +63,10 @@ def patiently(
 
 
 class Runner:
-    """Used by one thread; `stop` from any.
+    """One slot of a worker. Only one thread uses it, but any thread may call `stop`.
 
-    owner: of its leases. scratch: where jobs work, on a disk of this machine. registered: the worker that the slot
-    belongs to; None on a cluster, where a job has one core and `memory_mb`. keeper: shared by the slots of a process.
+    owner: owner of its leases. scratch: folder for jobs, on a disk of this machine. registered: the slot's worker; None
+    on a cluster, where a job has one core and `memory_mb`. keeper: renews leases; the slots of a process share it.
     """
 
     def __init__(
@@ -89,11 +89,11 @@ class Runner:
         self._worker: Worker | None = None
         self._stop = threading.Event()
         self.campaigns: frozenset[int] = frozenset()
-        """Campaigns whose jobs it ran last."""
+        """Ids of the campaigns whose jobs ran last."""
 
     def run_next(self, seconds: float | None = None) -> int:
-        """Claim and run the most urgent job of the queues, with those that its verifier takes together; how many jobs
-        that was. seconds: the longest that a job may be expected to take."""
+        """Claim and run the most urgent job of the queues, with jobs that its verifier takes together. Returns the
+        number of jobs. seconds: longest expected duration of a job that may be claimed."""
         claim = partial(
             offers.claim_next,
             queues=self._queues,
@@ -107,7 +107,7 @@ class Runner:
         return self._claim_and_run(claim)
 
     def run_reserved(self, job_id: int, name: str) -> int:
-        """Run this job, if it is reserved still for the element of that name in the queue of a cluster."""
+        """Run this job if it is still reserved for the array element `name`. Returns the number of jobs run."""
 
         def claim(connection: Connection) -> list[Claim]:
             reserved = external_jobs.claim_reserved(connection, job_id, name, self.owner)
@@ -116,12 +116,12 @@ class Runner:
         return self._claim_and_run(claim)
 
     def stop(self) -> None:
-        """End what runs, and take nothing more: another worker goes on from its checkpoint."""
+        """End the running jobs and take no more. Another worker resumes them from their checkpoints."""
         self._stop.set()
         self._end()
 
     def close(self) -> None:
-        """Leave no process and no folder."""
+        """End the worker's process, and the keeper if no other slot shares it."""
         if self._worker is not None:
             self._worker.close()
         if self._own_keeper:
@@ -153,7 +153,7 @@ class Runner:
         return len(jobs)
 
     def _end(self) -> None:
-        """End the verification that runs now."""
+        """End the running verification."""
         if self._worker is not None:
             self._worker.cancel()
 
@@ -168,15 +168,15 @@ class Runner:
             return [lost_with_host(job, f"{type(error).__name__}: {error}") for job in jobs]
 
     def _cuda(self, jobs: list[ClaimedJob]) -> str | None:
-        """The GPUs that jobs of one process hold. In a cluster they are those that this process was given."""
+        """GPUs of jobs in one process, for CUDA_VISIBLE_DEVICES. On a cluster: the first GPUs given to this process."""
         if self._registered is None:
             given = jobs[0].task.needs.get(GPU, 0)
             return visible(given, range(given))
         return visible(self._registered.resources.get(GPU, 0), [gpu for job in jobs for gpu in job.claim.gpus])
 
     def _write(self, jobs: list[ClaimedJob], results: list[HostResult], held: Held) -> None:
-        """Write results. A disk that is full or away is waited for, and so is the ledger, however long it takes: no
-        computed result is thrown away."""
+        """Write results. While the disk is full or the ledger is away, the write is tried again without end, so that no
+        computed result is lost."""
         files = patiently(lambda: store_files(self._ledger, results), None, (OSError,), "the folder of artifacts")
         ended = bool(held.gone) or self._stop.is_set()
         done = [JobResult(*parts, ended) for parts in zip(jobs, results, files, strict=True)]
@@ -198,7 +198,7 @@ class Runner:
         drop_checkpoints(scratch_of(self._ledger.artifacts), endings.values())
 
     def _about(self, job: ClaimedJob, event: str) -> dict[str, object]:
-        """Fields of a log record, for readers that are programs."""
+        """Fields of a log record, for programs that read logs."""
         fields = {"event": event, "campaign": job.task.verifier.scope, "job": job.claim.job_id}
         return fields | {"fence": job.claim.fence, "worker": self.owner}
 
@@ -219,5 +219,5 @@ class Runner:
 
 
 def runner_of(ledger: Ledger, new: NewWorker, owner: str, scratch: Path, keeper: Keeper | None = None) -> Runner:
-    """A slot of a registered worker, whose memory its slots share in equal parts."""
+    """Returns the runner of one slot. The slots of a worker share its memory in equal parts."""
     return Runner(ledger, owner, new.queues, scratch, registered=new, keeper=keeper)

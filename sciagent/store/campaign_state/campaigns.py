@@ -28,18 +28,18 @@ SLURM_REFUSED, SLURM_TOOK = "slurm_refused", "slurm_took"
 
 @dataclass(frozen=True)
 class CampaignRow:
-    """One row of the table, without the columns of the driver lease."""
+    """One row of the campaign table, without the columns of the driver lease."""
 
     id: int
     name: str
     spec: dict[str, Any]
-    """The canonical form."""
+    """The spec in its canonical form."""
     spec_hash: str
     identity_hash: str
     base: str
-    """The folder where relative paths start."""
+    """Folder from which relative paths in the spec start."""
     source: str
-    """The YAML text."""
+    """The YAML text of the spec."""
     state: CampaignState
     stop_reason: str | None
     wall_seconds: float
@@ -66,7 +66,7 @@ def names(connection: Connection) -> list[str]:
 
 
 def find(connection: Connection, name: str) -> CampaignRow | None:
-    """The campaign of this name; None where there is none."""
+    """The campaign of this name; None if there is none."""
     columns = [t.campaign.c[field] for field in CampaignRow.__dataclass_fields__]
     row = connection.execute(sa.select(*columns).where(t.campaign.c.name == name)).mappings().one_or_none()
     return None if row is None else CampaignRow(**dict(row) | {"state": CampaignState(row["state"])})
@@ -91,7 +91,7 @@ def create(
     source: str,
     rungs: Sequence[Mapping[str, Any]],
 ) -> CampaignRow:
-    """Enter a campaign. rungs: in order, with all columns of the rung table except campaign_id."""
+    """Insert a campaign. rungs: rows of the rung table in order, with all columns except campaign_id."""
     now = db_now(connection)
     hashes = {"spec_hash": spec_hash, "identity_hash": identity_hash}
     values: dict[str, object] = {"name": name, "spec": dict(spec), **hashes, "base": base, "source": source}
@@ -113,7 +113,7 @@ def rungs(connection: Connection, campaign_id: int) -> list[RungRow]:
 
 
 def write_requests(connection: Connection, by_rung: Mapping[int, Mapping[str, Any]]) -> None:
-    """Store what remote workers need for each rung, by rung id: settings with paths, and limits."""
+    """Store each rung's request for remote workers. by_rung: rung id to settings with paths, and limits."""
     for rung_id, request in by_rung.items():
         connection.execute(sa.update(t.rung).where(t.rung.c.id == rung_id).values(request=dict(request)))
 
@@ -179,7 +179,7 @@ def owner_is_dead(owner: str) -> bool:
 
 
 def driver_of(connection: Connection, campaign_id: int) -> DriverState | None:
-    """The current driver, or a last one that died; None if there is neither."""
+    """The state of the current driver, or of the last one if it died; None if there is neither."""
     c = t.campaign.c
     row = connection.execute(sa.select(c.driver, c.driver_until).where(c.id == campaign_id)).one()
     owner, until = row.driver, row.driver_until
@@ -229,7 +229,7 @@ def renew_driver(
 
 
 def check_driver(connection: Connection, lease: DriverLease) -> None:
-    """Raises StaleLeaseError if the lease was lost. To be called in a write transaction before any write."""
+    """Raises StaleLeaseError if the lease was lost. Call it in a write transaction, before any write."""
     c = t.campaign.c
     query = sa.select(c.driver_fence).where(c.id == lease.campaign_id).with_for_update(key_share=True)
     if connection.execute(query).scalar_one() != lease.fence:
@@ -273,7 +273,7 @@ def log_event(connection: Connection, campaign_id: int | None, kind: str, payloa
 
 
 def slurm_warning(connection: Connection, campaign_id: int) -> str | None:
-    """Why jobs of the campaign do not reach their cluster; None where they do. A new driver begins without one."""
+    """Why jobs of the campaign do not reach the cluster; None if they do. A new driver starts without a warning."""
     e = t.event.c
     kinds = [SLURM_REFUSED, SLURM_TOOK, "driver_started"]
     query = sa.select(e.kind, e.payload).where(e.campaign_id == campaign_id, e.kind.in_(kinds))
@@ -282,6 +282,6 @@ def slurm_warning(connection: Connection, campaign_id: int) -> str | None:
 
 
 def set_slurm_warning(connection: Connection, campaign_id: int, why: str | None) -> None:
-    """Record the current warning as an event, or that it is over (None), unless that is recorded already."""
+    """Record the current warning as an event; None records its end. A repeated warning is not recorded again."""
     if slurm_warning(connection, campaign_id) != why:
         log_event(connection, campaign_id, SLURM_REFUSED if why else SLURM_TOOK, {"why": why} if why else {})

@@ -1,5 +1,5 @@
-"""Directives in the ledger: people's decisions on a campaign, appended as rows; a driver reads them at its next
-step."""
+"""Directives in the ledger: people's decisions on a campaign, appended as rows. A driver reads new directives at its
+next step."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from sciagent.store.database.clock import db_now
 
 MAX_WHY = 2000
 _D = t.directive.c
-_NOTHING = SteeringState()  # of nearly all candidates
+_NOTHING = SteeringState()  # the state of nearly all candidates
 
 
 @dataclass(frozen=True)
 class Directive:
-    """One row of the table."""
+    """One row of the directive table."""
 
     id: int
     verb: Verb
     candidate_id: int | None
     rung: str | None
-    """Label of the rung to which a promotion goes."""
+    """Label of the rung to which the candidate is promoted."""
     payload: dict[str, Any]
     who: str
     why: str
@@ -90,7 +90,7 @@ def on(connection: Connection, campaign_id: int, candidate_id: int) -> list[Dire
 
 
 def steering_of(connection: Connection, campaign_id: int, candidate_id: int) -> SteeringState:
-    """What people have decided on one candidate, as of now."""
+    """The state of one candidate that results from all directives so far."""
     return steering_of_many(connection, campaign_id, [candidate_id])[candidate_id]
 
 
