@@ -1,4 +1,4 @@
-"""What calculations on single molecules share: common refusals, and values with their spread."""
+"""Functions shared by the verifiers that compute molecules: refusals, measured values and files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sciagent_simulators.geometry import Geometry, failure, spin_fault
 
 
 def refusal(molecule: Molecule, heaviest: int, max_atoms: int) -> Refusal | None:
-    """What any molecular orbital calculation refuses: elements, size, and a spin that does not fit the electrons."""
+    """Returns the refusal of a molecule by any molecular orbital calculation: its size, elements or spin."""
     if molecule.n_atoms > max_atoms:
         return Refusal(Reason.TOO_LARGE, f"{molecule.n_atoms} atoms; the limit is {max_atoms}")
     numbers = [atom.GetAtomicNum() for atom in molecule.mol.GetAtoms()]
@@ -35,9 +35,10 @@ def measured(
     flexible: Mapping[Property, float],
     further: Mapping[Property, float] | None = None,
 ) -> tuple[Measured, ...]:
-    """Values in canonical units with the uncertainty of the molecule's class; None is left out.
+    """Returns the values, in canonical units, with their uncertainties; values of None are left out.
 
-    further: standard uncertainties of single values, added in quadrature.
+    rigid, flexible: standard uncertainties for molecules without and with rotatable bonds. further: more standard
+    uncertainties of single values, added in quadrature.
     Raises SimulatorError implausible (implausible_value) for a value outside the property's bounds.
     """
     from rdkit.Chem.rdMolDescriptors import CalcNumRotatableBonds
@@ -63,12 +64,12 @@ def calculated(
     artifacts: Sequence[ArtifactFile],
     detail: str = "",
 ) -> Finding:
-    """The finding of a calculation that gave numbers."""
+    """Returns the finding of a successful calculation."""
     return Finding(molecule.key, Outcome.OK, tuple(values), None, detail, dict(diagnostics), tuple(artifacts))
 
 
 def geometry_artifact(geometry: Geometry, molecule: Molecule, context: Context, what: str = "") -> ArtifactFile:
-    """The geometry as XYZ in the scratch folder. what: which of several, such as `cation`."""
+    """Writes the geometry as XYZ to the scratch folder. what: suffix of the file's name, such as `cation`."""
     file = context.scratch / f"{molecule.key[:16]}{'-' + what if what else ''}.xyz"
     file.write_text(geometry.to_xyz(molecule.smiles), encoding="utf-8")
     return ArtifactFile(file.name, str(file), "chemical/x-xyz")

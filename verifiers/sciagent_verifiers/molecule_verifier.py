@@ -1,4 +1,4 @@
-"""What the verifiers of single molecules share: the loop over a batch, and the findings that they end with."""
+"""The base class of the verifiers of single molecules, with the loop over a batch."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from sciagent.verification.contract import Context, Finding, Property, Refusal, 
 
 
 class MoleculeVerifier(Verifier[Molecule]):
-    """A verifier that looks at each molecule by itself; an engine's failure becomes a finding with its reason."""
+    """A verifier that treats each molecule separately. An engine's error becomes a finding with its reason."""
 
     @abstractmethod
     def finding(self, molecule: Molecule, context: Context) -> Finding:
-        """What it finds. Raises SimulatorError."""
+        """Returns the finding on one molecule. Raises SimulatorError."""
 
     def verify(self, batch: Sequence[Molecule], context: Context) -> Iterator[Finding]:
         for molecule in batch:
@@ -28,7 +28,7 @@ class MoleculeVerifier(Verifier[Molecule]):
                 yield self.failed(molecule, error)
 
     def exact(self, molecule: Molecule, values: Mapping[Property, float], diagnostics: Mapping[str, Any]) -> Finding:
-        """The finding with these values, in canonical units, which have no uncertainty."""
+        """Returns a finding with these values, in canonical units, whose uncertainty is 0."""
         measured = [
             Measured(m.property.name, m.level, Quantity(values[m.property], m.property.unit, uncertainty=0.0))
             for m in self.measures
@@ -38,5 +38,5 @@ class MoleculeVerifier(Verifier[Molecule]):
 
 
 def refused(molecule: Molecule, refusal: Refusal, diagnostics: Mapping[str, Any] | None = None) -> Finding:
-    """The finding that the verifier does not apply to the molecule."""
+    """Returns the finding that the verifier refuses the molecule."""
     return Finding(molecule.key, Outcome.REFUSED, (), refusal.reason, refusal.detail, dict(diagnostics or {}))

@@ -1,1 +1,1 @@
-"""What every part of a campaign builds on: the built ladder, verdicts, budgets, recording."""
+"""The common parts of a campaign: built ladder, verdicts, budget, recording of results."""

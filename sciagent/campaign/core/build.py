@@ -1,4 +1,4 @@
-"""From a spec and a ledger to everything a campaign runs with."""
+"""Builds a campaign from its spec and the ledger: rungs with their verifiers, rules, limits and cost models."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ from sciagent.verification.sandbox.host import Limits
 
 @dataclass(frozen=True)
 class BuiltRung:
-    """A rung ready to run."""
+    """A rung that is ready to run."""
 
     id: int
-    """Of its row in the ledger; 0 without a ledger."""
+    """Id of the rung's row in the ledger; 0 without a ledger."""
     spec: RungSpec
     verifier: Verifier[Any]
     rules: RungRules
@@ -55,30 +55,30 @@ class BuiltRung:
         return self.verifier.tier is Tier.FAST
 
     def declared(self, candidate: Candidate) -> Cost | None:
-        """The cost that the verifier expects; None where it cannot say it."""
+        """Returns the cost that the verifier declares; None if it declares none."""
         return cost_or_none(self.verifier, candidate)
 
     @property
     def holds(self) -> dict[str, int]:
-        """The resources that a job holds while it runs."""
+        """Resources that a job holds while it runs."""
         return self.spec.holds
 
     def reserves(self, declared: Cost | None) -> Cost:
-        """What must be left in the budget before a job is started. Nothing where the verifier cannot say its cost:
-        then the job is started for the error to be recorded."""
+        """Returns the cost to reserve for a job. It is empty without a declared cost; the job then starts, so that its
+        error is recorded."""
         return Cost() if declared is None else self.cost_model.reservation(declared)
 
     def lasts(self, declared: Cost | None) -> float:
-        """Seconds on the clock that must be left before a job is started."""
+        """Returns the wall time in seconds that must be left before a job starts."""
         return 0.0 if declared is None else self.cost_model.wall_seconds(declared)
 
     def reservation(self, candidate: Candidate) -> Cost:
-        """`reserves` for a candidate."""
+        """Returns the cost to reserve for a job on this candidate."""
         return self.reserves(self.declared(candidate))
 
 
 class BuiltLadder:
-    """The rungs and objectives of a spec, ready to run."""
+    """The ladder of a spec: rungs that are ready to run, rules and objectives."""
 
     def __init__(self, spec: CampaignSpec, rungs: tuple[BuiltRung, ...]) -> None:
         self.spec = spec
@@ -87,12 +87,12 @@ class BuiltLadder:
         self.objectives: tuple[Objective, ...] = spec.domain_objectives()
         leading = next((i for i, r in enumerate(rungs) if not r.is_fast), len(rungs))
         self.fast, self.paid = rungs[:leading], rungs[leading:]
-        """The leading fast rungs, which run immediately when something is proposed, and the others."""
+        """The leading fast rungs, which run on each proposal at once, and the other rungs."""
         self.terminal = spec.terminal_position
 
 
 class Built(BuiltLadder):
-    """All parts of a campaign."""
+    """A campaign that is ready to run: its ladder, spec, row and ledger."""
 
     def __init__(self, ledger: Ledger, row: CampaignRow, spec: CampaignSpec, rungs: tuple[BuiltRung, ...]) -> None:
         super().__init__(spec, rungs)
@@ -103,7 +103,7 @@ class Built(BuiltLadder):
         self.limit_by_rung = {spec.position(label): n for label, n in spec.budget.rungs.items()}
 
     def make_script(self, chosen: OneProposerSpec) -> Proposer:
-        """What proposes by a script; of a model, what enters its seeds. Raises ValueError for a model without seeds."""
+        """Returns the proposer of a script; for a model, the proposer of its seeds. Raises ValueError without seeds."""
         base = self.spec.base
         if isinstance(chosen, EvolveSpec):
             limits = self.edit_limits(chosen.max_heavy_atoms)
@@ -115,7 +115,7 @@ class Built(BuiltLadder):
         return Screen(base / chosen.seeds, chosen.column, operation="seed")
 
     def edit_limits(self, max_heavy_atoms: int = EditLimits.max_heavy_atoms) -> EditLimits:
-        """What children may be: as the proposer says, and nothing that `molecule.checks` of the ladder would refuse."""
+        """Returns limits for new molecules: those of `molecule.checks` on the ladder, and the maximum size."""
         checks: Any = [r.verifier.settings for r in self.fast if r.verifier.name == "molecule.checks"]
         if not checks:
             return EditLimits(max_heavy_atoms=max_heavy_atoms)
@@ -133,7 +133,7 @@ class Built(BuiltLadder):
 
     @property
     def ahead(self) -> int:
-        """Propose again while fewer candidates than this wait for a paid rung."""
+        """Number of waiting candidates below which the proposer is asked for more."""
         return max(
             proposer.ahead if isinstance(proposer, EvolveSpec | LlmSpec) else max(proposer.batch, 4 * self.spec.workers)
             for _, proposer in self.spec.proposers
@@ -141,16 +141,16 @@ class Built(BuiltLadder):
 
     @property
     def waits(self) -> bool:
-        """Whether the proposer is asked only when the first paid rung has answered all that came before."""
+        """Whether the proposer is asked only after the first paid rung has answered for all earlier candidates."""
         return any(isinstance(chosen, EvolveSpec) and chosen.wait for _, chosen in self.spec.proposers)
 
     def scratch(self) -> Path:
-        """Where jobs work: beside the artifacts, on the same disk."""
+        """Returns the working folder of jobs, on the same disk as the artifacts."""
         return scratch_of(self.ledger.artifacts)
 
 
 def built_ladder(spec: CampaignSpec) -> BuiltLadder:
-    """The ladder of a spec without a ledger: ids are 0, and nothing is learnt of costs."""
+    """Builds the ladder of a spec without a ledger: ids are 0, and cost models have learnt nothing."""
     return BuiltLadder(spec, _build_rungs(spec, {}, {}))
 
 
@@ -177,11 +177,11 @@ def _build_rungs(spec: CampaignSpec, ids: dict[str, int], ratios: dict[str, list
 def create_or_open(
     ledger: Ledger, spec: CampaignSpec, source: str, who: str, why: str = "run with an amended file"
 ) -> tuple[Built, list[str]]:
-    """Create the campaign, or open the stored one of that name if it is the same. who, why: for the log of amendments.
+    """Creates the campaign, or opens the stored campaign of that name. who, why: for the log of amendments.
 
-    Only what `spec.diff.AMENDABLE` names may differ from the stored one; such a change is logged as an amendment.
-    Returns the parts and the amendments made, as `path: old -> new`.
-    Raises UsageError with a diff when anything else differs.
+    Only the keys in `spec.diff.AMENDABLE` may differ from the stored campaign; such changes are logged as amendments.
+    Returns the campaign and the amendments as `path: old -> new`.
+    Raises UsageError with a diff if anything else differs.
     """
     stated: Any = {"spec": spec.canonical(), "spec_hash": spec.hash, "base": str(spec.base.resolve()), "source": source}
     amended: list[str] = []
@@ -189,7 +189,7 @@ def create_or_open(
         row = campaigns.find(connection, spec.campaign)
         if row is None:
             if isinstance(spec.scheduler, PricedSpec) and spec.scheduler.law is not None:
-                campaigns.get(connection, spec.scheduler.law.source)  # it must be there
+                campaigns.get(connection, spec.scheduler.law.source)  # raises an error if it does not exist
             identity, rungs = spec.identity_hash, _rung_rows(spec)
             row = campaigns.create(connection, name=spec.campaign, identity_hash=identity, rungs=rungs, **stated)
         elif row.identity_hash != spec.identity_hash:
@@ -212,7 +212,7 @@ def create_or_open(
 
 
 def _stored_rungs(connection: Connection, row: CampaignRow, spec: CampaignSpec) -> tuple[BuiltRung, ...]:
-    """The ladder with its rows and what was learnt of its costs. Raises UsageError if a verifier has changed since."""
+    """Builds the ladder with row ids and learnt costs. Raises UsageError if a verifier has changed since."""
     rows = {r.name: r for r in campaigns.rungs(connection, row.id)}
     for rung in spec.ladder:
         verifier, stored = rung.configured, rows[rung.rung]
@@ -229,7 +229,7 @@ def _stored_rungs(connection: Connection, row: CampaignRow, spec: CampaignSpec) 
 
 
 def _retry_limited(connection: Connection, row: CampaignRow, canonical: Mapping[str, Any]) -> None:
-    """Try again what ran into a limit that has been raised since; it is no evidence, so nothing is superseded."""
+    """Queues jobs again that exceeded a limit which was raised since. They have no evidence to supersede."""
     reasons = {"wall_seconds": Outcome.TIMEOUT, "memory_mb": Outcome.OUT_OF_MEMORY}
     ladder = zip(campaigns.rungs(connection, row.id), row.spec["ladder"], canonical["ladder"], strict=True)
     again = {"standing": Standing.PENDING, "verdict": None, "reason": None, "detail": ""}
@@ -240,14 +240,14 @@ def _retry_limited(connection: Connection, row: CampaignRow, canonical: Mapping[
 
 
 def open_stored(ledger: Ledger, name: str, who: str) -> Built:
-    """A campaign by name, from the YAML the ledger keeps. Raises UnknownNameError, SpecError if its files are gone."""
+    """Opens a stored campaign by name. Raises UnknownNameError, or SpecError if its files are missing."""
     with ledger.read() as connection:
         row = campaigns.get(connection, name)
     return create_or_open(ledger, _stored_spec(row), row.source, who)[0]
 
 
 def open_for_people(ledger: Ledger, name: str) -> Built:
-    """A campaign for a person's word: its ladder and rules, but no proposer, whose files may be elsewhere."""
+    """Opens a stored campaign for a person's command; the proposer's files need not exist."""
     with ledger.read() as connection:
         row = campaigns.get(connection, name)
         spec = _stored_spec(row, candidates=False)
@@ -255,7 +255,7 @@ def open_for_people(ledger: Ledger, name: str) -> Built:
 
 
 def _stored_spec(row: CampaignRow, candidates: bool = True) -> CampaignSpec:
-    """The spec as the ledger has it. Raises UsageError where a rung is a function that this process does not have."""
+    """Parses the stored spec. Raises UsageError if a rung is a function that is not defined in this process."""
     known = verifier_names()
     gone = [r["verifier"] for r in row.spec["ladder"] if is_function(r["settings"]) and r["verifier"] not in known]
     if gone:

@@ -1,4 +1,4 @@
-"""From evidence to a verdict: gates in the rung's own units, objectives at the terminal rung, the score in between."""
+"""Derives verdicts, scores and places of candidates from evidence, gates and objectives."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sciagent.store.results.evidence import RecordedEvidence
 
 @dataclass(frozen=True)
 class RungRules:
-    """What a campaign asks of one rung."""
+    """The rules by which a campaign judges the answers of one rung."""
 
     position: Position
     tier: str
@@ -34,12 +34,12 @@ class RungRules:
     """Whether a candidate that the verifier refuses is dropped."""
     is_terminal: bool
     forgives: bool = False
-    """Whether a candidate goes on if the rung could not decide."""
+    """Whether a candidate continues after an inconclusive answer of the rung."""
 
 
 @dataclass(frozen=True)
 class RungTerms:
-    """A rung as a spec or the ledger states it."""
+    """The terms of one rung in a spec or in the ledger."""
 
     tier: str
     """Name of the tier, such as "simulation"."""
@@ -54,11 +54,11 @@ class RungTerms:
 def ladder_rules(
     ladder: Sequence[RungTerms], accept: Mapping[str, Window | None], terminal: int, scheduler: str
 ) -> tuple[RungRules, ...]:
-    """The rules of each rung.
+    """Returns the rules of each rung.
 
-    accept: acceptance limits by objective, None where an objective has none. terminal: position of the rung that
-    decides. Under the scheduler `priced` a rung forgives its own failures where no objective rests on it: a paid rung
-    below the terminal one, each of whose objectives is measured again later.
+    accept: acceptance limits by objective; None for an objective without limits. terminal: position of the terminal
+    rung. Under the scheduler `priced`, a paid rung below the terminal one forgives its own failures if a later rung
+    measures each of its objectives again.
     """
     rules = []
     for position, rung in enumerate(ladder):
@@ -73,7 +73,7 @@ def ladder_rules(
 
 
 class Judgement(NamedTuple):
-    """A verdict and why."""
+    """A verdict with its reason."""
 
     verdict: Verdict
     reason: Reason | None = None
@@ -81,7 +81,7 @@ class Judgement(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The answer of one rung on a candidate, judged."""
+    """The judged answer of one rung on a candidate."""
 
     position: Position
     judgement: Judgement
@@ -90,7 +90,7 @@ class Answer(NamedTuple):
 
 
 def judge(rules: RungRules, result: Finding | RecordedEvidence) -> Judgement:
-    """Gates first, then, at the terminal rung, the acceptance limits of the objectives."""
+    """Judges a result by the rung's gates, then by its acceptance limits (terminal rung only)."""
     if (fixed := result.outcome.rule.verdict) is not None:
         return Judgement(fixed, result.reason, result.detail)
     values = {m.property: m.quantity for m in result.measured}
@@ -102,7 +102,7 @@ def judge(rules: RungRules, result: Finding | RecordedEvidence) -> Judgement:
 
 
 def _first_miss(kind: str, limits: Mapping[str, Window | None], values: Mapping[str, Quantity]) -> Judgement | None:
-    """The judgement on the first value that is missing or misses its limits. kind: of the limits, for its detail."""
+    """Returns the judgement on the first value that is missing or outside its limits. kind: word for the limits."""
     for name, window in limits.items():
         if name not in values:
             return Judgement(Verdict.INCONCLUSIVE, Reason.NOT_MEASURED, f"{name} was not measured")
@@ -129,23 +129,23 @@ class Place:
 
     standing: Standing
     position: Position
-    """The rung that it waits for, or where it was dropped or settled."""
+    """Position of the rung that it waits for, or at which it was dropped or settled."""
     verdict: Verdict | None
-    """None while it is open."""
+    """The final verdict; None while the candidate is open."""
     reason: str | None
     detail: str
     depth: int
-    """Position of the highest rung that measured anything; -1 for none."""
+    """Position of the highest rung that measured a property; -1 if none did."""
     score: float | None
-    """In (0, 1]; see `score`."""
+    """Score in (0, 1]; see `score`."""
     utility: float | None
-    """In (0, 1]; None until it is settled."""
+    """Utility in (0, 1]; None until the candidate is settled."""
     is_hit: bool
     hit_tier: str | None
 
     @property
     def columns(self) -> Mapping[str, Any]:
-        """As the ledger stores it."""
+        """Column values for the ledger."""
         return {**vars(self), "detail": self.detail[:2000]}
 
 
@@ -155,9 +155,9 @@ def place(
     answers: Sequence[Answer],
     steering: SteeringState | None = None,
 ) -> Place:
-    """The place of a candidate: a pure function of its answers, in ladder order, and of what people decided.
+    """Returns the place of a candidate, a pure function of its answers, in ladder order, and of people's decisions.
 
-    steering: a promotion waives the verdicts of the rungs below its own; a hold or a veto overrides the result.
+    steering: a promotion waives the verdicts of lower rungs; a hold or a veto overrides the result.
     """
     steering = steering or SteeringState()
     standing, position, last = _climb(rules, answers, steering.promoted_to)
@@ -173,8 +173,8 @@ def place(
 def _ended(
     where: Place, objectives: Sequence[Objective], values: Mapping[str, Quantity], last: Judgement, tier: str
 ) -> Place:
-    """The place of a candidate that was dropped or settled. last: by the rung that did it. tier: of the highest rung
-    that measured anything."""
+    """Returns the place of a dropped or settled candidate. last: judgement of the last rung. tier: tier of the highest
+    rung that measured a property."""
     is_hit, worth = False, None
     if where.standing is Standing.SETTLED:
         worth = utility(objectives, {name: quantity.value for name, quantity in values.items()})
@@ -191,7 +191,7 @@ def _ended(
 def _climb(
     rules: Sequence[RungRules], answers: Sequence[Answer], promoted_to: int
 ) -> tuple[Standing, Position, Judgement]:
-    """Standing, position and the last judgement after these answers, before any person's hold or veto."""
+    """Returns standing, position and last judgement after these answers, without holds and vetoes."""
     position, judgement = 0, Judgement(Verdict.PASS)
     for answer in answers:
         rule, judgement = rules[answer.position], answer.judgement
@@ -204,15 +204,15 @@ def _climb(
 
 
 def _goes_on(rule: RungRules, verdict: Verdict, promoted_to: int) -> bool:
-    """Whether a candidate that did not pass a rung goes on all the same."""
+    """Whether a candidate continues although it did not pass the rung."""
     if verdict is Verdict.NOT_APPLICABLE and not rule.drop_on_refusal and not rule.is_terminal:
         return True
     return (rule.forgives and verdict is Verdict.INCONCLUSIVE) or rule.position < promoted_to
 
 
 def steered(where: Place, steering: SteeringState) -> Place:
-    """The place with people's decisions applied. A vetoed candidate is no hit and no parent, whatever was measured; a
-    held one waits; both keep their evidence, and a release restores the place that follows from it."""
+    """Returns the place after a person's hold or veto. A vetoed candidate is neither a hit nor a parent. Both kinds
+    keep their evidence, and a release restores the place that follows from it."""
     detail = f"by {steering.who}: {steering.why}"
     if steering.vetoed:
         vetoed = replace(where, standing=Standing.VETOED, reason=str(Reason.VETOED), detail=detail)
@@ -223,10 +223,10 @@ def steered(where: Place, steering: SteeringState) -> Place:
 
 
 def score(rules: Sequence[RungRules], objectives: Sequence[Objective], answers: Sequence[Answer]) -> float | None:
-    """In (0, 1]: how promising a candidate is. None until a paid rung, or the terminal one, has answered.
+    """Returns the score of a candidate in (0, 1]; None until a paid rung or the terminal rung has answered.
 
-    An objective whose property the terminal rung has measured counts with its desirability. Below that, a value at a
-    lower level is never held against the objective: it counts by how central it lies in that rung's own gate.
+    An objective measured by the terminal rung counts with its desirability. A value of a lower rung counts with its
+    centrality in that rung's own gate, since it has another level than the objective.
     """
     if not any(a.measured and (rules[a.position].tier != "fast" or rules[a.position].is_terminal) for a in answers):
         return None
@@ -236,7 +236,7 @@ def score(rules: Sequence[RungRules], objectives: Sequence[Objective], answers: 
 
 
 def _share(rules: Sequence[RungRules], objective: Objective, answers: Sequence[Answer]) -> float | None:
-    """What one objective adds to the score, in [0, 1]; None if no answer counts."""
+    """Returns the contribution of one objective to the score, in [0, 1]; None if no answer counts."""
     share = None
     for answer in answers:
         rule = rules[answer.position]
@@ -249,7 +249,7 @@ def _share(rules: Sequence[RungRules], objective: Objective, answers: Sequence[A
 
 
 def centrality(window: Window, value: float) -> float:
-    """1 in the middle of a closed window, 0.5 at its edges, falling exponentially outside; 1 inside an open one."""
+    """Returns 1 in the middle of a closed window, 0.5 at its edges, less outside; 1 inside a window with one limit."""
     if window.low is not None and window.high is not None and window.high > window.low:
         x = abs(value - (window.low + window.high) / 2) / ((window.high - window.low) / 2)
         return 1 - 0.5 * x * x if x <= 1 else 0.5 * math.exp(1 - x)

@@ -1,5 +1,5 @@
-"""Before the first candidate: whether jobs can run here at all, and what verifiers build once and keep on disk, such as
-the index of a reference file."""
+"""Prepares rungs before the first candidate: checks that jobs can run here, and lets verifiers build files that they
+need, such as the index of a reference file."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from sciagent.errors import CampaignError, SimulatorError, UsageError
 
 
 def check_here(rungs: Iterable[BuiltRung], workers: int) -> None:
-    """A campaign's own processes have cores, `workers` of them, and nothing else to give. Raises UsageError for a rung
-    that needs more."""
+    """Raises UsageError if a rung needs more than `workers` cores, or another resource, since a driver's own pool has
+    only cores."""
     for rung in rungs:
         if more := {name: n for name, n in rung.holds.items() if name != CORES}:
             asked = " ".join(f"--resource {name}={n}" for name, n in more.items())
@@ -28,7 +28,7 @@ def check_here(rungs: Iterable[BuiltRung], workers: int) -> None:
 
 
 def prepare(rungs: Iterable[BuiltRung]) -> None:
-    """Let every rung build what it needs. Raises CampaignError, naming the rung, where one cannot."""
+    """Lets every rung build the files that it needs. Raises CampaignError that names the rung if it fails."""
     for rung in rungs:
         try:
             rung.verifier.prepare()

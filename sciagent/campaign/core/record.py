@@ -1,4 +1,4 @@
-"""From the recorded answers of rungs to the place of a candidate in its campaign."""
+"""Records results of rungs, and computes the candidates' places in the campaign from them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def direct_result(
     artifacts: Stored,
     declared: Cost | None = None,
 ) -> DirectResult:
-    """A verification by this rung that had no job."""
+    """Returns the record of a verification without a job."""
     key = rung.verifier.evidence_key(candidate)
     return DirectResult(rung.verifier, candidate_id, key, result, artifacts, declared)
 
@@ -47,17 +47,17 @@ def run_directly(
     candidate_id: int,
     campaign_id: int | None = None,
 ) -> HostResult:
-    """Run a rung on one candidate without a job, and record the result. campaign_id: the campaign that pays; None for
-    `sciagent verify`."""
+    """Runs a rung on one candidate without a job, and records the result. campaign_id: the campaign that pays; None
+    for `sciagent verify`."""
     verifier = rung.verifier
     result = worker.run(Request(verifier.name, verifier.request_settings, (candidate,), rung.limits))[0]
     files = store_files(ledger, [result])[0]
     with ledger.begin() as connection:
         if campaign_id is not None:
             directives.lock(connection, campaign_id)
-        made = direct_result(rung, candidate_id, candidate, result, files, rung.declared(candidate))
+        record = direct_result(rung, candidate_id, candidate, result, files, rung.declared(candidate))
         rung_id = None if campaign_id is None else rung.id
-        complete_direct(connection, new_owner(), [made], campaign_id=campaign_id, rung_id=rung_id)
+        complete_direct(connection, new_owner(), [record], campaign_id=campaign_id, rung_id=rung_id)
     return result
 
 
@@ -67,17 +67,17 @@ def answer_of(rung: BuiltRung, result: Finding | RecordedEvidence) -> Answer:
 
 
 class Settling(NamedTuple):
-    """A candidate whose place has to be worked out again, after a rung has answered."""
+    """A candidate whose place must be computed again because a rung's job is over."""
 
     candidate_id: int
     position: Position
-    """The rung that has answered."""
+    """Position of the rung."""
     failed: Finding | None = None
-    """A result that is no evidence, since a limit was hit."""
+    """A failed finding that is not evidence, such as a timeout."""
     gave_up: Judgement | None = None
-    """The judgement if the rung will not be tried again."""
+    """The judgement if the rung is not tried again."""
     recorded: RecordedEvidence | None = None
-    """The answer, if this transaction has recorded it; else it is read from the ledger."""
+    """Evidence recorded in this transaction; None: it is read from the ledger."""
 
 
 def settling_of(
@@ -89,7 +89,7 @@ def settling_of(
     losses: int = 0,
     recorded: RecordedEvidence | None = None,
 ) -> Settling:
-    """How a candidate is placed whose job is over. finding: None where its evidence is in the ledger."""
+    """Returns the settling for a job that is over. finding: None if its evidence is in the ledger."""
     if finding is None or state is JobState.CANCELLED:
         return Settling(candidate_id, position)
     gave_up = None
@@ -99,7 +99,7 @@ def settling_of(
 
 
 def settle(connection: Connection, built: Built, settlings: Sequence[Settling]) -> None:
-    """Work out the places of candidates again, and write them."""
+    """Computes the candidates' places again and writes them."""
     steering = directives.steering_of_many(connection, built.row.id, [item.candidate_id for item in settlings])
     answers = _answers(connection, built, settlings)
     places = {}
@@ -111,8 +111,8 @@ def settle(connection: Connection, built: Built, settlings: Sequence[Settling]) 
 
 
 def _answers(connection: Connection, built: Built, settlings: Sequence[Settling]) -> dict[int, list[Answer]]:
-    """The answers of all rungs up to each candidate's own, in ladder order, by candidate. The scheduler or a person may
-    have passed over some rungs."""
+    """Returns answers by candidate id, in ladder order, of all rungs up to the position of its settling. Rungs that the
+    scheduler or a person has skipped have no answer."""
     answers: dict[int, list[Answer]] = {item.candidate_id: [] for item in settlings}
     for rung in built.rungs:
         v, position = rung.verifier, rung.rules.position
@@ -120,7 +120,7 @@ def _answers(connection: Connection, built: Built, settlings: Sequence[Settling]
         recorded = {item.candidate_id: item.recorded for item in due if item.position == position and item.recorded}
         identity = (v.name, v.version, v.settings_hash)
         for id_ in pooled.replicated(connection, list(recorded), *identity) if recorded else ():
-            del recorded[id_]  # the answer is one of several, which are pooled
+            del recorded[id_]  # the answer has replicates, so the pooled answer is read below
         unread = [item.candidate_id for item in due if item.candidate_id not in recorded]
         read = pooled.pooled_answers(connection, unread, *identity) if unread else {}
         for id_, result in (recorded | read).items():
@@ -135,11 +135,11 @@ def settle_again(
     before: Mapping[str, Any] | None = None,
     answered: int | None = None,
 ) -> None:
-    """Work out the place of a candidate again after a person's decision, from the answers that its campaign has used.
-    Those that other campaigns have computed since count only once the scheduler comes to them.
+    """Computes a candidate's place again after a person's decision, from the answers that its campaign has used.
 
-    answered: position of a rung whose known answer counts from now on. before: the candidate's place when it was
-    vetoed, which counts if it rested on a limit that was hit, since that is no evidence.
+    Later evidence of other campaigns counts only after a decision to reuse it. answered: position of a rung whose
+    reusable evidence counts from now on. before: the place before a veto, which is restored if it came from a job that
+    gave up, since such a job has no evidence.
     """
     stands = standings.get(connection, built.row.id, candidate_id)
     last = int(stands["position"]) - (stands["verdict"] is None)
@@ -155,14 +155,14 @@ def settle_again(
 
 
 def set_pending(connection: Connection, built: Built, candidate_id: int, rung: BuiltRung) -> None:
-    """A job of this rung is out for the candidate."""
+    """Sets the candidate to pending at this rung."""
     place = {"standing": Standing.PENDING, "position": rung.rules.position, "verdict": None}
     standings.update(connection, built.row.id, candidate_id, **place, reason=None, detail="")
 
 
 def given_up(outcome: Outcome, reason: Reason | None, detail: str, kills: int, losses: int = 0) -> Judgement:
-    """The judgement on a candidate whose job was quarantined: that it kills workers where processes died, else the
-    reason of the last attempt."""
+    """Returns the judgement on a candidate whose job was quarantined. Its reason is `kills_workers` if processes died,
+    otherwise that of the last attempt."""
     if losses:
         killed = f"{kills} killed theirs; " if kills else ""
         detail = f"{killed}{losses} attempts were lost with their workers; the last: {outcome} ({reason}): {detail}"

@@ -1,4 +1,4 @@
-"""What a campaign says of its safety screen, and the events that let a person audit what it blocked."""
+"""The safety screen of a campaign: a note on its state, and events by which a person can audit blocked candidates."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ MAX_TEXT = 500
 def log_blocked(
     connection: Connection, campaign_id: int | None, *, key: str, text: str, reason: str, detail: str, **more: Any
 ) -> None:
-    """One event for each block: candidate key, rule, reason, and the text as it was handed in."""
+    """Logs an event for a blocked candidate: key, rule, reason and proposed text."""
     rule = detail.partition(":")[0]
     payload = {"key": key, "rule": rule, "reason": str(reason), "detail": detail[:MAX_TEXT], "text": text[:MAX_TEXT]}
     campaigns.log_event(connection, campaign_id, BLOCKED, payload | more)
 
 
 def note(spec: CampaignSpec) -> str:
-    """What is unusual about the screen of a campaign, in a line; empty where nothing is."""
+    """Returns one line on a screen that is off or has exempt rules; otherwise an empty text."""
     safety = spec.safety
     if not safety.screen:
         return f"the safety screen is off: {safety.reason}"

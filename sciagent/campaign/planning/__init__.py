@@ -1,1 +1,1 @@
-"""What a campaign would cost and find, before it runs."""
+"""Plans: the expected cost and hits of a campaign before it runs."""

@@ -1,13 +1,13 @@
-"""The audit of a campaign: of the candidates that the law passes over, some are drawn and verified all the same.
+"""The audit of a campaign: verifies a random sample of the candidates that the law passes over.
 
-A candidate takes part once it is open, was evaluated and promises less than the price at a look, with the chance and
-the cost believed at that time. `scheduling.audit.draw` gives its propensity. Its lot depends on the campaign's seed and
-its key alone. If the law turns back to it, it is found by choice and costs the audit nothing, but keeps its lot: so the
-share that was drawn before says how many of the good ones were drawn (see `report.audit`).
+An open, evaluated candidate enters the audit when its index is below the price, with the chance of a hit and the cost
+at that time. `scheduling.audit.draw` gives its propensity; its lot depends only on the campaign's seed and its key. If
+the law chooses the candidate later, the job is no cost of the audit, but the lot stays. The share of such candidates
+that was drawn before shows how many good candidates the audit draws (see `report.analysis.audit`).
 
-What is new at a look is written into a row of `law` in the transaction of the decisions that follow from it, so that a
-driver that takes over has the same propensities. The outlay is counted in jobs that were decided on. No more begin
-while it is above the share of the spend; those that wait do so in the order of lot over propensity.
+Changes are written into a row of `law` in the transaction of the decisions that depend on them, so that a new driver
+has the same propensities. The audit's outlay is the cost of its decided jobs. No audit job starts while the outlay is
+above the audit's share of the spend. Drawn candidates are verified in order of lot over propensity.
 """
 
 from __future__ import annotations
@@ -29,37 +29,37 @@ from sciagent.scheduling.candidate_pool import Purchase
 from sciagent.scheduling.rules.priced import Priced
 from sciagent.store.results import audits
 
-STEP = 1.05  # a propensity that would rise by less stays as it is: each rise is written
-DIGITS = 6  # of what is written, and believed
-TINY = 1e-16  # what is smaller is written with fewer digits
+STEP = 1.05  # a propensity is raised only by at least this factor, since each rise is written
+DIGITS = 6  # significant digits of all numbers that are written and used
+TINY = 1e-16  # smaller numbers are written with fewer digits
 
 
 class Auditing:
-    """The audit of one campaign, in its driver. `log`: as in the ledger."""
+    """The audit of one campaign in its driver. `log` is the audit as written in the ledger."""
 
     def __init__(self, built: Built, schema: ObservationSchema, pool: LedgerPool, connection: Connection) -> None:
         spec = built.spec.scheduler
-        # without limits there are no hits, so nothing that could be missed
+        # without limits there are no hits, so the law cannot miss one
         wanted = isinstance(spec, PricedSpec) and any(o.accept is not None for o in built.objectives)
         self.share = spec.audit if isinstance(spec, PricedSpec) and wanted else 0.0
         self._built, self._pool = built, pool
         self._last = PaidIndex(len(schema.paid) - 1)
         at = {schema.columns[aim.columns[-1]].at for aim in schema.aims.aims}
-        self._path = [*sorted(at - {KNOWN, self._last}), self._last]  # rungs without which nobody is a hit
+        self._path = [*sorted(at - {KNOWN, self._last}), self._last]  # indices of rungs that a hit needs
         self._place_of_rung = {built.rungs[position].id: place for place, position in enumerate(schema.paid)}
         self.log = audits.read(connection, built.row.id)
         self._members = set(self.log.ids)
         self._rows: dict[int, int] = {}
         self._entered = 0
-        self._begun: list[tuple[int, int]] = []  # candidate, rung: jobs of the audit
+        self._begun: list[tuple[int, int]] = []  # (candidate id, rung index) of audit jobs
         self._read_to = 0
-        self._drawn: tuple[Places, Places, Array] | None = None  # place, row and propensity; None: to be looked up
+        self._drawn: tuple[Places, Places, Array] | None = None  # place, row, propensity; None: to be computed
 
     def look(
         self, connection: Connection, priced: Priced, batch: Iterable[Purchase], spent: float
     ) -> Mapping[str, Any]:
-        """Take in the candidates that the law has just passed over, and draw; returns what is to be written, empty if
-        nothing. batch: what the law wants now. spent: in the unit of the pool's costs."""
+        """Adds candidates that the law has just passed over and raises propensities; returns the changes to write, or
+        an empty mapping. batch: the law's current purchases. spent: amount in the unit of the pool's costs."""
         if not self.share or not priced.is_learnt or not spent > 0:
             return {}
         batch, ids, self._drawn = list(batch), self._pool.ids, None
@@ -81,8 +81,8 @@ class Auditing:
         return news if any(news.values()) else {}
 
     def due(self, connection: Connection, spent: float) -> list[Purchase]:
-        """What to buy for those who were drawn, with their propensities, the surest to be drawn first, as far as the
-        share of the spend goes."""
+        """Returns purchases for the drawn candidates, in order of lot over propensity, until the audit's share of the
+        spend is used."""
         log, pool = self.log, self._pool
         if not self.share or not log.ids:
             return []
@@ -99,7 +99,7 @@ class Auditing:
         return purchases
 
     def _all_drawn(self) -> tuple[Places, Places, Array]:
-        """Place in the log, row on the pool and propensity of those who were drawn, the surest first."""
+        """Returns place in the log, row in the pool and propensity of drawn candidates, by lot over propensity."""
         lot, pi = np.array(self.log.lot), np.array(self.log.pi)
         places = np.flatnonzero(lot < pi)
         places = places[np.argsort(lot[places] / pi[places], kind="stable")]
@@ -109,7 +109,7 @@ class Auditing:
         pool = self._pool
         rows = pool.open[pool.open < len(priced.index)]
         rows = rows[(priced.index[rows] < priced.price) & ~pool.closed[rows, self._last]]
-        for j in self._path[:-1]:  # without its answer nobody is a hit, and where it was passed over none comes
+        for j in self._path[:-1]:  # a candidate whose deciding rung was skipped cannot become a hit
             rows = rows[~pool.closed[rows, j] | pool.answered(j)[rows]]
         by_row = zip(rows.tolist(), pool.ids[rows].tolist(), strict=True)
         return [r for r, id_ in by_row if id_ not in self._members and r not in wanted and r not in pool.known]
@@ -123,13 +123,13 @@ class Auditing:
         return list(map(float, drawn))
 
     def _cost(self, rows: list[int]) -> Array:
-        """The cost of all rungs up to the terminal one."""
+        """Returns (n,) costs of all rungs that a candidate still needs to be a hit."""
         pool = self._pool
         costs: Array = np.where(pool.closed[rows][:, self._path], 0.0, pool.costs[rows][:, self._path]).sum(1)
         return costs
 
     def _raise(self, spent: float) -> list[list[float]]:
-        """[place, propensity] of those who have a new one."""
+        """Returns [place in the log, new propensity] for candidates whose propensity rises."""
         was = np.array(self.log.pi)
         if not len(was):
             return []
@@ -140,7 +140,7 @@ class Auditing:
         return [list(entry) for entry in zip(np.flatnonzero(rises).tolist(), rounded, strict=True)]
 
     def _outlay(self, connection: Connection) -> float:
-        """Cost of the jobs of the audit."""
+        """Returns the cost of the audit's jobs, in the unit of the pool's costs."""
         for decision in audits.decided(connection, self._built.row.id, self._read_to):
             self._read_to = decision.id
             if decision.action == "run":
@@ -150,23 +150,23 @@ class Auditing:
         return float(self._pool.costs[rows, rungs].sum())
 
     def _row_of(self, ids: list[int]) -> Places:
-        """(n,) rows on the pool."""
+        """Returns (n,) rows of the candidates in the pool. ids: ledger ids."""
         for row in range(self._entered, len(self._pool.ids)):
-            self._rows[int(self._pool.ids[row])] = row  # after the row it has in an earlier campaign
+            self._rows[int(self._pool.ids[row])] = row  # replaces the row of an earlier campaign
         self._entered = len(self._pool.ids)
         return np.array([self._rows[id_] for id_ in ids], dtype=np.intp)
 
 
 def _chances(priced: Priced, rows: list[int]) -> list[float]:
-    """(n,) the payoff of a verification as a chance: what it is where hits are counted."""
+    """Returns (n,) expected payoffs, limited to [0, 1]; for the goal `hits` a payoff is the chance of a hit."""
     return _rounded(np.clip(priced.expected[rows], 0.0, 1.0))
 
 
 def _rounded(values: Array) -> list[float]:
-    """Each as `DIGITS` digits say it: a whole number of so many digits, times or by a power of ten that is exact."""
+    """Rounds each value to `DIGITS` significant digits: an integer times or divided by an exact power of ten."""
     size = np.floor(np.log10(np.maximum(np.abs(values), TINY)))
     up = 10.0 ** np.maximum(DIGITS - 1 - size, 0)
     down = 10.0 ** np.maximum(size - DIGITS + 1, 0)
     rounded = np.rint(values * up / down) / up * down
-    kept: list[float] = np.where(rounded == 0, values, rounded).tolist()  # a cost is above 0
+    kept: list[float] = np.where(rounded == 0, values, rounded).tolist()  # a positive cost must not become 0
     return kept

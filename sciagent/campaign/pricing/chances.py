@@ -1,4 +1,4 @@
-"""The chance of a hit of candidates that wait, by the law of now."""
+"""The chance of a hit of waiting candidates, by the campaign's current law."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from sciagent.store.views import queries
 if TYPE_CHECKING:
     from sciagent.campaign.pricing.priced_campaign import PricedCampaign
 
-MOST = 3000  # candidates of a campaign beyond which making the law again takes too long for a list
+MOST = 3000  # number of candidates above which rebuilding the law takes too long for a list
 
 
 def with_chances(
     ledger: Ledger, connection: Connection, row: CampaignRow, best: Sequence[BestCandidate]
 ) -> list[BestCandidate]:
-    """The same with `p_hit` by the law, for those that wait for the terminal rung of a campaign that has a law and
+    """Returns `best` with `p_hit` added to candidates that wait for the terminal rung, if the campaign has a law and
     counts hits."""
     waiting = [candidate.key for candidate in best if candidate.p_hit is None]
     if not waiting or laws.last(connection, row.id) is None or queries.members(connection, row.id) > MOST:
@@ -43,7 +43,7 @@ def with_chances(
 
 
 def _chances(campaign: PricedCampaign, ids: Mapping[str, int]) -> dict[str, float]:
-    """Chance of a hit by candidate key, of those that the terminal rung has not closed. ids: ledger ids by key."""
+    """Returns the chance of a hit, by candidate key, if the terminal rung is still open. ids: ledger ids by key."""
     pool = campaign.pool
     row_of = {int(id_): place for place, id_ in enumerate(pool.ids.tolist())}
     asked = {key: row_of[id_] for key, id_ in ids.items() if id_ in row_of and not pool.closed[row_of[id_], -1]}

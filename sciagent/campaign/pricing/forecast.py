@@ -1,7 +1,7 @@
-"""What an open candidate of a priced campaign promises, and what would be bought for it next: from the ledger alone.
+"""Forecasts the value of an open candidate in a priced campaign, and its next purchases, without writing anything.
 
-The law is made again from its last row and the evidence there is now, as a driver that takes over would; hyper-
-parameters are not looked for again, and nothing is written.
+The law is rebuilt from its last row and the current evidence, as a new driver would. Hyper-parameters are not fitted
+again.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from sciagent.domain.valuation import Valuation
 from sciagent.store.database import tables as t
 from sciagent.store.results import laws
 
-COMPARED = 3000  # open candidates that are evaluated to say how many promise more
+COMPARED = 3000  # most open candidates that are evaluated to count those with a higher index
 
 
 @dataclass(frozen=True)
 class Promise:
-    """What an open candidate is worth, and what would be bought for it."""
+    """The value of an open candidate, and its expected purchases."""
 
     valuation: Valuation
-    """What it is worth by the law of now, at the price of now."""
+    """Valuation by the current law at the current price."""
     rung: PaidIndex
     """The rung that would be bought next."""
     later: Mapping[PaidIndex, float]
-    """Expected purchases after that, by rung."""
+    """Expected number of later purchases, by rung."""
     ahead: int | None
-    """Open candidates with a higher index; None where they are too many to look at."""
+    """Number of open candidates with a higher index; None if there are too many open candidates to evaluate."""
 
 
 def remake(built: Built, connection: Connection) -> PricedCampaign | None:
-    """The campaign with its law and its price as of now; None where there is no law yet, or it was learnt of other
+    """Rebuilds the campaign with its current law and price; returns None if there is no law or it is for other
     rungs."""
     campaign = priced_campaign(built, connection)
     if campaign is None or campaign.row is None or not campaign.scheduler.is_learnt:
@@ -52,7 +52,7 @@ def remake(built: Built, connection: Connection) -> PricedCampaign | None:
 
 
 def _price(connection: Connection, campaign: PricedCampaign, row: laws.LawRow) -> float:
-    """As of the last purchase by this law; else as of the law."""
+    """Returns the price at the last purchase by this law; if there is none, the price in the law's row."""
     d = t.decision.c
     query = (
         sa.select(d.price)
@@ -67,7 +67,7 @@ def _price(connection: Connection, campaign: PricedCampaign, row: laws.LawRow) -
 
 
 def promise(campaign: PricedCampaign, candidate_id: int) -> Promise | None:
-    """What a candidate of a remade campaign promises; None where nothing can be bought for it any more."""
+    """Returns the promise of a candidate in a rebuilt campaign; None if no rung can be bought for it."""
     pool, scheduler = campaign.pool, campaign.scheduler
     rows = np.flatnonzero(pool.ids == candidate_id)
     if not len(rows) or pool.closed[rows[-1], -1]:
@@ -81,7 +81,7 @@ def promise(campaign: PricedCampaign, candidate_id: int) -> Promise | None:
     ]
     buys = [*group.rungs, pool.paid[-1]]
     rung = buys[int(group.action(scheduler.price)[at])]
-    # where the price is too high for it, as it would be at the price of its own index
+    # at most the price of its own index, so that a candidate below the price has purchases, too
     coming = group.purchases(min(scheduler.price, 0.99 * float(group.index[at])))[at]
     later = {j: float(n) for j, n in zip(buys, coming, strict=True) if j != rung and n > 0}
     free = scheduler.free(pool)

@@ -1,7 +1,7 @@
-"""The pool of a campaign, kept in step with the ledger: who is open, what each rung said, what each job would take.
+"""The candidate pool of a campaign, kept in step with the ledger: standings, answers of rungs, declared costs.
 
 A candidate's row is its sequence number in the campaign, after the rows of an earlier campaign that the law learns
-from. Rows are read again when something was written about them; nothing here is not in the ledger.
+from. Rows are read again after a change in the ledger; all data in the pool come from there.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from sciagent.verification.cost import cost_or_none
 
 CHUNK = 2000
 BOUNDS = {Censoring.NONE: 0, Censoring.BELOW: -1, Censoring.ABOVE: 1}
-SHARED = 2000  # candidates of an earlier campaign, at most
+SHARED = 2000  # most candidates of an earlier campaign that the law learns from
 WORKED = (Standing.DROPPED, Standing.SETTLED, Standing.VETOED)
 GOING = (Standing.OPEN, Standing.PENDING)
-STARTED = (*WORKED, Standing.PENDING)  # at the rung where they stand
+STARTED = (*WORKED, Standing.PENDING)  # standings in which the rung at the candidate's position was started
 
 
 class LedgerPool(CandidatePool):
@@ -48,9 +48,9 @@ class LedgerPool(CandidatePool):
         connection: Connection,
         learn_from: int | None = None,
     ) -> None:
-        """paid: positions of the rungs that are bought, the terminal one last. schema: which answers are read; None:
-        none are, and neither structures nor costs. learn_from: ledger id of a campaign whose candidates the law learns
-        from, too."""
+        """paid: positions of the rungs that are bought, the terminal one last. schema: the answers to read; None: no
+        answers, structures or costs are read. learn_from: ledger id of an earlier campaign that the law learns from,
+        too."""
         self._built, self._paid, self._schema = built, tuple(paid), schema
         columns = () if schema is None else schema.columns
         k, c = len(paid), len(columns)
@@ -62,15 +62,15 @@ class LedgerPool(CandidatePool):
         self.ids: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         """(n,) ledger ids of the rows."""
         self.known: dict[int, PaidIndex] = {}
-        """By row, a rung whose answer is in the ledger already. No objective rests on an unanswered rung below it."""
+        """A rung with reusable evidence, by row. All deciding rungs below it have answered."""
         self.declared: dict[str, Array] = {"core_seconds": np.empty((0, k))}
-        """By resource, (n, k) what jobs are declared to take."""
+        """(n, k) declared amounts of the jobs, by resource."""
         self.structures = GrowingStructures()
-        """How alike the candidates are."""
+        """Structures of the candidates, for their similarity."""
         self.lots: Array = np.empty(0)
-        """(n,) as the audit draws them; NaN for candidates that were over when they were entered."""
+        """(n,) lots of the audit; NaN for candidates that were not loaded because their work was over."""
         self.changed: list[int] = []
-        """Rows that were written since somebody emptied the list."""
+        """Rows that were written since the list was last emptied."""
         self._counted: Mask = np.empty((0, k), dtype=bool)
         self._touched: set[int] = set()
         self._first = 0
@@ -81,15 +81,15 @@ class LedgerPool(CandidatePool):
 
     @property
     def arrived(self) -> int:
-        """Candidates of this campaign."""
+        """Number of candidates of this campaign."""
         return len(self.ids) - self._first
 
     def touch(self, candidate_ids: Iterable[int]) -> None:
-        """Something was written about these."""
+        """Marks candidates whose rows in the ledger have changed."""
         self._touched.update(candidate_ids)
 
     def refresh(self, connection: Connection) -> int:
-        """Take in who has arrived and what was written; returns how many rows were looked at."""
+        """Reads new and touched candidates from the ledger; returns the number of rows read."""
         seen = 0
         while rows := standings.arrivals(connection, self._built.row.id, self.arrived, CHUNK):
             self._enter(connection, rows)
@@ -102,43 +102,43 @@ class LedgerPool(CandidatePool):
         return seen
 
     def _enter(self, connection: Connection, rows: Sequence[standings.Stands]) -> None:
-        """New rows, in the order of their sequence numbers."""
+        """Adds new candidates, in order of their sequence numbers."""
         ids = [r.candidate_id for r in rows]
         self._enter_rows(ids)
         if self._schema is not None:
             going = [r.candidate_id for r in rows if r.standing not in WORKED or r.depth >= self._paid[0]]
-            made = candidates.load(connection, going)
-            self._describe([made.get(id_) for id_ in ids])
+            loaded = candidates.load(connection, going)
+            self._describe([loaded.get(id_) for id_ in ids])
         self._place(connection, rows)
 
     def _enter_rows(self, ids: Sequence[int]) -> None:
         self.ids = np.concatenate([self.ids, np.array(ids, dtype=np.int64)])
         self.add(np.zeros((len(ids), len(self._paid))))
 
-    def _describe(self, made: Sequence[Candidate | None]) -> None:
-        """Structures, lots and declared costs of the rows that were entered last; None for those that are over."""
+    def _describe(self, loaded: Sequence[Candidate | None]) -> None:
+        """Writes structures, lots and declared costs of the last added rows. loaded: None for candidates not loaded."""
         k, last = len(self._paid), len(self.ids)
-        first = last - len(made)
-        self._counted = np.vstack([self._counted, np.zeros((len(made), k), dtype=bool)])
-        drawn = np.full(len(made), np.nan)
-        there = [place for place, candidate in enumerate(made) if candidate is not None]
-        drawn[there] = lots(self._built.spec.seed, (candidate.key for candidate in made if candidate is not None))
+        first = last - len(loaded)
+        self._counted = np.vstack([self._counted, np.zeros((len(loaded), k), dtype=bool)])
+        drawn = np.full(len(loaded), np.nan)
+        there = [place for place, candidate in enumerate(loaded) if candidate is not None]
+        drawn[there] = lots(self._built.spec.seed, (candidate.key for candidate in loaded if candidate is not None))
         self.lots = np.concatenate([self.lots, drawn])
         for resource, known in self.declared.items():
-            self.declared[resource] = np.vstack([known, np.zeros((len(made), k))])
+            self.declared[resource] = np.vstack([known, np.zeros((len(loaded), k))])
         for place, position in enumerate(self._paid):
             verifier = self._built.rungs[position].verifier
-            for row, candidate in zip(range(first, last), made, strict=True):
+            for row, candidate in zip(range(first, last), loaded, strict=True):
                 cost = None if candidate is None else cost_or_none(verifier, candidate)
                 for resource, amount in (cost or Cost()).items():
                     if resource not in self.declared:
                         self.declared[resource] = np.zeros((last, k))
                     self.declared[resource][row, place] = amount
         if self._built.spec.subject == "molecule":
-            self.structures.add([structure_of(candidate.text) if candidate else None for candidate in made])
+            self.structures.add([structure_of(candidate.text) if candidate else None for candidate in loaded])
 
     def _place(self, connection: Connection, rows: Sequence[standings.Stands]) -> None:
-        """Where candidates stand, and what was said of them so far."""
+        """Writes standings and answers of candidates."""
         if not rows:
             return
         at = {r.candidate_id: self._first + r.seq for r in rows}
@@ -158,18 +158,18 @@ class LedgerPool(CandidatePool):
     def _observe(
         self, connection: Connection, schema: ObservationSchema, rows: Sequence[standings.Stands], at: dict[int, int]
     ) -> None:
-        """What the paid rungs have answered. at: rows in the pool, by ledger id."""
+        """Writes the answers of paid rungs. at: rows in the pool, by ledger id."""
         for row in at.values():
             self.known.pop(row, None)
         ids = [r.candidate_id for r in rows]
         deciding = {schema.columns[aim.columns[-1]].at for aim in schema.aims.aims}
-        lacking: set[int] = set()  # rows that a deciding rung has yet to answer
+        lacking: set[int] = set()  # rows without the answer of a deciding rung
         for place, position in zip(self.paid, self._paid, strict=True):
             answers = self._answers(connection, ids, position)
             for r in rows:
                 row = at[r.candidate_id]
                 if position < r.position or (position == r.position and r.standing in WORKED):
-                    if r.candidate_id in answers or position == r.position:  # else the rung was skipped
+                    if r.candidate_id in answers or position == r.position:  # a skipped rung does not count
                         self._count(row, place, answers.get(r.candidate_id) is None)
                     self._write(schema, row, position, answers.get(r.candidate_id))
                 elif r.candidate_id not in answers:
@@ -180,7 +180,7 @@ class LedgerPool(CandidatePool):
     def _observe_fast(
         self, connection: Connection, schema: ObservationSchema, rows: Sequence[standings.Stands], at: dict[int, int]
     ) -> None:
-        """What the rungs that run at once have answered."""
+        """Writes the answers of fast rungs. at: rows in the pool, by ledger id."""
         ids = [r.candidate_id for r in rows]
         for position in {c.rung for c in schema.columns if c.at == KNOWN}:
             answers = self._answers(connection, ids, position)
@@ -188,21 +188,21 @@ class LedgerPool(CandidatePool):
                 self._write(schema, at[id_], position, answers.get(id_))
 
     def _count(self, row: int, place: PaidIndex, has_failed: bool) -> None:
-        """A rung has answered for a candidate or failed to."""
+        """Counts, once per candidate and rung, that the rung has answered or failed."""
         if not self._counted[row, place]:
             self._counted[row, place] = True
             self.tried[place] += 1
             self.failed[place] += has_failed
 
     def _learn(self, connection: Connection, schema: ObservationSchema, campaign_id: int) -> None:
-        """The candidates of an earlier campaign that a paid rung of this one has answered, the latest first."""
+        """Adds the candidates of an earlier campaign that a paid rung of this campaign has answered."""
         ids = standings.climbed(connection, campaign_id, SHARED)
         by_rung = {p: self._answers(connection, ids, p) for p in {c.rung for c in schema.columns}}
         paid = {c.rung for c in schema.columns if c.at != KNOWN}
         answered = [i for i in ids if any(i in by_rung[p] for p in paid)]
-        made = candidates.load(connection, answered)
+        loaded = candidates.load(connection, answered)
         self._enter_rows(answered)
-        self._describe([made.get(i) for i in answered])
+        self._describe([loaded.get(i) for i in answered])
         self.out[:] = True
         for row, i in enumerate(answered):
             for position, answers in by_rung.items():
@@ -215,7 +215,7 @@ class LedgerPool(CandidatePool):
         return pooled.values_of(connection, ids, v.name, v.version, v.settings_hash)
 
     def _write(self, schema: ObservationSchema, row: int, position: Position, values: pooled.Values | None) -> None:
-        """values: with all replicates pooled."""
+        """Writes a rung's answer for one candidate. values: pooled over all replicates; None: no answer."""
         for column, observed in enumerate(schema.columns):
             if observed.rung == position:
                 quantity = None if values is None else values.get(observed.property)

@@ -1,4 +1,4 @@
-"""Which answers of a campaign the law observes: one column a property of a rung that may tell of an objective."""
+"""The columns of answers that the law of a campaign observes: properties of rungs that predict an objective."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ if TYPE_CHECKING:
     from sciagent.campaign.core.build import BuiltLadder, BuiltRung
     from sciagent.scheduling.aims import Aim, Aims
 
-KNOWN = PaidIndex(-1)  # stands for the rungs that run at once: what they said is known of every candidate
-MOST = 3  # properties of one rung that tell of an objective which it does not measure itself
-WIDE = 5  # a gate so many times wider than the objective's window says nothing of where that lies
-GATE_SHARE = 0.25  # of a gate's one edge: how far off it is taken to lie
-TELLS_LITTLE = frozenset({"total_energy"})  # grows with the size of a molecule and with little else
+KNOWN = PaidIndex(-1)  # index of all fast rungs, whose answers are known for every candidate
+MOST = 3  # most properties observed of a rung that does not measure the objective's property
+WIDE = 5  # ratio of gate width to the objective's window above which a gate gives no hint
+GATE_SHARE = 0.25  # residual of a hint from a gate with one edge, as a share of that edge
+TELLS_LITTLE = frozenset({"total_energy"})  # properties that depend on little but the size of a molecule
 
 
 @dataclass(frozen=True)
 class ObservedColumn:
-    """A property of one rung that tells of an objective."""
+    """A property of one rung that predicts an objective."""
 
     rung: Position
-    """The rung on the campaign's ladder."""
+    """Position of the rung on the campaign's ladder."""
     at: PaidIndex
-    """The same among the paid rungs, or KNOWN."""
+    """Index of the rung among the paid rungs, or KNOWN for a fast rung."""
     property: str
     """Name of the property."""
 
 
 @dataclass(frozen=True)
 class ObservationSchema:
-    """Which answers the law of a campaign reads, and what it asks of them."""
+    """The answers that the law of a campaign observes, and the aims in terms of them."""
 
     columns: tuple[ObservedColumn, ...]
-    """What is read, in ladder order."""
+    """Observed columns, in ladder order."""
     paid: tuple[Position, ...]
-    """The rungs that are bought, the terminal one last."""
+    """Positions of the rungs that are bought, the terminal one last."""
     aims: Aims
-    """What is wanted, by column."""
+    """The objectives and the goal, in terms of columns."""
     trusted: frozenset[PaidIndex]
-    """Rungs below the terminal one that measure an objective's own property."""
+    """Indices of rungs below the terminal one that measure an objective's own property."""
 
 
 def observation_schema(built: BuiltLadder) -> ObservationSchema | None:
-    """None where no paid rung leads to the terminal one, or where no objective is measured: nothing can be priced."""
+    """Returns the schema; None if no rung up to the terminal one is paid, or none measures an objective."""
     from sciagent.scheduling.aims import Aims
 
     below = [r for r in built.rungs if r.rules.position <= built.terminal]
@@ -68,18 +68,18 @@ def observation_schema(built: BuiltLadder) -> ObservationSchema | None:
 
 
 def _kind(goal: str, objectives: Sequence[Objective]) -> str:
-    """What is sought: without limits nothing is a hit, and the best are."""
+    """Returns the kind of goal: `hits` becomes `best` if no objective has limits, since nothing is a hit then."""
     return "best" if goal == "hits" and not any(o.accept for o in objectives) else goal
 
 
 def _measuring(columns: Sequence[ObservedColumn], objectives: Sequence[Objective]) -> frozenset[PaidIndex]:
-    """The rungs that measure the property of an objective."""
+    """Returns the indices of rungs that measure the property of an objective."""
     names = {objective.property for objective in objectives}
     return frozenset(column.at for column in columns if column.property in names)
 
 
 def _columns_of(name: str, rungs: Sequence[BuiltRung], paid: Sequence[Position]) -> list[ObservedColumn]:
-    """What tells of a property, the highest rung that measures it last; nothing where none does."""
+    """Returns the columns that predict a property, the highest rung that measures it last; empty if no rung does."""
     deciding = max((i for i, r in enumerate(rungs) if name in _measured(r)), default=None)
     if deciding is None:
         return []
@@ -102,8 +102,8 @@ def _aim(
     rungs: Sequence[BuiltRung],
     place: Mapping[ObservedColumn, int],
 ) -> Aim:
-    """The objective by column. Its hint is what the highest lower rung that measures the property is known to say of
-    it: by its verifier's declared prior, or by its gate."""
+    """Returns the objective in terms of columns. Its hint comes from the highest lower rung that measures the property:
+    from the prior that the verifier declares, or from the rung's gate."""
     from sciagent.scheduling.aims import Aim
     from sciagent.scheduling.law.hints import Hint
 
@@ -120,7 +120,7 @@ def _aim(
 
 
 def _prior_line(name: str, rung: BuiltRung, decides: BuiltRung) -> tuple[float, float, float] | None:
-    """Slope, intercept and residual of a property at the deciding rung over the same at `rung`, as declared."""
+    """Returns the declared slope, intercept and residual of a property at the deciding rung against `rung`."""
     level = next(m.level.label for m in decides.verifier.measures if m.property.name == name).split("//")[0]
     own = next(m.level.method for m in rung.verifier.measures if m.property.name == name)
     for prior in rung.verifier.priors:
@@ -132,9 +132,11 @@ def _prior_line(name: str, rung: BuiltRung, decides: BuiltRung) -> tuple[float, 
 
 
 def _gate_line(objective: Objective, rung: BuiltRung) -> tuple[float, float, float] | None:
-    """The same from the rung's gate, whose edges stand for the objective's limits on the rung's own scale."""
+    """Returns slope, intercept and residual by the gate: its edges are the objective's limits on the rung's scale."""
     gate, accept = rung.rules.gate.get(objective.property), objective.accept
-    if gate is None or accept is None or _width(gate) > WIDE * _width(accept):  # a wide one keeps out what is absurd
+    if (
+        gate is None or accept is None or _width(gate) > WIDE * _width(accept)
+    ):  # a wide gate excludes only absurd values
         return None
     edges = [(g, a) for g, a in ((gate.low, accept.low), (gate.high, accept.high)) if g is not None and a is not None]
     if not edges:
@@ -158,7 +160,7 @@ def _limits(objective: Objective) -> tuple[float, float]:
 
 
 def _desirability(objective: Objective) -> Callable[[Array], Array]:
-    """`Objective.desirability` of arrays."""
+    """Returns `Objective.desirability` as a function of an array."""
     if objective.ramp is not None:
         worst, best = objective.ramp
         return lambda v: np.clip((v - worst) / (best - worst), 0.0, 1.0)

@@ -1,4 +1,4 @@
-"""The outlook of an open candidate of a priced campaign, in numbers and in words."""
+"""The outlook of an open candidate in a priced campaign, in numbers and in words."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.evidence import read_watermark
 from sciagent.store.views import queries
 
-MANY = 10_000  # candidates of a campaign beyond which making the law again takes more than ten seconds
+MANY = 10_000  # number of candidates above which rebuilding the law takes more than ten seconds
 
 
 def outlook(ledger: Ledger, connection: Connection, row: CampaignRow, candidate_id: int) -> Outlook:
-    """What a waiting candidate promises; where nothing can be foretold, `text` says why."""
+    """Returns the outlook of a waiting candidate; if there is none, only `text` is set, with the reason."""
     n = queries.count(connection, t.campaign_candidate, t.campaign_candidate.c.campaign_id == row.id)
     if n > MANY:
         text = f"What it promises is not worked out here for a campaign of {n} candidates, more than {MANY}."
@@ -108,8 +108,8 @@ def _outlook(connection: Connection, campaign: PricedCampaign, candidate_id: int
 
 
 def forecasts(campaign: PricedCampaign, row: int) -> tuple[PropertyForecast, ...]:
-    """What the rung that decides would say of each objective that is not yet known: mean and 90 % interval, in the
-    property's own unit. row: of the candidate in the pool."""
+    """Predicts the deciding rung's answer for each unknown objective: mean and 90 % interval, in the property's unit.
+    row: row of the candidate in the pool."""
     schema, scheduler, predicted = campaign.schema, campaign.scheduler, []
     for question, (aim, truth) in enumerate(zip(schema.aims.aims, scheduler.truths or (), strict=True)):
         if not math.isnan(campaign.pool.scores[row, aim.columns[-1]]):
@@ -130,7 +130,7 @@ def forecasts(campaign: PricedCampaign, row: int) -> tuple[PropertyForecast, ...
 
 
 def sentence(forecast: PropertyForecast) -> str:
-    """The forecast to two digits of half the interval's width: what comes after them says nothing."""
+    """Returns the forecast as a sentence, rounded to two significant digits of half the interval's width."""
     places = 1 - math.floor(math.log10((forecast.high - forecast.low) / 2))
     ends = (forecast.value, forecast.low, forecast.high)
     value, low, high = (f"{round(end, places) + 0.0:.{max(places, 0)}f}" for end in ends)
@@ -168,7 +168,7 @@ def _next(label: str, cost: dict[str, float], share: float | None) -> str:
 
 
 def _places(connection: Connection, built: Built, position: Position) -> Iterator[str]:
-    """Says where all runs of a rung that is limited by count are used."""
+    """Yields a sentence if all jobs that the budget allows for the rung are used."""
     rung, limit = built.rungs[position], built.limit_by_rung.get(position)
     used = queries.jobs_by_rung(connection, built.row.id).get(rung.id, 0)
     if limit is not None and used >= limit:

@@ -1,4 +1,4 @@
-"""What a priced campaign decides with, made from the ledger: for its driver, and for whoever explains a candidate."""
+"""Builds the pool, cost unit and law of a priced campaign from the ledger, for drivers, explanations and plans."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from sciagent.scheduling.rules.priced import SOME, Priced
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.results import laws
 
-DECIDING = 1e-3  # seconds that a decision takes at least, whatever it buys
+DECIDING = 1e-3  # least time of a decision in seconds
 TIMES = ("core_seconds", "gpu_seconds")
 
 
 @dataclass(frozen=True)
 class PricedCampaign:
-    """A campaign's candidates, its unit of cost and its law, as of the last row of `law` and the evidence of now."""
+    """A campaign's candidates, unit of cost and law, by the last row of `law` and the current evidence."""
 
     built: Built
     """The campaign."""
     schema: ObservationSchema
-    """Which answers the law observes."""
+    """The answers that the law observes."""
     pool: LedgerPool
     """The candidates, with costs in the numeraire's unit."""
     numeraire: Numeraire
-    """The unit of cost, with the weights that the law was written with."""
+    """The unit of cost, with the weights of the last row of `law`."""
     scheduler: Priced
-    """The law with the hyper-parameters of the row, or of the campaign that it learns from."""
+    """The scheduler, with hyper-parameters of the last row or of the campaign that it learns from."""
     row: laws.LawRow | None
-    """The last row of `law`; None before the first, and where it was learnt of other rungs."""
+    """The last row of `law`; None if there is none or it is for other rungs."""
 
     @property
     def factors(self) -> Array:
-        """(k,) what a job of each rung costs, over what its verifier declares."""
+        """(k,) ratio of learnt to declared cost of a job of each rung."""
         return np.array([self.built.rungs[position].cost_model.factor for position in self.schema.paid])
 
     def price_jobs(self) -> None:
-        """Write the expected costs of all jobs into the pool, by what was learnt of each rung's."""
+        """Writes the expected costs of all jobs into the pool, by declared costs and learnt factors."""
         self.pool.costs = self.numeraire.costs(self.pool.declared, self.factors)
 
     def seconds(self) -> Array:
-        """(k,) how long a job of each rung keeps all workers busy; for ever where it takes more than their time."""
+        """Returns (k,) seconds that a job of each rung keeps all workers busy; infinite if it takes other resources."""
         rows = self.pool.open
         rows = rows[:: math.ceil(len(rows) / SOME) or 1]
         total = np.zeros(len(self.factors))
@@ -60,7 +60,7 @@ class PricedCampaign:
         return busy
 
     def drawn(self) -> dict[str, float]:
-        """By allowance, what the law expects to draw of each budget for all open candidates."""
+        """Returns the amounts that the law expects to spend on all open candidates, by allowance."""
         bought, declared, factors = self.scheduler.purchases, self.pool.declared, self.factors
         rows = self.pool.open
         rows = rows[rows < len(bought)]
@@ -75,7 +75,7 @@ class PricedCampaign:
 
 
 def priced_campaign(built: Built, connection: Connection) -> PricedCampaign | None:
-    """The campaign as of the ledger; None where nothing can be bought that leads to an objective."""
+    """Builds the campaign from the ledger; returns None if no paid rung leads to an objective."""
     schema, spec = observation_schema(built), built.spec.scheduler
     if schema is None:
         return None
@@ -89,7 +89,7 @@ def priced_campaign(built: Built, connection: Connection) -> PricedCampaign | No
     row = _last_law(connection, built, schema)
     if row is not None:
         names, weights = [allowance.name for allowance in numeraire.allowances], row.state["weights"]
-        if set(names) == set(weights):  # else the budget was amended
+        if set(names) == set(weights):  # differs after an amendment of the budget
             numeraire.weights = np.array([weights[name] for name in names], dtype=float)
         scheduler.restore(row.state["priced"])
     elif source is not None and (learnt := laws.last(connection, source)) is not None:
@@ -100,7 +100,7 @@ def priced_campaign(built: Built, connection: Connection) -> PricedCampaign | No
 
 
 def _last_law(connection: Connection, built: Built, schema: ObservationSchema) -> laws.LawRow | None:
-    """The campaign's last law; None where it was learnt of other rungs."""
+    """Returns the campaign's last row of `law`; None if there is none or it is for other rungs."""
     row = laws.last(connection, built.row.id)
     same = row is not None and row.state["columns"] == [[c.rung, c.property] for c in schema.columns]
     return row if same else None

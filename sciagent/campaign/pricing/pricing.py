@@ -1,8 +1,7 @@
-"""The priced ladder of a campaign: from the ledger to a pool, from the law's purchases to choices, and back.
+"""The scheduler `priced` in a campaign: turns its purchases into choices, and stores its law in the ledger.
 
-What was learnt is written as a row of `law` each time hyper-parameters were looked for or the audit has news; a driver
-that takes over begins there. The budget is spent no faster than candidates come: with n of the N proposals made, n / N
-of it.
+A row of `law` is written each time hyper-parameters were fitted or the audit has changed; a new driver continues from
+that row. The budget is spent no faster than candidates come: with n of N proposals made, at most n / N of it.
 """
 
 from __future__ import annotations
@@ -29,18 +28,18 @@ from sciagent.scheduling.rules.priced import Patience
 from sciagent.store.results import laws
 from sciagent.store.results.audits import AUDIT
 
-FIRST = 1e5  # index of what is bought unasked; below what a person promotes
-THOUGHT = 0.05  # of the time may go into looking at the candidates again while workers have something to do,
-WAITING = 0.1  # and while they wait for it
-SLOW = 1.0  # seconds that a look takes from which on it is not repeated in one dispatch
-TOGETHER = 10.0  # seconds of all workers within which it does not matter who is first
-SELECTIVE = 10  # without a limit on proposals so many times more are expected than could all be verified
-WORTH = 1e-4  # payoff that no candidate promises: there is nothing left to find
+FIRST = 1e5  # index of purchases made without the law; lower than that of a person's promotion
+THOUGHT = 0.05  # share of time for evaluating candidates again while workers are busy
+WAITING = 0.1  # share of time for evaluating candidates while workers wait for it
+SLOW = 1.0  # an evaluation longer than this, in seconds, is not repeated in one dispatch
+TOGETHER = 10.0  # seconds of all workers within which the order of jobs does not matter
+SELECTIVE = 10  # expected candidates, without a limit on proposals, over the number that could all be verified
+WORTH = 1e-4  # expected payoff below which a candidate is not worth a job
 
 
 @dataclass
 class _Basket:
-    """The choices of one dispatch so far, and what may still be chosen."""
+    """The choices of one dispatch so far, and the budget left for more."""
 
     slots: int
     left: float
@@ -56,7 +55,7 @@ class _Basket:
         return len(self.choices) >= self.slots
 
     def holds(self, position: Position, cost: float) -> bool:
-        """Whether the budget holds a job of the rung."""
+        """Whether the budget suffices for a job of the rung. cost: share of the whole budget."""
         return cost <= self.left and self.purse.remaining_jobs(position) != 0
 
     def take(self, choice: Choice, cost: float) -> None:
@@ -66,12 +65,11 @@ class _Basket:
 
 
 def side_by_side(batch: list[Purchase], seconds: Array) -> list[Purchase]:
-    """The purchases of a batch that go out within the same few seconds in the order of the candidates' rows, and the
-    rest most urgent first. One transaction then writes on few pages of the ledger; in the order of urgency it would
-    write on nearly all.
+    """Returns the batch with purchases that start within the same `TOGETHER` seconds sorted by the candidates' rows.
 
-    seconds: (k,) how long a job of each rung keeps all workers busy; infinite where nobody knows, and such a job keeps
-    its place.
+    One transaction then writes to few pages of the ledger; in order of urgency it would write to nearly all.
+    seconds: (k,) time that a job of each rung keeps all workers busy; infinite if unknown, and such a job keeps its
+    place.
     """
     rung, of = np.array([(purchase.rung, purchase.of) for purchase in batch], dtype=np.intp).reshape(-1, 2).T
     lasts = np.where(np.isfinite(seconds), seconds, TOGETHER)
@@ -80,7 +78,7 @@ def side_by_side(batch: list[Purchase], seconds: Array) -> list[Purchase]:
 
 
 class Pricing(Purchasing):
-    """Purchasing by the law, of one campaign, in its driver."""
+    """Purchasing by the scheduler `priced`."""
 
     def __init__(self, campaign: PricedCampaign, connection: Connection) -> None:
         super().__init__(campaign.pool)
@@ -88,17 +86,17 @@ class Pricing(Purchasing):
         self._campaign, self._numeraire, self.priced = campaign, campaign.numeraire, campaign.scheduler
 
         self.law_version: str | None = None
-        """The last row of `law` of this campaign."""
-        self._written = 0
+        """Version of the campaign's last row of `law`."""
+        self._written = 0  # number of fits at the last row of `law`
         self._queue: deque[Purchase] = deque()
-        self._given: dict[tuple[int, int], Purchase] = {}  # of it, the last time; by candidate and position
+        self._given: dict[tuple[int, int], Purchase] = {}  # last chosen purchases, by candidate id and position
         self._stale, self._asked_at, self._took = True, 0.0, 0.0
-        self._wanted: Mask | None = None  # who is worth a purchase, by row; None: all are to be counted again
-        self._count = 0  # of them
-        self._free: list[PaidIndex] | None = None  # rungs that everyone gets; None: to be worked out again
-        self._in_play: Mask = np.empty(0, dtype=bool)  # as of then
-        self._balanced: Array | None = None  # weights of the budgets from the next look on
-        self._brings: dict[str, object] = {}  # what the rungs do, as of the last fit
+        self._wanted: Mask | None = None  # (n,) candidates worth a purchase; None: to be computed again
+        self._count = 0  # number of wanted candidates
+        self._free: list[PaidIndex] | None = None  # rungs that every candidate gets; None: to be computed again
+        self._in_play: Mask = np.empty(0, dtype=bool)  # (n,) candidates in play when `_free` was computed
+        self._balanced: Array | None = None  # weights of the allowances from the next look on
+        self._brings: dict[str, object] = {}  # worth of the rungs at the last fit
         if (row := campaign.row) is not None:
             self._brings = row.state["value"]
             self.law_version, self._written = row.version, self.priced.fits
@@ -113,11 +111,11 @@ class Pricing(Purchasing):
         places: Container[Position],
         put_off: Collection[int] = (),
     ) -> list[Choice]:
-        """At most `slots` choices, most urgent first, but see `side_by_side`."""
+        """Returns at most `slots` choices, most urgent first, in the order of `side_by_side`."""
         self._catch_up(connection)
         if first_only:
             self._queue = deque(self.priced.for_everyone(self.pool, self._left(purse)))
-        elif put_off and not self._queue and self._took > SLOW:  # the budget refused the batch: pass on to what follows
+        elif put_off and not self._queue and self._took > SLOW:  # the batch exceeds the budget: go on to later ones
             self._queue = deque(side_by_side(self.priced.further(self.pool, slots), self._campaign.seconds()))
         elif self._is_due():
             self._look(connection, purse, put_off)
@@ -138,10 +136,10 @@ class Pricing(Purchasing):
                 basket.take(self._audited(purchase), cost)
 
     def _take_queued(self, basket: _Basket, places: Container[Position], put_off: Collection[int]) -> None:
-        """Take the most urgent purchases that can be made now. A purchase that nobody may start now waits, and so do
-        later ones of its candidate: a candidate that has seen a rung is not sent to one below."""
+        """Adds the most urgent purchases that can start now. A purchase that cannot start stays in the queue, and so do
+        later ones of its candidate, since a candidate never returns to a lower rung."""
         pool, waits, waiting_rows = self.pool, list[Purchase](), set[int]()
-        price = self._numeraire.price(self.priced.price) if self.priced.is_learnt else None  # one object for all
+        price = self._numeraire.price(self.priced.price) if self.priced.is_learnt else None  # shared by all choices
         while self._queue and not basket.is_full:
             purchase = self._queue.popleft()
             row, position, id_ = purchase.of, self._schema.paid[purchase.rung], int(pool.ids[purchase.of])
@@ -167,19 +165,18 @@ class Pricing(Purchasing):
         return f"{label} would take {100 * cost:.2g} % of the budget, and {100 * max(basket.left, 0):.2g} % are left"
 
     def take_back(self, unplaced: Iterable[Choice], refused: Iterable[Choice]) -> None:
-        """Purchases that no worker could take now stay the most urgent. Candidates whose reservation the budget does
-        not hold are put off until the next look."""
+        """Puts purchases that no worker could take back at the front of the queue, and removes candidates whose
+        reservation exceeds the budget until the next look."""
         back = [self._given.get((choice.id, choice.position)) for choice in unplaced]
         self._queue.extendleft(purchase for purchase in reversed(back) if purchase is not None)
         put_off = {self._given[c.id, c.position].of for c in refused if (c.id, c.position) in self._given}
-        if put_off:  # at once, for a queue of nothing else would say that no look is due
+        if put_off:  # removed at once, since a look is due only if the queue is empty
             self._queue = deque(purchase for purchase in self._queue if purchase.of not in put_off)
 
     def wants(self, connection: Connection, purse: BudgetTracker) -> int:
-        """How many open candidates are worth a purchase, and one that may be made by now: while they are few, more are
-        to be proposed."""
+        """Returns the number of open candidates worth a purchase that the budget released so far can pay."""
         self._catch_up(connection)
-        if self._share() < 1:  # more may be spent once more have come
+        if self._share() < 1:  # more budget is released as more candidates come
             of = self.pool.open
             return int(self._is_wanted(of, self._left(purse)).sum())
         if self._wanted is None:
@@ -188,12 +185,12 @@ class Pricing(Purchasing):
         return self._count
 
     def _is_wanted(self, of: Places, left: float = math.inf) -> Mask:
-        """(n,) whether they are open and worth a purchase that costs no more than `left`."""
+        """Returns (m,) whether each row of `of` is open and worth a purchase that costs no more than `left`."""
         pool, priced, free = self.pool, self.priced, self._features()
         open_ = ~(pool.out[of] | pool.pending[of])
         lacking = np.any(~pool.closed[of][:, free], axis=1)
         paid = [j for j in pool.paid if j not in free]
-        index = np.full(len(of), np.inf)  # of whom nobody has looked at
+        index = np.full(len(of), np.inf)  # infinite for candidates that were never evaluated
         looked = of < len(priced.index)
         index[looked] = np.nan_to_num(priced.index[of[looked]], nan=np.inf)
         worth = index >= max(priced.price, 1e-12)
@@ -204,13 +201,13 @@ class Pricing(Purchasing):
         return wanted
 
     def _features(self) -> list[PaidIndex]:
-        """The rungs that everyone gets: worked out when costs change, or who is in play."""
+        """Returns the rungs that every candidate gets; computed again when costs or the candidates in play change."""
         if self._free is None:
             self._free, self._in_play = self.priced.free(self.pool), self.pool.in_play
         return self._free
 
     def is_preparing(self, connection: Connection) -> bool:
-        """Whether a rung that everybody gets is still to answer for somebody."""
+        """Whether a candidate still lacks the answer of a rung that every candidate gets."""
         self._catch_up(connection)
         pool = self.pool
         if not self._features():
@@ -220,8 +217,8 @@ class Pricing(Purchasing):
 
     @property
     def is_done(self) -> bool:
-        """Whether no open candidate promises anything any more: for `best`, none is expected to beat the best. Hits are
-        looked for while there is a budget: a law that sees none may be wrong."""
+        """Whether no open candidate is expected to improve on the best one. Always False for the goal `hits`, since a
+        law that predicts no hit may be wrong."""
         priced, of = self.priced, self.pool.open
         if (
             self._schema.aims.kind == "hits"
@@ -246,11 +243,11 @@ class Pricing(Purchasing):
             self._stale = True
         if self.pool.arrived > before:
             self._cost()
-            self._asked_at = -math.inf  # whoever is new is looked at
+            self._asked_at = -math.inf  # new candidates are evaluated at once
         self._recount()
 
     def _recount(self) -> None:
-        """What is known of all candidates, after some rows have changed."""
+        """Updates the wanted candidates after rows of the pool have changed."""
         rows, self.pool.changed = np.unique(np.array(self.pool.changed, dtype=np.intp)), []
         if not len(rows) or self._free is None:
             return
@@ -264,7 +261,7 @@ class Pricing(Purchasing):
             self._wanted[rows] = now
 
     def _cost(self) -> None:
-        """Expected costs of all jobs in the one unit, by what was learnt of each rung's."""
+        """Computes the expected costs of all jobs again."""
         self._campaign.price_jobs()
         self._free = self._wanted = None
 
@@ -274,9 +271,9 @@ class Pricing(Purchasing):
         return self._stale and time.monotonic() - self._asked_at > self._took / THOUGHT
 
     def _look(self, connection: Connection, purse: BudgetTracker, put_off: Collection[int]) -> None:
-        """Ask the law anew, for all but those that are put off."""
+        """Evaluates all candidates except those put off, fills the queue, and writes a new law or audit entry."""
         began = time.monotonic()
-        if self._balanced is not None:  # only now, so that price and costs are in one unit until the next look
+        if self._balanced is not None:  # not earlier, so that price and costs keep one unit between two looks
             self._numeraire.weights, self._balanced = self._balanced, None
         self._cost()
         self.pool.outlay = self._spent(purse) if self._numeraire.allowances else None
@@ -300,13 +297,13 @@ class Pricing(Purchasing):
             self.law_version = laws.write(connection, self._built.row.id, state)
 
     def _worth(self) -> dict[str, object]:
-        """What the candidates are worth, and by rung what they would be worth without it."""
+        """Returns the worth of the candidates, and their worth without each rung."""
         worth, without = self.priced.worth_without(self.pool)
         labels = {j: self._built.rungs[self._schema.paid[j]].spec.rung for j in without}
         return {"worth": _digits(worth), "without": {labels[j]: _digits(less) for j, less in without.items()}}
 
     def _left_by_name(self, purse: BudgetTracker) -> dict[str, float]:
-        """What may be spent by now, by allowance."""
+        """Returns the amounts that may still be spent now, by allowance."""
         used, share = self._used(purse), self._share()
         return {
             allowance.name: max(share * allowance.limit - used[allowance.name], 0.0)
@@ -314,21 +311,21 @@ class Pricing(Purchasing):
         }
 
     def _used(self, purse: BudgetTracker) -> dict[str, float]:
-        """What was spent or is reserved, by allowance."""
+        """Returns the amounts spent or reserved, by allowance."""
         used = purse.used()
         if "wall_seconds" in used:
             used["wall_seconds"] *= self._built.spec.workers
         return used
 
     def _spent(self, purse: BudgetTracker) -> float:
-        """In shares of the whole budget; 0 without one: then nobody is passed over."""
+        """Returns the amount spent or reserved, as a share of the whole budget; 0 without limits."""
         return self._numeraire.share(self._used(purse))
 
     def _left(self, purse: BudgetTracker) -> float:
         return self._numeraire.share(self._left_by_name(purse)) if self._numeraire.allowances else math.inf
 
     def _share(self) -> float:
-        """The share of the budget that may be spent by now: the share of all candidates that have come."""
+        """Returns the share of the budget that may be spent now: the share of all candidates that have come."""
         if self.come is not None:
             return self.come
         pool = self.pool
@@ -338,7 +335,7 @@ class Pricing(Purchasing):
         return min(1.0, pool.arrived * each / SELECTIVE) if each > 0 else 1.0
 
     def _known(self, slots: int) -> list[Choice]:
-        """What was answered elsewhere costs nothing."""
+        """Returns choices that evidence in the ledger answers already; they are free."""
         pool = self.pool
         rows = [row for row in list(pool.known)[:slots] if not pool.out[row] and not pool.pending[row]]
         return [

@@ -1,4 +1,4 @@
-"""How a campaign buys: its scheduler, its candidates as the scheduler sees them, and choices for the dispatch."""
+"""Connects a campaign's scheduler to the ledger: fills its candidate pool and turns purchases into choices."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from sciagent.scheduling.rules.thresholds import Thresholds
 
 
 class Purchasing(ABC):
-    """Chooses purchases for one campaign; its driver asks it at every dispatch."""
+    """The source of choices for one campaign; the driver calls it at every dispatch."""
 
     def __init__(self, pool: LedgerPool) -> None:
         self.pool = pool
         """The candidates of the campaign."""
         self.come: float | None = None
-        """Share of the candidates that have come so far; None where nobody knows how many will."""
+        """Share of all proposals made so far, in [0, 1]; None if their total is unknown."""
         self.blocked: str | None = None
-        """What the last choice left out although it is worth buying, because the budget does not hold it, in words."""
+        """Message about a worthwhile purchase that the last choice left out because it exceeds the budget."""
 
     def touch(self, candidate_ids: Iterable[int]) -> None:
-        """Something was written about these candidates."""
+        """Marks candidates whose rows in the ledger have changed."""
         self.pool.touch(candidate_ids)
 
     @abstractmethod
@@ -51,22 +51,22 @@ class Purchasing(ABC):
         places: Container[Position],
         put_off: Collection[int] = (),
     ) -> list[Choice]:
-        """At most `slots` choices, most urgent first. first_only: only rungs that every candidate gets. places: rungs
-        whose jobs somebody may take. put_off: candidates that are passed over, for the budget does not hold what they
-        would reserve."""
+        """Returns at most `slots` choices, most urgent first. first_only: only rungs that every candidate gets. places:
+        positions of rungs with a place for a job. put_off: ids of candidates to skip, whose reservation exceeds the
+        budget."""
 
     @abstractmethod
     def take_back(self, unplaced: Iterable[Choice], refused: Iterable[Choice]) -> None:
-        """What became of the last choice. unplaced: nobody could take them now. refused: the
-        budget does not hold what they reserve."""
+        """Takes back choices that were not started. unplaced: no worker could take the job now. refused: the
+        reservation exceeds the budget."""
 
     @abstractmethod
     def wants(self, connection: Connection, purse: BudgetTracker) -> int:
-        """How many open candidates are worth a purchase now: while they are few, more are to be proposed."""
+        """Returns the number of open candidates worth a purchase now; if it is low, more candidates are proposed."""
 
     @abstractmethod
     def is_preparing(self, connection: Connection) -> bool:
-        """Whether a rung that every candidate gets is still to answer for somebody."""
+        """Whether a candidate still lacks the answer of a rung that every candidate gets."""
 
     @abstractmethod
     def ends_with_terminal(self, purse: BudgetTracker) -> bool:
@@ -74,11 +74,11 @@ class Purchasing(ABC):
 
     @abstractmethod
     def left_over(self, n: int) -> tuple[CampaignState, str]:
-        """How a campaign ends in which nothing is bought although n candidates wait."""
+        """Returns the final state, and its reason, of a campaign that buys nothing more although n candidates wait."""
 
 
 class InTurn(Purchasing):
-    """Purchasing by a rule that sends candidates up the ladder one rung at a time."""
+    """Purchasing by a rule that moves candidates up the ladder one rung at a time."""
 
     def __init__(self, built: Built, connection: Connection, rule: RungRule, paid: Sequence[Position]) -> None:
         super().__init__(LedgerPool(built, paid, None, connection))
@@ -102,7 +102,7 @@ class InTurn(Purchasing):
         return [choice for choice in choices if choice.id not in put_off]
 
     def take_back(self, unplaced: Iterable[Choice], refused: Iterable[Choice]) -> None:
-        """They are chosen again."""
+        """Does nothing: the rule chooses these candidates again."""
 
     def wants(self, connection: Connection, purse: BudgetTracker) -> int:
         self.pool.refresh(connection)
@@ -123,14 +123,14 @@ class InTurn(Purchasing):
         return CampaignState.BUDGET_SPENT, f"the budget by rung is used; {n} candidates still wait"
 
     def _stands(self) -> Places:
-        """(m,) the rung that each candidate in play waits for or is at."""
+        """Returns (m,) the index of the paid rung that each open or pending candidate waits for or is at."""
         going = ~self.pool.out
         stands: Places = self.pool.closed[going].sum(1, dtype=np.intp) - self.pool.pending[going]
         return stands
 
 
 def purchasing_of(built: Built, connection: Connection) -> Purchasing:
-    """The campaign's scheduler with its candidates as the ledger has them."""
+    """Returns the campaign's scheduler with its candidates as they are in the ledger."""
     if isinstance(built.spec.scheduler, PricedSpec):
         from sciagent.campaign.pricing.priced_campaign import priced_campaign  # these two take a second to import
         from sciagent.campaign.pricing.pricing import Pricing
@@ -142,7 +142,7 @@ def purchasing_of(built: Built, connection: Connection) -> Purchasing:
 
 
 def rule_of(built: Built, paid: Sequence[Position]) -> RungRule:
-    """The rule that the campaign names. Without a rung named, `best_rung` ranks by the last one before the terminal."""
+    """Returns the spec's rule. `best_rung` without a rung ranks by the last one below the terminal that is not fast."""
     spec, scheduler = built.spec, built.spec.scheduler
     if isinstance(scheduler, BestRungSpec):
         below = [p for p in paid if p < built.terminal and built.rungs[p].verifier.tier is not Tier.FAST]

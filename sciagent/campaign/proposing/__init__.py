@@ -1,1 +1,1 @@
-"""Proposers in a campaign: scripts, models, and the workbench they propose through."""
+"""Proposers in a campaign: scripts, models, and the workbench that takes their proposals."""

@@ -1,4 +1,4 @@
-"""The workbench as a model's tools use it, with results, remaining budget and earlier proposals."""
+"""The workbench for a model's tools, with results, remaining budget and earlier proposals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sciagent.verification.sandbox.host import Worker
 
 
 class AgentWorkbench(CampaignWorkbench):
-    """Implements `AgentBench` for a turn. room: how many proposals it accepts; more are refused."""
+    """The workbench for one turn of a model. room: number of proposals that it accepts; more are refused."""
 
     def __init__(self, built: Built, worker: Worker, owner: str, *, room: int, trajectory: int) -> None:
         super().__init__(built, worker, owner)
@@ -36,7 +36,7 @@ class AgentWorkbench(CampaignWorkbench):
         return [*(super().propose(fitting) if fitting else []), *late]
 
     def results_of(self, key: str) -> list[str]:
-        """One line per paid rung that has answered on the candidate."""
+        """Returns one line per paid rung with evidence on the candidate."""
         with self._built.ledger.read() as connection:
             ids = list(candidates.ids_of(connection, [key]).values())
             members = standings.members(connection, self._built.row.id, ids)
@@ -44,7 +44,7 @@ class AgentWorkbench(CampaignWorkbench):
         return [line for of_candidate in lines.values() for line in of_candidate]
 
     def recent(self, n: int) -> list[Past]:
-        """The latest proposals of the campaign with their outcome, newest first."""
+        """Returns the latest n proposals of the campaign with their outcome, newest first."""
         p, c, cc = t.proposal.c, t.candidate.c, t.campaign_candidate.c
         reason = sa.func.coalesce(p.reason, cc.reason, "")
         query = (

@@ -22,16 +22,16 @@ from sciagent.store.database import tables as t
 from sciagent.store.results import evidence, scaffolds
 from sciagent.store.views import queries
 
-SHOWN = 8  # best candidates shown; a structured answer can refer to as many
-MANY = 4000  # the latest proposals and candidates that are counted
-CLASSES = 8
-SCORED = 2000  # the latest predictions that are scored
+SHOWN = 8  # number of best candidates shown, which a structured answer can refer to
+MANY = 4000  # number of latest proposals and candidates that are counted
+CLASSES = 8  # number of scaffolds shown
+SCORED = 2000  # number of latest predictions that are scored
 NOTES = 3
 MAX_TEXT = 4000
 
 
 def goal(built: Built) -> str:
-    """The objectives and the ladder, in a few lines."""
+    """Returns the objectives and the ladder in a few lines."""
     lines = [built.spec.description.strip()] if built.spec.description else []
     for objective in built.objectives:
         if objective.accept is not None:
@@ -53,7 +53,7 @@ def goal(built: Built) -> str:
 
 
 def left_text(left: Mapping[str, float]) -> str:
-    """The remaining budget by resource or rung, in a line."""
+    """Returns the remaining budget, by resource or rung, in one line."""
     parts = []
     for name, amount in left.items():
         unit = RESOURCE_UNITS.get(name, "")
@@ -62,10 +62,10 @@ def left_text(left: Mapping[str, float]) -> str:
 
 
 def digest(connection: Connection, built: Built) -> str:
-    """What the campaign has learned, in at most MAX_TEXT characters.
+    """Returns a summary of the campaign's results in at most MAX_TEXT characters.
 
-    The best candidates with their results, the outcome by class of structures, reasons for refusals, the scores of
-    earlier predictions, and the latest notes.
+    It lists the best candidates with their results, outcomes by scaffold, reasons for refusals, scores of earlier
+    predictions, and the latest notes.
     """
     campaign_id = built.row.id
     lines = _best_lines(connection, built)
@@ -92,7 +92,7 @@ def digest(connection: Connection, built: Built) -> str:
 
 
 def _best_lines(connection: Connection, built: Built) -> list[str]:
-    """The best candidates, as `#1 SMILES: score; results`."""
+    """Returns one line `#1 SMILES: score; results` per best candidate."""
     top = standings.top(connection, built.row.id, SHOWN)
     results = measured_lines(connection, built, [row[0] for row in top])
     return [
@@ -102,7 +102,7 @@ def _best_lines(connection: Connection, built: Built) -> list[str]:
 
 
 def measured_lines(connection: Connection, built: Built, candidate_ids: Sequence[int]) -> dict[int, list[str]]:
-    """By candidate, a line per paid rung and the terminal one: its values of the objectives' properties."""
+    """Returns, by candidate id, one line per paid or terminal rung with its values of the objectives' properties."""
     lines: dict[int, list[str]] = {id_: [] for id_ in candidate_ids}
     wanted = {objective.property for objective in built.objectives}
     for rung in built.rungs:
@@ -121,7 +121,7 @@ def measured_lines(connection: Connection, built: Built, candidate_ids: Sequence
 
 
 def _classes(connection: Connection, campaign_id: int) -> list[str]:
-    """The most frequent Murcko scaffolds of the latest candidates, with counts of hits and rejections."""
+    """Returns one line per frequent Murcko scaffold of the latest candidates, with counts of hits and rejections."""
     lines = []
     for scaffold in scaffolds.tried(connection, campaign_id, MANY, CLASSES):
         skeleton = features(scaffold.text).scaffold[:100] or "no ring"
@@ -133,7 +133,7 @@ def _classes(connection: Connection, campaign_id: int) -> list[str]:
 
 
 def _reasons(connection: Connection, campaign_id: int) -> list[tuple[str, int]]:
-    """The most frequent reasons why recent proposals were refused and candidates were dropped."""
+    """Returns (reason, count) of the four most frequent refusals of proposals and drops of candidates."""
     p, cc = t.proposal.c, t.campaign_candidate.c
     refused = sa.select(p.reason).where(p.campaign_id == campaign_id).order_by(p.id.desc())
     dropped = sa.select(cc.reason).where(cc.campaign_id == campaign_id, cc.standing == "dropped")
@@ -144,7 +144,7 @@ def _reasons(connection: Connection, campaign_id: int) -> list[tuple[str, int]]:
 
 
 def left(connection: Connection, built: Built) -> dict[str, float]:
-    """The budget that is neither spent nor reserved, by resource; for rungs, in runs."""
+    """Returns the budget that is neither spent nor reserved, by resource; for rungs, the number of runs."""
     budget = BudgetTracker(built, connection)
     used, labels = budget.used(), {f"rung {rung.rules.position}": f"runs of {rung.spec.rung}" for rung in built.rungs}
     return {labels.get(name, name): max(limit - used.get(name, 0.0), 0.0) for name, limit in budget.limits().items()}

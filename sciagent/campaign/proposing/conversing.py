@@ -1,8 +1,8 @@
-"""A language model as a source of candidates: several episodes at once; each turn is written before the next is asked.
+"""A language model as a source of candidates. Several episodes run at once; each turn is written before the next.
 
-An answer is sampled in a thread while the driver goes on; calls of MCP servers are made in that thread, too. Calls of
-sciagent's own tools run in the driver: turn, tokens, proposals and results of fast rungs are a single transaction. An
-answer that was not written before a crash is sampled again, and its calls of MCP servers are repeated.
+Threads sample the model's answers and call MCP servers while the driver goes on. Sciagent's own tools run in the
+driver: turn, tokens, proposals and results of fast rungs are written in one transaction. An answer that was not written
+before a crash is sampled again, and its calls to MCP servers are repeated.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sciagent.verification.sandbox.host import Worker
 if TYPE_CHECKING:
     from sciagent.agent.foreign.servers import Servers
 
-FAULTS = 5  # failed episodes in a row after which the model is not asked again
+FAULTS = 5  # number of successive failed episodes after which the model is not asked again
 
 
 class ModelSource:
@@ -106,7 +106,7 @@ class ModelSource:
         return Sampling(self._spec.temperature, max_tokens=self._spec.max_tokens, seed=seed, schema=schema, call=call)
 
     def _begun(self) -> Episode:
-        """Open a new episode, whose opening holds what the campaign has learned so far."""
+        """Opens a new episode; its opening messages contain a digest of the campaign's results."""
         built = self._built
         with built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
@@ -148,7 +148,7 @@ class ModelSource:
         return self._turn(answered.episode, answered.sampled, answered.fetched, limit)
 
     def _failed(self, answered: ModelAnswer) -> TurnResult:
-        """End the episode because the model failed; its proposals stay."""
+        """Ends an episode in which the model failed; its proposals are kept."""
         self._faults += 1
         with self._built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
@@ -158,7 +158,7 @@ class ModelSource:
         return TurnResult(0, Cost(), barren=False)
 
     def _summarised(self, episode: Episode, sampled: Sampled) -> TurnResult:
-        """Record the model's summary of its thoughts: a turn without calls."""
+        """Records the model's summary of its thoughts as a turn without calls."""
         number, row = episode.asked, _sampled_row(sampled, episode.held, self._sampling(episode))
         episode.summarise(sampled)
         cost = _cost(sampled)
@@ -169,7 +169,7 @@ class ModelSource:
         return TurnResult(0, cost, barren=False)
 
     def _write(self, connection: Connection, episode: Episode, new: NewTurn, cost: Cost, ended: str | None) -> int:
-        """Write a turn and its cost, and end the episode if it is over. Returns the turn's id."""
+        """Writes a turn and its cost, and ends the episode if it is over; returns the turn's id."""
         turn_id = trajectories.write_turn(connection, self._ids[episode.number], new)
         spend.book_many(connection, [Bill(self._built.row.id, None, None, cost)])
         if ended is None:
@@ -213,7 +213,7 @@ def _cost(sampled: Sampled) -> Cost:
 
 
 def _sampled_row(sampled: Sampled, held: tuple[int, ...], sampling: Sampling) -> SampledRow:
-    """What the ledger keeps of a sampled answer: of the prompt, only the tokens after those that were held."""
+    """Returns the row of a sampled answer. Of the prompt, only tokens after those in `held` are stored."""
     used = {
         "temperature": sampling.temperature,
         "seed": sampling.seed,

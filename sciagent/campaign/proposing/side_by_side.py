@@ -15,19 +15,19 @@ from sciagent.store.campaign_state import trajectories
 
 @dataclass
 class _Member:
-    """One of the proposers."""
+    """One proposer of the campaign."""
 
     source: Source
     spec: OneProposerSpec
     made: int
-    """Proposals so far; a turn without proposals counts as a proposal."""
+    """Number of proposals so far; a turn without proposals counts as one."""
     barren: int = 0
-    """Turns in a row that brought nothing new."""
+    """Number of successive turns without a new candidate."""
     is_done: bool = False
 
 
 class SideBySide:
-    """Implements `sources.Source` for several proposers. sources: by the proposer's name."""
+    """The source that combines several proposers. sources: by the proposer's name."""
 
     patience = 1  # barren turns are counted per proposer here; no turn is reported as barren
 
@@ -64,7 +64,7 @@ class SideBySide:
         return self._next is not None or not there
 
     def take(self, limit: int) -> TurnResult | None:
-        """The turn of the next proposer; None if no proposer has anything left."""
+        """Runs the turn of the next proposer; returns None if all proposers are exhausted."""
         while (member := self._next) is not None:
             taken = member.source.take(min(limit, member.spec.batch))
             if taken is not None:
@@ -74,7 +74,7 @@ class SideBySide:
                 return taken._replace(barren=False)
             member.is_done = True
             if not self.prepare():
-                return TurnResult(0, Cost(), barren=False)  # the others are at work
+                return TurnResult(0, Cost(), barren=False)  # other proposers are busy
         return None
 
     def close(self) -> None:

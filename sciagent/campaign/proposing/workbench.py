@@ -1,5 +1,5 @@
-"""The workbench through which proposers act. Proposals are parsed, run through the fast rungs at once, and written to
-the ledger together with their turn, so that after a kill a turn is there completely or not at all."""
+"""The workbench of proposers: parses proposals, runs the fast rungs on them, and writes them to the ledger together
+with their turn. After a kill the ledger has a turn completely or not at all."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ from sciagent.store.database.clock import db_now
 from sciagent.store.results import candidates, evidence
 from sciagent.verification.sandbox.host import HostResult, Request, Worker
 
-MAX_TEXT = 4000  # characters kept of a text that did not become a candidate
+MAX_TEXT = 4000  # characters stored of a proposed text
 
 
 @dataclass
 class _Entry:
-    """One proposal of the turn, on its way into the ledger."""
+    """One proposal of the turn that is not written yet."""
 
     given: ProposalIn
     candidate: Molecule | None
     """None if the text was refused."""
     status: str
-    """new | duplicate | refused."""
+    """`new`, `duplicate` or `refused`."""
     reason: Reason | None = None
     detail: str = ""
     answers: list[Answer] = field(default_factory=list)
-    """Of the fast rungs so far."""
+    """Answers of the fast rungs so far."""
     computed: list[tuple[BuiltRung, HostResult]] = field(default_factory=list)
     reused: list[tuple[BuiltRung, int]] = field(default_factory=list)
-    """With the id of the known evidence."""
+    """Rungs with reused evidence, and the id of the evidence."""
     place: Place | None = None
     novelty: newness.Note | None = None
 
@@ -69,7 +69,7 @@ class _Fresh(NamedTuple):
 
 
 class CampaignWorkbench:
-    """Implements `domain.ports.Workbench` for a turn: call `propose` any number of times, then `commit` once."""
+    """The workbench for one turn: `propose` is called any number of times, then `commit` once."""
 
     def __init__(self, built: Built, worker: Worker, owner: str) -> None:
         self._built, self._worker, self._owner = built, worker, owner
@@ -91,7 +91,7 @@ class CampaignWorkbench:
 
     @property
     def calls(self) -> Sequence[Mapping[str, Any]]:
-        """The turn's tool calls, as the ledger stores them."""
+        """Tool calls of the turn, in the ledger's form."""
         return [
             {"tool": "propose", "arguments": {"text": _stored(entry.given.text), "parents": list(entry.given.parents)}}
             for entry in self._entries
@@ -118,15 +118,15 @@ class CampaignWorkbench:
         with self._built.ledger.read() as connection:
             rows = standings.top(connection, self._built.row.id, n)
         return [
-            Scored(key, text, value, depth, seeds, seq, made or "")
-            for _, key, text, value, depth, seeds, seq, made in rows
+            Scored(key, text, value, depth, seeds, seq, operation or "")
+            for _, key, text, value, depth, seeds, seq, operation in rows
         ]
 
     def known(self, key: str) -> bool:
         return key in self._new_keys or bool(self._members([key]))
 
     def _members(self, keys: Sequence[str]) -> set[str]:
-        """Those of the keys that the campaign has already."""
+        """Returns the keys whose candidates are in the campaign already."""
         with self._built.ledger.read() as connection:
             ids = candidates.ids_of(connection, keys)
             present = standings.members(connection, self._built.row.id, list(ids.values()))
@@ -141,7 +141,7 @@ class CampaignWorkbench:
         return _Entry(given, candidate, "new")
 
     def _mark_duplicates(self, entries: Sequence[_Entry]) -> list[_Entry]:
-        """Mark duplicates, and return the entries that are new to the campaign."""
+        """Marks duplicates; returns entries that are new to the campaign."""
         known = self._members([e.candidate.key for e in entries if e.candidate]) | self._new_keys
         fresh = []
         for entry in entries:
@@ -156,7 +156,7 @@ class CampaignWorkbench:
         return fresh
 
     def _run_fast(self, rung: BuiltRung, entries: Sequence[_Entry]) -> None:
-        """Reuse known evidence, and run the rest in the warm process as a batch."""
+        """Reuses evidence where possible, and runs the rung on the other entries as one batch."""
         v = rung.verifier
         by_key = {e.candidate.key: e for e in entries if e.candidate}
         with self._built.ledger.read() as connection:
@@ -181,9 +181,9 @@ class CampaignWorkbench:
         entry.place = place(self._built.rules, self._built.objectives, entry.answers)
 
     def commit(self, connection: Connection, turn_id: int | None) -> None:
-        """Write the turn: candidates, proposals, fast evidence, standings, spend.
+        """Writes the turn: candidates, proposals, evidence of fast rungs, standings, spend.
 
-        The caller holds the lock of the campaign's row. turn_id: None for proposals of a person.
+        The caller holds the lock of the campaign's row. turn_id: None for a person's proposals.
         """
         parsed = [(entry, entry.candidate) for entry in self._entries if entry.candidate]
         molecules = [candidate for _, candidate in parsed]
@@ -205,7 +205,7 @@ class CampaignWorkbench:
         self._write_reuse(connection, fresh)
 
     def _write_proposals(self, connection: Connection, turn_id: int | None, ids: Mapping[str, int]) -> list[_Fresh]:
-        """Write all proposals; returns the new candidates."""
+        """Writes all proposals; returns the new candidates."""
         now = db_now(connection)
         rows = [
             {
@@ -246,7 +246,7 @@ class CampaignWorkbench:
         standings.add(connection, self._built.row.id, rows)
 
     def _write_blocked(self, connection: Connection, fresh: Sequence[_Fresh], turn_id: int | None) -> None:
-        """An event for each candidate that the safety screen refused."""
+        """Logs an event for each candidate that the safety screen refused."""
         for new in fresh:
             place, given = new.entry.place, new.entry.given
             if place is None or place.verdict is not Verdict.NOT_APPLICABLE:
@@ -278,7 +278,7 @@ class CampaignWorkbench:
             connection.execute(t.candidate_parent.insert(), rows)
 
     def _write_fast(self, connection: Connection, rung: BuiltRung, ids: Mapping[str, int]) -> None:
-        """One attempt for the whole batch of a fast rung."""
+        """Writes one attempt for the whole batch of a fast rung."""
         batch = [(e.candidate, result) for e in self._entries for r, result in e.computed if r is rung and e.candidate]
         if not batch:
             return

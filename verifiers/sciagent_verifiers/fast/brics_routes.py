@@ -1,12 +1,12 @@
-"""Routes by cutting BRICS bonds until every piece can be bought.
+"""A route finder that cuts BRICS bonds until every piece can be bought.
 
-What it is: a quick answer to "could this be put together from what is on the shelf by couplings everybody runs":
-amides, esters, sulfonamides, ethers and amines by alkylation or at arenes, Suzuki couplings. Each bond that BRICS would
-cut is cut alone; the two ends get the groups such a coupling starts from; both pieces must be in stock or be cut again.
+It answers quickly whether common couplings make the molecule from stock: amides, esters, sulfonamides, ethers and
+amines by alkylation or arylation, Suzuki couplings. One BRICS bond is cut at a time, and both ends get the functional
+groups of the coupling. Each piece must be in stock or is cut again.
 
-What it is not: a synthesis plan. It makes no rings, knows no selectivity, no protecting groups, no conditions, and no
-functional group that would interfere; alkene couplings (BRICS type 7) are left out. A planner with learned reaction
-templates belongs behind the same entry point.
+A route is not a synthesis plan. The finder forms no rings and ignores selectivity, protecting groups, conditions and
+interfering functional groups; it has no alkene couplings (BRICS type 7). A planner with learned reaction templates can
+use the same entry point.
 
 Source of the bonds: Degen, Wegscheid-Gerlach, Zaliani, Rarey, ChemMedChem 3, 1503 (2008), doi 10.1002/cmdc.200800178.
 """
@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 from sciagent.chemistry.rdkit_log import rdkit_messages
 from sciagent.verification.retrosynthesis import Reaction, Route, Stock
 
-_NUCLEOPHILES = frozenset({3, 5, 9, 10, 11})  # O, N, n, lactam N, S: with hydrogen in place of the cut bond
+_NUCLEOPHILES = frozenset({3, 5, 9, 10, 11})  # O, N, n, lactam N, S; the reactant has hydrogen at the cut bond
 _HALIDES = ("Br", "Cl", "I")
 _ELECTROPHILES: dict[int, tuple[str, ...]] = {
     1: ("O", "Cl"),  # acyl: acid, acid chloride
@@ -33,13 +33,15 @@ _ELECTROPHILES: dict[int, tuple[str, ...]] = {
     15: (*_HALIDES, "O"),
     16: (*_HALIDES, "F"),  # aryl
 }
-_BORON = frozenset({14, 16})  # aryl boronic acids are what is sold
+_BORON = frozenset({14, 16})  # aryl only: aryl boronic acids are sold
 _COUPLED = frozenset({6, 8, 13, 14, 15, 16})
 _NUMBERS = {"O": 8, "F": 9, "Cl": 17, "Br": 35, "I": 53, "B": 5}
 
 
 @dataclass
 class _Search:
+    """The state of one search: the cuts left and the answers cached so far."""
+
     stock: Stock
     left: int
     bought: dict[str, bool] = field(default_factory=dict)
@@ -52,7 +54,7 @@ class _Search:
 
 
 class BricsRoutes:
-    """settings: `max_steps` (1 to 5, all branches together), `max_cuts` (bonds tried before it gives up)."""
+    """A route finder. settings: `max_steps` (1 to 5, over all branches), `max_cuts` (largest number of cuts tried)."""
 
     name: ClassVar[str] = "brics"
     version: ClassVar[str] = "1"
@@ -72,7 +74,7 @@ class BricsRoutes:
     max_cuts: int
 
     def find(self, smiles: str, stock: Stock) -> Route | None:
-        """The shortest route within the limits: fewer steps are tried first."""
+        """Returns the first route with the fewest steps within the limits, or None."""
         search = _Search(stock, self.max_cuts)
         if search.has(smiles):
             return Route()
@@ -84,9 +86,9 @@ class BricsRoutes:
         return None
 
     def _solve(self, smiles: str, steps: int, search: _Search) -> tuple[Reaction, ...] | None:
-        """At most `steps` reactions that make the molecule."""
+        """Returns at most `steps` reactions that make the molecule, or None."""
         if (smiles, steps) not in search.solved:
-            search.solved[smiles, steps] = None  # meanwhile, for what would need itself
+            search.solved[smiles, steps] = None  # prevents a route in which the molecule is its own precursor
             search.solved[smiles, steps] = next(self._routes(smiles, steps, search), None)
         return search.solved[smiles, steps]
 
@@ -106,7 +108,7 @@ class BricsRoutes:
                     yield (reaction, *both)
 
     def _pairs(self, first: str, second: str, steps: int, search: _Search) -> Iterator[tuple[Reaction, ...]]:
-        """Reactions that make both molecules, at most `steps` together, with no product made twice."""
+        """Yields reactions that make both molecules, at most `steps` in total, without a product that is made twice."""
         for share in range(1, steps):
             route = self._solve(first, share, search)
             other = self._solve(second, steps - share, search) if route else None
@@ -115,7 +117,7 @@ class BricsRoutes:
 
 
 def disconnections(smiles: str) -> Iterator[Reaction]:
-    """All couplings that make the molecule in a single step, in the order of its atoms."""
+    """Yields all couplings that make the molecule in one step, in the order of its atoms."""
     from rdkit import Chem
     from rdkit.Chem import BRICS
 
@@ -136,7 +138,7 @@ def disconnections(smiles: str) -> Iterator[Reaction]:
 
 
 def _groups(first: int, second: int) -> Iterator[tuple[str, str, str]]:
-    """What stands at either end before the coupling, and what the coupling is called. `H`: hydrogen."""
+    """Yields the group at each end before the coupling, and the coupling's name. `H`: hydrogen."""
     for nucleophile, electrophile, swap in ((first, second, False), (second, first, True)):
         if nucleophile in _NUCLEOPHILES and electrophile in _ELECTROPHILES:
             for group in _ELECTROPHILES[electrophile]:
@@ -157,7 +159,7 @@ def _called(nucleophile: int, electrophile: int) -> str:
 
 
 def _with_group(piece: Any, group: str) -> str | None:
-    """SMILES of the piece with the group where the bond was cut; None where that is no molecule."""
+    """Returns the SMILES of the piece with the group at the cut bond, or None if it is no valid molecule."""
     from rdkit import Chem
 
     mol = Chem.RWMol(piece)

@@ -1,8 +1,7 @@
-"""Descriptors of the molecular graph with RDKit, by the name of their property.
+"""Descriptors of the molecular graph by RDKit, by the name of their property.
 
-Each is exact for its definition. What several of them need (Crippen's contributions, the polar surface) RDKit keeps
-with the molecule, so QED, which is built from eight descriptors, works on the same molecule as the rest instead of on a
-copy; the number is that of `rdkit.Chem.QED.qed`.
+Each is exact for its definition. RDKit caches shared intermediate results (Crippen contributions, polar surface) on the
+molecule. QED therefore uses the same molecule instead of a copy; its value equals that of `rdkit.Chem.QED.qed`.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from sciagent_verifiers.fast.sa_score import sa_score
 
 @cache
 def functions() -> dict[str, Callable[[Any], float]]:
+    """Returns the function of each descriptor, {property name: function of an RDKit molecule}."""
     from rdkit import Chem
     from rdkit.Chem import rdMolDescriptors as rd
 
@@ -39,7 +39,7 @@ def functions() -> dict[str, Callable[[Any], float]]:
 
 
 def qed(mol: Any) -> float:
-    """Drug-likeness, 0 to 1, weighted by the mean. mol: an RDKit molecule without explicit hydrogens.
+    """Returns the drug-likeness QED with mean weights, 0 to 1. mol: an RDKit molecule without explicit hydrogens.
 
     Source: Bickerton et al., Nature Chem. 4, 90 (2012), doi 10.1038/nchem.1243.
     """

@@ -1,4 +1,4 @@
-"""The first rung of most ladders: is it a molecule this campaign wants, and what does its graph say of it."""
+"""The verifier `molecule.checks`: refuses unwanted molecules and computes graph descriptors; usually the first rung."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RDKIT = Level(method="RDKit")
 
 
 class MoleculeChecksSettings(Settings):
-    """What is refused, what is counted, what is computed. Windows on the numbers are the campaign's gates."""
+    """The limits of `molecule.checks`, its alerts and its descriptors. Limits on descriptors are a campaign's gates."""
 
     elements: tuple[str, ...] = Field(
         ("H", "B", "C", "N", "O", "F", "Si", "P", "S", "Cl", "Br", "I"), description="Any other is refused."
@@ -99,15 +99,15 @@ class MoleculeChecks(MoleculeVerifier):
 
     def __init__(self, settings: Any = None, base: Path | None = None) -> None:
         super().__init__(settings, base)
-        self._refusal = lru_cache(maxsize=1024)(self._look)  # the host asks `accepts`, and `verify` asks again
+        self._refusal = lru_cache(maxsize=1024)(self._look)  # cached, since `accepts` and `finding` both need it
 
     @classmethod
     def warm(cls) -> None:
-        """Load what RDKit loads at first use, but for the table of the SA score: see `attach`."""
+        """Loads all that RDKit loads at first use except the table of the SA score, which `attach` loads."""
         _look_at_phenol(name for name in functions() if name != "sa_score")
 
     def attach(self) -> None:
-        """Load the table of the SA score, half a second and 70 MB, where that is asked for."""
+        """Loads the table of the SA score (0.5 s, 70 MB) if the settings ask for the score."""
         _look_at_phenol(self.settings.descriptors)
 
     @cached_property

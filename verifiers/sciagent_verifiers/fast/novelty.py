@@ -1,4 +1,4 @@
-"""Whether a molecule is new: against reference files, by identity and by similarity."""
+"""The verifier `molecule.novelty`: compares a molecule with reference files by identity and by similarity."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from sciagent.verification.contract import Context, Finding, Refusal, Settings, 
 from sciagent_verifiers.fast.reference_index import Fingerprint, ReferenceIndex, index_of
 from sciagent_verifiers.molecule_verifier import MoleculeVerifier, refused
 
-LONGEST_LEVEL = 180  # characters of a level's method
+LONGEST_LEVEL = 180  # characters; the longest method of a level
 
 
 class MoleculeNoveltySettings(Settings):
-    """What is known already, and how far from it a molecule has to be."""
+    """The reference files, the fingerprint and the largest allowed similarity."""
 
     references: tuple[StructureFile, ...] = Field(min_length=1, max_length=20, description="csv, smi or sdf, also .gz")
     radius: int = Field(2, ge=1, le=4, description="of the Morgan fingerprint; 2 is ECFP4")
@@ -43,10 +43,10 @@ class MoleculeNoveltySettings(Settings):
 class MoleculeNovelty(MoleculeVerifier):
     """Tanimoto similarity to the nearest molecule of reference files, and whether it is among them.
 
-    Exact for its definition (uncertainty 0). Reference files are indexed once, when a campaign first
-    names them; a question then takes milliseconds. What is in a file counts by standard InChIKey, so tautomers count as
-    the same; salts there count by their largest organic fragment. Novelty against the ledger is no evidence, for it
-    changes with time; it is recorded with each proposal instead.
+    The values are exact for their definition (uncertainty 0). A reference file is indexed once, when a campaign first
+    names it; a query then takes milliseconds. Molecules are identical if their standard InChIKeys are, so tautomers
+    are; a salt in a file is represented by its largest organic fragment. Novelty against the ledger is not measured
+    here, since it changes with time; it is recorded with each proposal.
 
     Source: Rogers and Hahn, J. Chem. Inf. Model. 50, 742 (2010); search: FPSim2, doi 10.5281/zenodo.3902922.
     """

@@ -1,9 +1,9 @@
-"""A reference file as an index on disk: which molecules it holds, and which of them is nearest.
+"""An index on disk of a reference file, for membership and nearest-neighbour queries.
 
 An index is built once per file content, fingerprint and library versions, then shared: fingerprints by FPSim2 (HDF5,
-sorted by popcount), InChIKeys in SQLite. A folder of the cache is complete or absent: it is built under another name,
-under a lock, and renamed. Salts count by their largest organic fragment; records that RDKit cannot read are counted and
-left out.
+sorted by popcount), InChIKeys in SQLite. A folder in the cache is complete or absent: it is built under a lock and
+another name, then renamed. A salt is represented by its largest organic fragment. Records that RDKit cannot read are
+counted and left out.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from sciagent.errors import InputFileError
 from sciagent.settings import cache_folder
 from sciagent.verification.contract import Outcome, Reason, SimulatorError, StructureFile
 
-FORMAT = 1  # raise it when what is stored changes
+FORMAT = 1  # increase it when the stored format changes
 LOCK_SECONDS = 3600.0
-BATCH = 5000  # rows a transaction
-STEPS = (0.7, 0.4, 0.0)  # search from high similarity down: bounds by popcount leave most of the file unread
+BATCH = 5000  # rows per transaction
+STEPS = (0.7, 0.4, 0.0)  # similarity thresholds; with a high one most of the file is skipped by popcount
 log = logging.getLogger(__name__)
 
 
@@ -43,9 +43,9 @@ class Fingerprint:
     """A Morgan fingerprint."""
 
     radius: int = 2
-    """Radius 2 is ECFP4."""
+    """Bonds around an atom; 2 gives ECFP4."""
     bits: int = 2048
-    """Length."""
+    """Length of the fingerprint."""
 
     @property
     def label(self) -> str:
@@ -62,15 +62,15 @@ class Neighbour:
     similarity: float
     """Tanimoto similarity, 0 to 1."""
     text: str
-    """Text in the file."""
+    """The structure as written in the file."""
     name: str
-    """Name in the file."""
+    """The name in the file."""
 
 
 class ReferenceIndex:
-    """The index of a reference file. fingerprint: None where only membership is queried.
+    """The index of a reference file. fingerprint: None if only membership is queried.
 
-    Construction is cheap; `build` writes missing files, and the first query opens them.
+    The constructor is cheap; `build` writes missing files, and the first query opens them.
     """
 
     def __init__(self, file: StructureFile, fingerprint: Fingerprint | None = None) -> None:
@@ -91,7 +91,7 @@ class ReferenceIndex:
         return (self.folder / "about.json").is_file()
 
     def build(self) -> None:
-        """Write the missing files. Concurrent builders wait for the first.
+        """Writes the index if it is missing. Concurrent builders wait for the first.
 
         Raises SimulatorError bad_environment (reference_file) if the file is gone, changed, or holds no molecule.
         """
@@ -123,7 +123,7 @@ class ReferenceIndex:
                 detail = f"{self.file.name} holds no molecule that can be read ({about['unreadable']} records)"
                 raise _unusable(detail)
             (partial / "about.json").write_text(json.dumps(about))
-            shutil.rmtree(self.folder, ignore_errors=True)  # what an earlier format or a crash may have left
+            shutil.rmtree(self.folder, ignore_errors=True)  # left by an earlier format or a crash
             partial.rename(self.folder)
         except InputFileError as error:
             raise _unusable(str(error)) from error
@@ -147,7 +147,7 @@ class ReferenceIndex:
 
     @cached_property
     def about(self) -> dict[str, int]:
-        """`molecules` in the index and `unreadable` records left out; builds what is missing."""
+        """The numbers of `molecules` in the index and of `unreadable` records. A missing index is built."""
         self.build()
         counts: dict[str, int] = json.loads((self.folder / "about.json").read_text())
         return counts
@@ -161,14 +161,14 @@ class ReferenceIndex:
         return FPSim2Engine(str(self.folder / "fingerprints.h5"))
 
     def attach(self) -> None:
-        """Load the fingerprints now, if they are on disk, so that forks share them."""
+        """Loads the fingerprints, if they are on disk, so that forked processes share them."""
         if self.is_built and self.fingerprint is not None:
             _ = self._engine
 
     def holds(self, inchikey: str | None, *, connectivity: bool = False) -> str | None:
-        """What the file calls the molecule of this standard InChIKey, or its text; None if it is not there.
+        """Returns the name in the file, or the text, of the molecule with this standard InChIKey; None if absent.
 
-        connectivity: whatever its stereochemistry and isotopes (the first block of the key).
+        connectivity: ignore stereochemistry and isotopes (compare only the first block of the key).
         """
         if inchikey is None:
             return None
@@ -178,7 +178,7 @@ class ReferenceIndex:
         return None if row is None else row[1] or row[0]
 
     def nearest(self, mol: Any) -> Neighbour:
-        """The reference with the highest Tanimoto similarity; the first in the index of several equal ones."""
+        """Returns the reference with the highest Tanimoto similarity; on a tie, the first in the index."""
         for threshold in STEPS:
             matches = self._engine.top_k(mol, k=1, threshold=threshold)
             if len(matches) and (row := self._structure("id = ?", int(matches[0][0]))):
@@ -186,7 +186,7 @@ class ReferenceIndex:
         return Neighbour(0.0, "", "")
 
     def _structure(self, where: str, *values: str | int) -> tuple[str, str] | None:
-        """Text and name of the first structure that meets the condition."""
+        """Returns text and name of the first structure that meets the condition, or None."""
         with closing(sqlite3.connect(f"file:{self.folder / 'structures.db'}?mode=ro", uri=True)) as database:
             row: tuple[str, str] | None = database.execute(
                 f"SELECT text, name FROM structure WHERE {where}", values
@@ -196,7 +196,7 @@ class ReferenceIndex:
 
 @lru_cache(maxsize=32)
 def index_of(file: StructureFile, fingerprint: Fingerprint | None = None) -> ReferenceIndex:
-    """One index a file and process, so that forks find what was attached before them."""
+    """Returns the index of a file, one per process, so that forked processes use what was attached before the fork."""
     return ReferenceIndex(file, fingerprint)
 
 
@@ -205,7 +205,7 @@ def _unusable(detail: str) -> SimulatorError:
 
 
 def _enter(path: Path, column: str, database: sqlite3.Connection, counts: dict[str, int]) -> Iterator[tuple[Any, int]]:
-    """Write every structure that can be read; gives (molecule, id) of each."""
+    """Writes every readable structure to the database. Yields (molecule, id) of each."""
     rows: list[tuple[int, str, str, str]] = []
 
     def flush() -> None:
@@ -227,7 +227,7 @@ def _enter(path: Path, column: str, database: sqlite3.Connection, counts: dict[s
 
 
 def _molecule(text: str) -> tuple[Any, str] | None:
-    """The parent molecule and its standard InChIKey; None for what RDKit cannot read or what is too large."""
+    """Returns the parent molecule and its standard InChIKey, or None if it is unreadable or too large."""
     from rdkit import Chem
 
     key_of: Any = Chem.MolToInchiKey
@@ -246,10 +246,10 @@ def _molecule(text: str) -> tuple[Any, str] | None:
 
 
 def _set_up_pytables() -> None:
-    """No threads, since forks follow; and chunks of the same size on every machine.
+    """Sets PyTables to one thread, since the process forks, and to the same chunk size on every machine.
 
-    PyTables makes a chunk as large as the L3 cache that it finds. With 480 MB of it an index of nine molecules took 7 s
-    and half a gigabyte, now 0.8 s.
+    PyTables makes a chunk as large as the L3 cache. With a cache of 480 MB an index of nine molecules took 7 s and
+    0.5 GB instead of 0.8 s.
     """
     import tables.leaf
 

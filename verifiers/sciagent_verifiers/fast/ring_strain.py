@@ -1,8 +1,8 @@
-"""Rings that cannot be: what generators draw and no chemist has in a bottle.
+"""Detection of rings that no isolable compound has, such as generators propose.
 
-Limits are where isolable compounds begin, so that nothing real is lost: cyclooctyne, 1,2-cyclononadiene,
-bicyclo[3.3.1]non-1-ene, bicyclobutane and cyclopropenone pass. Aromatic bonds count as neither double nor triple. Trans
-double bonds in small rings need no check: RDKit reads no such geometry below eight atoms.
+The limits admit the smallest isolable compounds: cyclooctyne, 1,2-cyclononadiene, bicyclo[3.3.1]non-1-ene,
+bicyclobutane and cyclopropenone pass. Aromatic bonds are neither double nor triple here. Trans double bonds in small
+rings need no check, since RDKit reads no such geometry below eight atoms.
 
 Sources: Krebs and Wilke, Top. Curr. Chem. 109, 189 (1983), angle-strained alkynes; Wiseman, J. Am. Chem. Soc. 89, 5966
 (1967), a bridgehead alkene is as strained as the trans-cycloalkene in it; Johnson, Chem. Rev. 89, 1111 (1989), cyclic
@@ -18,7 +18,7 @@ from typing import Any
 
 SMALLEST_WITH_ALKYNE = 8
 SMALLEST_WITH_ALLENE = 8
-SMALLEST_BRIDGEHEAD = 8  # the larger ring around the double bond
+SMALLEST_BRIDGEHEAD = 8  # atoms in the larger ring around a bridgehead double bond
 MOST_THREE_RINGS = 4
 MOST_THREE_RINGS_AT_AN_ATOM = 2
 _MULTIPLE = "*=,#;@*"  # a double or triple bond in a ring
@@ -31,9 +31,9 @@ Ring = frozenset[int]
 
 
 def impossible(mol: Any) -> str | None:
-    """Why a ring of the molecule cannot be, or None. mol: a sanitised RDKit molecule.
+    """Returns why a ring of the molecule is impossible, or None. mol: a sanitised RDKit molecule.
 
-    Looks at the rings of the SSSR, and at pairs of them that share a bridge only where either holds a multiple bond.
+    Only rings of the SSSR are tested; bridged pairs of them only in molecules with a multiple bond in a ring.
     """
     atom_rings = mol.GetRingInfo().AtomRings()
     if not atom_rings:
@@ -69,7 +69,7 @@ def _three_rings(small: Sequence[Ring]) -> str | None:
 
 
 def _bonds(mol: Any, pairs: Sequence[tuple[int, int]]) -> str | None:
-    """Triple and cumulated double bonds in rings too small for them."""
+    """Returns the fault if a ring is too small for its triple bond or cumulated double bonds, or None."""
     info = mol.GetRingInfo()
     doubles: Counter[int] = Counter()
     for begin, end in pairs:
@@ -87,7 +87,7 @@ def _bonds(mol: Any, pairs: Sequence[tuple[int, int]]) -> str | None:
 
 
 def _bridgeheads(mol: Any, rings: Sequence[Ring], pairs: Sequence[tuple[int, int]]) -> str | None:
-    """A double bond at the head of a bridge, where both rings around it are too small for a trans double bond."""
+    """Returns the fault if both rings at a bridgehead double bond are too small for a trans double bond, or None."""
     for i, ring in enumerate(rings):
         for other_ring in rings[:i]:
             shared = ring & other_ring
@@ -106,7 +106,7 @@ def _bridgeheads(mol: Any, rings: Sequence[Ring], pairs: Sequence[tuple[int, int
 def _strained_head(
     bridges: Sequence[Collection[int]], heads: Sequence[int], pairs: Sequence[tuple[int, int]]
 ) -> int | None:
-    """A bridgehead with a double bond into a bridge that makes too small a ring with the longest other bridge."""
+    """Returns a bridgehead whose double bond goes into a bridge that forms too small a ring with the longest other."""
     for bridge in bridges:
         longest = max(len(other) for other in bridges if other is not bridge)
         if len(bridge) + longest + 2 >= SMALLEST_BRIDGEHEAD:

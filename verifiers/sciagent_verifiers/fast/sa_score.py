@@ -34,5 +34,5 @@ def _scorer() -> ModuleType:
 
 
 def sa_score(mol: Any) -> float:
-    """1 (easy to make) to 10 (hard). mol: an RDKit molecule with an atom or more. Raises SimulatorError."""
+    """Returns the score, 1 (easy to make) to 10 (hard). mol: an RDKit molecule with atoms. Raises SimulatorError."""
     return float(_scorer().calculateScore(mol))

@@ -1,5 +1,4 @@
-"""The safety screen: molecules whose structure is that of an explosive, an acute hazard or a scheduled chemical weapon
-are refused before anything is computed of them."""
+"""The verifier `molecule.safety`: refuses explosives, acute hazards and scheduled chemical weapons by structure."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ class ExtraPattern(Settings):
 
 
 class MoleculeSafetySettings(Settings):
-    """What is screened beside, or let through against, the rules that ship."""
+    """Additions to the rules that ship, and exceptions from them."""
 
     allow: tuple[str, ...] = Field((), description="Rules that do not refuse here; a campaign asks for the reason.")
     extra_smarts: tuple[ExtraPattern, ...] = Field((), max_length=MAX_EXTRA, description="Patterns of one's own.")
@@ -62,8 +61,8 @@ class MoleculeSafetySettings(Settings):
 class MoleculeSafety(MoleculeVerifier):
     """Refuses what matches a rule that is not allowed, with the gravest group as the reason; counts the other matches.
 
-    It recognises structures and predicts nothing: a pass is no clearance. Isotopes, protonation, stereo and the drawing
-    of charges make no difference. Every rule has its source in `sciagent_verifiers.fast.hazards`.
+    The screen recognises structures and predicts nothing: a molecule that passes is not thereby safe. Isotopes,
+    protonation, stereo and drawn charges are ignored. `sciagent_verifiers.fast.hazards` has the source of every rule.
     """
 
     name = "molecule.safety"
@@ -76,14 +75,14 @@ class MoleculeSafety(MoleculeVerifier):
 
     @classmethod
     def warm(cls) -> None:
-        """Compile the patterns, once."""
+        """Compiles the patterns once."""
         from rdkit import Chem
 
         screen(Chem.MolFromSmiles("c1ccccc1O"))
 
     @classmethod
     def rule_names(cls) -> tuple[str, ...]:
-        """What `allow` takes."""
+        """Returns the names that the setting `allow` accepts."""
         return rule_names()
 
     @property
@@ -98,7 +97,7 @@ class MoleculeSafety(MoleculeVerifier):
         )
 
     def alerts(self, candidate: Molecule) -> tuple[Hazard, ...]:
-        """Every rule that matches, allowed or not."""
+        """Returns every matching rule, whether allowed or not."""
         return screen(candidate.mol, self._extra)
 
     def accepts(self, candidate: Molecule) -> Refusal | None:
@@ -119,7 +118,7 @@ class MoleculeSafety(MoleculeVerifier):
         return self.exact(molecule, {SAFETY_ALERTS: float(len(alerts))}, diagnostics)
 
     def _refusal(self, alerts: Sequence[Hazard]) -> Refusal | None:
-        """By the first rule, gravest group first, that is not allowed. The detail opens with the rule's name."""
+        """Returns the refusal by the first rule that is not allowed, or None. alerts: gravest group first."""
         for alert in alerts:
             if alert.name not in self.settings.allow:
                 return Refusal(alert.group, str(alert))

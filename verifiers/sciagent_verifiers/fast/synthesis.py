@@ -1,4 +1,4 @@
-"""Whether a molecule can be made: a score, what can be bought, and routes by a plug-in."""
+"""The verifier `molecule.synthesis`: SA score, purchasable molecules, and routes by a plug-in."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class RoutesSettings(Settings):
 
 
 class MoleculeSynthesisSettings(Settings):
-    """What counts as on the shelf, and who looks for routes."""
+    """The building blocks and the route finder."""
 
     building_blocks: tuple[StructureFile, ...] = Field((), max_length=20, description="csv, smi or sdf, also .gz")
     match: Literal["exact", "connectivity"] = Field(
@@ -77,8 +77,8 @@ class MoleculeSynthesisSettings(Settings):
 class MoleculeSynthesis(MoleculeVerifier):
     """SA score; whether it is a building block; the steps of the shortest route that the chosen finder knows.
 
-    The SA score is a heuristic of 1 (easy) to 10 (hard) learned from what PubChem holds. Routes are what the finder
-    believes: `brics`, which ships with sciagent, cuts bonds and looks up the pieces, no more. A molecule without a
+    The SA score is a heuristic from 1 (easy) to 10 (hard), fitted to molecules in PubChem. A route is only a proposal
+    of the finder: `brics`, which ships with sciagent, just cuts bonds and looks up the pieces. A molecule without a
     route is refused (no_route); with `no_route: allow` its synthesis_steps is left out.
 
     Source: Ertl and Schuffenhauer, J. Cheminf. 1, 8 (2009), doi 10.1186/1758-2946-1-8.
@@ -93,7 +93,7 @@ class MoleculeSynthesis(MoleculeVerifier):
 
     @classmethod
     def warm(cls) -> None:
-        """Load the table of the SA score, once."""
+        """Loads the table of the SA score once."""
         from rdkit import Chem
 
         sa_score(Chem.MolFromSmiles("CCO"))
@@ -148,7 +148,7 @@ class MoleculeSynthesis(MoleculeVerifier):
         return self.exact(molecule, values, diagnostics)
 
     def _route(self, molecule: Molecule) -> Route | None:
-        """What the finder says, checked. Raises SimulatorError crashed (bad_result) for what is no route."""
+        """Returns the finder's route, checked, or None. Raises SimulatorError crashed (bad_result) if it is invalid."""
         assert self._finder is not None
         try:
             return checked(self._finder.find(molecule.smiles, self._stock), molecule.smiles, self._stock)
@@ -173,6 +173,6 @@ class _Shelf:
         return sum(index.about["molecules"] for index in self.indexes)
 
     def called(self, inchikey: str | None) -> str | None:
-        """The block's name in the first file that has it."""
+        """Returns the building block's name in the first file that has it, or None."""
         names = (index.holds(inchikey, connectivity=self._connectivity) for index in self.indexes)
         return next((name for name in names if name is not None), None)

@@ -1,4 +1,4 @@
-"""What the PySCF verifiers share: settings, level, what is refused, the geometry, and what a calculation costs."""
+"""The base class of the PySCF verifiers: settings, level, refusals, geometry and cost estimates."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Dispersion = Literal["d3bj", "d4"]
 
 PYSCF_NAME = {"wB97X-D3(BJ)": "wb97x-d3bj", "LC-wPBE": "hyb_gga_xc_lc_wpbe"}
 RANGE_SEPARATED = frozenset({"CAM-B3LYP", "wB97X", "wB97X-D3(BJ)", "LC-wPBE"})
-NO_DISPERSION = frozenset({"M06-2X", "BHandHLYP", "wB97X", "wB97X-D3(BJ)", "LC-wPBE"})  # no parameters, or built in
+NO_DISPERSION = frozenset({"M06-2X", "BHandHLYP", "wB97X", "wB97X-D3(BJ)", "LC-wPBE"})  # no parameters or built in
 DIFFUSE = frozenset({"def2-SVPD", "def2-TZVPD", "def2-TZVPPD"})
 
 HEAVIEST = 86
 NO_BASIS = range(58, 72)  # def2 has no lanthanides in PySCF
 
-# Basis functions per atom in def2-SVP of hydrogen and helium, then of each further row, and what larger sets multiply.
+# ROWS: (last atomic number, basis functions per atom in def2-SVP). SIZE: factors for the larger basis sets.
 ROWS = ((2, 5), (10, 14), (18, 18), (36, 32), (54, 26), (86, 32))
 SIZE = {
     "def2-SVP": 1.0,
@@ -73,7 +73,7 @@ class DensityFunctionalSettings(Settings):
         return self
 
     def engine(self, **changes: Any) -> DftSettings:
-        """As the engine takes them."""
+        """Returns the settings of the engine, with `changes` to single ones."""
         alike = "conv_tol", "max_cycles", "dispersion", "solvent", "solvent_model", "spin_check"
         chosen: dict[str, Any] = {name: getattr(self, name) for name in alike}
         chosen |= {"functional": PYSCF_NAME.get(self.functional, self.functional.lower()), "basis": self.basis.lower()}
@@ -85,17 +85,17 @@ class DensityFunctionalSettings(Settings):
 
     @property
     def method(self) -> str:
-        """For `Level.method`: functional, dispersion and the solvent's model, such as `PBE0-D4+SMD`."""
+        """The name for `Level.method`: functional, dispersion and solvent model, such as `PBE0-D4+SMD`."""
         return self.ground_method + (f"+{self.solvent_model}" if self.solvent else "")
 
     @property
     def relaxed_in(self) -> Solvent | None:
-        """The solvent in which the geometry is optimised."""
+        """The solvent in which the geometry is optimised; None for the gas phase."""
         return self.solvent
 
     @property
     def geometry_label(self) -> str:
-        """An optimised geometry names its own level: `PBE0/def2-SVP//GFN2-xTB//ETKDGv3x10`."""
+        """The geometry's name; an optimised one starts with its level: `PBE0/def2-SVP//GFN2-xTB//ETKDGv3x10`."""
         start = self.geometry.label
         if not self.optimise:
             return start
@@ -108,7 +108,7 @@ class DensityFunctionalSettings(Settings):
 
 
 class DensityFunctional(MoleculeVerifier):
-    """A calculation on a molecule by PySCF; subclasses say what it measures."""
+    """A verifier that uses PySCF; subclasses define what it measures."""
 
     tier = Tier.HIGH_FIDELITY
     settings: DensityFunctionalSettings
@@ -122,7 +122,7 @@ class DensityFunctional(MoleculeVerifier):
         return refusal(candidate, HEAVIEST, self.settings.max_atoms)
 
     def start(self, molecule: Molecule, context: Context) -> tuple[Geometry, dict[str, Any]]:
-        """The geometry by the protocol, relaxed at this level where the settings say so. Raises SimulatorError."""
+        """Returns the geometry by the protocol, relaxed at this level if `optimise` is set. Raises SimulatorError."""
         chosen = self.settings
         seed = chosen.geometry.seed(molecule.key, context.replicate)
         geometry, facts = prepare(molecule.mol, molecule.charge, molecule.multiplicity, chosen.geometry, seed)
@@ -137,20 +137,20 @@ class DensityFunctional(MoleculeVerifier):
         return geometry, facts
 
     def checkpoint(self, molecule: Molecule, context: Context, part: str) -> Path:
-        """Stem of the files from which this part of the calculation goes on in a later attempt."""
+        """Returns the stem of the files from which a later attempt resumes this part of the calculation."""
         return context.checkpoint / f"{self.evidence_key(molecule, context.replicate).hash[:16]}-{part}"
 
     def basis_functions(self, candidate: Molecule) -> float:
-        """Estimated number, without a calculation; for organics in def2-SVP exact."""
+        """Returns an estimate of the number of basis functions; it is exact for organics in def2-SVP."""
         numbers = [atom.GetAtomicNum() for atom in candidate.mol.GetAtoms()]
         numbers += [1] * sum(atom.GetTotalNumHs() for atom in candidate.mol.GetAtoms())
         return SIZE[self.settings.basis] * sum(next(n for last, n in ROWS if z <= last) for z in numbers)
 
     def scf_seconds(self, candidate: Molecule, multiplicity: int | None = None, gas: bool = False) -> float:
-        """Core-seconds of a self-consistent field, without the spin check. gas: whatever solvent is set.
+        """Returns the core-seconds of a self-consistent field without the spin check. gas: ignore the solvent.
 
-        Measured for PBE0/def2-SVP, grid 3, with the screen for triplets, of which the field takes 0.6: 6, 8, 14 s at
-        72, 94, 114 basis functions; from grid 2 about 46 and 66 s at 160 and 198.
+        Measured for PBE0/def2-SVP, grid 3, with the triplet screen (the field takes 0.6 of it): 6, 8, 14 s at 72, 94,
+        114 basis functions; extrapolated from grid 2, about 46 and 66 s at 160 and 198.
         """
         chosen = self.settings
         seconds: float = 0.6 * 14.5 * GRID[chosen.grid] * (self.basis_functions(candidate) / 114) ** 2.5
@@ -159,16 +159,16 @@ class DensityFunctional(MoleculeVerifier):
         return seconds * (SOLVENT_SHARE[chosen.solvent_model] if chosen.solvent and not gas else 1.0)
 
     def spin_seconds(self, candidate: Molecule, gas: bool = False) -> float:
-        """Core-seconds of the spin check: only singlets have it."""
+        """Returns the core-seconds of the spin check, which only singlets have."""
         if candidate.multiplicity > 1:
             return 0.0
         return self.scf_seconds(candidate, gas=gas) * {"off": 0.0, "auto": 0.4, "always": 3.0}[self.settings.spin_check]
 
     def relax_seconds(self, candidate: Molecule, multiplicity: int | None = None, gas: bool = False) -> float:
-        """Core-seconds of the relaxation that the settings ask for: steps, each 0.5 of a field that starts from a
-        density and a gradient."""
+        """Returns the core-seconds of the relaxation, 0 without one. Each of STEPS steps costs 0.9 of a field: a field
+        that starts from a density (0.5), and a gradient."""
         return STEPS * 0.9 * self.scf_seconds(candidate, multiplicity, gas) if self.settings.optimise else 0.0
 
 
-SOLVENT_SHARE = {"SMD": 3.0, "IEF-PCM": 2.0, "C-PCM": 2.0, "ddCOSMO": 2.2}  # of the gas-phase field
+SOLVENT_SHARE = {"SMD": 3.0, "IEF-PCM": 2.0, "C-PCM": 2.0, "ddCOSMO": 2.2}  # cost relative to the gas phase
 STEPS = 8

@@ -1,4 +1,4 @@
-"""Ionisation energy and electron affinity of a molecule by density functional theory, and potentials from them."""
+"""The verifier `pyscf.ip_ea`: ionisation energy, electron affinity and redox potentials by density functionals."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FLEXIBLE = {p: 0.06 if p in (VERTICAL_EA, ADIABATIC_EA, REDUCTION_POTENTIAL) els
 
 
 class IpEaSettings(DensityFunctionalSettings):
-    """The settings of pyscf.scf, and which ions."""
+    """The settings of pyscf.scf, the ions and the reference of the potentials."""
 
     basis: dft.Basis = Field("def2-SVPD", description="An electron affinity needs one with diffuse functions.")
     which: tuple[Literal["ip", "ea"], ...] = Field(
@@ -89,7 +89,7 @@ class IpEaSettings(DensityFunctionalSettings):
 
     @property
     def absolute(self) -> float:
-        """Absolute potential of the reference, V."""
+        """The absolute potential of the reference, V."""
         return FERROCENE[self.solvent or ""] if self.reference == "Fc+/Fc" else SHE
 
     @property
@@ -100,17 +100,17 @@ class IpEaSettings(DensityFunctionalSettings):
 class PyscfIpEa(DensityFunctional):
     """Ionisation energy and electron affinity as differences of self-consistent energies, PySCF.
 
-    Electronic energies, without zero-point vibration and, in a solvent, without thermal terms; in a solvent molecule
-    and ions are at equilibrium with it. An anion that lies above its molecule is not held: the affinity is then
-    censored, `< 0 eV`, with `anion_unbound` in the detail, which a gate on it judges like any value. A part that gives
-    nothing (an ion that falls apart or does not converge) is left out and named in the detail, as long as the other
-    part stands; a gate on what is missing is inconclusive. If nothing is left, the finding has the part's outcome and
-    reason (`cation_dissociated`, `anion_dissociated`, `spin_contaminated`, ...).
+    Energies are electronic, without zero-point vibration and thermal terms. A solvent is in equilibrium with the
+    molecule and each ion. An anion with a higher energy than its molecule is unbound: the affinity is then censored,
+    `< 0 eV`, with `anion_unbound` in the detail; a gate judges it like any value. If one part fails (an ion dissociates
+    or does not converge), the finding has the other part only, and the detail names the failure; a gate on the missing
+    value is inconclusive. If all parts fail, the finding has outcome and reason of the first
+    (`cation_dissociated`, `anion_dissociated`, `spin_contaminated`, ...).
 
-    Uncertainty is repeatability (k = 1) over the seed of the conformer search: that of HOMO and LUMO in `pyscf.scf`.
-    Against experiment (`benchmarks/numbers/pyscf_ip_ea.json`; PBE0/def2-SVPD, gas phase, 20 values of small molecules
-    and radicals, eV). The experimental values are all adiabatic; where vertical ones were computed, the difference
-    holds the ion's relaxation and is no error of the method alone:
+    The uncertainty is repeatability (k = 1) over the seed of the conformer search, as for HOMO and LUMO in `pyscf.scf`.
+    The table compares with experiment (`benchmarks/numbers/pyscf_ip_ea.json`; PBE0/def2-SVPD, gas phase, 20 values of
+    small molecules and radicals, eV). All experimental values are adiabatic; the difference to a computed vertical
+    value includes the ion's relaxation:
 
     | computed, beside adiabatic experiment | n | mean absolute | all within | largest |
     |---|---|---|---|---|
@@ -136,12 +136,12 @@ class PyscfIpEa(DensityFunctional):
 
     @property
     def potential_level(self) -> Level:
-        """The reference and its absolute potential stand in the method: another reference is another level."""
+        """The level of the potentials. Its method names the reference, so another reference is another level."""
         level = self.settings.level
         return replace(level, method=f"{level.method} vs {self.settings.reference} at {self.settings.absolute} V")
 
     def cost(self, candidate: Molecule) -> Cost:
-        """Molecule with its spin check, and an unrestricted field for each ion; relaxations where adiabatic."""
+        """Returns the cost of the molecule with its spin check, of each ion, and of the relaxations."""
         chosen = self.settings
         seconds = 0.5 + self.scf_seconds(candidate) + self.spin_seconds(candidate)
         ion_multiplicity = 2 if candidate.multiplicity % 2 else 3

@@ -1,4 +1,4 @@
-"""Frontier orbitals, dipole and total energy of a molecule by density functional theory."""
+"""The verifier `pyscf.scf`: frontier orbitals, dipole and total energy by density functional theory."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ FLEXIBLE = {HOMO: 0.05, LUMO: 0.06, HOMO_LUMO_GAP: 0.06, DIPOLE: 0.6, TOTAL_ENER
 class PyscfScf(DensityFunctional):
     """Kohn-Sham orbitals, dipole and total energy by PySCF, density fitted, in the gas phase or an implicit solvent.
 
-    By default PBE0/def2-SVP on the GFN2-xTB geometry that `xtb.singlepoint` has too. The gap is that of the Kohn-Sham
-    orbitals. Of an open shell HOMO and LUMO are taken over both spins. The dipole of an ion is about its centre of
-    mass. A closed-shell singlet that is not the ground state or that a single determinant does not describe, a
-    contaminated open shell and an anion whose last electron is not bound end as `unstable`.
+    The default is PBE0/def2-SVP on the same GFN2-xTB geometry as `xtb.singlepoint`. The gap is that of the Kohn-Sham
+    orbitals. HOMO and LUMO of an open shell are taken over both spins. The dipole of an ion is about its centre of
+    mass. The finding is `unstable` for a closed-shell singlet that is not the ground state or needs more than one
+    determinant, for a spin-contaminated open shell, and for an anion whose last electron is unbound.
 
-    Uncertainty is repeatability (k = 1) over the seed of the conformer search, not the error of the functional. Without
-    rotatable bonds values repeat within 0.001 eV. With them the root mean square of PBE0/def2-SVP over 6 small
-    molecules, 3 seeds each, is 0.02 eV for the HOMO and the gap, 0.05 for the LUMO, 0.03 for the energy,
-    0.6 D; orbitals are given the larger figures that GFN2-xTB has on 14 molecules. Density fitting shifts orbitals and
-    energies by about 0.001 eV.
+    The uncertainty is repeatability (k = 1) over the seed of the conformer search, not the error of the functional.
+    Without rotatable bonds values repeat within 0.001 eV. With them the root mean square of PBE0/def2-SVP over 6 small
+    molecules, 3 seeds each, is 0.02 eV for HOMO and gap, 0.05 for the LUMO, 0.03 for the energy, and 0.6 D. Orbitals
+    get the larger values of GFN2-xTB on 14 molecules. Density fitting shifts orbitals and energies by about 0.001 eV.
 
-    Version 2: what a single determinant does not describe (ozone) is near_degenerate; solvents, range-separated
-    functionals, relaxation at this level. Every setting enters the hash, the new ones too.
+    Version 2 reports near_degenerate for molecules that need several determinants (ozone), and adds solvents,
+    range-separated functionals and relaxation at this level. Every setting enters the hash.
 
     Source: PBE0: Adamo, Barone, J. Chem. Phys. 110, 6158 (1999); PySCF: Sun et al., J. Chem. Phys. 153, 024109 (2020).
     """
@@ -42,7 +41,7 @@ class PyscfScf(DensityFunctional):
         return at(self.settings.level, HOMO, LUMO, HOMO_LUMO_GAP, DIPOLE, TOTAL_ENERGY)
 
     def cost(self, candidate: Molecule) -> Cost:
-        """The field, its spin check and, where asked for, the relaxation; the first geometry adds little."""
+        """Returns the cost of the field, its spin check and the relaxation; that of the first geometry is small."""
         seconds = 0.5 + self.scf_seconds(candidate) + self.spin_seconds(candidate) + self.relax_seconds(candidate)
         return Cost(core_seconds=seconds)
 

@@ -1,4 +1,4 @@
-"""Solvation free energy of a molecule by density functional theory in an implicit solvent."""
+"""The verifier `pyscf.solvation`: solvation free energy by density functional theory in an implicit solvent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FLEXIBLE = {SOLVATION_ENERGY: 0.03}
 
 
 class SolvationSettings(DensityFunctionalSettings):
-    """Settings of pyscf.scf, with water and SMD by default; optimise relaxes the geometry in the gas phase."""
+    """The settings of pyscf.scf, with water and SMD by default; `optimise` relaxes the geometry in the gas phase."""
 
     functional: Functional = Field("B3LYP", description="Exchange and correlation.")
     solvent: Solvent = Field("water", description="Where to; the gas phase is where from.")
@@ -29,21 +29,21 @@ class SolvationSettings(DensityFunctionalSettings):
 
     @property
     def method(self) -> str:
-        """The models other than SMD give the electrostatic part alone, and say so."""
+        """The name for `Level.method`. Models other than SMD have only the electrostatic part, and are named so."""
         return super().method + ("" if self.solvent_model == "SMD" else " electrostatic")
 
 
 class PyscfSolvation(DensityFunctional):
     """Free energy of going from 1 mol/L of gas to 1 mol/L of solution, at the geometry of the gas phase, PySCF.
 
-    The energy in the solvent's field, with SMD its cavity, dispersion and structure term, less that in the gas phase.
-    No vibrations, no relaxation in the solvent, a single conformer: for what is flexible a few kJ/mol. The other models
-    give the electrostatic part alone; their level says so and they are not compared with experiment.
+    The value is the energy in the solvent minus that in the gas phase; SMD includes terms for cavity, dispersion and
+    solvent structure. It has no vibrations, no relaxation in the solvent and one conformer, which matters by a few
+    kJ/mol for flexible molecules. The other models have only the electrostatic part, as their level says.
 
-    Uncertainty is repeatability (k = 1) over the seed of the conformer search. Against experiment, ten solutes in
-    water: `benchmarks/numbers/pyscf_hydration.json`.
+    The uncertainty is repeatability (k = 1) over the seed of the conformer search. A comparison with experiment, ten
+    solutes in water, is in `benchmarks/numbers/pyscf_hydration.json`.
 
-    Sources: as `sciagent_simulators.pyscf_solvent`.
+    Sources: those of `sciagent_simulators.pyscf_solvent`.
     """
 
     name = "pyscf.solvation"
@@ -56,7 +56,7 @@ class PyscfSolvation(DensityFunctional):
         return at(self.settings.level, SOLVATION_ENERGY)
 
     def cost(self, candidate: Molecule) -> Cost:
-        """A field in the solvent, and a field in the gas phase with its spin check."""
+        """Returns the cost of a field in the solvent, a field in the gas phase with spin check, and the relaxation."""
         seconds = 0.5 + self.scf_seconds(candidate)
         seconds += self.scf_seconds(candidate, gas=True) + self.spin_seconds(candidate, gas=True)
         return Cost(core_seconds=seconds + self.relax_seconds(candidate, gas=True))

@@ -1,4 +1,4 @@
-"""Lowest excitations of a molecule by time-dependent density functional theory."""
+"""The verifier `pyscf.tda`: lowest excitations of a molecule by time-dependent density functional theory."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from sciagent_simulators.pyscf_excited import NANOMETRE_EV, NEAR, check_charge_t
 from sciagent_verifiers.calculation import calculated, geometry_artifact, measured
 from sciagent_verifiers.high_fidelity.density_functional import DensityFunctional, DensityFunctionalSettings, Functional
 
-LOWEST = 0.3  # eV: below it ground and excited state cannot be distinguished by a single determinant
+LOWEST = 0.3  # eV; with a lower S1 a single determinant cannot distinguish ground and excited state
 RIGID = {S1_ENERGY: 0.002, S1_OSCILLATOR_STRENGTH: 0.002, T1_ENERGY: 0.002}
 FLEXIBLE = {S1_ENERGY: 0.05, S1_OSCILLATOR_STRENGTH: 0.03, T1_ENERGY: 0.05}
 
 
 class TdaSettings(DensityFunctionalSettings):
-    """The settings of pyscf.scf, and which states. A solvent answers the excitation with its electrons only."""
+    """The settings of pyscf.scf and the states. Only the electrons of a solvent respond to an excitation."""
 
     functional: Functional = Field("CAM-B3LYP", description="With long-range exchange, unless charge does not move.")
     states: int = Field(3, ge=1, le=20, description="How many singlets are looked for.")
@@ -36,16 +36,15 @@ class TdaSettings(DensityFunctionalSettings):
 class PyscfTda(DensityFunctional):
     """Energy, wavelength and oscillator strength of the lowest singlet excitation, and T1 if asked for, PySCF.
 
-    Vertical, at the ground state's geometry: band maxima in solution lie 0.1 to 0.3 eV lower. All states, each
-    with its overlap of hole and electron and its main transition, are in the diagnostics. What is not a number:
-    a wrong ground state (`triplet_ground_state`, `scf_unstable`, `near_degenerate`, also where S1 lies below
-    0.3 eV), and an S1 that moves charge with a functional that has no long-range exchange
-    (`charge_transfer`). Open shells are refused.
+    Excitations are vertical, at the ground state's geometry; band maxima in solution lie 0.1 to 0.3 eV lower. The
+    diagnostics have all states with their hole-electron overlap and main transition. The finding has no number for a
+    wrong ground state (`triplet_ground_state`, `scf_unstable`, `near_degenerate`, also if S1 is below 0.3 eV), and for
+    a charge-transfer S1 by a functional without long-range exchange (`charge_transfer`). Open shells are refused.
 
-    Uncertainty is repeatability (k = 1) over the seed of the conformer search, not the error of the functional: that of
-    the Kohn-Sham gap in `pyscf.scf`. Against experiment and published values: `benchmarks/numbers/pyscf_tda.json`.
+    The uncertainty is repeatability (k = 1) over the seed of the conformer search, as for the gap in `pyscf.scf`, not
+    the error of the functional. `benchmarks/numbers/pyscf_tda.json` compares with experiment and published values.
 
-    Sources: as `sciagent_simulators.pyscf_excited`.
+    Sources: those of `sciagent_simulators.pyscf_excited`.
     """
 
     name = "pyscf.tda"
@@ -64,8 +63,10 @@ class PyscfTda(DensityFunctional):
         return super().accepts(candidate)
 
     def cost(self, candidate: Molecule) -> Cost:
-        """The field, its spin check, and the states: 1.4 fields for two. Benzaldehyde, p-anisaldehyde, coumarin with
-        CAM-B3LYP/def2-SVP, grid 1: 42, 96, 104 core-seconds measured, 44, 80, 84 expected."""
+        """Returns the cost of the field, its spin check, the relaxation and the states (two: 1.4 fields).
+
+        Benzaldehyde, p-anisaldehyde, coumarin with CAM-B3LYP/def2-SVP, grid 1: 42, 96, 104 core-seconds measured, 44,
+        80, 84 expected."""
         chosen = self.settings
         field = self.scf_seconds(candidate)
         states = 0.8 + 0.3 * chosen.states + (1.1 if chosen.triplet else 0.0)

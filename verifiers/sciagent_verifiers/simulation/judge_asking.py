@@ -1,7 +1,7 @@
-"""Asking a model for votes: where it runs, how often it is asked, what came of each question.
+"""Requests to a language model for votes, and their results.
 
-A vote is a question of its own, with its own seed and its own order of the criteria, for models favour what comes
-first. A server that does not answer is asked again, with pauses; what cannot be read is not.
+Each vote is a separate request with its own seed and its own order of the criteria, since models favour what comes
+first. A request is repeated, after a pause, if the server does not answer, but not if the answer is unreadable.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from sciagent_verifiers.simulation.judge_words import messages, schema
 from sciagent_verifiers.simulation.rubric import Rubric
 
 PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)  # seconds before a server is asked again
-AT_ONCE = 8  # questions to a server
-PER_TOKEN = 3.5  # characters, roughly
+AT_ONCE = 8  # largest number of concurrent requests to a server
+PER_TOKEN = 3.5  # characters per token, roughly
 
 
 @dataclass(frozen=True)
 class Ballot:
-    """One question and what came of it."""
+    """The result of one request."""
 
     seed: int
     order: tuple[str, ...]
-    """Names of the criteria, as they were shown."""
+    """Names of the criteria in the order that the model was shown."""
     vote: Vote | None
     fault: str = ""
-    """Why there is no vote."""
+    """Why there is no vote; empty if there is one."""
     reason: Reason | None = None
-    """What went wrong if it was the fault of the model or the server, and not of the answer."""
+    """The reason, if the model or the server failed; None if only the answer is invalid."""
     tokens: int = 0
-    """Tokens of prompt and answer, as counted by whoever answered, else estimated."""
+    """Tokens of prompt and answer as reported by the server; estimated if it reports none."""
 
 
 @lru_cache(maxsize=1)
 def local(model: str, threads: int = 1) -> PolicyClient:
-    """A model of `sciagent models`, on the CPU: the process is forked for each job, which no GPU survives."""
+    """Returns a model of `sciagent models`, on the CPU, since a GPU cannot be used after the fork for each job."""
     from sciagent.agent.policies.local import LocalPolicy
 
     return LocalPolicy(model, device="cpu", threads=threads)
@@ -53,12 +53,12 @@ def local(model: str, threads: int = 1) -> PolicyClient:
 
 @lru_cache(maxsize=4)
 def served(model: str, endpoint: str, api_key_env: str | None, timeout: float) -> PolicyClient:
-    """A model behind a server. The key is looked up in the environment of this process, and stands nowhere else."""
+    """Returns a model behind a server. The key is read from this process's environment and is stored nowhere else."""
     from sciagent.agent.policies.endpoint import EndpointPolicy
 
     key = os.environ.get(api_key_env) if api_key_env else None
     policy = EndpointPolicy(model, endpoint, key, timeout)
-    # what the client would import and build at its first question, most of a second: done once before the fork
+    # The client imports and builds these at its first request, in most of a second. Here it happens before the fork.
     from openai.resources.chat.completions import completions  # noqa: F401
     from openai.types.chat import ChatCompletion
 
@@ -67,12 +67,12 @@ def served(model: str, endpoint: str, api_key_env: str | None, timeout: float) -
 
 
 def no_model(error: Exception) -> SimulatorError:
-    """It cannot be had on this machine, whatever the candidate."""
+    """Returns the error that the model is not available on this machine, for any candidate."""
     return SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.MODEL_UNREACHABLE, str(error))
 
 
 def usable(make: Callable[[], PolicyClient]) -> PolicyClient:
-    """Raises SimulatorError bad_environment (model_unreachable)."""
+    """Returns the client from `make`. Raises SimulatorError bad_environment (model_unreachable)."""
     try:
         return make()
     except (SciagentError, OSError) as error:
@@ -80,7 +80,7 @@ def usable(make: Callable[[], PolicyClient]) -> PolicyClient:
 
 
 def seeds(first: int, n: int) -> list[int]:
-    """(n,) of 31 bits, from the seed of the evidence key."""
+    """Returns n seeds of 31 bits. first: the seed of the evidence key."""
     return [int(content_hash([first, number])[:8], 16) & 0x7FFFFFFF for number in range(n)]
 
 
@@ -94,7 +94,7 @@ def ask(
     structured: bool,
     at_once: int,
 ) -> list[Ballot]:
-    """A ballot for each seed, in order. version: of the model that must answer."""
+    """Returns a ballot for each seed, in order. numbers: the seeds. version: the model that must answer."""
 
     def ask(seed: int) -> Ballot:
         order = list(rubric.criteria)
@@ -106,7 +106,7 @@ def ask(
             sampled = _sampled(policy, question, chosen)
         except PolicyError as error:
             return ballot(str(error), Reason.MODEL_UNREACHABLE)
-        written = sum(len(message.content) for message in (*question, sampled.message))  # where nobody counted tokens
+        written = sum(len(message.content) for message in (*question, sampled.message))  # characters
         tokens = sampled.prompt_tokens + sampled.output_tokens or round(written / PER_TOKEN)
         if sampled.policy != version:
             fault = f'"{sampled.policy}" answered, not "{version}"; if it is the model that is meant, set version to it'
@@ -123,7 +123,7 @@ def ask(
 
 
 def _sampled(policy: PolicyClient, question: Sequence[Message], sampling: Sampling) -> Sampled:
-    """The answer, after asking again where that may help. Raises PolicyError."""
+    """Returns the answer; repeats the request after errors that may pass. Raises PolicyError."""
     for pause in PAUSES:
         try:
             return policy.sample(question, (), sampling)

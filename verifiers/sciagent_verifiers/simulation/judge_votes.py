@@ -1,6 +1,6 @@
-"""Votes: which answers count as votes, and how several votes are combined.
+"""The votes of a language model: reading them from answers, and combining them into a score.
 
-An answer that is no vote is an error with a name. It is never a grade, least of all 0.
+An invalid answer is an error. It never counts as a grade, not even as 0.
 """
 
 from __future__ import annotations
@@ -15,25 +15,26 @@ from typing import Any
 from sciagent.domain.quantities import Quantity
 from sciagent_verifiers.simulation.rubric import Rubric
 
-LONGEST = 40_000  # characters of an answer that are read
+LONGEST = 40_000  # characters; a longer answer is invalid
 LONGEST_REASON = 1000
 
 
 class BadVoteError(ValueError):
-    """What a model wrote is not an answer in the form that was asked for."""
+    """An answer does not have the required form."""
 
 
 @dataclass(frozen=True)
 class Vote:
-    """By criterion."""
+    """The grade and the reason for each criterion, by its name."""
 
     grades: Mapping[str, int]
     reasons: Mapping[str, str]
 
 
 def read_vote(text: str, rubric: Rubric) -> Vote:
-    """The answer, if it is a JSON object with a reason and a grade for every criterion, and nothing else. Raises
-    BadVoteError."""
+    """Returns the vote in an answer: a JSON object with a reason and a grade for every criterion, and nothing else.
+
+    Raises BadVoteError."""
     answers = _read_object(text)
     names = {criterion.name for criterion in rubric.criteria}
     if missing := sorted(names - answers.keys()):
@@ -78,11 +79,10 @@ def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def score(rubric: Rubric, votes: Sequence[Vote]) -> Quantity:
-    """Mean over votes of sum_c w_c g_c / t_c over sum_c w_c, with g_c the grade and t_c the highest of its scale.
+    """Returns the mean over votes of (sum_c w_c g_c / t_c) / sum_c w_c, where g_c is the grade and t_c the highest one.
 
-    uncertainty: sd / sqrt(n) between votes, and at least what whole grades leave open: a grade is known within half a
-    step either way, so its standard uncertainty is 1 / (t_c sqrt 12), and those of the criteria add in quadrature.
-    votes: two at least.
+    The uncertainty is sd / sqrt(n) between votes, but at least that of rounding to whole grades: 1 / (t_c sqrt 12) for
+    each criterion, weighted and added in quadrature. votes: at least two.
     """
     shares = {
         criterion.name: criterion.weight / sum(c.weight for c in rubric.criteria) for criterion in rubric.criteria
@@ -93,8 +93,9 @@ def score(rubric: Rubric, votes: Sequence[Vote]) -> Quantity:
 
 
 def margin(rubric: Rubric, votes: Sequence[Vote]) -> Quantity | None:
-    """How far the mean grade of a criterion lies above its gate, as a share of its scale, where that is least; None
-    without gates. Below 0 a gate is missed."""
+    """Returns the smallest (mean grade - gate) / highest grade over the gated criteria, or None without gates.
+
+    A negative margin means that a gate is missed."""
     margins = [
         _mean(
             [(vote.grades[criterion.name] - criterion.gate) / criterion.top for vote in votes],

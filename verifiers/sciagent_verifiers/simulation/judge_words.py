@@ -1,7 +1,7 @@
-"""What a judge is shown, and the form that its answer takes.
+"""The prompt of a language model judge, and the JSON schema of its answer.
 
-It sees the molecule as we describe it and the rubric, and nothing that a model or a user wrote about the molecule: no
-name, no rationale, no note. So no text of theirs can ask for a grade.
+The prompt contains the rubric and a computed description of the molecule. It contains no name, rationale or note that a
+model or a user wrote about the molecule, so no such text can ask for a grade.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sciagent.chemistry.molecule import Molecule
 from sciagent_verifiers.fast.descriptors import functions
 from sciagent_verifiers.simulation.rubric import Criterion, Rubric
 
-REASON = 200  # characters of a reason that are asked for
+REASON = 200  # characters; the longest reason that the prompt asks for
 
 SYSTEM = (
     "You grade one molecule by a rubric. Judge from its structure and the figures given, criterion by criterion and "
@@ -38,7 +38,7 @@ FIGURES = {
 
 
 def described(molecule: Molecule) -> str:
-    """The molecule in lines, each computed from its structure."""
+    """Returns a description of the molecule in lines, all computed from its structure."""
     lines = [f"SMILES: {molecule.smiles}", f"formula: {molecule.formula}"]
     if molecule.multiplicity != 1:
         lines.append(f"spin multiplicity: {molecule.multiplicity}")
@@ -48,7 +48,7 @@ def described(molecule: Molecule) -> str:
 
 
 def messages(rubric: Rubric, order: Sequence[Criterion], description: str) -> tuple[Message, Message]:
-    """The question, with the criteria in this order."""
+    """Returns the system and user message, with the criteria in this order."""
     parts = [f"What it is for: {rubric.goal}"] if rubric.goal else []
     parts += [f"The molecule:\n{description}", "The criteria:"]
     for criterion in order:
@@ -60,7 +60,7 @@ def messages(rubric: Rubric, order: Sequence[Criterion], description: str) -> tu
 
 
 def schema(order: Sequence[Criterion]) -> dict[str, Any]:
-    """The JSON schema of an answer. The reason comes before the grade, so that the grade can follow from it."""
+    """Returns the JSON schema of an answer. The reason precedes the grade, so that the grade can follow from it."""
     answers = {
         criterion.name: {
             "type": "object",

@@ -1,4 +1,4 @@
-"""A language model's opinion of a molecule, by a rubric."""
+"""The verifier `lm.judge`: a language model's opinion of a molecule, by a rubric."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from sciagent_verifiers.simulation.judge_votes import margin, score
 from sciagent_verifiers.simulation.judge_words import described, messages
 from sciagent_verifiers.simulation.rubric import Rubric, RubricFile
 
-WHERE = ("endpoint", "api_key_env", "timeout")  # how the model is reached says nothing of what it is
-KEPT = 40_000  # characters of reasons in the diagnostics
-ANSWERED = 45  # tokens for each criterion, roughly
-LOCAL_SECONDS = (0.004, 0.05)  # CPU time a token of a prompt and of an answer: SmolLM2-135M on a core
+WHERE = ("endpoint", "api_key_env", "timeout")  # left out of hashes: they do not identify the model
+KEPT = 40_000  # characters; largest total of the reasons in the diagnostics
+ANSWERED = 45  # tokens of an answer per criterion, roughly
+LOCAL_SECONDS = (0.004, 0.05)  # CPU time per token of a prompt and of an answer: SmolLM2-135M on one core
 
 
 class JudgeSettings(Settings):
-    """Who is asked, by which rubric, how often."""
+    """The rubric, the model and the number of votes."""
 
     rubric: RubricFile = Field(description="A YAML file, relative to the campaign file, or the rubric itself.")
     model: str = Field(
@@ -101,7 +101,7 @@ class JudgeSettings(Settings):
 
 
 def _weights(model: str) -> str:
-    """Name and hash of a model of our own; the bare name where it is not on this machine, which cannot ask it."""
+    """Returns name and hash of a local model, or the name alone if this machine does not have the model."""
     from sciagent.agent import models
 
     try:
@@ -113,15 +113,15 @@ def _weights(model: str) -> str:
 class LmJudge(MoleculeVerifier):
     """A language model's opinion of a molecule, by a rubric of weighted criteria: for goals that no simulator knows.
 
-    Several votes, each a question of its own with its own order of the criteria; a vote that is not exactly the JSON
-    object that was asked for is an error and no grade. The score, in [0, 1], is the weighted mean of the grades, its
-    uncertainty (k = 1) the spread between the votes over their root, and at least what whole grades leave open: how
-    well the judge repeats itself, not how right it is. The rungs above it show that, which it cannot outrank: a
-    campaign that computes or measures anything does not let it decide. Scores of two models, or by two rubrics, are at
-    two levels and are never compared as numbers.
+    The model votes several times. Each vote is a separate request with its own order of the criteria, and must be
+    exactly the JSON object of the prompt; any other answer is an error, not a grade. The score, in [0, 1], is the
+    weighted mean of the grades. Its uncertainty (k = 1) is the standard deviation between n votes over sqrt(n), and at
+    least that of rounding to whole grades. It measures repeatability, not correctness. A campaign that also computes or
+    measures something never decides by the judge. Scores of two models or two rubrics have different levels and are
+    never compared as numbers.
 
-    The judge sees the structure, the formula and descriptors computed from it, and nothing that anybody wrote about the
-    molecule. Its answers belong to the campaign that asked: another campaign asks again.
+    The judge sees structure, formula and computed descriptors, but no text by anybody on the molecule. Its answers
+    belong to one campaign; another campaign asks again.
     """
 
     name = "lm.judge"
@@ -136,7 +136,7 @@ class LmJudge(MoleculeVerifier):
 
     @classmethod
     def warm(cls) -> None:
-        described(parse_molecule("C"))  # reads the table of the SA score
+        described(parse_molecule("C"))  # loads the table of the SA score
 
     @cached_property
     def rubric(self) -> Rubric:
@@ -144,7 +144,7 @@ class LmJudge(MoleculeVerifier):
 
     @cached_property
     def level(self) -> Level:
-        """Model with its version, rubric with its hash, and the temperature where it is not 1."""
+        """The level: the model's version, the rubric with its hash, and the temperature if it is not 1."""
         warm = "" if self.settings.temperature == 1 else f", T = {self.settings.temperature:g}"
         return Level(f"{self.settings.version} by {self.rubric.name}@{self.rubric.sha256[:12]}{warm}")
 
@@ -166,14 +166,14 @@ class LmJudge(MoleculeVerifier):
         from sciagent.agent import models
         from sciagent.agent.conversion import check_extra
 
-        try:  # the model and its extra are here; it is not loaded
+        try:  # checks that the model and its extra are installed, without loading the model
             check_extra()
             models.find(self.settings.model)
         except (SciagentError, OSError) as error:
             raise asking.no_model(error) from error
 
     def attach(self) -> None:
-        """Import the client, or load the model: once for all jobs."""
+        """Imports the client or loads the model, once for all jobs."""
         self._model()
 
     def accepts(self, candidate: Molecule) -> Refusal | None:
@@ -184,11 +184,11 @@ class LmJudge(MoleculeVerifier):
 
     @cached_property
     def _asked(self) -> int:
-        """Characters of a question without the structure."""
+        """The number of characters of a request without the structure."""
         return sum(len(message.content) for message in messages(self.rubric, self.rubric.criteria, "")) + 400
 
     def cost(self, candidate: Molecule) -> Cost:
-        """Tokens of prompts and answers, and where the model is our own what they take of the CPU."""
+        """Returns the tokens of prompts and answers; for a local model their CPU time too."""
         s = self.settings
         prompt = (self._asked + len(candidate.smiles)) / asking.PER_TOKEN
         answer = min(s.max_tokens, ANSWERED * len(self.rubric.criteria))
@@ -203,7 +203,7 @@ class LmJudge(MoleculeVerifier):
         ballots = asking.ask(
             policy, self.rubric, described(molecule), numbers, sampling, s.version, structured, at_once
         )
-        if key := os.environ.get(s.api_key_env or ""):  # servers quote the key that they refuse
+        if key := os.environ.get(s.api_key_env or ""):  # a server may quote the key that it refuses
             ballots = [replace(ballot, fault=ballot.fault.replace(key, "…")) for ballot in ballots]
         votes = [ballot.vote for ballot in ballots if ballot.vote]
         diagnostics, spent = self._diagnostics(ballots), Cost(llm_tokens=sum(ballot.tokens for ballot in ballots))
@@ -221,7 +221,7 @@ class LmJudge(MoleculeVerifier):
         return asking.local(s.model)
 
     def _diagnostics(self, ballots: Sequence[asking.Ballot]) -> dict[str, Any]:
-        """Every vote with its grades and, as far as there is room, its reasons; what was no vote with its fault."""
+        """Returns the grades of every vote, its reasons as far as KEPT allows, and the fault of each invalid answer."""
         room, shown = KEPT, []
         for ballot in ballots:
             row: dict[str, Any] = {"seed": ballot.seed, "order": list(ballot.order), "tokens": ballot.tokens}
@@ -237,8 +237,8 @@ class LmJudge(MoleculeVerifier):
 
 
 def _why(ballots: Sequence[asking.Ballot], n: int, needed: int) -> tuple[Outcome, Reason, str]:
-    """What too few votes mean. A model that could not be asked says nothing of the molecule; a model that was asked and
-    answered nothing that can be read is inconclusive."""
+    """Returns outcome, reason and detail for too few votes: bad_environment if the model was changed or unreachable,
+    else not_converged."""
     faults = Counter(ballot.fault[:200] for ballot in ballots if not ballot.vote)
     detail = f"{n} of {len(ballots)} votes, {needed} are needed; {faults.most_common(1)[0][0]}"
     for reason in (Reason.MODEL_CHANGED, Reason.MODEL_UNREACHABLE):

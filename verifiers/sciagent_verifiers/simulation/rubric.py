@@ -1,7 +1,7 @@
-"""A rubric: what a molecule is graded by, criterion by criterion, with the weight of each and its gate.
+"""Rubrics: the weighted criteria, some with a gate, by which a judge grades a molecule.
 
-A rubric is read from a YAML file, or stands in the settings as it is. Either way the settings hold its whole content:
-who changes a word of it changes the hash, and the ledger can be read without the file.
+A rubric is read from a YAML file or written directly in the settings. The settings always contain the whole rubric, so
+every change of a word changes the hash, and the ledger can be read without the file.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Rubric(BaseModel):
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of its content, whatever the file looks like."""
+        """The hash of the rubric's content; the layout of the file does not matter."""
         return content_hash(self.model_dump(mode="json"))
 
     @property
@@ -82,7 +82,7 @@ class Rubric(BaseModel):
 
 
 def _content(value: Any, info: ValidationInfo) -> Any:
-    """What stands in the file, where a path is given; it starts at the folder of the campaign file."""
+    """Returns the content of the file if the value is a path; relative paths start at the campaign file's folder."""
     if not isinstance(value, str):
         return value
     base = (info.context or {}).get("base")
@@ -95,8 +95,8 @@ RubricFile = Annotated[Rubric, BeforeValidator(_content, json_schema_input_type=
 
 @lru_cache(maxsize=64)
 def read_rubric(path: str, shown: str, sha256: str) -> Mapping[str, Any]:
-    """The mapping in a YAML file, not yet looked at. shown: how messages call it. sha256: so that an edited file is
-    read again. Raises ValueError for what is no such file."""
+    """Returns the mapping in a YAML file, unvalidated. shown: the file's name in messages. sha256: part of the cache
+    key, so that an edited file is read again. Raises ValueError for an invalid file."""
     from sciagent.yaml.document import read, report, text_of
 
     try:

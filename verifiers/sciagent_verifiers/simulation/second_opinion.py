@@ -1,17 +1,16 @@
-"""What GFN1-xTB and GFN2-xTB say of the same geometry, and how far that can be trusted.
+"""Comparison of GFN1-xTB and GFN2-xTB on the same geometry, as a measure of uncertainty.
 
-The two methods are fits of the same family to different data. Part of their errors is the same, so agreement is no
-proof.
+The two methods are similar and are fitted to different data. They share part of their errors, so agreement does not
+prove that a value is right.
 
-- Where they are comparable as numbers (dipoles, free energies of solvation) the distance between the two is added to
-  the repeatability, in quadrature. On average it is as large as the error against experiment (dipoles: root mean
-  square 0.53 D and 0.50 D, 46 molecules; hydration: 1.3 and 1.6 kcal/mol for GFN1-xTB). For a single molecule it says
-  less: the mean error of GFN2 dipoles is 0.26 D where the two agree better than usual and 0.46 D where worse, and the
-  hydration free energy of GFN1-xTB errs by as much at a distance of 0.5 as of 2 kcal/mol; beyond that, half as much
-  again.
-- Orbital energies are not comparable: those of GFN1 lie about 1 eV lower. There the second is predicted from the first
-  by a line, and the diagnostics give its deviation in standard deviations: beyond 3, the molecule is unlike those of
-  the fit. It enters no uncertainty. Above a LUMO of -3 eV in GFN2 (saturated molecules) the two do not follow a line.
+- Dipoles and free energies of solvation are comparable. Their difference is added to the repeatability in quadrature.
+  On average it is as large as the error against experiment (dipoles: root mean square 0.53 D and 0.50 D, 46 molecules;
+  hydration: 1.3 and 1.6 kcal/mol for GFN1-xTB). It says less about a single molecule: the mean error of GFN2 dipoles is
+  0.26 D for differences below the usual and 0.46 D above. The error of the GFN1-xTB hydration free energy is the same
+  for differences of 0.5 and 2 kcal/mol, and half as much again beyond.
+- Orbital energies are not comparable: those of GFN1 lie about 1 eV lower. A line predicts the GFN1 value from the GFN2
+  value. The diagnostics give the deviation in standard deviations: beyond 3, the molecule is unlike those of the fit.
+  The deviation enters no uncertainty. For LUMOs above -3 eV in GFN2 (saturated molecules) the line does not hold.
 
 Figures: benchmarks/numbers/xtb_second_opinion.json and xtb_solvation.json.
 """
@@ -34,30 +33,32 @@ OTHER: dict[GfnMethod, GfnMethod] = {"GFN2-xTB": "GFN1-xTB", "GFN1-xTB": "GFN2-x
 
 @dataclass(frozen=True)
 class FittedLine:
-    """y = slope * x + intercept, eV. residual: standard deviation of y about it, eV."""
+    """The line y = slope * x + intercept, eV. residual: standard deviation of y about it, eV."""
 
     slope: float
     intercept: float
     residual: float
 
     def deviations(self, x: float, y: float) -> float:
-        """By how many standard deviations y lies above the line at x."""
+        """Returns the number of standard deviations by which y lies above the line at x."""
         return (y - self.slope * x - self.intercept) / self.residual
 
 
-# GFN1-xTB over GFN2-xTB; benchmarks/numbers/xtb_second_opinion.py
+# y: GFN1-xTB, x: GFN2-xTB; fitted by benchmarks/numbers/xtb_second_opinion.py
 LINES: dict[Property, FittedLine] = {
     HOMO: FittedLine(1.015, -0.841, 0.284),
     LUMO: FittedLine(0.948, -1.062, 0.435),
     HOMO_LUMO_GAP: FittedLine(0.958, 0.433, 0.385),
 }
-HIGHEST_LUMO = -3.0  # eV, in GFN2-xTB
+HIGHEST_LUMO = -3.0  # eV, in GFN2-xTB; the lines of LUMO and gap hold below it
 
 
 def second_opinion(
     geometry: Geometry, method: GfnMethod, first: Mapping[Property, float | None], solvation: Solvation | None = None
 ) -> tuple[dict[str, Any], dict[Property, float]]:
-    """What to tell, and further standard uncertainties of what is comparable; neither when it does not converge."""
+    """Returns diagnostics and further standard uncertainties of comparable properties; none if the method fails.
+
+    first: the values by `method`."""
     other = OTHER[method]
     try:
         result = single_point(geometry, other, solvation=solvation)

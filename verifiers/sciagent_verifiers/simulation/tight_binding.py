@@ -1,4 +1,4 @@
-"""What the verifiers by extended tight binding share: engines, level, refusals, the geometry and what it costs."""
+"""The base class of the tight-binding verifiers: engines, level, refusals, geometry and its cost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sciagent_verifiers.molecule_verifier import MoleculeVerifier
 
 
 class TightBinding(MoleculeVerifier):
-    """A calculation on a molecule by tblite; its settings have `method`, `solvent`, `geometry` and `max_atoms`."""
+    """A verifier that uses tblite. Its settings have `method`, `solvent`, `geometry` and `max_atoms`."""
 
     tier = Tier.SIMULATION
     settings: Any
@@ -28,7 +28,7 @@ class TightBinding(MoleculeVerifier):
 
     @property
     def solvation(self) -> Solvation | None:
-        """The solvent by ALPB; None in the gas phase."""
+        """The solvent with the model ALPB; None in the gas phase."""
         return Solvation(self.settings.solvent) if self.settings.solvent else None
 
     def accepts(self, candidate: Molecule) -> Refusal | None:
@@ -37,15 +37,17 @@ class TightBinding(MoleculeVerifier):
     def geometry(
         self, molecule: Molecule, context: Context, protocol: GeometryProtocol | None = None
     ) -> tuple[Geometry, dict[str, Any]]:
-        """The geometry by this protocol or that of the settings, whose seed both have. Raises SimulatorError."""
+        """Returns the geometry by the protocol, default that of the settings, and diagnostics. Raises SimulatorError.
+
+        The seed is always that of the settings' protocol."""
         seed = self.settings.geometry.seed(molecule.key, context.replicate)
         graph = molecule.mol, molecule.charge, molecule.multiplicity
         return prepare(*graph, protocol or self.settings.geometry, seed)
 
     def geometry_seconds(self, candidate: Molecule, further: float = 0.0, times: float = 1.0) -> float:
-        """Embedding, force field, ranking and relaxation, core-seconds; fitted to 12 to 68 atoms, 10 conformers.
+        """Returns the core-seconds of embedding, ranking and relaxation; fitted to 12 to 68 atoms, 10 conformers.
 
-        further: relaxations beyond it, as shares of it. times: how often all of it is done.
+        further: cost of further relaxations, as a share. times: how often all of this is done.
         """
         share: float = 0.6 + 0.4 * self.settings.geometry.conformers / 10 + further
         seconds: float = 4e-5 * share * times * candidate.n_atoms**2.8

@@ -1,4 +1,4 @@
-"""The conformers of a molecule by extended tight binding, and what they average to."""
+"""The verifier `xtb.conformers`: the conformer ensemble of a molecule and its Boltzmann averages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OPEN_STEREO = "{} leaves diastereomers open, each with conformers of its own; de
 
 
 class XtbConformersSettings(Settings):
-    """How the ensemble is searched for and weighed."""
+    """The settings of the conformer search and of the Boltzmann weights."""
 
     embed: int | None = Field(
         None, ge=1, le=2000, description="How many ETKDGv3 conformers; default: by what can turn in the molecule."
@@ -36,7 +36,7 @@ class XtbConformersSettings(Settings):
 
     @property
     def label(self) -> str:
-        """For `Level.geometry`."""
+        """The name for `Level.geometry`."""
         solvent = f"({self.solvent})" if self.solvent else ""
         number = "" if self.embed is None else f"x{self.embed}"
         return f"GFN2-xTB{solvent}//ETKDGv3{number}, ensemble of {self.window:g} kcal/mol at {self.temperature:g} K"
@@ -45,23 +45,21 @@ class XtbConformersSettings(Settings):
 class XtbConformers(TightBinding):
     """Conformer ensemble of a molecule by GFN2-xTB.
 
-    ETKDGv3 and MMFF94, then GFN2-xTB: all conformers within `window` of the lowest, each once, mirror images apart,
-    with Boltzmann weights from electronic energies (in a solvent, with the free energy of solvation). Vibrations and
-    rotations are left out; the number of alike wells is in. The dipole is the root of the Boltzmann mean square, the
-    energy that of the lowest conformer. The file of the finding holds all structures as extended XYZ with energy and
-    weight.
+    Conformers from ETKDGv3 and MMFF94 are relaxed in GFN2-xTB. The ensemble has each conformer within `window` of the
+    lowest once; mirror images are different conformers. Boltzmann weights include electronic energies, the free energy
+    of solvation in a solvent and the number of equivalent wells, but no vibrations and rotations. The dipole is the
+    Boltzmann-weighted root mean square; the energy is that of the lowest conformer. The finding's file has all
+    structures as extended XYZ with energy and weight.
 
-    A molecule whose stereocentres are open is refused (undefined_stereo), unless all that is open is which of two
-    mirror images it is.
+    A molecule with undefined stereocentres is refused (undefined_stereo), unless its stereoisomers are two enantiomers.
 
-    How far to trust it: GFN2-xTB puts gauche over anti by 0.62 kcal/mol for butane and 1.38 for 1,2-dichloroethane
-    (experiment: 0.67 and 1.2), axial over equatorial methylcyclohexane by 1.5 (1.74), but gauche ethanol below anti
-    by 1.55, where experiment has anti below by 0.12: conformers that differ in an OH rotor may come in the wrong
-    order.
+    Accuracy: GFN2-xTB places gauche above anti by 0.62 kcal/mol for butane and 1.38 for 1,2-dichloroethane (experiment:
+    0.67 and 1.2), and axial above equatorial methylcyclohexane by 1.5 (1.74). It places gauche ethanol 1.55 below anti,
+    whereas in experiment anti is 0.12 lower. The order of conformers that differ in an OH rotor may be wrong.
 
-    Uncertainty is repeatability (k = 1) over the seed of the search: root mean square over 9 flexible molecules of 10
-    to 33 atoms, 3 seeds each; a single conformer repeats exactly. `found_once` in the diagnostics
-    estimates the share of conformers still missing.
+    The uncertainty is repeatability (k = 1) over the seed of the search: the root mean square over 9 flexible molecules
+    of 10 to 33 atoms, 3 seeds each. A single conformer repeats exactly. `found_once` in the diagnostics estimates the
+    share of missing conformers.
 
     Sources: conformers, in sciagent_simulators; Bannwarth, Ehlert, Grimme, J. Chem. Theory Comput. 15, 1652 (2019).
     """
@@ -90,7 +88,7 @@ class XtbConformers(TightBinding):
         return refused
 
     def cost(self, candidate: Molecule) -> Cost:
-        """Fitted to 16 molecules of 3 to 33 atoms; flexible ones take up to 2.5 times as long, stiff ones a third."""
+        """Returns a fit to 16 molecules of 3 to 33 atoms; flexible ones take up to 2.5 times it, rigid ones 1/3."""
         embedded = self.settings.embed or how_many(candidate.mol)
         return Cost(core_seconds=0.04 + 5.5e-6 * embedded * candidate.n_atoms**3)
 
@@ -116,5 +114,5 @@ class XtbConformers(TightBinding):
         return calculated(molecule, rows, diagnostics, [ArtifactFile(file.name, str(file), "chemical/x-xyz")])
 
     def seed(self, molecule: Molecule, replicate: int) -> int:
-        """31 bits from candidate, settings and replicate, whatever the campaign."""
+        """Returns a seed of 31 bits from candidate, settings and replicate; the campaign does not matter."""
         return int(content_hash([molecule.key, self.settings_hash, replicate])[:8], 16) & 0x7FFFFFFF

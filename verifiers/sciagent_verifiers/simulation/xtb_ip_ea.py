@@ -1,4 +1,4 @@
-"""Ionisation energy and electron affinity of a molecule by extended tight binding."""
+"""The verifier `xtb.ip_ea`: ionisation energy and electron affinity of a molecule by extended tight binding."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ VERTICAL: dict[Ion, Property] = {"cation": VERTICAL_IP, "anion": VERTICAL_EA}
 ADIABATIC: dict[Ion, Property] = {"cation": ADIABATIC_IP, "anion": ADIABATIC_EA}
 RIGID = {VERTICAL_IP: 0.001, VERTICAL_EA: 0.001, ADIABATIC_IP: 0.001, ADIABATIC_EA: 0.001}
 FLEXIBLE = {VERTICAL_IP: 0.03, VERTICAL_EA: 0.03, ADIABATIC_IP: 0.03, ADIABATIC_EA: 0.03}
-SOURCE = "benchmarks/numbers/xtb_ip_ea.json, IPEA1-xTB; hand-picked "  # of the priors
+SOURCE = "benchmarks/numbers/xtb_ip_ea.json, IPEA1-xTB; hand-picked "  # start of the priors' sources
 
 
 class XtbIpEaSettings(Settings):
-    """Which ions, how, and where."""
+    """The ions, the method and the solvent."""
 
     method: Literal["IPEA1-xTB", "GFN2-xTB"] = Field(
         "IPEA1-xTB", description="IPEA1-xTB is made for this and is what `xtb --vipea` runs."
@@ -44,11 +44,11 @@ class XtbIpEaSettings(Settings):
 class XtbIpEa(TightBinding):
     """Ionisation energy and electron affinity of a molecule by IPEA1-xTB (or GFN2-xTB).
 
-    Differences of total energies on the neutral's GFN2-xTB geometry, less the empirical shift of 4.8455 eV: what
-    `xtb --vipea` prints. Adiabatic values take each ion at its own GFN2-xTB geometry; they are electronic, without
-    vibrations. An ion that breaks or makes a bond ends as `unstable` (cation_dissociated, anion_dissociated), an ion
-    whose energy rises by more than 0.3 eV as `implausible`: many anions with a negative electron affinity do. Where
-    the ionisation energy is all that is wanted, `ions: cation` spares it the fate of the anion.
+    Values are differences of total energies at the neutral's GFN2-xTB geometry, minus the empirical shift of 4.8455 eV,
+    as `xtb --vipea` prints them. Adiabatic values have each ion at its own GFN2-xTB geometry; they are electronic,
+    without vibrations. The finding is `unstable` (cation_dissociated, anion_dissociated) if an ion breaks or forms a
+    bond, and `implausible` if its energy rises by more than 0.3 eV, as in many anions with a negative affinity. With
+    `ions: cation` a failure of the anion does not cost the ionisation energy.
 
     Against experiment (benchmarks/numbers/xtb_ip_ea.json; organics, mean absolute error in eV):
 
@@ -58,14 +58,14 @@ class XtbIpEa(TightBinding):
     | adiabatic electron affinity, bound anions | 15 | 0.39, too high by 0.35 (0.95) | 0.34 (0.95) |
     | negative electron affinity, vertical | 8 | 0.35 (0.61) | 0.87 (0.85) |
 
-    Worst are water and ammonia (up to 1.2 eV too high) and the n-ionised benzoquinone (0.6 too low). Charged molecules
-    were not measured: chloride, which was tried, comes out 2.6 eV too high. Below 0 no bound
-    anion exists (`anion_bound` in the diagnostics): the number then stands for a resonance, and ranks poorly. Unpaired
-    electrons have no exchange in extended tight binding: there is no spin contamination to look for, and no telling a
-    singlet from a triplet ion.
+    The largest errors are those of water and ammonia (up to 1.2 eV too high) and n-ionised benzoquinone (0.6 too low).
+    Charged molecules were not benchmarked; chloride is 2.6 eV too high. No bound anion exists for an affinity below 0
+    (`anion_bound` in the diagnostics): the number then describes a resonance, and ranks poorly. Unpaired electrons have
+    no exchange in extended tight binding, so there is no spin contamination, and singlet and triplet ions cannot be
+    distinguished.
 
-    Uncertainty is repeatability (k = 1) over the seed of the conformer search, with rotatable bonds the root mean
-    square over 10 molecules, 4 seeds each; the errors above are not in it.
+    The uncertainty is repeatability (k = 1) over the seed of the conformer search; with rotatable bonds it is the root
+    mean square over 10 molecules, 4 seeds each. It does not include the errors above.
 
     Sources: Ásgeirsson, Bauer, Grimme, Chem. Sci. 8, 4879 (2017); `xtb_ions` for the shift.
     """
@@ -96,7 +96,7 @@ class XtbIpEa(TightBinding):
         return at(self.level, *(VERTICAL[ion] for ion in self.ions), *adiabatic)
 
     def cost(self, candidate: Molecule) -> Cost:
-        """The geometry as for xtb.singlepoint, and a relaxation for each ion."""
+        """Returns the cost of the geometry as for xtb.singlepoint, plus a relaxation of each adiabatic ion."""
         relaxations = len(self.ions) * self.settings.adiabatic
         return Cost(core_seconds=0.02 + self.geometry_seconds(candidate, further=0.6 * relaxations))
 

@@ -1,4 +1,4 @@
-"""Frontier orbitals, dipole and total energy of a molecule by extended tight binding."""
+"""The verifier `xtb.singlepoint`: frontier orbitals, dipole and total energy by extended tight binding."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ FLEXIBLE = {HOMO: 0.05, LUMO: 0.06, HOMO_LUMO_GAP: 0.06, DIPOLE: 0.5, TOTAL_ENER
 
 
 class XtbSettings(Settings):
-    """Which method, in which solvent, on which geometry."""
+    """The method, the solvent and the geometry."""
 
     method: Literal["GFN2-xTB", "GFN1-xTB"] = Field("GFN2-xTB", description="The Hamiltonian of the single point.")
     geometry: GeometryProtocol = Field(GeometryProtocol(), description="How the geometry is made.")
     max_atoms: int = Field(200, ge=1, description="Hydrogens included; larger molecules are refused.")
-    # left out of the settings hash while unset: evidence from before they existed keeps its keys
+    # Unset, the next two fields are left out of the settings hash, so that evidence older than they are keeps its keys.
     solvent: Solvent | None = Field(
         None,
         exclude_if=lambda value: value is None,
@@ -44,16 +44,16 @@ class XtbSettings(Settings):
 class XtbSinglepoint(TightBinding):
     """Frontier orbitals, dipole and total energy by GFN2-xTB or GFN1-xTB, in the gas phase or in a solvent.
 
-    One calculation, five properties. The gap is an orbital-energy difference, not an optical gap: against
-    PBE0/def2-SVP it ranks well (Spearman 0.93, 16 organics) and lies about 2 eV low, so gates are in its own scale.
-    The dipole of an ion is about its centre of mass. A single atom without empty orbitals has no LUMO and no gap.
+    One calculation gives five properties. The gap is an orbital-energy difference, not an optical gap: against
+    PBE0/def2-SVP it ranks well (Spearman 0.93, 16 organics) and is about 2 eV too low, so set gates on its own scale.
+    The dipole of an ion is about its centre of mass. A single atom without empty orbitals has no LUMO and no gap. In a
+    solvent the total energy includes the free energy of solvation.
 
-    Uncertainty is repeatability (k = 1) over the seed of the conformer search: 8 seeds, 10 conformers, 14 molecules.
-    Without rotatable bonds values repeat within 0.001 eV; with them the root mean square over molecules is given. It is
-    not the error of the method: GFN2-xTB dipoles lie 0.37 D from experiment on average and 0.30 D too high (46
-    molecules). With `second_opinion` the uncertainty of the dipole holds how far GFN1 and GFN2 lie apart; orbital
-    energies of the two are not comparable as numbers, so their disagreement stands in the diagnostics and stays out of
-    the uncertainty (module `second_opinion`). In a solvent the total energy holds the free energy of solvation.
+    The uncertainty is repeatability (k = 1) over the seed of the conformer search: 8 seeds, 10 conformers, 14
+    molecules. Without rotatable bonds values repeat within 0.001 eV; with them it is the root mean square over
+    molecules. It is not the error of the method: the mean absolute error of GFN2-xTB dipoles is 0.37 D, the mean error
+    +0.30 D (46 molecules). With `second_opinion` the uncertainty of the dipole includes the difference between GFN1 and
+    GFN2. Their orbital energies are not comparable, so that difference is in the diagnostics only.
 
     Source: Bannwarth, Ehlert, Grimme, J. Chem. Theory Comput. 15, 1652 (2019).
     """
@@ -79,7 +79,7 @@ class XtbSinglepoint(TightBinding):
         return at(self.level, HOMO, LUMO, HOMO_LUMO_GAP, DIPOLE, TOTAL_ENERGY)
 
     def cost(self, candidate: Molecule) -> Cost:
-        """The geometry; the single point is nothing beside it."""
+        """Returns the cost of the geometry; that of the single point is negligible."""
         return Cost(core_seconds=0.02 + self.geometry_seconds(candidate))
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:

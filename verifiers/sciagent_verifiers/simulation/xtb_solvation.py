@@ -1,4 +1,4 @@
-"""Free energy of solvation of a molecule by extended tight binding with an implicit solvent."""
+"""The verifier `xtb.solvation`: free energy of solvation by extended tight binding with an implicit solvent."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from sciagent_verifiers.simulation.tight_binding import TightBinding
 
 RIGID = {SOLVATION_ENERGY: 0.001}
 FLEXIBLE = {SOLVATION_ENERGY: 0.02}
-SOURCE = "benchmarks/numbers/xtb_solvation.json, GFN1-xTB ALPB, neutral solutes of FreeSolv"  # of the prior
+SOURCE = "benchmarks/numbers/xtb_solvation.json, GFN1-xTB ALPB, neutral solutes of FreeSolv"  # source of the prior
 
 
 class XtbSolvationSettings(Settings):
-    """Which solvent, which model, which geometries."""
+    """The solvent, its model and the geometries."""
 
     solvent: Solvent = Field("water", description="Where to; the gas phase is where from.")
     model: Model = Field("alpb", description="The implicit solvent's model.")
@@ -59,10 +59,10 @@ class XtbSolvationSettings(Settings):
 class XtbSolvation(TightBinding):
     """Free energy of solvation of a molecule by extended tight binding with ALPB or GBSA.
 
-    From 1 mol/L of ideal gas to 1 mol/L of solution at 298.15 K, as hydration data bases have it; no other convention
-    is offered (1 bar of gas would add 1.90 kcal/mol). The energy in the solvent less that in vacuum, one conformer.
+    The value is the energy of one conformer in the solvent minus that in vacuum. It refers to the transfer from 1 mol/L
+    of ideal gas to 1 mol/L of solution at 298.15 K, as in hydration databases (from 1 bar it is 1.90 kcal/mol higher).
 
-    By default GFN1-xTB with ALPB on the GFN2-xTB gas geometry, because that is what measured best. Against experiment
+    The default is GFN1-xTB with ALPB on the GFN2-xTB gas geometry, which agrees well with experiment
     (benchmarks/numbers/xtb_solvation.json; water, 516 neutral solutes of FreeSolv), kcal/mol:
 
     | | mean absolute error | mean error | Spearman |
@@ -76,9 +76,9 @@ class XtbSolvation(TightBinding):
     GFN1-xTB errs by 5 to 8 kcal/mol for dinitroanilines, thiophosphates and ammonia (too negative) and halogenated
     uracils (too positive). Other solvents were checked against xtb 6.5.1, not against experiment; ions were not.
 
-    Uncertainty is repeatability (k = 1) over the seed of the conformer search, with rotatable bonds the root mean
-    square over 10 molecules, 4 seeds each (GFN2-xTB: 0.005 eV). With `second_opinion` it holds how far
-    GFN1 and GFN2 lie apart, too; what that is worth stands in `second_opinion`.
+    The uncertainty is repeatability (k = 1) over the seed of the conformer search; with rotatable bonds it is the root
+    mean square over 10 molecules, 4 seeds each (GFN2-xTB: 0.005 eV). With `second_opinion` it includes the difference
+    between GFN1 and GFN2; module `second_opinion` says how reliable that is.
 
     Sources: Ehlert, Stahn, Spicher, Grimme, J. Chem. Theory Comput. 17, 4250 (2021); FreeSolv: Mobley, Guthrie,
     J. Comput.-Aided Mol. Des. 28, 711 (2014).
@@ -103,7 +103,7 @@ class XtbSolvation(TightBinding):
         return at(self.level, SOLVATION_ENERGY)
 
     def cost(self, candidate: Molecule) -> Cost:
-        """The geometry as for xtb.singlepoint, twice with `relax: solvent`; the single points are nothing beside it."""
+        """Returns the cost of the geometry as for xtb.singlepoint, times 2.5 with `relax: solvent`."""
         times = 2.5 if self.settings.relax == "solvent" else 1.0
         return Cost(core_seconds=0.03 + self.geometry_seconds(candidate, times=times))
 
@@ -132,6 +132,6 @@ class XtbSolvation(TightBinding):
         return calculated(molecule, rows, diagnostics, artifacts)
 
     def _difference(self, method: GfnMethod, gas: Geometry, dissolved: Geometry) -> float:
-        """E in the solvent less E in vacuum, eV."""
+        """Returns E in the solvent minus E in vacuum, eV."""
         solvation = Solvation(self.settings.solvent, self.settings.model)
         return single_point(dissolved, method, solvation=solvation).energy - single_point(gas, method).energy

@@ -1,4 +1,4 @@
-"""A normalised drawing for hazard rules: without isotopes, with charges neutralised by protons."""
+"""The normalised form of a molecule for hazard rules: without isotopes, with charges neutralised by protons."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 _MASS = {"C": 12.011, "H": 1.008, "N": 14.007, "O": 15.999}  # g/mol
 _ORGANIC = ("C", "N", "O", "F", "P", "S", "Cl", "Br", "I", "B", "Si", "Se")
-_TAKE_PROTONS = {"C", "N", "O", "F", "P", "S", "Cl", "As", "Se", "Br", "I"}  # as anions
+_TAKE_PROTONS = {"C", "N", "O", "F", "P", "S", "Cl", "As", "Se", "Br", "I"}  # elements whose anions are protonated
 
-_MOVABLE = "[$([+1,+2,+3,+4;!H0]),$([-1,-2,-3,-4;!$(*~[+1,+2,+3,+4])])]"  # charges that a proton may undo
+_MOVABLE = "[$([+1,+2,+3,+4;!H0]),$([-1,-2,-3,-4;!$(*~[+1,+2,+3,+4])])]"  # charges that protons can neutralise
 _ATOMS = re.compile(r"([A-Z][a-z]?)\]?(\d*)")
 
 
@@ -24,11 +24,11 @@ def _pattern(smarts: str) -> Any:
 class Drawing:
     """A molecule in the form that the rules match. mol: an RDKit molecule; it is copied before any change.
 
-    Isotope labels are dropped (with explicit hydrogens), and charges that a proton can compensate are neutralised;
-    charges that belong to the drawing (nitro, azide, quaternary nitrogen) stay. There may be several fragments.
+    Isotope labels and explicit hydrogens are removed, and charges that protons can compensate are neutralised. Charges
+    that belong to the structure (nitro, azide, quaternary nitrogen) stay. There may be several fragments.
 
-    counts: atoms by symbol, without hydrogen; "X" counts all halogens, "M" all elements outside organic chemistry.
-    formula: heavy atoms in alphabetical order.
+    counts: numbers of atoms by symbol, without hydrogen; "X" is all halogens, "M" all elements outside organic
+    chemistry. formula: heavy atoms in alphabetical order.
     """
 
     def __init__(self, mol: Any) -> None:
@@ -51,17 +51,17 @@ class Drawing:
         self._seen: dict[str, bool] = {}
 
     def has(self, smarts: str) -> bool:
-        """Whether a pattern matches; the result is cached."""
+        """Returns whether a pattern matches; the result is cached."""
         if smarts not in self._seen:
             self._seen[smarts] = self.mol.HasSubstructMatch(_pattern(smarts))
         return self._seen[smarts]
 
     def count(self, smarts: str) -> int:
-        """How many sets of atoms match."""
+        """Returns the number of sets of atoms that match."""
         return len(self.mol.GetSubstructMatches(_pattern(smarts)))
 
     def atoms(self, smarts: str) -> int:
-        """How many atoms take part in matches."""
+        """Returns the number of atoms in any match."""
         return len({i for match in self.mol.GetSubstructMatches(_pattern(smarts)) for i in match})
 
     @cached_property
@@ -77,7 +77,7 @@ class Drawing:
 
     @cached_property
     def key(self) -> str:
-        """First block of the standard InChIKey; empty where InChI fails."""
+        """The first block of the standard InChIKey; empty if InChI fails."""
         from rdkit.Chem import rdinchi
 
         inchi = rdinchi.MolToInchi(self.mol)[0]
@@ -85,7 +85,7 @@ class Drawing:
 
     @cached_property
     def oxygen_balance(self) -> float | None:
-        """Oxygen balance to carbon dioxide and water, percent by mass; None outside CHNO, for which the scale was made.
+        """The oxygen balance to carbon dioxide and water, percent by mass; None outside CHNO, where it is undefined.
 
         Source: Lothrop, Handrick, Chem. Rev. 44, 419 (1949): OB = -1600 (2 C + H/2 - O) / M.
         """
@@ -114,7 +114,7 @@ def _plain(mol: Any, labelled: bool) -> Any:
 
 
 def _neutralise(atom: Any) -> None:
-    """Remove a charge by adding or removing protons, unless a neighbour carries the opposite charge."""
+    """Removes a charge by adding or removing protons, unless a neighbour has the opposite charge."""
     charge, hydrogens = atom.GetFormalCharge(), atom.GetTotalNumHs()
     if any(charge * other.GetFormalCharge() < 0 for other in atom.GetNeighbors()):
         return

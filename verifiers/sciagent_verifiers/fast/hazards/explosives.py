@@ -1,15 +1,15 @@
-"""When the groups of an explosive weigh enough against the rest of a molecule for it to be refused.
+"""Conditions under which energetic groups are so dense in a molecule that it is refused as an explosive.
 
-Dyes with a nitro group, sartans, zidovudine and artemisinin pass. Sources are rules of thumb that chemists publish
-for safe handling; they are no test of sensitivity.
+Dyes with a nitro group, sartans, zidovudine and artemisinin pass. The limits are published rules of thumb for safe
+handling; they do not predict sensitivity.
 """
 
 from __future__ import annotations
 
 from sciagent_verifiers.fast.hazards.drawing import Drawing
 
-NITRO = "[#7;X3](~[#8;X1,H1])~[#8;X1,H1]"  # and its aci form
-AZIDE_LIMIT = 3.0  # heavy atoms other than nitrogen for each nitrogen of azide or diazo groups
+NITRO = "[#7;X3](~[#8;X1,H1])~[#8;X1,H1]"  # the nitro group and its aci form
+AZIDE_LIMIT = 3.0  # ratio of `_dilution`, for azide nitrogen; the next two limits: diazo groups, nitrogen chains
 DIAZO_LIMIT = 3.0
 CHAIN_LIMIT = 1.5
 PEROXIDE_LIMIT = 6.0  # percent by mass; artemisinin has 5.7, dibenzoyl peroxide 6.6
@@ -19,7 +19,7 @@ NITROGEN_LIMIT = 70.0  # percent by mass; 3-amino-1,2,4-triazole has 67, 5-amino
 
 
 def _dilution(drawing: Drawing, energetic: int) -> float:
-    """Number of carbon, oxygen, silicon, sulfur and phosphorus atoms per energetic nitrogen."""
+    """Returns the number of carbon, oxygen, silicon, sulfur and phosphorus atoms per energetic nitrogen."""
     return sum(drawing.counts.get(s, 0) for s in ("C", "O", "Si", "S", "P")) / max(energetic, 1)
 
 
@@ -36,7 +36,7 @@ def _chain_crowded(drawing: Drawing) -> bool:
 
 
 def _active_oxygen(drawing: Drawing) -> bool:
-    """Whether the available oxygen, 16 g/mol for each O-O bond, is above the limit."""
+    """Returns whether the active oxygen, 16 g/mol for each O-O bond, reaches the limit."""
     bonds = drawing.count("[#8X2]-[#8X2]")
     return float(1600 * bonds / drawing.exact_mass) >= PEROXIDE_LIMIT
 
@@ -58,7 +58,7 @@ def _nitrate_crowded(drawing: Drawing) -> bool:
 
 
 def _rich_in_nitrogen(drawing: Drawing) -> bool:
-    """Whether a carbon compound has four nitrogen atoms or more and at least 70 % nitrogen by mass."""
+    """Returns whether a carbon compound has at least four nitrogen atoms and 70 % nitrogen by mass."""
     n = drawing.counts.get("N", 0)
     return n >= 4 and "C" in drawing.counts and 1400.3 * n / drawing.exact_mass >= NITROGEN_LIMIT
 
@@ -73,4 +73,4 @@ CONDITIONS = {
     "high-nitrogen": _rich_in_nitrogen,
     "peroxide": _active_oxygen,
 }
-"""By the name of the rule."""
+"""The condition of each rule that has one, by the rule's name."""

@@ -1,6 +1,6 @@
-"""What is refused: a named class of structures or a whole structure, with its group, its source and a reason.
+"""Hazard rules: named classes of structures or whole structures, each with group, source and reason.
 
-Rules only recognise structures. They say nothing of how anything is made, handled or used.
+Rules only recognise structures. They contain nothing on synthesis, handling or use.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from sciagent.chemistry.rdkit_log import rdkit_messages
 from sciagent.domain.outcomes import Reason
 from sciagent_verifiers.fast.hazards.drawing import Drawing
 
-# gravest first: where rules of several groups match, the first names the refusal
+# The gravest group comes first. If rules of several groups match, it gives the reason of the refusal.
 GROUPS: tuple[Reason, ...] = (Reason.CHEMICAL_WEAPON, Reason.EXPLOSIVE, Reason.ACUTE_HAZARD)
 
 
 @dataclass(frozen=True)
 class Hazard:
-    """What a molecule may match."""
+    """A rule or substance that a molecule can match."""
 
     name: str
     group: Reason
@@ -37,44 +37,44 @@ class Hazard:
 
 @dataclass(frozen=True)
 class Substance(Hazard):
-    """A whole structure."""
+    """A hazard that is one whole structure."""
 
     formula: str
-    """Heavy atoms in alphabetical order, which are compared before an InChI is made."""
+    """Heavy atoms in alphabetical order; they are compared before an InChI is computed."""
     key: str
-    """First block of the standard InChIKey: the constitution, whatever stereo or isotopes."""
+    """First block of the standard InChIKey: the constitution without stereo and isotopes."""
 
 
 @dataclass(frozen=True)
 class Rule(Hazard):
-    """A class of structures.
+    """A hazard that is a class of structures.
 
-    Patterns meet a drawing without isotopes, with charges neutralised by protons where that is possible.
+    Its patterns are matched to a `Drawing`, without isotopes and with charges neutralised by protons where possible.
     """
 
     smarts: tuple[str, ...] = ()
-    """Any of them matches."""
+    """SMARTS patterns, of which one must match."""
     needs: Mapping[str, int] = field(default_factory=dict)
-    """The fewest atoms of each element that a match can have, as Drawing counts them."""
+    """Smallest number of atoms of each element in a match, by the symbols of `Drawing.counts`."""
     first: str = ""
-    """A simpler pattern that every match holds; looked for once for all rules that share it."""
+    """A simpler pattern contained in every match; it is searched once for all rules that share it."""
     at_least: int = 1
-    """How many matches of a pattern it takes, counted by sets of atoms."""
+    """Smallest number of matches of a pattern, counted by sets of atoms."""
     without: tuple[str, ...] = ()
-    """Patterns that excuse the molecule."""
+    """SMARTS patterns that exempt a molecule from the rule."""
     max_heavy: int | None = None
-    """Larger molecules are not meant."""
+    """Largest number of heavy atoms to which the rule applies; None for no limit."""
     test: Callable[[Drawing], bool] | None = None
-    """A condition beyond patterns."""
+    """A further condition, besides the patterns."""
 
     @cached_property
     def rarest_first(self) -> tuple[tuple[str, int], ...]:
-        """(element, how many atoms it needs)."""
+        """Pairs (element, smallest number of atoms), with C, N and O last."""
         return tuple(sorted(self.needs.items(), key=lambda need: need[0] in ("C", "N", "O")))
 
     @cached_property
     def patterns(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """`smarts` and `without`, parsed. Raises ValueError for what is no SMARTS."""
+        """`smarts` and `without`, parsed. Raises ValueError for an invalid pattern."""
         return _parsed(self.smarts), _parsed(self.without)
 
     def matches(self, drawing: Drawing) -> bool:

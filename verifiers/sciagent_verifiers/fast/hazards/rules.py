@@ -1,15 +1,15 @@
-"""The tables of what is refused: classes of structures (`rules.csv`) and whole structures (`substances.csv`).
+"""The tables of hazards: classes of structures (`rules.csv`) and whole structures (`substances.csv`).
 
-- Chemical weapons: each class is the schedule's wording or wider: chains of any length count, for a screen gains
-  nothing by the limit of ten carbons. What a schedule exempts by name passes. Source: Organisation for the Prohibition
-  of Chemical Weapons, Annex on Chemicals, as amended in 2020
+- Chemical weapons: each class is at least as wide as the schedule's wording; chains of any length match, without the
+  schedule's limit of ten carbons. Compounds that a schedule exempts by name pass. Source: Organisation for the
+  Prohibition of Chemical Weapons, Annex on Chemicals, as amended in 2020
   (https://www.opcw.org/chemical-weapons-convention/annexes).
 - Explosives: polynitro compounds, nitrate esters, azides, peroxides, diazonium, chains of nitrogen.
 - Acute hazards: GHS acute toxicity category 1 or 2 (H300, H310, H330), spontaneous ignition (H250), and classes that
-  are known for it. Ordinary toxic reagents (categories 3 and 4) pass.
+  are known for these. Ordinary toxic reagents (categories 3 and 4) pass.
 
-In `rules.csv` a space separates several patterns, and `P1 F1` in `needs` is a phosphorus and a fluorine atom. Of a
-whole structure only the first block of its standard InChIKey is kept, with the heavy atoms that are compared before it.
+In `rules.csv` a space separates several patterns, and `P1 F1` in `needs` means one phosphorus and one fluorine atom.
+`substances.csv` has only the first block of each standard InChIKey, and the heavy atoms, which are compared before it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FRAGMENTS = {
     "SMALL": "$([CH3]),$([CH2][CH3]),$([CH2][CH2][CH3]),$([CH]([CH3])[CH3])",  # methyl, ethyl, the propyls
     "AMINE": "[#7;!$([#7]~[#6]=[#8,#16]);!$([#7](=*))]",
 }
-"""What stands for a piece of a pattern in the table."""
+"""Abbreviations of pattern fragments in the table."""
 
 
 def _rows(name: str) -> Iterator[Mapping[str, str]]:

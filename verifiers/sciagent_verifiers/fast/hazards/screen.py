@@ -1,4 +1,4 @@
-"""Which hazard rules a molecule matches. Elements are counted first, so that most rules cost nothing."""
+"""The search for hazard rules that a molecule matches. Elements are counted first, which excludes most rules."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from sciagent_verifiers.fast.hazards.rules import RULES, SUBSTANCES
 
 
 def rule_names() -> tuple[str, ...]:
-    """The names of all rules, sorted."""
+    """Returns the sorted names of all rules."""
     return tuple(sorted({rule.name for rule in (*RULES, *SUBSTANCES)}))
 
 
 @cache
 def _by_element() -> dict[str, list[Rule]]:
-    """{rarest element that a rule needs: rules}; the key is an empty string for rules that need none."""
+    """Returns {rarest element that a rule needs: rules}; the key is empty for rules that need no element."""
     by_element: dict[str, list[Rule]] = {}
     for rule in RULES:
         by_element.setdefault(rule.rarest_first[0][0] if rule.needs else "", []).append(rule)
@@ -34,9 +34,9 @@ def _by_formula() -> dict[str, list[Substance]]:
 
 
 def screen(mol: Any, more: Sequence[Rule] = ()) -> tuple[Hazard, ...]:
-    """Every rule that an RDKit molecule matches, gravest group first; empty where none does.
+    """Returns every rule that an RDKit molecule matches, gravest group first.
 
-    more: rules beyond those that ship. Fragments are screened together.
+    more: rules besides those that ship. Fragments are screened together.
     """
     drawing = Drawing(mol)
     rules = [rule for element in ("", *drawing.counts) for rule in _by_element().get(element, ())]
@@ -46,7 +46,7 @@ def screen(mol: Any, more: Sequence[Rule] = ()) -> tuple[Hazard, ...]:
 
 
 def _whole(drawing: Drawing) -> list[Substance]:
-    """Substances that are the molecule, or a fragment of it."""
+    """Returns the substances that are identical with the molecule or one of its fragments."""
     from rdkit import Chem
 
     substances = []
