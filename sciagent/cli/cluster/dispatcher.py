@@ -72,7 +72,7 @@ def submit(
 
 
 def _follow(campaign: Campaign, json: bool) -> None:
-    """Shows the progress until the campaign ends, with the exit codes of `sciagent run`. Ctrl-C only ends the display."""
+    """Shows the progress until the campaign ends; exit codes are those of `sciagent run`. Ctrl-C ends only the view."""
     from sciagent.api.progress import Progress
     from sciagent.cli.campaigns.run import conclude
     from sciagent.execution.worker.runner import patiently
