@@ -178,7 +178,7 @@ def compared(connection: Connection, row: CampaignRow, dropped: Population) -> l
     in canonical units, None where the scale belongs to the method. Audited candidates are weighted by 1 / π."""
     ladder = rungs(connection, row.id)
     terminal = next(i for i, rung in enumerate(ladder) if rung.name == row.spec["terminal"])
-    made: list[RungAgreement] = []
+    comparisons: list[RungAgreement] = []
     for name in dict.fromkeys(o["property"] for o in row.spec.get("objectives", ())):
         measuring = [rung for rung in ladder[: terminal + 1] if report_queries.measures(connection, rung, name)]
         if len(measuring) < 2:
@@ -188,8 +188,8 @@ def compared(connection: Connection, row: CampaignRow, dropped: Population) -> l
         propensity = np.ones(scores.shape)
         if dropped.audited.any() and measuring[-1] is ladder[terminal]:
             _weigh_audited(dropped, ids, scores, propensity)
-        made += _agreements(name, [rung.name for rung in measuring], scores, propensity)
-    return made
+        comparisons += _agreements(name, [rung.name for rung in measuring], scores, propensity)
+    return comparisons
 
 
 def _agreements(name: str, labels: Sequence[str], scores: Array, propensity: Array) -> list[RungAgreement]:
