@@ -98,6 +98,8 @@ class Level:
 
 @dataclass(frozen=True)
 class PropertyAtLevel:
+    """A property measured at a level."""
+
     property: Property
     level: Level
 

@@ -90,6 +90,7 @@ def audit(connection: Connection, row: CampaignRow) -> AuditReport | None:
 
 
 def population(connection: Connection, row: CampaignRow, log: audits.Log) -> Population:
+    """Returns the passed-over candidates that no person holds or vetoed. log: all passed-over candidates."""
     became = audits.became(connection, row.id, log.ids)
     places = [i for i, id_ in enumerate(log.ids) if id_ in became and became[id_].standing not in ASIDE]
     ids = [log.ids[i] for i in places]
@@ -120,8 +121,7 @@ def missed(dropped: Population, hits: int, own: int, open_: int) -> Missed:
     """Returns recall and missed hits, with 95 % intervals.
 
     hits: number of known hits. own: number of hits found by choice. open_: number of candidates that were neither
-    passed over nor decided.
-    """
+    passed over nor decided."""
     from sciagent.scheduling.audit.recall import Span, recall  # imports SciPy
 
     known, audited_hits = int(dropped.hit.sum()), dropped.hit & dropped.audited

@@ -83,6 +83,7 @@ def all_values(answers: Sequence[EvidenceAnswer]) -> list[MeasuredAt]:
 
 
 def kind(candidate: Ranked) -> str:
+    """Returns `hit`, `verified`, `open` or `fallen`, which selects the style of a card."""
     if candidate.hit:
         return "hit"
     if candidate.standing == Standing.SETTLED:
@@ -189,6 +190,7 @@ def _columns(
 
 
 def named_order(spec: Mapping[str, Any]) -> dict[str, None]:
+    """Returns the properties that a spec names as an ordered set: those of the objectives, then those of the gates."""
     names = [o["property"] for o in spec.get("objectives", ())]
     return dict.fromkeys(names + [name for rung in spec.get("ladder", ()) for name in rung.get("gate", {})])
 
