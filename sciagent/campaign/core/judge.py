@@ -86,7 +86,7 @@ class Answer(NamedTuple):
     position: Position
     judgement: Judgement
     measured: tuple[Measured, ...] = ()
-    """Empty unless the outcome is ok."""
+    """Measured values; empty if the outcome is not ok."""
 
 
 def judge(rules: RungRules, result: Finding | RecordedEvidence) -> Judgement:

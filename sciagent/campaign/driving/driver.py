@@ -184,7 +184,7 @@ class Driver:
                 crew.abort()
 
     def _rest(self, seconds: float) -> None:
-        """Waits until a job has finished or a model has answered, unless the source can propose candidates now."""
+        """Waits until a job has finished or a model has answered; returns at once if candidates can be proposed now."""
         source, asked, self.intake.is_asking = self.intake.source, self.intake.is_asking, False
         if (asked and source.is_ready) or not (self.running or (asked and source.is_busy)):
             return

@@ -180,8 +180,8 @@ class RemoteJobs(Crew):
 
     def _waits(self, connection: Connection, job: OfferedJob) -> bool:
         """Whether the candidate still waits for this rung; a person who cancelled its job may have moved it."""
-        stands = standings.get(connection, self.session.built.row.id, job.out.candidate_id)
-        return bool(stands["standing"] == Standing.PENDING and stands["position"] == job.position)
+        row = standings.get(connection, self.session.built.row.id, job.out.candidate_id)
+        return bool(row["standing"] == Standing.PENDING and row["position"] == job.position)
 
     def _account(self, end: Ended) -> OfferedJob:
         """Updates budget, cost model and pace after a job is settled."""

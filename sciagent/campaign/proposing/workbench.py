@@ -248,7 +248,7 @@ class CampaignWorkbench:
     def _write_blocked(self, connection: Connection, fresh: Sequence[_Fresh], turn_id: int | None) -> None:
         """Logs an event for each candidate that the safety screen refused."""
         for new in fresh:
-            place, given = new.entry.place, new.entry.given
+            place, proposal = new.entry.place, new.entry.given
             if place is None or place.verdict is not Verdict.NOT_APPLICABLE:
                 continue
             if self._built.rungs[place.position].verifier.name == SCREEN:
@@ -256,10 +256,10 @@ class CampaignWorkbench:
                     connection,
                     self._built.row.id,
                     key=new.candidate.key,
-                    text=given.text,
+                    text=proposal.text,
                     reason=place.reason or "",
                     detail=place.detail,
-                    operation=given.operation[:100],
+                    operation=proposal.operation[:100],
                     turn_id=turn_id,
                 )
 
