@@ -240,7 +240,7 @@ class Driver:
                     return acted
                 resume_queued(connection, self.session, crew, places, preferred_only)
                 reused = not preferred_only and self._promote(connection, crew, places)
-            acted |= crew.launch() > 0 or reused  # only after the commit: the ledger is the record
+            acted |= crew.launch() > 0 or reused  # after the commit, so that no job runs that is not in the ledger
         return acted
 
     def _promote(self, connection: Connection, crew: Crew, places: Places) -> bool:

@@ -57,7 +57,7 @@ class RemoteJobs(Crew):
         self._executor, self._takes_new = executor, takes_new
         self._offered: list[OfferedJob] = []  # jobs offered since the last launch
         self._out: dict[int, OfferedJob] = {}
-        self._slots: dict[str, int] = {}  # by queue
+        self._slots: dict[str, int] = {}  # number of slots by queue
         self._most: dict[Position, int] = {}  # number of jobs of each rung that could run at once
         self.unheld: dict[str, str] = {}
         """Reason why no registered worker can run a rung's jobs, by rung label."""

@@ -12,7 +12,7 @@ from sciagent.store.campaign_state import standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.results import candidates
 
-SHOWN = 12  # digits of a key in messages
+SHOWN = 12  # number of digits of a key in messages
 
 
 @dataclass(frozen=True)

@@ -183,7 +183,7 @@ class _Case:
         reservation = rung.reservation(candidate)
         self._check_budget(rung, reservation, new)
         self._decide(rung, "promote", who, why)
-        jobs.cancel_queued(connection, list(queued.values()))  # at other rungs
+        jobs.cancel_queued(connection, list(queued.values()))  # queued jobs at other rungs
         if new:
             key = v.evidence_key(candidate).hash
             [job_id] = jobs.create_many(connection, [NewJob(built.row.id, rung.id, named.id, 0, key, jobs.PREFERRED)])

@@ -79,7 +79,7 @@ class Sample:
     """Largest possible number of candidates; None without a limit."""
 
 
-# The molecules
+# The sample of molecules
 
 
 def sample_of(ladder: BuiltLadder) -> Sample:

@@ -1,5 +1,5 @@
-"""Several proposers in a campaign. The proposer with the fewest proposals goes next, and a fast one waits for slower
-ones, so that each gets its share of the budget."""
+"""Several proposers in one campaign. The next turn is that of the proposer with the fewest proposals. A fast proposer
+waits for slower ones, so that each gets its share of the budget."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class _Entry:
 
     given: ProposalIn
     candidate: Molecule | None
-    """None if the text was refused."""
+    """The parsed molecule; None if the text was refused."""
     status: str
     """`new`, `duplicate` or `refused`."""
     reason: Reason | None = None
@@ -99,7 +99,7 @@ class CampaignWorkbench:
 
     @property
     def observations(self) -> list[dict[str, Any]]:
-        """The answer to each call."""
+        """Observations that answer the calls, in the ledger's form."""
         answers = (entry.out() for entry in self._entries)
         return [{"status": o.status, "key": o.key, "standing": o.standing, "reason": o.reason} for o in answers]
 
