@@ -2,8 +2,8 @@
 
 An open, evaluated candidate enters the audit when its index is below the price, with the chance of a hit and the cost
 at that time. `scheduling.audit.draw` gives its propensity; its lot depends only on the campaign's seed and its key. If
-the law chooses the candidate later, the job is no cost of the audit, but the lot stays. The share of later chosen hits
-with a winning lot therefore shows how many of the hits the audit draws (see `report.analysis.audit`).
+the law chooses the candidate later, the job is no cost of the audit, but the lot stays. The share of such candidates
+that was drawn before shows how many good candidates the audit draws (see `report.analysis.audit`).
 
 Changes are written into a row of `law` in the transaction of the decisions that depend on them, so that a new driver
 has the same propensities. The audit's outlay is the cost of its decided jobs. No audit job starts while the outlay is
