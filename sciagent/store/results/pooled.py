@@ -1,4 +1,4 @@
-"""Answers with all replicates pooled, as verdicts, the law and the report read them."""
+"""Answers with all replicates pooled, for verdicts, the law and reports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sciagent.store.results.evidence import CENSORED, RecordedEvidence, all_of, 
 def pooled_answers(
     connection: Connection, candidate_ids: Sequence[int], verifier: str, version: str, settings_hash: str
 ) -> dict[int, RecordedEvidence]:
-    """Like `find_reusable`, with all replicates pooled: the first that gave an answer, with the values of all."""
+    """Like `find_reusable`, with replicates pooled: the first replicate with an answer gets the values of all."""
     replicates: dict[int, list[RecordedEvidence]] = {}
     for replicate in all_of(connection, reusable(verifier, version, settings_hash), candidate_ids):
         replicates.setdefault(replicate.candidate_id, []).append(replicate)
@@ -36,7 +36,7 @@ def replicated(
 
 
 def pooled_evidence(replicates: Sequence[RecordedEvidence]) -> RecordedEvidence:
-    """Replicates of one verification as one answer."""
+    """Returns one answer for the replicates of one verification."""
     answered = [replicate for replicate in replicates if replicate.outcome is Outcome.OK] or [replicates[0]]
     if len(answered) == 1:
         return answered[0]
@@ -49,7 +49,7 @@ Values = dict[str, Quantity]  # by property, with all replicates pooled
 def values_of(
     connection: Connection, candidate_ids: Sequence[int], verifier: str, version: str, settings_hash: str
 ) -> dict[int, Values | None]:
-    """Only the values of `pooled_answers`, in canonical units; None where no replicate gave an answer."""
+    """Only the values of `pooled_answers`, in canonical units; None if no replicate gave an answer."""
     e, q = t.current_evidence.c, t.quantity.c
     asked = reusable(verifier, version, settings_hash).with_only_columns(
         e.candidate_id, e.outcome, q.property_id, q.value, q.uncertainty, q.censoring
