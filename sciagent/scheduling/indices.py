@@ -133,11 +133,11 @@ def _solved(
     costs = _typical(pool.costs[of][:, [*rungs, last]], PLANS // len(lefts))
     fails = pool.failures()[[*rungs, last]].tolist()
     needed = sum(1 << place for place, j in enumerate(rungs) if j in deciding)
-    made = []
+    solved = []
     for left in lefts:
         moves = moves_of(left)
-        made.append([solve_left(left, typical, fails, needed, moves) for typical in costs])
-    return made
+        solved.append([solve_left(left, typical, fails, needed, moves) for typical in costs])
+    return solved
 
 
 def _assigned(

@@ -251,9 +251,9 @@ class Policy:
             purchases[:, -1] += (mass * (best == TERMINAL)).sum(0)
             for j, then, failed in self._next(seen, gone, best):
                 going = mass * np.equal(best, j)
-                if not (asked := going.sum(0)).any():
+                if not (bought := going.sum(0)).any():
                     continue
-                purchases[:, j] += asked
+                purchases[:, j] += bought
                 if failed is not None:
                     here[failed] = here.get(failed, 0.0) + self.fails[j] * going
                     going = (1 - self.fails[j]) * going

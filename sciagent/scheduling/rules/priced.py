@@ -38,7 +38,7 @@ FREE = 0.011, 0.03
 TRUSTED = 0.05, 0.25  # the same limits for a rung that measures the wanted property at another level
 WARM_UP = 4  # terminal answers before the first law
 WARM_UP_RUNG = 8  # additional terminal answers per paid rung, whose value must be learned
-WARM_UP_SHARE = 0.1  # largest fraction of the budget for these
+WARM_UP_SHARE = 0.1  # largest fraction of the budget for these answers
 # spend before the law is updated: terminal verifications, or a fraction of the spend so far
 BATCH, BATCH_SHARE = 8, 0.04
 BATCH_LEFT = 0.125  # largest fraction of the remaining budget, if that does not buy everything
@@ -315,8 +315,8 @@ class Priced:
             return float(sum(group.worth(self.price).sum() for group in valued))
 
         deciding = {pool.rungs[column] for column in self._decisive}
-        asked = [j for j in pool.paid[:-1] if j not in deciding and not pool.closed[of, j].all()]
-        return worth(), {j: worth(j) for j in asked}
+        lacking = [j for j in pool.paid[:-1] if j not in deciding and not pool.closed[of, j].all()]
+        return worth(), {j: worth(j) for j in lacking}
 
     def _with_lessons(self, pool: CandidatePool, batch: list[Purchase], rungs: list[PaidIndex]) -> list[Purchase]:
         """Returns the batch, with `rungs` added for some candidates that would skip them before the terminal rung. None
