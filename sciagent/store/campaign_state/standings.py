@@ -110,8 +110,8 @@ def waiting(
     connection: Connection, campaign_id: int, position: int, *, by_score: bool, limit: int
 ) -> list[tuple[int, int, float | None]]:
     """(candidate id, seq, score) of open candidates at a rung, by score (best first) or by arrival."""
-    there = (_CC.campaign_id == campaign_id, _CC.standing == Standing.OPEN, _CC.position == position)
-    query = sa.select(_CC.candidate_id, _CC.seq, _CC.score).where(*there)
+    conditions = (_CC.campaign_id == campaign_id, _CC.standing == Standing.OPEN, _CC.position == position)
+    query = sa.select(_CC.candidate_id, _CC.seq, _CC.score).where(*conditions)
     if not by_score:
         return [(*row,) for row in connection.execute(query.order_by(_CC.seq).limit(limit))]
     # two queries, since only then an index gives the order on both databases

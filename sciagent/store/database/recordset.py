@@ -27,8 +27,7 @@ Rows = Sequence[Mapping[str, Any]]
 def write(connection: Connection, what: sa.Table | sa.Update, rows: Rows, alike: Mapping[str, Any]) -> int:
     """Insert rows into a table, or update it by rows; returns the number of rows written.
 
-    rows: mappings with the same names. Two rows of an update must not match the same row of the table. alike: values
-    for all rows.
+    rows: mappings with the same names; no two rows of an update may match the same table row. alike: values of all.
     """
     plan = _plan(what, connection.dialect, (*rows[0], *alike), ids=False)
     return connection.exec_driver_sql(plan.sql, {"rows": _text(rows, alike), **plan.constants}).rowcount

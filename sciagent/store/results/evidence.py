@@ -251,9 +251,9 @@ def reusable(verifier: str, version: str, settings_hash: str) -> sa.Select[Any]:
 def all_of(connection: Connection, query: sa.Select[Any], candidate_ids: Sequence[int]) -> list[RecordedEvidence]:
     """The evidence of these candidates that a query selects, read with its values in one statement."""
     e, q, width = t.current_evidence.c, t.quantity.c, len(_RECORDED)
-    asked = query.add_columns(*_MEASURED).select_from(t.current_evidence.outerjoin(t.quantity, q.evidence_id == e.id))
-    asked = asked.where(among(connection, e.candidate_id, candidate_ids)).order_by(e.replicate, e.id, q.id)
-    rows = connection.execute(asked).all()
+    query = query.add_columns(*_MEASURED).select_from(t.current_evidence.outerjoin(t.quantity, q.evidence_id == e.id))
+    query = query.where(among(connection, e.candidate_id, candidate_ids)).order_by(e.replicate, e.id, q.id)
+    rows = connection.execute(query).all()
     measured = _measured(connection, [(row[0], *row[width:]) for row in rows if row[width] is not None])
     return [_recorded(row, measured.get(row[0], ())) for row in {row[0]: row[:width] for row in rows}.values()]
 

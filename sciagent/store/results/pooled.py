@@ -31,8 +31,8 @@ def replicated(
 ) -> set[int]:
     """Ids of the candidates that have reusable evidence of more than one replicate."""
     e = t.current_evidence.c
-    asked = reusable(verifier, version, settings_hash).with_only_columns(e.candidate_id).where(e.replicate > 0)
-    return set(connection.execute(asked.where(among(connection, e.candidate_id, candidate_ids))).scalars())
+    query = reusable(verifier, version, settings_hash).with_only_columns(e.candidate_id).where(e.replicate > 0)
+    return set(connection.execute(query.where(among(connection, e.candidate_id, candidate_ids))).scalars())
 
 
 def pooled_evidence(replicates: Sequence[RecordedEvidence]) -> RecordedEvidence:
@@ -51,12 +51,12 @@ def values_of(
 ) -> dict[int, Values | None]:
     """Only the values of `pooled_answers`, in canonical units; None if no replicate gave an answer."""
     e, q = t.current_evidence.c, t.quantity.c
-    asked = reusable(verifier, version, settings_hash).with_only_columns(
+    query = reusable(verifier, version, settings_hash).with_only_columns(
         e.candidate_id, e.outcome, q.property_id, q.value, q.uncertainty, q.censoring
     )
-    asked = asked.select_from(t.current_evidence.outerjoin(t.quantity, q.evidence_id == e.id))
-    asked = asked.where(among(connection, e.candidate_id, candidate_ids)).order_by(e.replicate, e.id, q.id)
-    rows = connection.execute(asked).all()
+    query = query.select_from(t.current_evidence.outerjoin(t.quantity, q.evidence_id == e.id))
+    query = query.where(among(connection, e.candidate_id, candidate_ids)).order_by(e.replicate, e.id, q.id)
+    rows = connection.execute(query).all()
     names = property_names(connection, {row[2] for row in rows if row[2] is not None})
     replicates: dict[int, dict[str, list[Quantity]] | None] = {}
     for candidate_id, outcome, property_id, value, uncertainty, censoring in rows:

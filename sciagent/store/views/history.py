@@ -136,9 +136,9 @@ def parents(connection: Connection, proposal_ids: Sequence[int], candidate_id: i
 def children(connection: Connection, candidate_id: int) -> tuple[int, list[Any]]:
     """The number of candidates made from this one, and (key, text) of five of them."""
     cp, c = t.candidate_parent.c, t.candidate.c
-    there = cp.parent_id == candidate_id
-    n = connection.execute(sa.select(sa.func.count(cp.candidate_id.distinct())).where(there)).scalar_one()
-    query = sa.select(c.key, c.text).join(t.candidate, c.id == cp.candidate_id).where(there).distinct().limit(5)
+    is_child = cp.parent_id == candidate_id
+    n = connection.execute(sa.select(sa.func.count(cp.candidate_id.distinct())).where(is_child)).scalar_one()
+    query = sa.select(c.key, c.text).join(t.candidate, c.id == cp.candidate_id).where(is_child).distinct().limit(5)
     return n, list(connection.execute(query))
 
 
@@ -208,11 +208,11 @@ def evidence(connection: Connection, candidate_id: int) -> list[StoredEvidence]:
 
 def _files(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, list[EvidenceFile]]:
     """Artifacts by evidence id, each with its removal if it was removed."""
-    f, gone = t.artifact.c, t.artifact_removal.c
+    f, r = t.artifact.c, t.artifact_removal.c
     query = sa.select(f.evidence_id, f.name, f.sha256, f.size, f.media_type)
     rows = connection.execute(query.where(among(connection, f.evidence_id, evidence_ids)).order_by(f.id)).all()
-    removals = sa.select(gone.sha256, gone.who, gone.why, gone.at).order_by(gone.id)
-    removals = removals.where(among(connection, gone.sha256, sorted({row.sha256 for row in rows})))
+    removals = sa.select(r.sha256, r.who, r.why, r.at).order_by(r.id)
+    removals = removals.where(among(connection, r.sha256, sorted({row.sha256 for row in rows})))
     removed = {sha256: FileRemoval(who=who, why=why, at=at) for sha256, who, why, at in connection.execute(removals)}
     by_evidence: dict[int, list[EvidenceFile]] = {}
     for evidence_id, name, sha256, size, media_type in rows:
@@ -226,5 +226,5 @@ def ahead(connection: Connection, row: CampaignRow, position: int, score: float 
     Counting stops at 1000."""
     cc = t.campaign_candidate.c
     better = cc.score > score if score is not None else cc.seq < seq
-    there = (cc.campaign_id == row.id, cc.standing == Standing.OPEN, cc.position == position, better)
-    return count_up_to(connection, 1000, *there)
+    conditions = (cc.campaign_id == row.id, cc.standing == Standing.OPEN, cc.position == position, better)
+    return count_up_to(connection, 1000, *conditions)
