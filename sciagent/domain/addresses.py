@@ -13,8 +13,8 @@ def address_fault(address: str) -> str:
     if not re.match(r"https?://", address):
         return "it must begin with http:// or https://"
     if not _ALLOWED.fullmatch(address):
-        odd = next(character for character in address if not _ALLOWED.fullmatch(character))
-        return f"an address cannot hold the character {odd!a}"
+        invalid = next(character for character in address if not _ALLOWED.fullmatch(character))
+        return f"an address cannot hold the character {invalid!a}"
     try:
         parts = urlsplit(address)
         _ = parts.port

@@ -64,8 +64,8 @@ def _server(served: McpEpisode, name: str) -> Any:
         return types.ListToolsResult(tools=tools)
 
     async def called(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
-        seen = await anyio.to_thread.run_sync(served.call, params.name, params.arguments or {})
-        return types.CallToolResult(content=[types.TextContent(type="text", text=seen.text)], is_error=not seen.ok)
+        result = await anyio.to_thread.run_sync(served.call, params.name, params.arguments or {})
+        return types.CallToolResult(content=[types.TextContent(type="text", text=result.text)], is_error=not result.ok)
 
     return Server(f"sciagent {name}", instructions=served.instructions, on_list_tools=listed, on_call_tool=called)
 

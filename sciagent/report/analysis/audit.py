@@ -68,8 +68,8 @@ def audit(connection: Connection, row: CampaignRow) -> AuditReport | None:
     dropped = population(connection, row, log)
     hits = audits.hits(connection, row.id)
     terminal = next(r for r in rungs(connection, row.id) if r.name == row.spec["terminal"])
-    drawn = audits.decided(connection, row.id)
-    by_choice = hits - {draw.candidate_id for draw in drawn if draw.rung_id == terminal.id}
+    draws = audits.decided(connection, row.id)
+    by_choice = hits - {draw.candidate_id for draw in draws if draw.rung_id == terminal.id}
     open_ = audits.undecided(connection, row.id) - int((~dropped.known).sum())
     estimates = missed(dropped, len(hits), len(by_choice), open_)
     scores, pi = scored(dropped, log, by_choice)
@@ -77,7 +77,7 @@ def audit(connection: Connection, row: CampaignRow) -> AuditReport | None:
     return AuditReport(
         share=share,
         passed_over=len(dropped.ids),
-        jobs=sum(draw.action == "run" for draw in drawn),
+        jobs=sum(draw.action == "run" for draw in draws),
         audited=int(dropped.audited.sum()),
         at_work=dropped.at_work,
         waiting=dropped.waiting,
@@ -126,7 +126,7 @@ def missed(dropped: Population, hits: int, own: int, open_: int) -> Missed:
 
     known, audited_hits = int(dropped.hit.sum()), dropped.hit & dropped.audited
     estimated = recall(hits - known, dropped.pi, dropped.audited, audited_hits)
-    rest = int((~dropped.known).sum())
+    unknown = int((~dropped.known).sum())
     note = "".join(
         f"; {many(n, what)} {'is' if n == 1 else 'are'} {where}"
         for n, what, where in (
@@ -137,10 +137,10 @@ def missed(dropped: Population, hits: int, own: int, open_: int) -> Missed:
     )
     if not dropped.ids and open_:
         return Missed(f"recall cannot be estimated: no candidate was passed over yet{note}")
-    whole = estimated.missed if rest else Span(known, known, known)
-    if whole is None:
+    all_hits = estimated.missed if unknown else Span(known, known, known)
+    if all_hits is None:
         return Missed(estimated.words + note)
-    low, estimate, high = (min(max(n - known, 0.0), rest) for n in (whole.low, whole.estimate, whole.high))
+    low, estimate, high = (min(max(n - known, 0.0), unknown) for n in (all_hits.low, all_hits.estimate, all_hits.high))
     unseen = EstimateWithInterval(low=low, estimate=estimate, high=high)
     if not hits + estimate:
         return Missed(f"recall cannot be estimated: there is no hit{note}", missed=unseen)
@@ -164,13 +164,13 @@ def scored(dropped: Population, log: audits.Log, own: set[int]) -> tuple[Array, 
     """Returns two arrays (m,) over known hits: the chance of a hit when the candidate was chosen or first passed over,
     and the probability that it became known. own: ids of the hits found by choice."""
     promise = log.chosen | dict(zip(log.ids, log.p, strict=True))
-    both = [(promise[i], 1.0) for i in sorted(own) if i in promise]
-    both += [
+    pairs = [(promise[i], 1.0) for i in sorted(own) if i in promise]
+    pairs += [
         (float(dropped.p[i]), float(dropped.pi[i]))
         for i in np.flatnonzero(dropped.audited & dropped.hit)
         if dropped.ids[i] not in own
     ]
-    return np.array([p for p, _ in both]), np.array([pi for _, pi in both])
+    return np.array([p for p, _ in pairs]), np.array([pi for _, pi in pairs])
 
 
 def compared(connection: Connection, row: CampaignRow, dropped: Population) -> list[RungAgreement]:

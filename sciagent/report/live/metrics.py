@@ -107,14 +107,14 @@ def _workers(connection: Connection) -> list[Metric]:
     busy = Counter(job.worker for job in all_running)
     in_use = worker_resources.by_worker(all_alive, all_running)
     for worker in all_alive:
-        who = [worker.name, worker.host, worker.executor]
-        slots.add_metric(who, worker.slots)
-        running.add_metric(who, busy[worker.name])
-        draining.add_metric(who, int(worker.draining))
-        seen.add_metric(who, _seconds(now, worker.seen_at))
+        label_values = [worker.name, worker.host, worker.executor]
+        slots.add_metric(label_values, worker.slots)
+        running.add_metric(label_values, busy[worker.name])
+        draining.add_metric(label_values, int(worker.draining))
+        seen.add_metric(label_values, _seconds(now, worker.seen_at))
         for resource in in_use[worker.name]:
-            has.add_metric([*who, resource.name], resource.total)
-            used.add_metric([*who, resource.name], resource.used)
+            has.add_metric([*label_values, resource.name], resource.total)
+            used.add_metric([*label_values, resource.name], resource.used)
     for executor, n in Counter(worker.executor for worker in all_alive).items():
         alive.add_metric([executor], n)
     return [slots, running, draining, seen, has, used, alive]

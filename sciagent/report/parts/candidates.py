@@ -93,18 +93,18 @@ def kind(candidate: Ranked) -> str:
 
 def status(candidate: Ranked, ladder: Sequence[RungRow]) -> str:
     """Returns a short description: a hit, the missed limit, or the rung that the candidate has reached."""
-    here, settled = ladder[candidate.position].name, candidate.standing == Standing.SETTLED
+    rung, settled = ladder[candidate.position].name, candidate.standing == Standing.SETTLED
     if candidate.hit:
         return "hit"
     if candidate.standing in (Standing.HELD, Standing.VETOED):
-        return f"{'held' if candidate.standing == Standing.HELD else 'taken out'} by a person at {here}"
+        return f"{'held' if candidate.standing == Standing.HELD else 'taken out'} by a person at {rung}"
     if candidate.reason:
         missed, is_value, _ = (candidate.detail or "").partition(" = ")
         subject = f"{words(missed)} " if candidate.reason in MISSED and is_value else ""
-        return f"{'verified: ' if settled else f'fell at {here}: '}{subject}{words(candidate.reason)}"
+        return f"{'verified: ' if settled else f'fell at {rung}: '}{subject}{words(candidate.reason)}"
     if settled:
         return "verified"
-    return f"not verified yet: waits for {here}" if candidate.standing == Standing.OPEN else f"runs at {here}"
+    return f"not verified yet: waits for {rung}" if candidate.standing == Standing.OPEN else f"runs at {rung}"
 
 
 def depicted(candidate: Ranked) -> str:

@@ -37,12 +37,12 @@ def of_rungs(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]
     provenance = []
     for rung in ladder:
         engines: dict[str, set[str]] = {}
-        seen = report_queries.measured_by(connection, rung)
-        for versions, _ in seen:
+        evidence = report_queries.measured_by(connection, rung)
+        for versions, _ in evidence:
             for name, version in (versions or {}).items():
                 engines.setdefault(str(name), set()).add(str(version))
         by_name = {name: sorted(versions) for name, versions in sorted(engines.items())}
-        provenance.append(RungProvenance(rung, row.spec["ladder"][rung.position], by_name, len(seen)))
+        provenance.append(RungProvenance(rung, row.spec["ladder"][rung.position], by_name, len(evidence)))
     return provenance
 
 
