@@ -33,20 +33,20 @@ def entry(name: str, samples: Mapping[str, Candidate]) -> Mapping[str, Any]:
     verifier cannot be used; the entry then has little else."""
     if name not in verifier_names():
         verifier_class(name)
-    made: Verifier[Any] | None = None
+    verifier: Verifier[Any] | None = None
     needs: list[str] = []
     try:
         verifier_type = verifier_class(name)
         try:
-            made = verifier_type()
+            verifier = verifier_type()
         except ValidationError:
             needs = [key for key, field in verifier_type.Settings.model_fields.items() if field.is_required()]
             if not needs:
                 raise
-        if made is not None:
-            check_measures(made, provider(name))
-        measures = made.measures if made is not None else ()
-        costs = _costs(made, samples) if made is not None else []
+        if verifier is not None:
+            check_measures(verifier, provider(name))
+        measures = verifier.measures if verifier is not None else ()
+        costs = _costs(verifier, samples) if verifier is not None else []
     except Exception as error:  # noqa: BLE001 - one broken third-party verifier must not hide the others
         reason = str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
         return {"name": name, "tier": "", "package": provider(name), "error": " ".join(reason.split())[:500]}
@@ -73,12 +73,12 @@ def _measure(prop: Property, level: Level) -> Mapping[str, Any]:
     return {"property": prop.name, "unit": prop.unit, "level": level.label, "description": prop.description}
 
 
-def _costs(made: Verifier[Any], samples: Mapping[str, Candidate]) -> Sequence[Mapping[str, Any]]:
+def _costs(verifier: Verifier[Any], samples: Mapping[str, Candidate]) -> Sequence[Mapping[str, Any]]:
     """Returns the declared costs of the samples that the verifier accepts."""
     costs = []
     for name, candidate in samples.items():
-        if candidate.kind == made.kind and made.accepts(candidate) is None:
-            costs.append({"candidate": name, "atoms": candidate.n_atoms, **dict(made.cost(candidate))})
+        if candidate.kind == verifier.kind and verifier.accepts(candidate) is None:
+            costs.append({"candidate": name, "atoms": candidate.n_atoms, **dict(verifier.cost(candidate))})
     return costs
 
 

@@ -124,9 +124,9 @@ class VerifierFunction:
         return self.definition.function(candidate, **settings)
 
     def __repr__(self) -> str:
-        made = self.definition
-        measured = ", ".join(f"{name} [{unit}]" for name, unit in made.units.items())
-        return f"verifier {made.name} {made.version}+{made.code[:8]} ({made.tier}): {measured}"
+        definition = self.definition
+        measured = ", ".join(f"{name} [{unit}]" for name, unit in definition.units.items())
+        return f"verifier {definition.name} {definition.version}+{definition.code[:8]} ({definition.tier}): {measured}"
 
 
 def verifier(
@@ -170,18 +170,18 @@ def verifier(
             raise UsageError(f"{where}: cost={cost}: core-seconds, a finite number of at least 0")
         units, defined = _properties(measures, unit, description, low, high, where)
         code, modules = code_of(given, where), tuple(preload)
-        made = Definition(given, called, version, tier, units, defined, method or called, cost, code, modules)
-        return VerifierFunction(made, _register(made, _pickled(made, where), where))
+        definition = Definition(given, called, version, tier, units, defined, method or called, cost, code, modules)
+        return VerifierFunction(definition, _register(definition, _pickled(definition, where), where))
 
     return decorate
 
 
-def _register(made: Definition, pickled: bytes, where: str) -> type[FunctionVerifier]:
-    package = f"{FUNCTION}{made.name} {made.version}+{made.code[:12]}"  # for the provenance
-    kind = _kind(made, where)
-    for prop in made.properties:
+def _register(definition: Definition, pickled: bytes, where: str) -> type[FunctionVerifier]:
+    package = f"{FUNCTION}{definition.name} {definition.version}+{definition.code[:12]}"  # for the provenance
+    kind = _kind(definition, where)
+    for prop in definition.properties:
         properties().add(prop, package)
-    registry.define(made.name, registry.Defined(kind, package, pickled))
+    registry.define(definition.name, registry.Defined(kind, package, pickled))
     return kind
 
 
@@ -189,18 +189,18 @@ def restore(pickled: bytes) -> None:
     """Defines a verifier in this process from the pickle of another process."""
     places, inner = cloudpickle.loads(pickled)
     sys.path += [place for place in places if place not in sys.path]
-    made: Definition = cloudpickle.loads(inner)
-    _register(made, pickled, made.name)
+    definition: Definition = cloudpickle.loads(inner)
+    _register(definition, pickled, definition.name)
 
 
-def _pickled(made: Definition, where: str) -> bytes:
+def _pickled(definition: Definition, where: str) -> bytes:
     """Returns the definition pickled by value, with its own module's objects; other modules are imported by path."""
-    module = sys.modules.get(getattr(made.function, "__module__", "") or "")
+    module = sys.modules.get(getattr(definition.function, "__module__", "") or "")
     by_value = module is not None and module.__name__ != "__main__"
     try:
         if by_value:
             cloudpickle.register_pickle_by_value(module)
-        inner = cloudpickle.dumps(made)
+        inner = cloudpickle.dumps(definition)
     except Exception as error:  # whatever it closes over decides what goes wrong
         raise UsageError(
             f"{where}: it cannot be sent to the processes of the jobs: {type(error).__name__}: {error}; open files, "
@@ -212,9 +212,9 @@ def _pickled(made: Definition, where: str) -> bytes:
     return cloudpickle.dumps(([str(Path(place).resolve()) for place in sys.path], inner))  # type: ignore[no-any-return]
 
 
-def _kind(made: Definition, where: str) -> type[FunctionVerifier]:
-    fields: dict[str, Any] = {CODE: (Literal[made.code], made.code)}
-    for parameter in list(inspect.signature(made.function).parameters.values())[1:]:
+def _kind(definition: Definition, where: str) -> type[FunctionVerifier]:
+    fields: dict[str, Any] = {CODE: (Literal[definition.code], definition.code)}
+    for parameter in list(inspect.signature(definition.function).parameters.values())[1:]:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise UsageError(f"{where}: *{parameter.name} is no setting; name every parameter")
         if parameter.default is parameter.empty or parameter.name == CODE:
@@ -227,15 +227,15 @@ def _kind(made: Definition, where: str) -> type[FunctionVerifier]:
     settings = create_model("FunctionSettings", __base__=Settings, **fields)
     attributes = {
         "__module__": __name__,
-        "__doc__": made.function.__doc__,
-        "name": made.name,
-        "version": made.version,
-        "tier": TIERS[made.tier],
+        "__doc__": definition.function.__doc__,
+        "name": definition.name,
+        "version": definition.version,
+        "tier": TIERS[definition.tier],
         "Settings": settings,
-        "preload": made.preload,
-        "definition": made,
+        "preload": definition.preload,
+        "definition": definition,
     }
-    return type("FunctionVerifier_" + made.name.replace(".", "_"), (FunctionVerifier,), attributes)
+    return type("FunctionVerifier_" + definition.name.replace(".", "_"), (FunctionVerifier,), attributes)
 
 
 def _properties(
@@ -270,15 +270,17 @@ def _known(name: str) -> Property | None:
     return registered[name]
 
 
-def _numbers(answer: Any, made: Definition) -> dict[str, tuple[float, float | None]]:
+def _numbers(answer: Any, definition: Definition) -> dict[str, tuple[float, float | None]]:
     """Returns {property: (value, uncertainty)}. Raises TypeError or ValueError for another type or property."""
     if isinstance(answer, Mapping):
-        if unknown := [name for name in answer if name not in made.units]:
-            raise ValueError(f"it returned {unknown[0]!r}, and measures {', '.join(made.units)}")
+        if unknown := [name for name in answer if name not in definition.units]:
+            raise ValueError(f"it returned {unknown[0]!r}, and measures {', '.join(definition.units)}")
         return {name: _pair(pair) for name, pair in answer.items()}
-    if len(made.units) > 1:
-        raise TypeError(f"it measures {', '.join(made.units)}: return a dictionary, not a {type(answer).__name__}")
-    return {next(iter(made.units)): _pair(answer)}
+    if len(definition.units) > 1:
+        raise TypeError(
+            f"it measures {', '.join(definition.units)}: return a dictionary, not a {type(answer).__name__}"
+        )
+    return {next(iter(definition.units)): _pair(answer)}
 
 
 def _pair(answer: Any) -> tuple[float, float | None]:

@@ -166,34 +166,34 @@ class Worker:
         """Runs one child process. Returns the results of the first candidates, at least one."""
         if self._cancelled.is_set():
             return [self._lost(unrun, 0.0, "cancelled") for unrun in candidates]
-        heard: list[HostResult] = []
+        results: list[HostResult] = []
         begun = time.monotonic()
         try:
-            end = self._converse(request, candidates, heard)
+            end = self._converse(request, candidates, results)
         except ZygoteDiedError as error:
             self._link.bury()
-            if request.together and len(candidates) > 1 and not heard and not self._cancelled.is_set():
+            if request.together and len(candidates) > 1 and not results and not self._cancelled.is_set():
                 return self._halved(request, candidates, 0.0)
             why = "cancelled" if self._cancelled.is_set() else f"the zygote died: {error}"
-            wall = max(0.0, time.monotonic() - begun - sum(result.wall_seconds for result in heard))
-            lost = [self._lost(candidate, wall, why) for candidate in candidates[len(heard) : len(heard) + 1]]
-            return heard + lost + [self._lost(candidate, 0.0, why) for candidate in candidates[len(heard) + 1 :]]
-        return self._ended(request, candidates, heard, end)
+            wall = max(0.0, time.monotonic() - begun - sum(result.wall_seconds for result in results))
+            lost = [self._lost(candidate, wall, why) for candidate in candidates[len(results) : len(results) + 1]]
+            return results + lost + [self._lost(candidate, 0.0, why) for candidate in candidates[len(results) + 1 :]]
+        return self._ended(request, candidates, results, end)
 
     def _ended(
-        self, request: Request, candidates: tuple[Candidate, ...], heard: list[HostResult], end: Mapping[str, Any]
+        self, request: Request, candidates: tuple[Candidate, ...], results: list[HostResult], end: Mapping[str, Any]
     ) -> list[HostResult]:
         """Returns the results of a child process that ended while its zygote lived. end: the zygote's last event."""
         cpu, failure, index = end["cpu"], end["failure"], end["index"]
         if failure is not None and end["whole"]:  # the failure holds for every candidate
             return [self._failed(candidate, failure, 0.0) for candidate in candidates]
         failed_at_once = failure is not None and index == 0
-        failed_at_once |= len(heard) == 1 and heard[0].finding.outcome in _DOUBTFUL
+        failed_at_once |= len(results) == 1 and results[0].finding.outcome in _DOUBTFUL
         if request.together and failed_at_once and len(candidates) > 1:
             return self._halved(request, candidates, cpu)
         if failure is None:
-            return self._undoubted(_share_by_weight(cpu, heard) if request.together else _share(cpu, heard))
-        return self._undoubted(_share(cpu, heard[:index], self._failed(candidates[index], failure, end["wall"])))
+            return self._undoubted(_share_by_weight(cpu, results) if request.together else _share(cpu, results))
+        return self._undoubted(_share(cpu, results[:index], self._failed(candidates[index], failure, end["wall"])))
 
     def _undoubted(self, results: list[HostResult]) -> list[HostResult]:
         """Drops a last result that failed in a process used by earlier candidates; its cost is added to its retry."""
@@ -204,9 +204,9 @@ class Worker:
         return results
 
     def _converse(
-        self, request: Request, candidates: tuple[Candidate, ...], heard: list[HostResult]
+        self, request: Request, candidates: tuple[Candidate, ...], results: list[HostResult]
     ) -> Mapping[str, Any]:
-        """Adds results to `heard` as they arrive, with the CPU time claimed by the child. Returns the last event."""
+        """Appends to `results` as findings arrive, with the CPU time claimed by the child. Returns the last event."""
         if not self._link.alive:
             self._link.bury()
             self._link = ZygoteLink(self.folder, self._preload)
@@ -229,12 +229,12 @@ class Worker:
             if event["event"] == "started":
                 self._versions = event["versions"]
             else:
-                finding = finding_from_wire(event["sent"]["finding"], candidates[len(heard)].key)
+                finding = finding_from_wire(event["sent"]["finding"], candidates[len(results)].key)
                 files = tuple(StoredFile(**{**file, "path": Path(file["path"])}) for file in event["files"])
                 kept = tuple(ArtifactFile(stored.name, str(stored.path), stored.media_type) for stored in files)
                 cost = Cost(core_seconds=event["cpu"])
                 finding = replace(finding, artifacts=kept)
-                heard.append(HostResult(finding, cost, event["wall"], dict(self._versions), files, event["took"]))
+                results.append(HostResult(finding, cost, event["wall"], dict(self._versions), files, event["took"]))
 
     def _failed(self, candidate: Candidate, failure: Mapping[str, Any], wall: float) -> HostResult:
         finding = finding_from_wire({**failure, "candidate_key": candidate.key}, candidate.key)
@@ -245,26 +245,26 @@ class Worker:
         return HostResult(finding, Cost(), wall, dict(self._versions))
 
 
-def _share_by_weight(cpu: float, heard: list[HostResult]) -> list[HostResult]:
+def _share_by_weight(cpu: float, results: list[HostResult]) -> list[HostResult]:
     """Returns the results with CPU and wall time of the call divided in proportion to `Finding.share`."""
-    whole = sum(result.finding.share for result in heard)
-    wall = sum(result.wall_seconds for result in heard)
-    parts = [result.finding.share / whole for result in heard]
+    whole = sum(result.finding.share for result in results)
+    wall = sum(result.wall_seconds for result in results)
+    parts = [result.finding.share / whole for result in results]
     return [
         replace(result, cost=Cost(core_seconds=cpu * part), wall_seconds=wall * part, own_seconds=wall * part)
-        for result, part in zip(heard, parts, strict=True)
+        for result, part in zip(results, parts, strict=True)
     ]
 
 
-def _share(cpu: float, heard: list[HostResult], failed: HostResult | None = None) -> list[HostResult]:
+def _share(cpu: float, results: list[HostResult], failed: HostResult | None = None) -> list[HostResult]:
     """Returns the results with costs that sum to `cpu`, the CPU time of the whole process tree. Each finding costs what
     the child claimed, the failed candidate the rest. Claims are scaled without a failure, or if they exceed `cpu`."""
-    claims = [finding.cost.get("core_seconds", 0.0) for finding in heard]
-    if failed is None and heard and not sum(claims):
-        claims = [1.0] * len(heard)
+    claims = [finding.cost.get("core_seconds", 0.0) for finding in results]
+    if failed is None and results and not sum(claims):
+        claims = [1.0] * len(results)
     scale = cpu / sum(claims) if sum(claims) and (failed is None or sum(claims) > cpu) else 1.0
     shared = [
-        replace(finding, cost=Cost(core_seconds=claim * scale)) for finding, claim in zip(heard, claims, strict=True)
+        replace(finding, cost=Cost(core_seconds=claim * scale)) for finding, claim in zip(results, claims, strict=True)
     ]
     if failed is None:
         return shared
