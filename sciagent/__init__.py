@@ -2,7 +2,7 @@
 
     from sciagent import Campaign, Ledger
 
-Nothing heavy is imported before one of these names is used; what they are stands in `__init__.pyi`.
+A name is imported when it is first used, which keeps the start fast. `__init__.pyi` declares the types.
 """
 
 from __future__ import annotations

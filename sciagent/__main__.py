@@ -1,4 +1,4 @@
-"""`python -m sciagent` is `sciagent`."""
+"""Runs the command line for `python -m sciagent`."""
 
 from sciagent.cli.main import main
 

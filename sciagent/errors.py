@@ -2,18 +2,18 @@
 
 SciagentError
 ├── UsageError              the request cannot be carried out (exit code 2)
-│   ├── SpecError           mistakes in a campaign or site file: file, line, column, and what would be right
+│   ├── SpecError           mistakes in a campaign or site file, with file, line, column and correction
 │   ├── UnitError           a unit that the property does not take
 │   ├── InputFileError      a mistake in a seed or import file: file, line, column
 │   └── UnknownNameError    a name that does not exist, with the nearest one that does
 ├── InvalidCandidateError   a structure that cannot become a candidate, with a named reason
 ├── SimulatorError          an engine gave no reliable result, with outcome and reason
-├── LedgerError             the ledger refused
+├── LedgerError             the ledger refused an operation
 │   ├── LedgerAwayError     the database is gone, locked or restarting
 │   ├── SchemaVersionError  the database has another schema version than the code (also a UsageError)
 │   ├── StaleLeaseError     a write by a process that no longer holds the lease
 │   └── EvidenceConflictError  there is another result under the same evidence key
-├── SlurmError              Slurm refused or does not answer, with its message
+├── SlurmError              Slurm refused a request or does not answer
 │   └── NoPartitionError    no partition of the site can hold a job (also a UsageError)
 └── CampaignError           a campaign cannot continue
 """
@@ -74,11 +74,11 @@ class SimulatorError(SciagentError):
 
 
 class LedgerError(SciagentError):
-    """The ledger refused."""
+    """The ledger refused an operation."""
 
 
 class LedgerAwayError(LedgerError):
-    """The database is gone, refused the connection, is locked or restarts; the same statement may succeed later."""
+    """The database cannot be reached, is locked or restarts; the same statement may succeed later."""
 
 
 class SchemaVersionError(LedgerError, UsageError):
@@ -90,11 +90,11 @@ class StaleLeaseError(LedgerError):
 
 
 class EvidenceConflictError(LedgerError):
-    """There is another result under the same evidence key; supersede it with a revision instead."""
+    """Another result has the same evidence key; supersede it with a revision instead."""
 
 
 class SlurmError(SciagentError):
-    """Slurm refused or does not answer; the message holds Slurm's own."""
+    """Slurm refused a request or does not answer; the message contains Slurm's message."""
 
 
 class NoPartitionError(SlurmError, UsageError):
@@ -106,8 +106,7 @@ class CampaignError(SciagentError):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`; did you mean "x"?` or an empty string. A name that differs only in case or spaces comes first: `ev` for
-    `eV`."""
+    """Returns `; did you mean "x"?` or an empty string. A name that differs only in case or spaces comes first."""
     names, plain = list(known), "".join(name.split()).casefold()
     near = [candidate for candidate in names if candidate.casefold() == plain] or difflib.get_close_matches(
         name, names, n=1, cutoff=0.6

@@ -1,4 +1,4 @@
-"""Opens the files that people name: regular files alone, and gzip unpacked within limits."""
+"""Opens input files: only regular files; gzip files are unpacked within limits."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from typing import BinaryIO, cast
 from sciagent.errors import InputFileError
 
 MAX_RATIO = 250
-"""Unpacked bytes for each packed one. Tables of molecules have 5 to 20, a file of nothing but zeros 1,000."""
+"""Largest number of unpacked bytes per packed byte. Tables of molecules have 5 to 20, a file of zeros has 1,000."""
 RATIO_FREE = 32 << 20
-"""Unpacked bytes up to which no ratio is too large."""
+"""Number of unpacked bytes up to which every ratio is allowed."""
 MAX_UNPACKED = 64 << 30
-"""Bytes that one packed file may hold."""
+"""Largest number of unpacked bytes of a file."""
 
 
 def open_input(path: Path) -> BinaryIO:
-    """A file to be read as bytes; one that ends in .gz is unpacked on the way.
+    """Opens a file for reading bytes; a file that ends in .gz is unpacked while it is read.
 
-    Raises InputFileError for what cannot be opened and for what is not a regular file, also behind a link: a device or
-    a pipe may never end. Reading raises InputFileError for a .gz file that is damaged or unpacks to too much.
+    Raises InputFileError if it cannot be opened or is not a regular file, since a device or a pipe may never end.
+    Reading raises InputFileError if a .gz file is damaged or exceeds the limits.
     """
     try:
         number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -43,7 +43,7 @@ def open_input(path: Path) -> BinaryIO:
 
 
 class _Unpacked(io.RawIOBase):
-    """The content of a gzip file, counted."""
+    """The unpacked content of a gzip file; counts the bytes against the limits."""
 
     def __init__(self, file: BinaryIO, path: Path, packed: int) -> None:
         self._file, self._content, self._path = file, gzip.GzipFile(fileobj=file), path

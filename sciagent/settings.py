@@ -1,4 +1,4 @@
-"""Settings of the installation, from environment variables (`SCIAGENT_*`). A campaign's are in its YAML file."""
+"""Settings of the installation, from environment variables (`SCIAGENT_*`)."""
 
 from __future__ import annotations
 
@@ -15,21 +15,19 @@ MAX_SECRET_BYTES = 4096
 
 @dataclass(frozen=True)
 class InstallationSettings:
-    """Where the ledger, the artifacts and the broker are. URLs may hold passwords, so they are not in the
-    representation."""
+    """The addresses of ledger, artifacts and broker. `repr` leaves URLs out, since they may hold passwords."""
 
     ledger: str = field(default=DEFAULT_LEDGER, repr=False)
-    """SQLAlchemy URL or path of a file."""
+    """SQLAlchemy URL or file path of the ledger."""
     artifacts: Path | None = None
-    """Folder of files named by their SHA-256."""
+    """Folder of the artifacts, which are named by their SHA-256."""
     broker: str | None = field(default=None, repr=False)
     """URL of Redis or RabbitMQ."""
 
 
 def load(ledger: str | None = None, broker: str | None = None) -> InstallationSettings:
-    """Read the settings. The options `ledger` and `broker` take precedence over SCIAGENT_LEDGER and SCIAGENT_BROKER;
-    the default ledger is ./sciagent.db. SCIAGENT_LEDGER_FILE and SCIAGENT_BROKER_FILE may name a file instead.
-    Raises UsageError."""
+    """Reads the settings. The arguments take precedence over SCIAGENT_LEDGER and SCIAGENT_BROKER; SCIAGENT_LEDGER_FILE
+    and SCIAGENT_BROKER_FILE may name a file instead. The default ledger is ./sciagent.db. Raises UsageError."""
     artifacts = os.environ.get("SCIAGENT_ARTIFACTS")
     return InstallationSettings(
         ledger=ledger or secret("SCIAGENT_LEDGER") or DEFAULT_LEDGER,
@@ -39,8 +37,8 @@ def load(ledger: str | None = None, broker: str | None = None) -> InstallationSe
 
 
 def lease_seconds() -> float:
-    """Seconds after which the work of a silent worker or driver is given to others: SCIAGENT_LEASE_SECONDS, default
-    60. It must be the same for all users of a ledger. Raises UsageError."""
+    """Returns SCIAGENT_LEASE_SECONDS, default 60: after this time the work of a silent worker or driver is given to
+    others. It must be the same for all users of a ledger. Raises UsageError."""
     given = os.environ.get("SCIAGENT_LEASE_SECONDS") or "60"
     try:
         seconds = float(given)
@@ -52,13 +50,13 @@ def lease_seconds() -> float:
 
 
 def slurm_site() -> Path | None:
-    """The profile of the cluster: SCIAGENT_SLURM_SITE, if set."""
+    """Returns the path of the cluster's profile: SCIAGENT_SLURM_SITE; None if not set."""
     given = os.environ.get("SCIAGENT_SLURM_SITE")
     return Path(given).expanduser() if given else None
 
 
 def secret(name: str) -> str | None:
-    """The value of a variable, or the only line of the file that NAME_FILE names; None if neither is set.
+    """Returns the value of a variable, or the only line of the file that NAME_FILE names; None if neither is set.
 
     Raises UsageError if both are set, or if the file cannot be read, is empty or has more than one line.
     """
@@ -79,21 +77,21 @@ def secret(name: str) -> str | None:
 
 
 def cache_folder() -> Path:
-    """Folder for files that can be built again: SCIAGENT_CACHE, default `sciagent` in the user's cache."""
+    """Returns the folder for files that can be built again: SCIAGENT_CACHE, default `sciagent` in the user's cache."""
     if given := os.environ.get("SCIAGENT_CACHE"):
         return Path(given).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sciagent"
 
 
 def models_folder() -> Path:
-    """Folder of the models on this machine: SCIAGENT_MODELS, default `models` in the cache."""
+    """Returns the folder of the models on this machine: SCIAGENT_MODELS, default `models` in the cache folder."""
     if given := os.environ.get("SCIAGENT_MODELS"):
         return Path(given).expanduser()
     return cache_folder() / "models"
 
 
 def user() -> str:
-    """The user of this machine, for what the ledger keeps under a person's name."""
+    """Returns the name of the current user, under which the ledger stores a person's actions."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -1,4 +1,4 @@
-"""What a campaign answers, and how a notebook and a terminal show it."""
+"""The answers of a campaign with their display in notebooks and terminals."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from sciagent.domain.answers.values import ShownValue
 from sciagent.domain.answers.verification import LadderAnswer
 from sciagent.domain.jobs.states import CampaignState
 
-TIERS = {"high_fidelity": "high", "simulation": "sim"}  # as the table has room for
+TIERS = {"high_fidelity": "high", "simulation": "sim"}  # short labels, since the table is narrow
 
 
 class CampaignStatus(Status):
-    """How a campaign stands, as a notebook and a terminal show it."""
+    """The status of a campaign, with its display in notebooks and terminals."""
 
     def __repr__(self) -> str:
         return text_of(rung_table(self), budget_line(self), *_remarks(self))
@@ -36,12 +36,12 @@ class CampaignStatus(Status):
 
 
 def rung_table(status: CampaignCounts) -> Table:
-    """One line a rung; narrow enough for 80 columns."""
+    """Returns a table with one line per rung, narrow enough for 80 columns."""
     return records_table(_rungs(status), f"{status.campaign}: {status.state}")
 
 
 def status_html(status: CampaignCounts) -> str:
-    """One line a rung, the budget, and why it ended."""
+    """Returns HTML with one line per rung, the budget, and the reason of the campaign's end."""
     return html.table(_rungs(status), f"{status.campaign}: {status.state.replace('_', ' ')}") + html.box(
         html.paragraph(budget_line(status)), *(html.paragraph(line, soft=True) for line in _remarks(status))
     )
@@ -74,7 +74,7 @@ def _remarks(status: CampaignCounts) -> Iterator[str]:
 
 
 def budget_line(status: CampaignCounts) -> str:
-    """Proposals, candidates and hits, and what is spent of each limit."""
+    """Returns a line with proposals, candidates, hits, and the amount spent of each limit."""
     parts = [
         f"{status.proposals} proposals",
         f"{status.candidates} candidates",
@@ -97,7 +97,7 @@ def budget_line(status: CampaignCounts) -> str:
 
 
 def best_brief(candidate: BestCandidate, properties: Sequence[str]) -> Mapping[str, Any]:
-    """What is shown of a candidate among the best. properties: those of the objectives, a column each."""
+    """Returns the displayed cells of a best candidate. properties: properties of the objectives, one column each."""
     values = {name: candidate.values.get(name) for name in properties}
     level = next((value.level.split("//")[0] for value in values.values() if value), None)
     mark = "hit" if candidate.hit else (candidate.reason or "").replace("_", " ")
@@ -113,7 +113,7 @@ def best_brief(candidate: BestCandidate, properties: Sequence[str]) -> Mapping[s
 
 
 def best_record(candidate: BestCandidate) -> Mapping[str, Any]:
-    """All that a data frame has of a candidate among the best."""
+    """Returns the cells of a best candidate for a data frame."""
     fixed = ("smiles", "hit", "utility", "p_hit", "verified", "in_seeds", "reason", "key")
     cells = {name: getattr(candidate, name) for name in fixed}
     for name, value in candidate.values.items():
@@ -124,15 +124,15 @@ def best_record(candidate: BestCandidate) -> Mapping[str, Any]:
 
 
 class LadderResult(LadderAnswer):
-    """What the ladder says of a molecule that was verified by itself, as a notebook and a terminal show it."""
+    """The answer of the ladder on a single molecule, with its display in notebooks and terminals."""
 
     @property
     def values(self) -> dict[str, ShownValue]:
-        """By property, from the highest rung that measured it."""
+        """Value of each property at the highest rung that measured it."""
         return {name: value for rung in self.rungs for name, value in rung.values.items()}
 
     def paragraphs(self) -> Iterator[Paragraph]:
-        """As `sciagent verify` prints it."""
+        """Yields the paragraphs that `sciagent verify` prints."""
         reason = f" ({self.reason})" if self.reason else ""
         yield Paragraph(f"{self.smiles or 'no molecule'}: {self.verdict}{reason}", 0)
         if not self.rungs:
@@ -153,11 +153,11 @@ class LadderResult(LadderAnswer):
 
 
 class ExplainedCandidate:
-    """All that is known of a candidate, and why it stands where it stands."""
+    """The explanation of a candidate, with its display in notebooks and terminals."""
 
     def __init__(self, answer: Explanation | RefusedText) -> None:
         self.answer = answer
-        """The answer of `sciagent explain`; of a text that was refused, why."""
+        """The answer of `sciagent explain`; for a refused text, the refusals with their reasons."""
         self.smiles: str = answer.text if isinstance(answer, RefusedText) else answer.smiles
         self.key: str | None = answer.key
 
@@ -170,7 +170,7 @@ class ExplainedCandidate:
 
 @dataclass(frozen=True)
 class WrittenReport:
-    """A report that was written, as a link."""
+    """The path of a written report; notebooks show it as a link."""
 
     path: Path
     """The HTML file."""

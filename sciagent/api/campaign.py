@@ -1,4 +1,4 @@
-"""A campaign as an object: for notebooks, for scripts, and for the command line, which is built on it."""
+"""The class `Campaign`, which notebooks, scripts and the command line use."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from sciagent.store.views import queries
 from sciagent.store.views.values import LedgerValue
 
 PartSpec = Mapping[str, Any] | BaseModel
-"""A part of a campaign as the YAML file has it, or as its model."""
+"""A part of a campaign, as a mapping of YAML keys or as a model."""
 
 WHY_ADDED = "added from Python"
 ENDED = (CampaignState.INTERRUPTED, CampaignState.FINISHED, CampaignState.BUDGET_SPENT, CampaignState.FAILED)
@@ -49,7 +49,7 @@ CLOSED = "its notebook or script let go of it"
 
 
 class Campaign:
-    """A goal, a ladder and a budget, with a ledger that keeps what comes of them.
+    """A campaign: a goal, a ladder and a budget, with the ledger that stores its results.
 
         campaign = Campaign.from_yaml("campaigns/quickstart.yaml")
         campaign.run()
@@ -60,10 +60,10 @@ class Campaign:
     `sciagent.verifier`. base: the folder that relative paths start from, by default the working directory.
     ledger: a file, a URL or a `Ledger`; by default what SCIAGENT_LEDGER names, then ./sciagent.db.
 
-    The campaign is entered in the ledger at once; the same arguments again take up the same campaign. Only its budget,
-    hits wanted, limits, resources and workers may differ then, and that is kept as an amendment.
+    The campaign is entered in the ledger at once. The same arguments open the same campaign again; only its budget,
+    number of hits, limits, resources and workers may differ, and the ledger stores the difference as an amendment.
 
-    Raises SpecError with every mistake, and UsageError where another campaign of that name is in the ledger.
+    Raises SpecError with all mistakes, and UsageError if the ledger has another campaign of that name.
     """
 
     def __init__(
@@ -88,9 +88,9 @@ class Campaign:
 
     @classmethod
     def from_yaml(cls, path: str | Path, ledger: LedgerLike = None, *, enter: bool = True) -> Campaign:
-        """The campaign of a file. enter: whether it is entered in the ledger now; else when it is first run.
+        """Returns the campaign of a file. enter: whether it is entered in the ledger now; otherwise at its first run.
 
-        Raises SpecError with every mistake in the file, and UsageError where another campaign of that name is there.
+        Raises SpecError with all mistakes of the file, and UsageError if the ledger has another campaign of that name.
         """
         file = Path(path)
         spec = load_spec(file)
@@ -102,7 +102,7 @@ class Campaign:
 
     @classmethod
     def open(cls, name: str | None = None, ledger: LedgerLike = None) -> Campaign:
-        """A campaign that is in the ledger; without a name, the only campaign. Raises UnknownNameError."""
+        """Returns a campaign of the ledger; without a name, the only campaign. Raises UnknownNameError."""
         store = open_ledger(ledger)
         made = cls.__new__(cls)
         with store.read() as connection:
@@ -110,25 +110,25 @@ class Campaign:
         return made
 
     def _begin(self, store: Ledger, name: str, spec: CampaignSpec | None = None, source: str = "") -> None:
-        """spec, source: of a campaign that may not be in the ledger yet."""
+        """Sets the attributes. spec, source: given for a campaign that the ledger may not have yet."""
         self.name = name
         self.amended: list[str] = []
-        """What this object changed in a campaign that was there before, as `path: old -> new`."""
+        """Changes that this object made to a campaign of the ledger, as `path: old -> new`."""
         self._store, self._entered = store, spec is None
         self._spec, self._source = spec, source
         self._built: Built | None = None
-        self._driver: Driver | None = None  # of `step`
-        self._drive: Drive | None = None  # of `run`, which another thread may stop
+        self._driver: Driver | None = None  # used by `step`
+        self._drive: Drive | None = None  # used by `run`; another thread may stop it
 
     @property
     def ledger(self) -> LedgerView:
-        """The ledger that the campaign is in."""
+        """The ledger of the campaign."""
         return LedgerView(self._store)
 
     def enter(self, who: str | None = None) -> None:
-        """Enter the campaign in the ledger, or take it up as the ledger has it. who: by default the user.
+        """Enters the campaign in the ledger, or opens it there. who: name of the person, by default the user.
 
-        Raises UsageError where another campaign of that name is there.
+        Raises UsageError if the ledger has another campaign of that name.
         """
         person = who or settings.user()
         if self._spec is not None and not self._entered:
@@ -138,7 +138,7 @@ class Campaign:
         self._spec, self._entered = self._built.spec, True
 
     def try_executor(self, executor: str, site: str | Path | None = None) -> None:
-        """Raises UsageError where the executor is unknown, or something that it needs is missing."""
+        """Raises UsageError if the executor is unknown, or if a requirement of it is missing."""
         opened = executor_of(executor, self._store, None if site is None else Path(site))
         if opened is not None:
             opened.close()
@@ -152,13 +152,14 @@ class Campaign:
         report: str | Path | None = None,
         progress: bool | Progress = True,
     ) -> answers.CampaignStatus:
-        """Run until the goal is reached, the budget is spent or nothing is left; say what came of it.
+        """Runs the campaign until the goal is reached, the budget is spent or nothing is left. Returns its status.
 
-        Ctrl-C, or the interrupt of a notebook's kernel, lets what runs finish; a second interrupt kills it, and it
-        is run again later. The campaign is then `interrupted`, nothing is lost, and `run` goes on with it.
+        Ctrl-C or the interrupt of a notebook's kernel lets running jobs finish. A second interrupt kills them; they are
+        run again later. The campaign is then `interrupted`, nothing is lost, and `run` continues it.
 
-        workers: jobs at once, this time only. executor: `local`, or `ledger`, `celery`, `slurm` for workers elsewhere;
-        site: of Slurm. report: an HTML file that is written again while it runs. progress: False shows nothing.
+        workers: number of parallel jobs, for this run only. executor: `local`, or `ledger`, `celery`, `slurm` for
+        workers elsewhere. site: profile of the Slurm cluster. report: HTML file that is updated during the run.
+        progress: False shows nothing.
         """
         self.close(now=False)
         self.try_executor(executor, site)
@@ -176,10 +177,10 @@ class Campaign:
         return self.status()
 
     def step(self, wait: float = 0.25) -> str:
-        """Take a step: collect what has finished, propose, start jobs. Returns the state of the campaign.
+        """Takes one step: collects results, proposes, starts jobs. Returns the state of the campaign.
 
-        The first step makes this process the campaign's driver; `stop`, `close` or the end of the campaign let go of
-        it, and so does leaving the campaign as a context manager. wait: seconds to wait for a job at most.
+        The first step makes this process the campaign's driver. `stop`, `close`, the end of the campaign and the exit
+        of its `with` block release the driver. wait: longest time to wait for a job, in seconds.
         """
         if self._driver is None:
             self._driver = Driver(self._for_driving()).__enter__()
@@ -195,10 +196,10 @@ class Campaign:
         return str(ended)
 
     def stop(self, now: bool = False, reason: str = "") -> str:
-        """Stop the campaign, whoever runs it: what runs may finish. Returns its state.
+        """Stops the campaign in this or another process; running jobs may finish. Returns its state.
 
-        A campaign that another process runs goes on for a moment. now: kill what runs, which is
-        run again later. Raises UsageError where nobody runs it.
+        Another process stops a moment later. now: kill running jobs, which are run again later. Raises UsageError if no
+        process runs the campaign.
         """
         if self._drive is not None:
             self._drive.stop(now)
@@ -215,12 +216,12 @@ class Campaign:
         self.close(now=error is not None)
 
     def status(self) -> answers.CampaignStatus:
-        """How the campaign stands: rungs, hits, cost and budget."""
+        """Returns the status of the campaign: rungs, hits, cost and budget."""
         with self._store.read() as connection:
             return answers.CampaignStatus(**dict(status(connection, self._row(connection))))
 
     def best(self, n: int = 10) -> ResultTable[BestCandidate]:
-        """The n best candidates: hits first, then by the highest rung reached and the score there."""
+        """Returns the n best candidates: hits first, then by the highest rung reached and the score there."""
         with self._store.read() as connection:
             row = self._row(connection)
             rows = with_chances(self._store, connection, row, best(connection, row, n))
@@ -228,34 +229,34 @@ class Campaign:
         return ResultTable(rows, f"The best of {self.name}", brief, answers.best_record)
 
     def candidates(self) -> ResultQuery[CandidateRow]:
-        """Every candidate in order of arrival, with its values; read in pages."""
+        """Returns a query of every candidate with its values, in order of arrival; it reads in pages."""
         return candidates_of(self._store, self.name, list(named_order(self._row().spec)))
 
     def evidence(self, property: str | None = None) -> ResultQuery[LedgerValue]:
-        """Every value of its candidates, with unit, uncertainty, level and origin; read in pages."""
+        """Returns a query of every value of its candidates, with unit, uncertainty, level and origin."""
         return self.ledger.evidence(property, campaign=self.name)
 
     def explain(self, candidate: str) -> answers.ExplainedCandidate:
-        """All that is known of a candidate, and why it stands where it stands.
+        """Returns all that the ledger holds on a candidate, with the reasons for its standing.
 
-        candidate: SMILES, at least 6 digits of its key, or its InChIKey; a text that was refused is explained, too.
-        Raises UsageError where there is none.
+        candidate: SMILES, at least 6 digits of its key, its InChIKey, or a refused text. Raises UsageError if the
+        ledger has no such candidate or text.
         """
         from sciagent.campaign.people.explaining import explain_named
 
         return answers.ExplainedCandidate(explain_named(self._store, candidate, self.name))
 
     def verify(self, smiles: str, *, no_safety: str | None = None) -> answers.LadderResult:
-        """Take a molecule up the ladder until a rung fails it. What is known is reused; what is new is kept.
+        """Runs the ladder on a molecule until it fails a rung. Known evidence is reused; new evidence is stored.
 
-        The molecule does not enter the campaign, see `add`. no_safety: a reason to leave the safety screen out.
+        The molecule does not enter the campaign; see `add`. no_safety: a reason to leave the safety screen out.
         """
         from sciagent.campaign.people.single import verify_one
 
         return answers.LadderResult(**dict(verify_one(self._store, self._screened(no_safety), smiles, settings.user())))
 
     def safety_note(self, no_safety: str | None = None) -> str:
-        """What is unusual about its safety screen, in a line; empty where nothing is. no_safety: as for `verify`."""
+        """Returns a line on deviations of its safety screen; empty without any. no_safety: as for `verify`."""
         return note(self._screened(no_safety))
 
     def _screened(self, no_safety: str | None) -> CampaignSpec:
@@ -266,7 +267,7 @@ class Campaign:
         return self.spec.without_screen(no_safety)
 
     def report(self, path: str | Path | None = None, top: int | None = None) -> answers.WrittenReport:
-        """Write the report as an HTML file, NAME.report.html by default. top: how many of the best get a card."""
+        """Writes the report as an HTML file, by default NAME.report.html. top: how many of the best get a card."""
         from sciagent.report.page.writer import checked, write_report
 
         target = checked(Path(path) if path is not None else Path(f"{self.name}.report.html"))
@@ -274,22 +275,22 @@ class Campaign:
         return answers.WrittenReport(target)
 
     def add(self, smiles: str | Iterable[str], reason: str = WHY_ADDED) -> ResultTable[AddedCandidate]:
-        """Bring molecules of your own into the campaign; they are parsed, screened and gated as any other proposal.
+        """Adds your own molecules to the campaign; they are parsed, screened and gated as any other proposal.
 
-        They are run by the driver that is at work, or by the next `run`. reason: kept with your name.
+        The running driver or the next `run` verifies them. reason: stored with your name.
         """
         texts = [smiles] if isinstance(smiles, str) else smiles
         return ResultTable(list(self.entering(texts, reason)), f"Added to {self.name}")
 
     def entering(self, texts: Iterable[str], reason: str, who: str | None = None) -> Iterator[AddedCandidate]:
-        """The same as a stream, for more than memory holds. who: by default the user of this machine."""
+        """Adds molecules as a stream, for more than memory holds. who: name of the person, by default the user."""
         why = directives.reason(reason)
         given = (ProposalIn(text, operation="person", rationale=why) for text in texts)
         return add(self._for_people(), given, who or settings.user(), why)
 
     @property
     def spec(self) -> CampaignSpec:
-        """Goal, ladder and budget, as they were read."""
+        """The specification: goal, ladder, budget and the other keys."""
         if self._spec is None:
             self._spec = self._for_people().spec
         return self._spec
@@ -321,7 +322,7 @@ class Campaign:
             return campaigns.get(opened, self.name)
 
     def _for_driving(self) -> Built:
-        """All parts, as the ledger has them now; once each, since a second run learns what the first has cost."""
+        """Returns the campaign built by the ledger's current spec; each is used once, since a run changes its costs."""
         if self._built is None or self._built.row.spec_hash != self._row().spec_hash:
             self.enter()
         built, self._built = self._built, None
@@ -332,7 +333,7 @@ class Campaign:
         return self._built or open_for_people(self._store, self.name)
 
     def close(self, now: bool = False) -> None:
-        """Let go of a campaign that `step` has begun: what runs may finish first, or is killed with `now`."""
+        """Ends the driver that `step` has started, after its running jobs finish. now: kill them instead."""
         if self._driver is None:
             return
         if now:

@@ -1,4 +1,4 @@
-"""Every candidate of a campaign, read in pages."""
+"""The query of all candidates of a campaign; it reads in pages."""
 
 from __future__ import annotations
 
@@ -32,35 +32,35 @@ class MeasuredValue(PropertyValue):
 
 @dataclass(frozen=True, repr=False)
 class CandidateRow:
-    """A candidate of a campaign: where it stands, and every value that the rungs gave it."""
+    """A candidate of a campaign with its standing and all values that rungs measured."""
 
     key: str
-    """Its identity in every ledger."""
+    """Key of the candidate, the same in every ledger."""
     smiles: str
     """Canonical SMILES."""
     inchikey: str | None
-    """None where InChI has none."""
+    """InChIKey; None for a candidate without one."""
     standing: str
     """`open`, `pending`, `dropped`, `settled`, `held` or `vetoed`."""
     rung: str | None
-    """The rung that it waits for, runs at, or ended at."""
+    """The rung that the candidate waits for, runs at, or ended at."""
     verdict: str | None
-    """Of that rung: `pass`, `fail`, `not_applicable`, `inconclusive` or `error`."""
+    """Verdict of that rung: `pass`, `fail`, `not_applicable`, `inconclusive` or `error`."""
     reason: str | None
-    """Why it did not pass."""
+    """Reason why the candidate did not pass."""
     detail: str | None
     """The reason in words."""
     hit: bool
-    """Whether it passes every gate and objective at the rung that decides."""
+    """Whether the candidate is a hit."""
     utility: float | None
-    """How well it meets the objectives, from 0 to 1, once the rung that decides has answered."""
+    """Utility in (0, 1]; None until the terminal rung has answered."""
     in_seeds: bool
-    """Whether the proposer was given it."""
+    """Whether a seed file contains the candidate."""
     values: tuple[MeasuredValue, ...] = ()
-    """By rung, in ladder order."""
+    """Measured values, in ladder order of their rungs."""
 
     def value(self, property: str) -> MeasuredValue | None:
-        """The property at the highest rung that measured it."""
+        """Returns the value of a property at the highest rung that measured it; None if no rung did."""
         return next((value for value in reversed(self.values) if value.property == property), None)
 
     def __repr__(self) -> str:
@@ -68,7 +68,7 @@ class CandidateRow:
 
 
 def candidates_of(store: Ledger, name: str, properties: Sequence[str]) -> ResultQuery[CandidateRow]:
-    """The candidates of the campaign of that name, in order of arrival. properties: those whose values are shown."""
+    """Returns the query of a campaign's candidates, in order of arrival. properties: properties that are displayed."""
 
     def page(connection: Connection, last: int | None) -> tuple[list[CandidateRow], int | None]:
         row = campaigns.get(connection, name)

@@ -1,4 +1,4 @@
-"""An explanation as paragraphs of text: what a candidate is, what each rung answered, and why it stands there."""
+"""An explanation as paragraphs of text: the candidate, the answer of each rung, and the reason for its standing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RESOURCES = {"core_seconds": "core-second", "wall_seconds": "core-second (by the
 
 
 def paragraphs(answer: Explanation | RefusedText, full: bool = False) -> Iterator[Paragraph]:
-    """full: settings, engine versions, keys and files too."""
+    """Yields the paragraphs of an explanation. full: include settings, engine versions, keys and files."""
     if isinstance(answer, RefusedText):
         yield from _refused(answer)
         return
@@ -50,7 +50,7 @@ def paragraphs(answer: Explanation | RefusedText, full: bool = False) -> Iterato
 
 
 def _refused(answer: RefusedText) -> Iterator[Paragraph]:
-    """A text that was proposed and did not become a candidate."""
+    """Yields the paragraphs on a proposed text that did not become a candidate."""
     yield Paragraph(answer.text, 0)
     yield Paragraph("It was proposed and refused: it did not become a candidate.")
     for proposal in answer.refused:
@@ -93,7 +93,7 @@ def _heading(text: str) -> Iterator[Paragraph]:
 
 
 def _score_and_cost(story: CampaignStory) -> str:
-    """Utility or score, and what the candidate cost."""
+    """Returns a line with the utility or score of the candidate and its cost."""
     cost = f"it cost this campaign {f'{story.core_seconds:.3g} core-seconds' if story.core_seconds else 'nothing'}"
     if story.utility is not None:
         return f"Utility {story.utility:.3f} (1: every objective fully met); {cost}"
@@ -119,7 +119,7 @@ def _proposal(proposal: ProposalStory, verb: str) -> Iterator[Paragraph]:
 
 
 def _waivers(story: CampaignStory) -> dict[str, str]:
-    """{rung: who waived its verdict}: everything below the rung that a promotion went to, until a veto."""
+    """Returns {rung: person who waived its verdict}. A promotion waives all rungs below its target, until a veto."""
     order = [rung.rung for rung in story.rungs]
     waivers: dict[str, str] = {}
     for word in story.people:
@@ -144,7 +144,7 @@ def _other_evidence(others: Sequence[EvidenceStory]) -> Iterator[Paragraph]:
 
 
 def _rung(rung: RungStory, full: bool, waived_by: str | None, labels: Sequence[str]) -> Iterator[Paragraph]:
-    """What a rung has to do with the candidate. labels: of the ladder."""
+    """Yields the paragraphs on a rung. labels: labels of all rungs of the ladder."""
     verdict = JOBS.get(rung.job or "", "not run")
     if rung.verdict is not None:
         verdict = VERDICTS[rung.verdict] + (f" ({rung.reason})" if rung.reason else "")
@@ -168,7 +168,7 @@ def _rung(rung: RungStory, full: bool, waived_by: str | None, labels: Sequence[s
 
 
 def _judgement(rung: RungStory, full: bool, waived_by: str | None) -> Iterator[Paragraph]:
-    """The numbers behind the verdict, who waived it, and the windows."""
+    """Yields the numbers behind the verdict, the person who waived it, and the windows."""
     missed = bool(rung.detail) and rung.verdict != "pass"
     if missed:
         yield Paragraph(rung.detail, 2)
@@ -200,7 +200,7 @@ def _provenance(rung: RungStory, evidence: EvidenceStory, full: bool) -> Iterato
 
 
 def _values(values: Sequence[EvidenceValue]) -> Iterator[Paragraph]:
-    """The values, under a common heading where all have the same level."""
+    """Yields the values, under a common heading if all have the same level."""
     levels = {value.level for value in values}
     together = len(levels) == 1 and len(values) > 1
     if together:
@@ -231,7 +231,7 @@ def _decision(decision: DecisionStory, full: bool) -> str:
 
 
 def _law_and_price(decision: DecisionStory, full: bool, labels: Sequence[str]) -> str:
-    """The law and the price that a purchase was chosen by."""
+    """Returns a text on the law and the prices behind a purchase."""
     law = decision.law_version
     parts = [] if law is None else [f"by law {law if full else law[:8]}"]
     if decision.price:
@@ -241,7 +241,7 @@ def _law_and_price(decision: DecisionStory, full: bool, labels: Sequence[str]) -
 
 
 def _resource(name: str, labels: Sequence[str]) -> str:
-    """In the singular; `rung 3` is a run of the rung at position 3."""
+    """Returns the name of a resource in the singular; for `rung 3`, the label of the rung at position 3."""
     if name.startswith("rung "):
         return labels[int(name.split()[1])]
     return RESOURCES.get(name) or name.removesuffix("s").replace("_", " ")

@@ -1,4 +1,4 @@
-"""HTML of what notebooks show: a style sheet for light and dark, structures drawn, everything escaped."""
+"""HTML for notebooks, with a style sheet for light and dark themes and drawn structures; all texts are escaped."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ border-bottom:1px solid var(--line);background:none}
 
 
 def box(*parts: str) -> str:
-    """The parts under the style sheet."""
+    """Returns the parts with the style sheet in front."""
     return f'{STYLE}<div class="sciagent">{"".join(parts)}</div>'
 
 
@@ -44,7 +44,7 @@ def paragraph(text: str, soft: bool = False) -> str:
 
 
 def paragraphs(lines: Iterable[Paragraph]) -> str:
-    """Paragraphs under their own indent; headings are bold."""
+    """Returns indented paragraphs; those of depth 0 are headings."""
     return "".join(
         f"<p style='margin-left:{line.depth}em'>{escape(line.text)}</p>" if line.depth else heading(line.text)
         for line in lines
@@ -52,7 +52,7 @@ def paragraphs(lines: Iterable[Paragraph]) -> str:
 
 
 def table(records: Records, title: str = "") -> str:
-    """A table of records; a column of structures is drawn as well."""
+    """Returns a table of records; the first column of structures is also drawn."""
     if not records:
         return box(heading(title), paragraph("no rows", soft=True))
     names = columns_of(records)
@@ -75,7 +75,7 @@ def _cell(value: object) -> str:
 
 @lru_cache(maxsize=2048)
 def structure(smiles: str) -> str:
-    """The molecule as SVG; empty for what cannot be drawn."""
+    """Returns the molecule as SVG; an empty text if it cannot be drawn."""
     from sciagent.chemistry.depiction import drawing
     from sciagent.chemistry.molecule import parse_molecule
     from sciagent.errors import SciagentError

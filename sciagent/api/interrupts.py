@@ -1,4 +1,4 @@
-"""What Ctrl-C, an interrupted notebook cell and SIGTERM do to a campaign that runs in this process."""
+"""Handling of Ctrl-C, an interrupted notebook cell and SIGTERM while a campaign runs in this process."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from types import FrameType
 
 @contextmanager
 def each_signal(*steps: Callable[[], None], last: Callable[[], None]) -> Iterator[None]:
-    """The first SIGINT or SIGTERM takes the first step, the second the next step, and each further signal calls `last`.
+    """Calls the first step at the first SIGINT or SIGTERM, the next step at the next, and then `last` at each.
 
-    Only the main thread receives signals: in any other thread nothing is changed.
+    In a thread other than the main thread it does nothing, since only the main thread receives signals.
     """
     left = list(steps)
 

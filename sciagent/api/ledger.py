@@ -1,4 +1,4 @@
-"""A ledger as a notebook sees it: its campaigns, and every value in it."""
+"""The class `LedgerView`, the ledger of notebooks: its campaigns and all of its values."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 def open_ledger(given: LedgerLike = None, create: bool = False, idle_seconds: float | None = None) -> Ledger:
-    """The ledger at a path or URL, or the open one; by default what SCIAGENT_LEDGER names, then ./sciagent.db.
+    """Opens a ledger by path or URL, by default SCIAGENT_LEDGER or ./sciagent.db; returns an open ledger unchanged.
 
-    create: whether a SQLite file that does not exist is made. idle_seconds: how long a transaction may be silent on
-    PostgreSQL. Raises UsageError where there is no such file.
+    create: whether a missing SQLite file is created. idle_seconds: longest idle time of a transaction on PostgreSQL.
+    Raises UsageError if the file does not exist.
     """
     if isinstance(given, Ledger):
         return given
@@ -44,7 +44,7 @@ def open_ledger(given: LedgerLike = None, create: bool = False, idle_seconds: fl
 
 
 def pick_campaign(connection: Connection, name: str | None) -> campaigns.CampaignRow:
-    """The campaign of that name; without a name, the only campaign. Raises UnknownNameError, or UsageError."""
+    """Returns the campaign of that name; without a name, the only campaign. Raises UnknownNameError or UsageError."""
     if name is not None:
         return campaigns.get(connection, name)
     names = campaigns.names(connection)
@@ -55,27 +55,27 @@ def pick_campaign(connection: Connection, name: str | None) -> campaigns.Campaig
 
 @dataclass(frozen=True)
 class LedgerCampaign:
-    """A campaign in a ledger, in a line."""
+    """A line of the list of campaigns."""
 
     name: str
-    """Its name, unique in the ledger."""
+    """Name of the campaign, unique in the ledger."""
     state: str
     """`created`, `running`, `paused`, `interrupted`, `finished`, `budget_spent` or `failed`."""
     candidates: int
-    """How many candidates it has."""
+    """Number of candidates."""
     hits: int
-    """How many of them are hits."""
+    """Number of hits."""
     stop_reason: str | None
-    """Why it ended."""
+    """Reason why the campaign ended."""
 
 
 class LedgerView:
-    """A ledger: evidence of every campaign, on SQLite or PostgreSQL.
+    """A ledger on SQLite or PostgreSQL, with the evidence of all its campaigns.
 
         Ledger("sciagent.db").evidence(property="homo_lumo_gap").to_pandas()
 
-    url: a file, or a URL such as postgresql://sciagent@db/sciagent; by default what SCIAGENT_LEDGER names, then
-    ./sciagent.db. create: make a SQLite file that is not there. Raises UsageError where there is none.
+    url: a file, or a URL such as postgresql://sciagent@db/sciagent; by default SCIAGENT_LEDGER, then ./sciagent.db.
+    create: whether a missing SQLite file is created. Raises UsageError if the file does not exist.
     """
 
     def __init__(self, url: LedgerLike = None, *, create: bool = False) -> None:
@@ -83,11 +83,11 @@ class LedgerView:
 
     @property
     def url(self) -> str:
-        """Where it is, without a password."""
+        """URL of the ledger, without a password."""
         return self.store.url.render_as_string()
 
     def campaigns(self) -> ResultTable[LedgerCampaign]:
-        """All campaigns of the ledger, in the order they began."""
+        """Returns all campaigns of the ledger, in the order of their start."""
         with self.store.read() as connection:
             rows = [campaigns.get(connection, name) for name in campaigns.names(connection)]
             counts = [(queries.members(connection, row.id), queries.hits(connection, row.id)) for row in rows]
@@ -95,7 +95,7 @@ class LedgerView:
         return ResultTable(listed, "Campaigns")
 
     def campaign(self, name: str | None = None) -> Campaign:
-        """A campaign of the ledger; without a name, the only campaign. Raises UnknownNameError."""
+        """Returns a campaign of the ledger; without a name, the only campaign. Raises UnknownNameError."""
         from sciagent.api.campaign import Campaign
 
         return Campaign.open(name, ledger=self)
@@ -108,10 +108,11 @@ class LedgerView:
         verifier: str | None = None,
         key: str | None = None,
     ) -> ResultQuery[LedgerValue]:
-        """Every value with its unit, uncertainty, level and origin, in the order they came.
+        """Returns a query of all values with unit, uncertainty, level and origin, oldest first.
 
-        campaign: values of its candidates, whoever paid for them. verifier: `import` finds values from files.
-        key: of a candidate. Raises UnknownNameError for a property or campaign that the ledger does not have.
+        campaign: only values of its candidates, also if another campaign paid. verifier: only values of this verifier;
+        `import` for values from files. key: only values of this candidate. Raises UnknownNameError for a property or
+        campaign that the ledger does not have.
         """
         wanted = ValueFilter(property, campaign, verifier, key)
         with self.store.read() as connection:
@@ -126,7 +127,7 @@ class LedgerView:
         )
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Closes the connections to the database."""
         self.store.close()
 
     def __enter__(self) -> LedgerView:
@@ -143,7 +144,7 @@ class LedgerView:
 
 
 LedgerLike = str | Path | Ledger | LedgerView | None
-"""What `ledger=` takes: a file, a URL, an open ledger, or None for the default."""
+"""The type of `ledger=`: a file, a URL, an open ledger, or None for the default."""
 
 
 def _arrow(connection: Connection, wanted: ValueFilter) -> ArrowRows:

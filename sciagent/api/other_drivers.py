@@ -1,4 +1,4 @@
-"""Tells a driver in another process to pause, stop or resume its campaign, and says who drives a campaign."""
+"""Instructs drivers in other processes to pause, stop or resume, and describes the driver of a campaign."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class ToldDriver:
     """A driver that received an instruction."""
 
     driver: DriverState
-    """Where it runs."""
+    """The driver and its machine."""
     running: int
-    """Jobs of the campaign that run at this moment."""
+    """Number of the campaign's attempts that are running now."""
 
 
 def tell(store: Ledger, name: str, verb: Verb, who: str, reason: str, now: bool = False) -> ToldDriver | None:
-    """Tell the driver of a campaign to pause or to stop; None where no driver runs and a dispatcher would start one.
+    """Instructs the driver of a campaign to pause or stop. now: kill running jobs.
 
-    Such a campaign is taken back from the dispatcher. now: kill what runs. Raises UsageError where nobody drives the
-    campaign, or where it is paused already.
+    Returns None if no driver runs but a dispatcher would start one; the campaign is then withdrawn from the dispatcher.
+    Raises UsageError if the campaign has no driver, or is already paused.
     """
     why = directives.reason(reason) if reason else ""
     with store.begin() as connection:
@@ -49,7 +49,7 @@ def tell(store: Ledger, name: str, verb: Verb, who: str, reason: str, now: bool 
 
 
 def wake(store: Ledger, name: str, who: str) -> str | None:
-    """Tell a driver that was paused to go on; where it is, or None if no driver is paused."""
+    """Instructs a paused driver to continue. Returns its host and process, or None if no driver is paused."""
     with store.begin() as connection:
         row = campaigns.get(connection, name)
         driver = campaigns.driver_of(connection, row.id) if row.state is CampaignState.PAUSED else None
@@ -60,7 +60,7 @@ def wake(store: Ledger, name: str, who: str) -> str | None:
 
 
 def driver_line(store: Ledger, name: str) -> str:
-    """Who acts on a person's decision, and when, as a line of text."""
+    """Returns a sentence on the driver that will act on a person's decision, and when."""
     with store.read() as connection:
         row = campaigns.get(connection, name)
         driver = campaigns.driver_of(connection, row.id)

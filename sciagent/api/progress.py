@@ -1,4 +1,4 @@
-"""What a person sees of a campaign while it runs: a table by rung, cost and budget, in a terminal or in a notebook."""
+"""The display of a running campaign in a terminal or a notebook: a table by rung, cost and budget."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ LINE_SECONDS = 20.0
 
 
 class Progress:
-    """Shows a campaign in a terminal; it reads the ledger about once a second, beside the driver.
+    """Shows a running campaign in a terminal; it reads the ledger about once a second.
 
-    One thread uses it, and enters it once for each driver. foot: the line below the table, which says what Ctrl-C does.
-    leave: called when it was typed for the third time, or before a driver stood; it ends the process or raises.
+    One thread uses it, and enters it once for each driver. foot: line below the table on the effect of Ctrl-C. leave:
+    called at the third Ctrl-C, or at the first before a driver exists; it ends the process or raises.
     """
 
     def __init__(
@@ -60,23 +60,23 @@ class Progress:
             self._live.stop()
 
     def note(self, text: str) -> None:
-        """Show a line, before, while or after the view is entered."""
+        """Shows a line; it may be called before, during and after the `with` block."""
         self._note = text
         if not self._quiet:  # above the live table, where a small terminal shows it too
             self.warn(text)
 
     def warn(self, text: str) -> None:
-        """Show a line that has to be known even where little is shown."""
+        """Shows an important line, also in quiet mode."""
         show(Line(text), console=self._console)
 
     def step(self) -> None:
-        """Called at each step of the driver, many times a second; returns at once where nothing is to be shown."""
+        """Updates the display if it is due. The driver calls this at each step, many times a second."""
         now = time.monotonic()
         if self._quiet or now < self._next:
             return
         with self._ledger.read() as connection:
             self._show(queries.counts(connection, campaigns.get(connection, self._name)))
-        # never more than a tenth of the time goes into looking
+        # reading the ledger takes at most a tenth of the time
         self._next = now + self._pause() + 10 * (time.monotonic() - now)
 
     def _pause(self) -> float:
@@ -90,7 +90,7 @@ class Progress:
             show(Line(one_line(status)), console=self._console)
 
     def summary(self, status: CampaignCounts, report: Path | None) -> None:
-        """The end of a run, on stderr: the table, the best, where the report is, if it is known here."""
+        """Prints the summary of a run on stderr: the table, the best hits, and the path of the report if given."""
         if self._quiet:
             return
         with self._ledger.read() as connection:
@@ -110,7 +110,7 @@ class Progress:
 
 
 class NotebookProgress(Progress):
-    """One display in a notebook's cell that is written again about once a second."""
+    """Shows a running campaign in a notebook's cell, updated about once a second."""
 
     def __init__(self, ledger: Ledger, name: str) -> None:
         super().__init__(ledger, name)
@@ -147,7 +147,7 @@ class NotebookProgress(Progress):
 
 
 def view_of(ledger: Ledger, name: str, progress: bool | Progress) -> Progress:
-    """How a running campaign is shown. progress: a view of the caller's own, or whether anything is shown."""
+    """Returns the display of a running campaign. progress: the caller's own display, or whether to show anything."""
     if isinstance(progress, Progress):
         return progress
     return NotebookProgress(ledger, name) if progress and in_notebook() else Progress(ledger, name, quiet=not progress)
@@ -160,6 +160,6 @@ def in_notebook() -> bool:
 
 
 def one_line(status: CampaignCounts) -> str:
-    """The status in a line, where there is no terminal."""
+    """Returns the status as one line, for output that is not a terminal."""
     rungs = ", ".join(f"{rung.rung} {rung.passed}/{rung.done}" for rung in status.rungs)
     return f"{budget_line(status)} · passed/done: {rungs}"

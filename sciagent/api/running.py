@@ -1,4 +1,4 @@
-"""Drives a campaign in this process to its end: signals, what is shown, the report, and a ledger that goes away."""
+"""Drives a campaign in this process to its end: signals, display, report, and reconnection to a lost ledger."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Drive:
         self._stopped = threading.Event()
 
     def run(self, report: Path | None = None) -> str | None:
-        """Step until the campaign ends or is stopped. report: a file that is written again while it runs.
+        """Steps until the campaign ends or is stopped. report: file that is updated during the run.
 
-        Returns why the report could not be written, or None. Raises CampaignError, LedgerError.
+        Returns the reason why the report could not be written, or None. Raises CampaignError, LedgerError.
         """
         built = self._built
         growing = None if report is None else GrowingReport(built.ledger, built.row.name, report)
@@ -55,11 +55,11 @@ class Drive:
                     again = partial(open_stored, built.ledger, built.row.name, self._who)
                     built = patiently(again, self._stopped)
             if growing is not None:
-                growing.finish()  # a signal that comes now leaves no half a report
+                growing.finish()  # inside the block, so that a signal does not interrupt the writing
         return None if growing is None else growing.fault
 
     def stop(self, now: bool = False) -> None:
-        """Start nothing more; what runs may finish, or is killed and tried again later."""
+        """Stops starting jobs; running jobs finish. now: kill them instead; they are retried later."""
         self._stopped.set()
         if self._driver is not None:
             if now:

@@ -1,4 +1,4 @@
-"""What a notebook gets instead of lists: a small table in memory, and a query that streams."""
+"""Results for notebooks: a small table in memory, and a query that streams rows from the ledger."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from sciagent.store.database.ledger import Ledger
 if TYPE_CHECKING:
     import pandas as pd
 
-SHOWN = 10  # rows that a notebook or a terminal is shown of a query
+SHOWN = 10  # rows of a query that a notebook or a terminal shows
 R = TypeVar("R")
 """A row of a table."""
 Cells = Callable[[R], Mapping[str, Any]]
-"""Cells of a row, by column."""
+"""A function from a row to its cells by column."""
 
 
 class ResultTable(tuple[R, ...]):
-    """A few rows in memory: a tuple of frozen rows that shows itself in a notebook and in a terminal."""
+    """A tuple of frozen rows in memory, with a display in notebooks and terminals."""
 
     title: str
-    """What the rows are."""
+    """Title of the table."""
     brief: Cells[R]
-    """The few cells of a row that are shown."""
+    """Returns the displayed cells of a row."""
     record: Cells[R]
-    """All cells of a row, for a data frame."""
+    """Returns all cells of a row, for a data frame."""
 
     def __new__(cls, rows: Iterable[R], title: str, brief: Cells[R] = vars, record: Cells[R] = vars) -> Self:
         made = super().__new__(cls, rows)
@@ -43,11 +43,11 @@ class ResultTable(tuple[R, ...]):
         return made
 
     def to_pandas(self) -> pd.DataFrame:
-        """A data frame, a row each. Raises UsageError where pandas is not installed."""
+        """Returns a data frame. Raises UsageError if pandas is not installed."""
         return _pandas().DataFrame.from_records([dict(self.record(row)) for row in self])
 
     def table(self) -> Table:
-        """The rows as a terminal shows them."""
+        """Returns the rows as a table for a terminal."""
         return records_table([self.brief(row) for row in self], self.title)
 
     def __repr__(self) -> str:
@@ -59,25 +59,25 @@ class ResultTable(tuple[R, ...]):
 
 @dataclass(frozen=True)
 class ResultQuery(Generic[R]):
-    """Rows of the ledger that are read when they are asked for, in pages; never all of them are in memory.
+    """A query of the ledger that reads rows in pages on demand; never all rows are in memory.
 
-    Iterating reads the ledger anew each time, so that a running campaign is seen as it is.
+    Each iteration reads the ledger again, so that it shows the current state of a running campaign.
     """
 
     title: str
-    """What the rows are."""
+    """Title of the rows."""
     store: Ledger
-    """Where they are."""
+    """The ledger that holds the rows."""
     page: Callable[[Connection, Any], tuple[Sequence[R], Any]]
-    """The page after a cursor, None before the first page, and its own cursor; no rows after the last page."""
+    """Takes a cursor (None for the first page). Returns (rows, next cursor); no rows after the last page."""
     count: Callable[[Connection], int]
-    """How many rows there are now."""
+    """Returns the current number of rows."""
     arrow: Callable[[Connection], ArrowRows]
-    """The same rows as columns."""
+    """Returns the rows as Arrow columns."""
     brief: Cells[R]
-    """The few cells of a row that are shown."""
+    """Returns the displayed cells of a row."""
     record: Cells[R] = vars
-    """All cells of a row, for a data frame of a block."""
+    """Returns all cells of a row, for the data frame of a table."""
 
     def __iter__(self) -> Iterator[R]:
         return chain.from_iterable(self._pages())
@@ -87,7 +87,7 @@ class ResultQuery(Generic[R]):
             return self.count(connection)
 
     def _pages(self) -> Iterator[Sequence[R]]:
-        """A read transaction each, so that a reader who stops half way holds nothing."""
+        """Yields the pages, each read in its own transaction, so that an abandoned iteration holds no lock."""
         cursor = None
         while True:
             with self.store.read() as connection:
@@ -97,11 +97,11 @@ class ResultQuery(Generic[R]):
             yield rows
 
     def head(self, n: int = SHOWN) -> ResultTable[R]:
-        """The first n rows."""
+        """Returns the first n rows."""
         return ResultTable(list(islice(self, n)), self.title, self.brief, self.record)
 
     def to_pandas(self) -> pd.DataFrame:
-        """A data frame, built block by block. Raises UsageError where pandas is not installed."""
+        """Returns a data frame, built block by block. Raises UsageError if pandas is not installed."""
         import pyarrow as pa
 
         _pandas()
@@ -110,7 +110,7 @@ class ResultQuery(Generic[R]):
             return pa.Table.from_batches(rows.batches(), schema=rows.schema).to_pandas()
 
     def to_parquet(self, path: str | Path) -> Path:
-        """Write a Parquet file, in row groups; units and levels are in the metadata of its columns."""
+        """Writes a Parquet file in row groups; units and levels are in the metadata of its columns."""
         target = Path(path)
         if not target.parent.is_dir():
             raise UsageError(f"{target}: the folder {target.parent} does not exist")

@@ -1,4 +1,4 @@
-"""Tables and indented paragraphs as a terminal shows them."""
+"""Tables and indented paragraphs for terminals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Records = Sequence[Mapping[str, Any]]
 
 
 def plain_table(title: str, *columns: str, left: Iterable[str] = ()) -> Table:
-    """A table narrow enough for 80 columns. left: columns of text beside the first column; all others are numbers."""
+    """Returns an empty table for narrow terminals. left: columns of text besides the first; all others are numbers."""
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for place, name in enumerate(columns):
         table.add_column(name, justify="left" if place == 0 or name in left else "right", overflow="fold")
@@ -26,7 +26,7 @@ def plain_table(title: str, *columns: str, left: Iterable[str] = ()) -> Table:
 
 
 def records_table(records: Records, title: str) -> Table:
-    """A table of records, with numbers to the right, without columns that are empty everywhere."""
+    """Returns a table of records, with numbers aligned right and without empty columns."""
     columns = columns_of(records)
     table = plain_table(title, *columns, left=[name for name in columns if not is_number(records, name)])
     for record in records:
@@ -35,19 +35,19 @@ def records_table(records: Records, title: str) -> Table:
 
 
 def columns_of(records: Records) -> list[str]:
-    """All columns of the records, in order of their first appearance, without those that are empty everywhere."""
+    """Returns the columns of the records, in order of first appearance, without empty columns."""
     names = dict.fromkeys(name for record in records for name in record)
     return [name for name in names if any(record.get(name) not in (None, "") for record in records)]
 
 
 def is_number(records: Records, name: str) -> bool:
-    """Whether a column holds numbers."""
+    """Returns whether a column holds numbers or measured values."""
     cells = [record[name] for record in records if record.get(name) is not None]
     return bool(cells) and all(not isinstance(cell, str | bool | datetime) for cell in cells)
 
 
 def cell_text(value: object) -> str:
-    """A cell as text: four digits of a number, an empty text where nothing is known."""
+    """Returns a cell as text: a number with four digits, None and NaN as an empty text."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, bool):
@@ -61,27 +61,27 @@ def cell_text(value: object) -> str:
 
 
 class Paragraph(NamedTuple):
-    """A paragraph of a longer text, wrapped under its own indent; an empty paragraph is an empty line."""
+    """A paragraph that is wrapped and indented; an empty paragraph is an empty line."""
 
     text: str
     depth: int = 1
-    """Two spaces each; paragraphs of depth 0 are headings."""
+    """Level of indentation, two spaces each; paragraphs of depth 0 are headings."""
     style: str = ""
 
 
 class Line(NamedTuple):
-    """A line that is never wrapped, such as a command to be copied."""
+    """A line that is never wrapped, such as a command that a person copies."""
 
     text: str
     style: str = ""
 
 
 Part = RenderableType | Paragraph | Line
-"""What is shown: a text, which is wrapped, a table, a paragraph, or a line."""
+"""A part of the output: a text (wrapped), a table, a paragraph or a line."""
 
 
 def show(*parts: Part, console: Console | None = None) -> None:
-    """Print the parts as they are: no markup is read in texts and no number is coloured. console: default stdout."""
+    """Prints the parts without interpreting markup or colouring numbers. console: by default stdout."""
     console = console or Console()
     for part in parts:
         if isinstance(part, Paragraph):
@@ -94,7 +94,7 @@ def show(*parts: Part, console: Console | None = None) -> None:
 
 
 def text_of(*parts: Part) -> str:
-    """What `show` would print, as plain text."""
+    """Returns the output of `show` as plain text."""
     console = Console(highlight=False, force_jupyter=False, color_system=None)
     with console.capture() as capture:
         show(*parts, console=console)

@@ -1,4 +1,4 @@
-"""A campaign that was written in Python: its keyword arguments become the YAML that the ledger keeps."""
+"""Converts the keyword arguments of `Campaign(...)` to a spec and to the YAML text that the ledger stores."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ NAME = "Campaign(...)"
 
 
 def spec_of(keys: Mapping[str, Any], base: str | Path | None) -> tuple[CampaignSpec, str]:
-    """The spec, and its YAML. Raises SpecError with every mistake, by its path: `ladder[1].gate.gap: ...`."""
+    """Returns the spec and its YAML. Raises SpecError with all mistakes by path: `ladder[1].gate.gap: ...`."""
     text = yaml_of(keys)
     try:
         return parse_spec(text, NAME, Path(base).resolve() if base is not None else None), text
-    except SpecError as error:  # lines and columns are those of a text that nobody has seen
+    except SpecError as error:  # its lines and columns mean nothing to the user, who has no file
         raise SpecError(re.sub(rf"^{re.escape(NAME)}:\d+:\d+: ", f"{NAME}: ", str(error), flags=re.MULTILINE)) from None
 
 
 def yaml_of(keys: Mapping[str, Any]) -> str:
-    """The arguments as a campaign file. Raises SpecError for what a file cannot hold."""
+    """Returns the arguments as the text of a campaign file. Raises SpecError for values that a file cannot hold."""
     stream = io.StringIO()
     YAML(pure=True).dump(_plain(keys, ""), stream)
     return stream.getvalue()
 
 
 def check_executor(spec: CampaignSpec, executor: str) -> None:
-    """Raises UsageError where a rung is a function of this process, and its jobs would run elsewhere."""
+    """Raises UsageError if a rung is a function of this process but its jobs would run in other processes."""
     mine = [rung.rung for rung in spec.ladder if rung.verifier in registry.defined()]
     if mine and executor != "local":
         raise UsageError(
@@ -46,7 +46,7 @@ def check_executor(spec: CampaignSpec, executor: str) -> None:
 
 
 def _plain(value: Any, path: str) -> Any:
-    """Dictionaries, lists, texts, numbers; models and functions by what they are called in a file."""
+    """Converts a value to dictionaries, lists, texts and numbers; a verifier function becomes its name."""
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json", exclude_unset=True)
     if isinstance(value, Mapping):
@@ -57,9 +57,9 @@ def _plain(value: Any, path: str) -> Any:
         return str(value)
     if value is None or isinstance(value, str | bool | int | float):
         return value
-    if hasattr(value, "item"):  # a number of NumPy
+    if hasattr(value, "item"):  # a NumPy number
         return _plain(value.item(), path)
-    if isinstance(name := getattr(value, "verifier_name", None), str):  # a function under `sciagent.verifier`
+    if isinstance(name := getattr(value, "verifier_name", None), str):  # a function decorated with `sciagent.verifier`
         return name
     if callable(value):
         raise SpecError(f"{NAME}: {path}: {value!r} is no verifier; put @sciagent.verifier(...) above it")

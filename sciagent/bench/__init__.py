@@ -1,1 +1,1 @@
-"""The bench: schedulers replayed on a table of known answers, or on a synthetic family of ladders."""
+"""The bench: replays schedulers on a table of known answers, or on a synthetic family of ladders."""

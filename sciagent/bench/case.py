@@ -1,4 +1,4 @@
-"""What is replayed: a table of known answers, the threshold of a hit, and the likeness of structures."""
+"""What the bench replays: a table of known answers, the hit threshold, and the similarity of structures."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ from sciagent.scheduling.law.similarity import Similarity
 
 @dataclass(frozen=True)
 class Case:
-    """threshold: of a hit, in the terminal rung's unit; sign: 1 where hits lie above it, -1 below.
-
-    wide, aims: the same candidates with all that each rung says, for a scheduler that reads more than one score.
-    """
+    """A table of known answers. threshold: of a hit, in the terminal rung's unit. sign: 1 if hits lie above it, else
+    -1. wide, aims: the same candidates with all properties of each rung, for schedulers that read several."""
 
     truth: Truth
     threshold: float
@@ -30,7 +28,7 @@ class Case:
 
     @classmethod
     def of(cls, truth: Truth, sign: int = 1, similarity: Similarity | None = None) -> Case:
-        """The threshold halfway between the least hit and the best that is none: no answer lies on it."""
+        """Returns a case whose threshold is halfway between the worst hit and the best other answer."""
         value = sign * truth.scores[:, -1]
         hits, others = value[truth.hit], value[~truth.hit & ~np.isnan(value)]
         if not len(hits) or not len(others):
@@ -38,7 +36,7 @@ class Case:
         return cls(truth, sign * float(hits.min() + others.max()) / 2, sign, similarity)
 
     def arriving(self, order: Places) -> Case:
-        """The same candidates in another order of arrival, (n,)."""
+        """Returns the case with the candidates in another order of arrival. order: (n,) rows of this case."""
         similarity = None if self.similarity is None else Reordered(self.similarity, order)
         wide = None if self.wide is None else _ordered(self.wide, order)
         return Case(_ordered(self.truth, order), self.threshold, self.sign, similarity, wide, self.aims)
@@ -50,7 +48,7 @@ def _ordered(truth: Truth, order: Places) -> Truth:
 
 @dataclass(frozen=True)
 class Reordered:
-    """Similarity by places in another order; order: (n,) the first order's places."""
+    """A similarity with rows in another order. order: (n,) rows of the original."""
 
     similarity: Similarity
     order: Places
@@ -61,7 +59,7 @@ class Reordered:
 
 @dataclass(frozen=True)
 class OfTable:
-    """A seed shuffles the arrivals."""
+    """A source of cases: each seed shuffles the order of arrival."""
 
     case: Case
 
@@ -71,7 +69,7 @@ class OfTable:
 
 @dataclass(frozen=True)
 class OfFamily:
-    """A seed draws anew."""
+    """A source of cases: each seed draws a new family."""
 
     name: str
     n: int

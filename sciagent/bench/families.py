@@ -1,6 +1,6 @@
-"""Synthetic families of ladders, each with something that a scheduler must cope with.
+"""Synthetic families of ladders, each with one difficulty for schedulers.
 
-Scores are about standard normal, hits above a threshold; candidates arrive in the order of the rows.
+Scores are close to standard normal, and hits lie above a threshold. Candidates arrive in the order of the rows.
 """
 
 from __future__ import annotations
@@ -14,28 +14,25 @@ from sciagent.bench.simulate import Truth
 from sciagent.errors import UnknownNameError
 from sciagent.scheduling.arrays import Array
 
-Draw = Callable[[int], Array]  # n to (n,), of mean 0 and variance 1
+Draw = Callable[[int], Array]  # n to (n,) draws of mean 0 and variance 1
 Maker = Callable[[np.random.Generator, int], Array]
 
 STEEP, FLAT = (1.0, 10.0, 100.0, 1000.0), (1.0, 3.0, 10.0, 30.0)
 LOADS = (0.5, 0.7, 0.9)
-FOOLED = 0.03  # of the candidates that are ordinary, in false-positives
-RISE = 1.3  # standard deviations, in drift
-SLOPE = 0.3  # of the log of the noise over the truth, in heteroscedastic
-FAILS, FAILS_AT, FAILS_HIGH = 0.05, 2, 0.4  # for all; at this rung, for the best tenth, in failures
+FOOLED = 0.03  # fraction of the ordinary candidates that are false positives, in false-positives
+RISE = 1.3  # rise of the mean, in standard deviations, in drift
+SLOPE = 0.3  # change of the log of the noise per unit of the truth, in heteroscedastic
+FAILS, FAILS_AT, FAILS_HIGH = 0.05, 2, 0.4  # rate for all; for the best tenth, this rung and this rate; in failures
 
 
 def below(truth: Array, loads: tuple[float, ...], draw: Draw, noise: Array | float = 1.0) -> Array:
-    """(n,) to (n, len(loads) + 1): answers with the correlations `loads` to the truth, which is the last column.
-
-    Each rung errs on its own, so that two of them tell more than one. noise: factor on the errors, (n,) or one for all.
-    """
+    """Returns answers (n, len(loads) + 1) with correlations `loads` to the truth (n,), the last column."""
     errors = [np.sqrt(1 - load**2) * noise * draw(len(truth)) for load in loads]
     return np.column_stack([*(load * truth + error for load, error in zip(loads, errors, strict=True)), truth])
 
 
 def gaussian(rng: np.random.Generator, n: int, loads: tuple[float, ...] = LOADS) -> Array:
-    """(n, len(loads) + 1), jointly normal."""
+    """Returns (n, len(loads) + 1) scores, jointly normal."""
     return below(rng.standard_normal(n), loads, rng.standard_normal)
 
 
@@ -79,7 +76,7 @@ def _failures(rng: np.random.Generator, n: int) -> Array:
 
 @dataclass(frozen=True)
 class Family:
-    """make: draws n candidates' scores, (n, 4), the terminal rung last. what: is special about them."""
+    """A family of ladders. make: draws the scores of n candidates, (n, 4), terminal rung last. what: its difficulty."""
 
     make: Maker
     what: str
@@ -118,7 +115,7 @@ FAMILIES = {
 
 
 def family(name: str, n: int, seed: int, top: float = 0.01) -> Truth:
-    """n candidates of a family, hits the best `top` of those whose terminal rung answers."""
+    """Returns n candidates of a family. Hits are the fraction `top` with the best terminal answers."""
     if name not in FAMILIES:
         raise UnknownNameError("family", name, FAMILIES)
     chosen = FAMILIES[name]

@@ -1,15 +1,15 @@
 """Campaign thresholds: the optimal computational campaign, with one fixed gate for each rung.
 
-1. A pilot, drawn at random, goes up the whole ladder. Its scores, transformed, give a joint normal law.
-2. For every part of the ladder, the shares that its rungs let pass are chosen to maximise the expected number of hits
-   that reach the end of it under the budget, by a random local search on draws from that law.
-3. The best part and its gates are applied in the order of the ladder to everything, by each rung's own score.
-4. What is left over is spent on the best of those that were turned away, by the last rung that they have seen.
+1. A random pilot of candidates runs the whole ladder. Its transformed scores give a joint normal law.
+2. For every subset of the rungs, a random local search on draws from that law finds the pass fractions with the most
+   expected hits at the end of the ladder, under the budget.
+3. The gates of the best subset are applied to all candidates in ladder order, by each rung's own score.
+4. The remaining budget goes to the best rejected candidates, by the last rung that answered on them.
 
-A gate is kept as the share of candidates it lets pass and not as the score where it lies: the same where the law is
-known, and the budget is met where the pilot has it wrong.
+A gate is stored as the fraction of candidates that pass, not as a score. Both are the same if the law is known; the
+fraction meets the budget even if the pilot misjudged the scores.
 
-Source: Woo et al., Patterns 4, 100875 (2023), arXiv 2109.11683; parts of the ladder as in their comparison of orders.
+Source: Woo et al., Patterns 4, 100875 (2023), arXiv 2109.11683; subsets of the ladder as in their comparison of orders.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.law.transforms import ScoreTransform
 
-PILOT, PILOT_SHARE = 60, 0.05  # whole ladders, and what they may cost of the budget
-FEWEST, FEWEST_SHARE = 20, 0.1  # the same where PILOT_SHARE is too little to learn from
-SHRINK = 2.0  # rows' worth of belief that rungs and answer are unrelated
-ENOUGH, LESS = 0.95, 0.8  # of all hits; the steps in which a budget is brought down to what finds so many
+PILOT, PILOT_SHARE = 60, 0.05  # pilot candidates, and the fraction of the budget that they may cost
+FEWEST, FEWEST_SHARE = 20, 0.1  # smallest pilot, and the fraction of the budget that it may cost
+SHRINK = 2.0  # weight, in rows, of the prior that rungs and terminal answer are uncorrelated
+ENOUGH, LESS = 0.95, 0.8  # a budget is reduced by the factor LESS while this fraction of all hits is still found
 DRAWS = 4000
 STEPS = 150
 
 
 @dataclass(frozen=True)
 class Gates:
-    """rungs: those used, the terminal one last. shares: of all candidates, so many see each, never more than the one
-    before. hits: of all candidates, so many are found, as the law has it."""
+    """The fitted gates. rungs: those used, terminal rung last. shares: fraction of all candidates that enters each
+    rung; never increases. hits: expected hits per candidate."""
 
     rungs: tuple[int, ...]
     shares: tuple[float, ...]
@@ -47,14 +47,14 @@ class Gates:
 
 
 class CampaignThresholds:
-    """threshold: of a hit, in the terminal rung's unit; sign: 1 where hits lie above it, -1 below. budget: in all."""
+    """The scheduler. threshold: in the terminal unit. sign: 1 if hits lie above it, else -1. budget: the total."""
 
     def __init__(self, threshold: float, sign: int, seed: int, budget: float) -> None:
         self._threshold, self._sign, self._budget = threshold, sign, budget
         self._rng = np.random.default_rng(seed)
         self._gates: Gates | None = None
         self._piloted = np.empty(0, dtype=np.intp)
-        self._towards = np.empty(0)  # +1 or -1 by rung: where its better scores lie
+        self._towards = np.empty(0)  # (k,) +1 or -1: whether higher or lower scores of a rung are better
 
     def choose(self, pool: CandidatePool, left: float) -> list[Purchase]:
         if self._gates is None:
@@ -65,7 +65,7 @@ class CampaignThresholds:
         return self._gated(pool, self._gates) or self._left_over(pool, self._gates, left)
 
     def _pilot(self, pool: CandidatePool, left: float) -> list[Purchase] | None:
-        """None: it is complete."""
+        """Returns purchases for the pilot; None once it is complete."""
         affordable = self._budget / float(pool.costs.sum(1).mean())
         wanted = min(PILOT, max(PILOT_SHARE * affordable, min(FEWEST, FEWEST_SHARE * affordable)), len(pool.out))
         missing = math.floor(wanted) - int(pool.closed.all(1).sum())
@@ -92,7 +92,7 @@ class CampaignThresholds:
         correlation = correlation * np.outer(self._towards, self._towards)
         level = float(np.clip(-y.mean() / max(y.std(), 1e-9), -3.5, 3.5))
         gates = find_gates(correlation, level, costs, each, self._rng)
-        while True:  # a budget that is more than enough goes on gates that suffice, and then on what they turned away
+        while True:  # a generous budget first pays the tightest gates that suffice
             each *= LESS
             tighter = find_gates(correlation, level, costs, each, self._rng)
             if tighter.hits < ENOUGH * float(ndtr(-level)):
@@ -100,9 +100,9 @@ class CampaignThresholds:
             gates = tighter
 
     def _gated(self, pool: CandidatePool, gates: Gates) -> list[Purchase]:
-        """The first rung on the way that still lacks candidates takes the best of those that the one before saw."""
+        """Returns purchases of the first used rung with free places, for the best candidates of the used rung below."""
         for place, (rung, share) in enumerate(zip(gates.rungs, gates.shares, strict=True)):
-            # the pilot has taken from the budget, but no places
+            # the pilot uses part of the budget, but no places
             started = int(pool.closed[:, rung].sum()) - len(self._piloted)
             free = math.floor(share * len(pool.out) + 1e-9) - started
             waiting = ~pool.out & ~pool.closed[:, rung]
@@ -124,7 +124,7 @@ class CampaignThresholds:
                 ids = ids[np.argsort(-score[ids], kind="stable")]
                 ids = ids[np.cumsum(pool.costs[ids, last]) <= left]
                 return [Purchase(int(i), PaidIndex(last), -float(len(gates.rungs))) for i in ids]
-        # all that were seen have been verified: the first rung sees more, as many as can then be verified too
+        # all scored candidates are verified; the first rung takes as many more as can then be verified
         first = gates.rungs[0]
         ids = self._rng.permutation(np.flatnonzero(~pool.out & ~pool.closed[:, first]))
         each = pool.costs[ids, first] + (pool.costs[ids, last] if first != last else 0.0)
@@ -136,10 +136,10 @@ class CampaignThresholds:
 
 
 def find_gates(correlation: Array, level: float, costs: Array, budget: float, rng: np.random.Generator) -> Gates:
-    """The best part of the ladder with its shares.
+    """Returns the best subset of the rungs with its pass fractions.
 
-    correlation: (k, k), the terminal answer last, hits above `level`, in standard deviations. costs: (k,). budget: of
-    one candidate, in the same unit.
+    correlation: (k, k), terminal answer last. level: threshold of a hit, in standard deviations. costs: (k,). budget:
+    per candidate, in the unit of the costs.
     """
     last = len(costs) - 1
     slope = np.linalg.solve(correlation[:last, :last], correlation[:last, last]) if last else np.empty(0)
@@ -153,7 +153,7 @@ def find_gates(correlation: Array, level: float, costs: Array, budget: float, rn
     for size in range(1, last + 1):
         for rungs in combinations(range(last), size):
             price = costs[[*rungs, last]]
-            # the first guess is a funnel of equal spending
+            # the search starts from a funnel with equal spending on each rung
             now = np.minimum.accumulate(np.minimum(budget / len(price) / price, 1.0))[:size]
             reached = try_gates(z[:, rungs], hit, price, budget, now)
             width = 0.7
@@ -169,8 +169,8 @@ def find_gates(correlation: Array, level: float, costs: Array, budget: float, rn
 
 
 def try_gates(z: Array, hit: Array, price: Array, budget: float, shares: Array) -> tuple[float, Sequence[float]]:
-    """Hits that reach the end, of all candidates, and the shares with the terminal one's, which takes what is left of
-    the budget. z: (draws, rungs); hit: (draws,) their chance to be hits; price: (rungs + 1,)."""
+    """Returns expected hits per candidate, and the shares followed by the terminal one, which the rest of the budget
+    sets. z: (draws, rungs) scores; hit: (draws,) hit probabilities; price: (rungs + 1,) costs, terminal rung last."""
     shares = np.minimum.accumulate(shares)
     through = min((budget - float(shares @ price[:-1])) / float(price[-1]), float(shares[-1]))
     if through <= 0:

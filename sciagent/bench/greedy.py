@@ -1,5 +1,5 @@
-"""Greedy surrogate: a forest on cheap answers and structure, fitted to the terminal answers so far; the best predicted
-go next. The usual loop of a virtual screening with active learning, such as MolPAL's.
+"""Greedy surrogate: a random forest on cheap answers and structure, fitted to the terminal answers so far. The
+candidates with the best predictions are verified next, as in virtual screening with active learning.
 
 Source: Graff, Shakhnovich, Coley, Chem. Sci. 12, 7866 (2021), arXiv 2012.07127, the greedy rule.
 """
@@ -14,15 +14,15 @@ from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.transforms import TruthTransform
 
-WARM_UP, WARM_UP_SHARE = (10, 60), 0.05  # terminal answers before there is a forest, the share of those afforded
-BATCH, BATCH_SHARE = 8, 0.1  # terminal answers between two forests, the share of those there are
+WARM_UP, WARM_UP_SHARE = (10, 60), 0.05  # terminal answers before a forest: limits, fraction of the affordable
+BATCH, BATCH_SHARE = 8, 0.1  # terminal answers between two forests: at least, and fraction of the known ones
 TREES = 100
-LANDMARKS = 100  # candidates whose likeness to another describes its structure
+LANDMARKS = 100  # a structure is described by its similarity to this many candidates
 
 
 class Greedy:
-    """threshold: of a hit; sign: 1 where hits lie above it, -1 below. similarity: of structures, if they have any.
-    budget: in all."""
+    """The scheduler. threshold: of a hit. sign: 1 if hits lie above it, -1 if below. similarity: of the structures, or
+    None. budget: the total."""
 
     def __init__(self, threshold: float, sign: int, similarity: Similarity | None, seed: int, budget: float) -> None:
         self._threshold, self._sign, self._similarity = threshold, sign, similarity
@@ -45,13 +45,13 @@ class Greedy:
         y = TruthTransform.of(answers, self._threshold, self._sign)(answers)
         x = self._inputs(pool)
         predicted = self._forest(x[answered], y, x[open_]) if x.shape[1] else np.zeros(len(open_))
-        # a forest says the same of all beyond its data: there the cheap answers decide, by how they went with the truth
+        # a forest predicts equal values beyond its data; there the cheap answers decide, weighted by their correlation
         order = np.lexsort((-_agreement(x[answered], y, x[open_]), -predicted))
         order = order[: max(BATCH, int(BATCH_SHARE * len(answered)))]
         return [Purchase(int(open_[i]), pool.paid[-1], float(predicted[i])) for i in order]
 
     def _inputs(self, pool: CandidatePool) -> Array:
-        """(n, features): answers of the rungs that were bought for all, the median where one failed, and likeness."""
+        """Returns (n, features): answers of rungs that most candidates have (gaps: the median), and similarities."""
         columns = pool.scores[:, :-1][:, pool.closed[:, :-1].mean(0) > 0.5]
         columns = np.where(np.isnan(columns), np.nanmedian(columns, axis=0), columns)
         if self._similarity is None:
@@ -76,7 +76,7 @@ class Greedy:
 
 
 def _agreement(x: Array, y: Array, of: Array) -> Array:
-    """Sum of the standardised inputs, each weighted by its correlation with y; (n,)."""
+    """Returns the sum of the standardised inputs, (n,), each weighted by its correlation with y."""
     spread = x.std(0)
     scale = np.where(spread > 0, spread, np.inf)
     weights = ((x - x.mean(0)) / scale).T @ (y - y.mean())

@@ -1,6 +1,6 @@
-"""How a baseline opens: cheap rungs for everyone, whole ladders for a few.
+"""The opening of the baselines: cheap rungs for all candidates, whole ladders for a few.
 
-`rules.priced` opens in its own way; the rest of the bench shares this one, so that they differ in their idea alone.
+The baselines share this opening, so that they differ only in their main idea. `rules.priced` has its own opening.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.scheduling.arrays import Places
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 
-CHEAP = 0.011  # of the terminal rung's cost: a rung up to here is a feature
-SHARE = 0.3  # of what is left to spend, at most, for features
-SHARE_OF_ONLY = 0.7  # the same where nothing else would tell candidates apart
+CHEAP = 0.011  # a rung is a feature if it costs at most this fraction of the terminal rung
+SHARE = 0.3  # largest fraction of the remaining budget for features
+SHARE_OF_ONLY = 0.7  # the same fraction for a rung that is the only information about the candidates
 
 
 def features(pool: CandidatePool, left: float, structure: bool) -> list[Purchase]:
-    """Rungs that cost next to nothing, for all who lack them; where none does and nothing is known of the structure,
-    the cheapest rung, or there would be nothing to tell candidates apart by. left: what may still be spent."""
+    """Returns purchases of very cheap rungs for all candidates without them. If there is no such rung and no structure,
+    the cheapest rung is bought, since it alone distinguishes candidates. left: remaining budget."""
     last = PaidIndex(pool.costs.shape[1] - 1)
     relative = np.median(pool.costs[:, :last] / pool.costs[:, last:], axis=0)
     rungs, share = [j for j in pool.paid[:-1] if relative[j] <= CHEAP], SHARE
@@ -40,7 +40,7 @@ def features(pool: CandidatePool, left: float, structure: bool) -> list[Purchase
 def warm_up(
     pool: CandidatePool, left: float, structure: bool, answers: int, sign: int, rng: np.random.Generator
 ) -> list[Purchase]:
-    """Features, then terminal verifications until there are so many answers; empty once there are."""
+    """Returns features first, then terminal verifications until `answers` of them have answered; then an empty list."""
     if purchases := features(pool, left, structure):
         return purchases
     lacking = answers - int((~np.isnan(pool.scores[:, -1])).sum())
@@ -49,7 +49,7 @@ def warm_up(
 
 
 def ladders(pool: CandidatePool, left: float, n: int, rng: np.random.Generator) -> list[Purchase]:
-    """All rungs of n candidates that have seen none, drawn at random, or of as many as `left` affords."""
+    """Returns all rungs for n random candidates without any answer, or for as many as `left` pays for."""
     fresh = np.flatnonzero(~pool.out & ~pool.closed.any(1))
     chosen = rng.permutation(fresh)[: max(n, 0)]
     chosen = chosen[np.cumsum(pool.costs[chosen].sum(1)) <= left]
@@ -57,8 +57,8 @@ def ladders(pool: CandidatePool, left: float, n: int, rng: np.random.Generator) 
 
 
 def tails(pool: CandidatePool, n: int, sign: int, rng: np.random.Generator) -> Places:
-    """n open candidates: half the best and a quarter the worst by the mean rank of what is known of all, the rest
-    drawn; all drawn where nothing is known. sign: 1 where more is better."""
+    """Returns n open candidates: half from the best and a quarter from the worst by mean rank, the rest random. All are
+    random if no rung has answered for all. sign: 1 if higher is better, else -1."""
     open_ = rng.permutation(np.flatnonzero(~pool.out & ~pool.closed[:, -1]))
     z = sign * pool.scores[open_, :-1]
     z = z[:, ~np.isnan(z).any(0)]

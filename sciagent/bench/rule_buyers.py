@@ -1,6 +1,6 @@
-"""Rules of campaigns in the bench: as they are, or helped as far as they can be.
+"""The campaigns' rules as buyers of the bench, unchanged or with fitted parameters.
 
-A candidate's score is the rank of its last answer towards the goal: a rung is taken to estimate the terminal property.
+A candidate's score is the rank of its last answer, worst to best: a rung is taken to estimate the terminal property.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from sciagent.scheduling.rules.best_rung import BestRung
 from sciagent.scheduling.rules.halving import Halving
 from sciagent.scheduling.rules.rung_by_rung import RungRule
 
-PILOT, PILOT_SHARE = 20, 0.1  # whole ladders from which `best_rung` learns, and what they may cost of the budget
+PILOT, PILOT_SHARE = 20, 0.1  # size of the pilot, and the fraction of the budget that it may cost
 MIN_ETA, MAX_ETA, FALL = 1.01, 30.0, 0.97
-ENTRANCE = 0.5  # of the budget, at most, for the first rung: what nobody follows up is lost
-ENOUGH, LESS = 0.95, 0.8  # of all hits; the steps in which a budget is brought down to what finds so many
+ENTRANCE = 0.5  # largest fraction of the budget for the first rung, to keep the rest for its best candidates
+ENOUGH, LESS = 0.95, 0.8  # a budget is reduced by the factor LESS while this fraction of all hits is still found
 ENTERED = np.linspace(0.05, 1.0, 20)
 
 
 class Ordered:
-    """A rule or another buyer without an index of its own, with one that compares its purchases between budgets.
+    """Gives a buyer without an index one that makes its purchases comparable between budgets.
 
-    The index is minus what was spent since candidates last arrived, so that the batches of a stream, each with its
-    share of the budget, are read as if all had been stopped at the same share. Infinite indices stay as they are.
+    The index is minus the spend since the last arrival of candidates. The batches of a stream, each with its share of
+    the budget, are then read as if all had stopped at the same share. Infinite indices are kept.
     """
 
     def __init__(self, buyer: Buyer, sign: int) -> None:
-        """sign: 1 where more is better."""
+        """sign: 1 if higher is better, -1 if lower."""
         self._buyer = buyer
         if isinstance(buyer, RungRule):
             buyer.sign = sign
@@ -54,16 +54,16 @@ class Ordered:
 
 
 def _bought(rule: RungRule, sign: int, pool: CandidatePool, room: Mapping[int, int], slots: int) -> list[Purchase]:
-    """room: jobs that a rung may still start, for rungs that are limited by count."""
+    """Returns a rule's purchases. room: jobs that a rung may still start, for limited rungs."""
     rule.sign = sign
     pool.room, pool.slots = tuple(room.get(j) for j in pool.paid), slots
     return rule.choose(pool, math.inf)
 
 
 class FallingHalving:
-    """Halving whose eta falls until the budget is spent: at first very few go on, and whenever no rung has a place, a
-    few more. So every budget sees the funnel of equal shares that it affords, sum_j n c_j / eta^j, which is the most
-    that halving can find, and no budget has to be known ahead. A rung is answered for all before any goes on."""
+    """Halving whose eta falls until the budget is spent: at first very few candidates are promoted, and a few more
+    whenever no rung has a place. Every budget gets the funnel of equal shares that it pays for, sum_j n c_j / eta^j; no
+    budget has to be known in advance. A rung answers on all candidates before any is promoted."""
 
     def __init__(self, sign: int) -> None:
         self._sign = sign
@@ -83,10 +83,10 @@ class FallingHalving:
 
 
 class FittedBestRung:
-    """Best rung, the rung chosen by its rank correlation in a small pilot of whole ladders.
+    """Best rung, with the rung chosen by its rank correlation in a small pilot of whole ladders.
 
-    A rung that ranks well may cost too much to rank all: chosen is the rung, and the share of candidates that it ranks,
-    that lead to most hits under the budget if answers are jointly normal.
+    A rung that ranks well may be too expensive for all candidates. The plan is the rung, and the fraction of candidates
+    that it ranks, with the most expected hits under the budget, for jointly normal answers.
     """
 
     def __init__(self, threshold: float, sign: int, seed: int, budget: float) -> None:
@@ -115,9 +115,9 @@ class FittedBestRung:
 
 
 def choose_rung(pilot: Array, threshold: float, costs: Array, budget: float) -> tuple[int, float]:
-    """The rung to rank by and the share of candidates to rank.
+    """Returns the rung that ranks and the fraction of candidates that it ranks.
 
-    pilot: (m, k) answers, hits above `threshold`. costs: (n, k). budget: of one candidate.
+    pilot: (m, k) answers, hits above `threshold`. costs: (n, k). budget: per candidate.
     """
     pilot = pilot[~np.isnan(pilot).any(1)]
     price, last = costs.mean(0), pilot.shape[1] - 1
@@ -137,12 +137,12 @@ def choose_rung(pilot: Array, threshold: float, costs: Array, budget: float) -> 
             for entered in ENTERED:
                 through = min((budget - entered * price[j]) / price[-1], entered)
                 if through > 0:
-                    # above both: P(score > a, answer > b) = P(-score < -a, -answer < -b)
+                    # P(score > a, answer > b) = P(-score < -a, -answer < -b)
                     hits = float(law.cdf([norm.ppf(min(through / entered, 1 - 1e-9)), -level])) * entered
                     plan = max(plan, (hits, j, float(entered)))
         return plan
 
     plan = best(budget)
-    while (tighter := best(LESS * budget))[0] >= ENOUGH * float(norm.sf(level)):  # more than enough: what suffices
+    while (tighter := best(LESS * budget))[0] >= ENOUGH * float(norm.sf(level)):  # a smaller budget suffices
         plan, budget = tighter, LESS * budget
     return plan[1], plan[2]

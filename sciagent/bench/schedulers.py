@@ -1,4 +1,4 @@
-"""Schedulers by name, and all that one of them may know before it has paid for anything."""
+"""The bench's schedulers by name, and the facts that each may use before its first purchase."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from sciagent.scheduling.rules.random import Random
 
 @dataclass(frozen=True)
 class Facts:
-    """What a scheduler may know before it has paid for anything."""
+    """What a scheduler may know before its first purchase."""
 
     threshold: float
-    """Of a hit, in the terminal rung's unit."""
+    """Threshold of a hit, in the terminal rung's unit."""
     sign: int
-    """1 where hits lie above the threshold, -1 below."""
+    """1 if hits lie above the threshold, -1 if below."""
     similarity: Similarity | None
-    """Of the candidates, by place."""
+    """Similarity of the candidates by row; None without structures."""
     seed: int
-    """Of all that the scheduler draws."""
+    """Seed of all random draws of the scheduler."""
     budget: float
-    """In units of cost."""
+    """Total budget, in units of cost."""
     rungs: int
-    """How many there are, the terminal one included."""
+    """Number of rungs, with the terminal one."""
     aims: Aims | None = None
-    """Where a hit is more than one threshold; only `priced` reads them."""
+    """Aims of a case where a hit is more than one threshold; only `priced` reads them."""
 
 
 def _priced(facts: Facts) -> Buyer:

@@ -1,8 +1,8 @@
-"""What a run found for its money: recall of the hits, and the cost of reaching a mark of it.
+"""What a replay achieved: its recall of the hits, and the cost of reaching given recalls.
 
-Costs are shares of the exhaustive cost, N times the terminal rung. cost_to is the spend at which one run with budget
-1.0, taken in index order, reaches a recall; recall at b comes from separate runs with budget b. A cost that one of the
-seeds never reached has no mean: it is None, not the mean of the others.
+Costs are fractions of the exhaustive cost, which is N times the terminal rung. cost_to is the spend at which a run with
+budget 1.0, taken in index order, reaches a recall. Recall at b comes from a separate run with budget b. If one seed
+never reaches a recall, the mean cost is None, not the mean of the other seeds.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ Interval = tuple[float, float | None, float | None]  # mean, low, high
 
 @dataclass(frozen=True)
 class Curve:
-    """spent: (purchases,) share of the exhaustive cost up to and with each; recall: (purchases,) of all hits."""
+    """Recall by spend. spent: (purchases,) cumulative fraction of the exhaustive cost; recall: (purchases,)."""
 
     spent: Array
     recall: Array
 
     @classmethod
     def of(cls, run: Replay, truth: Truth, stream: bool = False) -> Curve:
-        """In a pool the run's own order is the index order; a stream's purchases are put into it."""
+        """Returns the curve in index order. The run of a pool is in this order; that of a stream is sorted."""
         order = index_order(run) if stream else np.arange(len(run.of))
         cost, hit = np.array(run.cost, dtype=float)[order], np.array(run.hit, dtype=bool)[order]
         return cls(np.cumsum(cost) / truth.exhaustive, np.cumsum(hit) / truth.hit.sum())
 
     def cost_to(self, mark: float) -> float | None:
-        """Spend at which the recall reaches the mark."""
+        """Returns the spend at which the recall reaches the mark, or None."""
         there = np.flatnonzero(self.recall >= mark - 1e-9)
         return float(self.spent[there[0]]) if len(there) else None
 
 
 def index_order(run: Replay) -> Places:
-    """The purchases, (n,), by falling index, each counted with the smallest index of its candidate up to it.
+    """Returns the purchases, (n,), by falling index, each with the smallest index of its candidate so far.
 
-    So a purchase stands behind those that led to it. Infinite ones come first; equals keep the run's order.
+    A purchase thus comes after those that led to it. Infinite indices come first; ties keep the order of the run.
     """
     least: dict[int, float] = {}
     counted = np.empty(len(run.of))
@@ -54,12 +54,12 @@ def index_order(run: Replay) -> Places:
 
 
 def recall(run: Replay, truth: Truth) -> float:
-    """The share of all hits that were found by the end of the run."""
+    """Returns the fraction of all hits that the run found."""
     return float(np.sum(run.hit) / truth.hit.sum())
 
 
 def summarised(values: Sequence[float | None]) -> Interval | None:
-    """values: one a seed. Mean and 95 % interval (Student t), the interval open with one seed."""
+    """Returns mean and 95 % interval (Student t) over seeds; None if a value is None. One seed has no interval."""
     known = sorted(value for value in values if value is not None)
     if not known or len(known) < len(values):
         return None

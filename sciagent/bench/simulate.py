@@ -1,4 +1,4 @@
-"""One scheduler, one table, one budget: what it bought, in which order, and what it found."""
+"""Runs one scheduler on one table with one budget; records purchases in order and the hits found."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.scheduling.arrays import Array, Mask
 from sciagent.scheduling.candidate_pool import Buyer, CandidatePool, Purchase
 
-SLOTS = 16  # purchases of a rule between two looks at the answers
+SLOTS = 16  # purchases of a rule before it sees their answers
 
 
 @dataclass(frozen=True)
 class Truth:
-    """A table with all its answers. scores: (n, c), the terminal rung last, NaN: an empty cell, which costs its price
-    and yields nothing. costs: (n, k). hit: (n,), False where the terminal cell is empty. rungs: (c,) the rung of each
-    column, as on a pool; default: one column a rung."""
+    """A table with all its answers. scores: (n, c), terminal rung last, NaN for an empty cell, which costs its price
+    but has no answer. costs: (n, k). hit: (n,), False if the terminal cell is empty. rungs: (c,) the rung of each
+    column, as in `CandidatePool`; default: one column per rung."""
 
     scores: Array
     costs: Array
@@ -26,13 +26,13 @@ class Truth:
 
     @property
     def exhaustive(self) -> float:
-        """Cost of the terminal rung for all."""
+        """Cost of the terminal rung for all candidates."""
         return float(self.costs[:, -1].sum())
 
 
 @dataclass
 class Replay:
-    """Purchases in order, an entry each in every list."""
+    """The purchases of a run in order; every list has one entry per purchase."""
 
     of: list[int] = field(default_factory=list)
     rung: list[int] = field(default_factory=list)
@@ -53,10 +53,10 @@ class Replay:
 
 
 def simulate(truth: Truth, buyer: Buyer, budget: float, stream: int = 0, enough: float = 1.0) -> Replay:
-    """Buy until the budget is spent or nothing is wanted. budget: a share of the exhaustive cost.
+    """Buys until the budget is spent or the scheduler returns nothing. budget: a fraction of the exhaustive cost.
 
-    stream: candidates arrive so many at a time, and each batch brings its share of the budget; 0: all are there from
-    the start. enough: stop at this recall; a pool's curve ends there.
+    stream: number of candidates per batch; each batch brings its share of the budget. 0 means that all are there from
+    the start. enough: recall at which a pool stops.
     """
     n, run = len(truth.scores), Replay()
     hits, wanted = 0, max(1, int(np.ceil(enough * truth.hit.sum())))

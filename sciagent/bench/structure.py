@@ -1,4 +1,4 @@
-"""Likeness of structures from what a table says of them: SMILES, formulas, numbers or labels."""
+"""Similarity of structures from the columns of a table: SMILES, formulas, numbers or labels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PART = re.compile(r"([A-Z][a-z]?|[()])(\d+(?:\.\d+)?|\.\d+)?")
 
 
 class UnreadableError(ValueError):
-    """place: of the first text that is neither a SMILES nor a formula."""
+    """A text is neither a SMILES nor a formula. place: row of the first such text."""
 
     def __init__(self, place: int, reason: str) -> None:
         super().__init__(reason)
@@ -25,7 +25,7 @@ class UnreadableError(ValueError):
 
 
 def of_identifiers(texts: Sequence[str]) -> Similarity:
-    """Likeness of molecules if all are SMILES, else overlap of compositions."""
+    """Returns the similarity of molecules if all texts are SMILES, else the overlap of compositions."""
     structures = [structure_of(text) for text in texts]
     molecules = [structure for structure in structures if structure is not None]
     if len(molecules) == len(texts):
@@ -44,8 +44,8 @@ def of_identifiers(texts: Sequence[str]) -> Similarity:
 
 
 def of_features(numbers: Sequence[Array], labels: Sequence[Sequence[str]]) -> Similarity:
-    """numbers: columns, (n,) each; labels: columns of n texts. Radial of the first, share of equal ones of the second,
-    and where there are both, their mean by the number of columns."""
+    """Returns a radial similarity of numbers, the fraction of equal labels, or their mean weighted by columns. numbers:
+    columns of (n,). labels: columns of n texts."""
     parts: list[Similarity] = []
     if numbers:
         points = np.column_stack(numbers)
@@ -61,7 +61,7 @@ def of_features(numbers: Sequence[Array], labels: Sequence[Sequence[str]]) -> Si
 
 
 def composition(text: str) -> dict[str, float] | None:
-    """Fraction of each element in a formula such as Ca(OH)2 or La0.5Sr0.5MnO3; None if it is none."""
+    """Returns the fraction of each element in a formula such as Ca(OH)2 or La0.5Sr0.5MnO3; None for other texts."""
     formula = text.replace("[", "(").replace("]", ")")
     if not re.fullmatch(f"(?:{_PART.pattern})+", formula):
         return None
@@ -78,7 +78,7 @@ def composition(text: str) -> dict[str, float] | None:
                 return None
             amounts = groups.pop()
         else:
-            if not atomic_numbers.get(part):  # "X" is 0
+            if not atomic_numbers.get(part):  # "X" has number 0
                 return None
             amounts = {part: 1.0}
         for element, x in amounts.items():

@@ -1,7 +1,7 @@
-"""A CSV of known answers, plain or gzipped, as a case to replay.
+"""Reads a CSV of known answers, plain or gzipped, as a case for the bench.
 
-A rung is a column with its cost, the last one is the truth. An empty cell costs its price and yields nothing; an empty
-truth is never a hit. Identifiers say how alike structures are, and are shown to no scheduler.
+Each rung is a column with a cost; the last rung is the truth. An empty cell costs its price but has no answer; an empty
+truth is never a hit. Identifiers give the similarity of structures; no scheduler sees them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TableRung:
 
 @dataclass(frozen=True)
 class Sheet:
-    """rows: cells as they stand, each row as long as the header; lines: where each row ends in the file."""
+    """The cells of a file. rows: as long as the header. lines: last line of each row in the file."""
 
     path: Path
     header: list[str]
@@ -51,7 +51,7 @@ class Sheet:
         return [row[place].strip() for row in self.rows]
 
     def numbers(self, column: str) -> Array:
-        """(n,), NaN where a cell is empty."""
+        """Returns (n,) values, NaN for empty cells."""
         texts = self.texts(column)
         values = [_number(text) for text in texts]
         if None in values:
@@ -70,10 +70,8 @@ def read_case(
     identifier: str | None = None,
     features: Sequence[str] = (),
 ) -> Case:
-    """goal: max or min. top: share of the answers that are hits; answers as good as the last of them are, too.
-
-    features: columns that say how alike structures are, instead of the identifier. Raises UsageError with the place.
-    """
+    """Reads a case. goal: max or min. top: fraction of the answers that are hits; ties with the worst hit count too.
+    features: columns for the similarity of structures, in place of the identifier. Raises UsageError with the place."""
     sheet = read_sheet(path)
     scores = np.column_stack([sheet.numbers(rung.column) for rung in rungs])
     sign = SIGNS[goal]
@@ -86,7 +84,7 @@ def read_case(
 
 
 def parse_rungs(text: str) -> tuple[TableRung, ...]:
-    """`column:cost` of each rung, separated by commas, the truth last."""
+    """Reads `column:cost` of each rung, separated by commas, the truth last."""
     rungs: list[TableRung] = []
     for part in text.split(","):
         column, _, cost = part.strip().rpartition(":")
@@ -148,7 +146,7 @@ def _similarity(sheet: Sheet, identifier: str | None, features: Sequence[str]) -
 
 
 def _is_numeric(texts: Sequence[str]) -> bool:
-    """Most cells are numbers: a text among them is a mistake, not a label."""
+    """Returns whether most cells are numbers; a text among them is then a mistake, not a label."""
     return sum(_number(text) is not None and text.lower() not in EMPTY for text in texts) > len(texts) / 2
 
 
@@ -160,7 +158,7 @@ def _filled(sheet: Sheet, column: str) -> Array:
 
 
 def _number(text: str) -> float | None:
-    """NaN for an empty cell, None for what is no finite number."""
+    """Returns NaN for an empty cell, None for a text that is not a finite number."""
     if text.lower() in EMPTY:
         return math.nan
     try:

@@ -1,4 +1,4 @@
-"""Many runs: every scheduler on every seed at every budget, and one more each for the costs of the marks."""
+"""Runs every scheduler on every seed and budget, and once more per seed for the costs of given recalls."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from sciagent.bench.score import MARKS, Curve, recall, summarised
 from sciagent.bench.simulate import simulate
 from sciagent.errors import UnknownNameError
 
-Source = Callable[[int], Case]  # by seed
+Source = Callable[[int], Case]  # the case of a seed
 
 
 @dataclass(frozen=True)
 class Trial:
-    """budget: a share of the exhaustive cost; None: run for the costs of the marks. stream: as in `simulate`."""
+    """One run. budget: fraction of the exhaustive cost; None: for the costs of recalls. stream: as in `simulate`."""
 
     scheduler: str
     seed: int
@@ -29,7 +29,7 @@ class Trial:
 
 @dataclass
 class TrialOutcome:
-    """What one scheduler reached: one value a seed, by budget and by mark."""
+    """The results of one scheduler, with one value per seed, by budget and by recall."""
 
     recall: dict[float, list[float | None]] = field(default_factory=dict)
     cost_to: dict[float, list[float | None]] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class TrialOutcome:
             self.cost_to.setdefault(mark, []).append(value)
 
     def summary(self) -> Mapping[str, Any]:
-        """Mean, low and high by budget and by mark."""
+        """Returns mean, low and high, by budget and by recall."""
         return {
             name: {f"{at:g}": summarised(values) for at, values in sorted(by_point.items())}
             for name, by_point in (("recall", self.recall), ("cost_to", self.cost_to))
@@ -52,7 +52,7 @@ class TrialOutcome:
 def trials(
     schedulers: Sequence[str], budgets: Sequence[float], seeds: int, stream: int = 0, marks: bool = True
 ) -> list[Trial]:
-    """marks: one run more of each scheduler and seed, for the costs of the marks."""
+    """Returns the runs. marks: whether to add a run per scheduler and seed for the costs of recalls."""
     for name in schedulers:
         if name not in SCHEDULERS:
             raise UnknownNameError("scheduler", name, SCHEDULERS)
@@ -61,7 +61,7 @@ def trials(
 
 
 def run(source: Source, trial: Trial) -> list[float | None]:
-    """The recall, or the cost of each mark; a pool is left once the last mark is reached."""
+    """Returns the recall, or the cost of each recall in MARKS. A pool's run stops at the last one."""
     case, budget = source(trial.seed), 1.0 if trial.budget is None else trial.budget
     truth = case.wide if case.wide is not None and trial.scheduler == "priced" else case.truth
     facts = Facts(
@@ -81,7 +81,7 @@ def run(source: Source, trial: Trial) -> list[float | None]:
 
 
 def run_all(source: Source, wanted: Sequence[Trial], workers: int = 1) -> Iterator[tuple[Trial, list[float | None]]]:
-    """As they are done. Processes of their own inherit the environment, with it the number of threads."""
+    """Yields results as the runs end. Worker processes inherit the environment, with its number of threads."""
     if workers == 1:
         for trial in wanted:
             yield trial, run(source, trial)

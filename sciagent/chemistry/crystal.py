@@ -1,14 +1,14 @@
-"""Crystals: a periodic structure with a fingerprint that does not depend on how its cell was drawn.
+"""Crystals: periodic structures with a fingerprint that does not depend on the choice of the cell.
 
-The fingerprint is taken on the primitive cell that spglib standardises: reduced formula, space group, volume per atom,
-and for each crystallographic orbit its element, site symmetry, multiplicity and neighbour distances up to RADIUS. It
-survives relabelling, supercells, origin shifts, rotations and the choice of lattice vectors.
+The fingerprint is computed on the primitive cell that spglib standardises: reduced formula, space group, volume per
+atom, and for each crystallographic orbit its element, site symmetry, multiplicity and neighbour distances up to RADIUS.
+Relabelling, supercells, origin shifts, rotations or other lattice vectors do not change it.
 
-What it does not do. Lengths are sorted into bins of BIN: an experimental and a relaxed cell are two candidates, as they
-are two inputs of a calculation, and of two copies that differ by rounding a distance at the edge of a bin can fall on
-either side (about 1 in 10,000 per distance for coordinates of six decimals). Structures with the same distances around
-every orbit are the same candidate; so are mirror images, unless their space groups are an enantiomorphic pair. Magnetic
-order and oxidation states are not seen; disorder is refused.
+Limits. Lengths are sorted into bins of BIN. An experimental and a relaxed cell are thus two candidates, just as they
+are two inputs of a calculation. So may be two copies that differ by rounding, if a distance lies at the edge of a bin
+(about 1 in 10,000 per distance for coordinates of six decimals). Structures with the same distances around every orbit
+are the same candidate; so are mirror images, unless their space groups are an enantiomorphic pair. Magnetic order and
+oxidation states are ignored; disorder is refused.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ FINGERPRINT_VERSION = "1"
 SYMPREC = 0.01  # angstrom
 RADIUS = 6.0  # angstrom
 BIN = 0.02  # angstrom
-EDGE = BIN * (math.sqrt(5) - 1) / 2  # keeps decimal lengths, such as half of 5.63, off the edge of a bin
-MIN_DISTANCE = 0.5  # angstrom; H2 has 0.74
+EDGE = BIN * (math.sqrt(5) - 1) / 2  # keeps decimal lengths, such as half of 5.63, away from the edges of bins
+MIN_DISTANCE = 0.5  # angstrom; the bond of H2 has 0.74
 MAX_SITES = 500
 
 
 @dataclass(frozen=True)
 class Crystal:
-    """A perfect crystal in its standardised primitive cell; equal where the fingerprint is."""
+    """A perfect crystal in its standardised primitive cell. Crystals are equal if their fingerprints are."""
 
     identity: str
     formula: str = field(compare=False)
-    """Reduced."""
+    """Reduced formula."""
     space_group: str = field(compare=False)
     lattice: tuple[tuple[float, ...], ...] = field(compare=False)
-    """Rows, in angstrom."""
+    """Lattice vectors as rows, in angstrom."""
     species: tuple[str, ...] = field(compare=False)
     coordinates: tuple[tuple[float, ...], ...] = field(compare=False)
-    """Fractional."""
+    """Fractional coordinates of the sites."""
     charge: int = 0
     multiplicity: int = 1
 
@@ -65,7 +65,7 @@ class Crystal:
 
     @property
     def n_atoms(self) -> int:
-        """In the primitive cell."""
+        """Number of atoms in the primitive cell."""
         return len(self.species)
 
     @property
@@ -74,7 +74,7 @@ class Crystal:
 
     @cached_property
     def structure(self) -> Any:
-        """The pymatgen Structure. Shared by all who ask: copy it before changing it."""
+        """The pymatgen Structure. It is shared: copy it before changing it."""
         return _structure(self.payload())
 
     def payload(self) -> Mapping[str, Any]:
@@ -90,9 +90,9 @@ class Crystal:
 
 
 def crystal_from_structure(structure: Any) -> Crystal:
-    """The crystal of a pymatgen Structure; oxidation states and site properties are left behind.
+    """Returns the crystal of a pymatgen Structure, without oxidation states and site properties.
 
-    Raises InvalidCandidateError for disorder, overlapping sites, numbers that are not finite and more than MAX_SITES.
+    Raises InvalidCandidateError for disorder, overlapping sites, non-finite numbers and more than MAX_SITES sites.
     """
     from pymatgen.symmetry.analyzer import SpacegroupAnalyzer
 
@@ -100,7 +100,7 @@ def crystal_from_structure(structure: Any) -> Crystal:
     try:
         primitive = SpacegroupAnalyzer(plain, symprec=SYMPREC).get_primitive_standard_structure()
         data = SpacegroupAnalyzer(primitive, symprec=SYMPREC).get_symmetry_dataset()
-    except Exception as error:  # spglib and pymatgen raise several kinds without a common base
+    except Exception as error:  # spglib and pymatgen raise several types without a common base
         raise InvalidCandidateError(Reason.NO_IDENTITY, f"spglib finds no space group: {error}"[:300]) from error
     formula = primitive.composition.reduced_formula
     digest = hashlib.sha256(json.dumps(_fingerprint(primitive, data)).encode()).hexdigest()[:32]
@@ -115,7 +115,7 @@ def crystal_from_structure(structure: Any) -> Crystal:
 
 
 def _checked(structure: Any) -> Any:
-    """A copy with bare elements on its sites."""
+    """Returns a copy with only elements on its sites. Raises InvalidCandidateError."""
     import numpy as np
     from pymatgen.core import Element, Structure
 
@@ -141,9 +141,9 @@ def _checked(structure: Any) -> Any:
 
 
 def _fingerprint(primitive: Any, data: Any) -> list[Any]:
-    """Volume bin and, sorted, an entry per orbit: element, site symmetry, sites, ((element, bin), count) of neighbours.
+    """Returns the volume bin and, sorted, per orbit: element, site symmetry, sites, counts of neighbours by bin.
 
-    Wyckoff letters and the directions of site symmetries are left out: they depend on origin and axes.
+    Wyckoff letters and the directions of site symmetries are left out, since they depend on origin and axes.
     Multiplicities are those of the primitive cell.
     """
     centres, neighbours, _, distances = primitive.get_neighbor_list(RADIUS + BIN, exclude_self=True)

@@ -1,4 +1,4 @@
-"""A molecule as a drawing whose colours the page decides, so that it serves light, dark and print."""
+"""Draws molecules as SVG with colours from CSS, so that a drawing suits light, dark and print."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from sciagent.chemistry.molecule import Molecule
 
 _COLOURS = ("atom", "atom-n", "atom-o", "atom-x", "atom-s", "atom-p", "atom-b")
 _ELEMENTS = {-1: 0, 0: 0, 6: 0, 7: 1, 8: 2, 9: 3, 17: 3, 35: 3, 53: 3, 16: 4, 15: 5, 5: 6, 14: 6}
-"""By atomic number, the place of its colour; -1 is RDKit's number of all others."""
+"""Position in _COLOURS by atomic number; -1 is RDKit's number for all other elements."""
 
 
 def drawing(molecule: Molecule, width: int = 260, height: int = 190) -> str:
-    """SVG without prolog, size by its viewBox; colours are CSS variables (`--atom`, `--atom-n`, …).
+    """Returns an SVG without prolog, scaled by its viewBox; colours are CSS variables (`--atom`, `--atom-n`, …).
 
-    width, height: pixels of the viewBox. Hydrogens on heteroatoms are written, others left out.
+    width, height: pixels of the viewBox. Only hydrogens on heteroatoms are shown.
     """
     from rdkit.Chem import Draw, rdDepictor
     from rdkit.Chem.Draw import rdMolDraw2D
 
     mol = Draw.rdMolDraw2D.PrepareMolForDrawing(_plain(molecule), kekulize=True)
     rdDepictor.StraightenDepiction(mol)
-    made = rdMolDraw2D.MolDraw2DSVG(width, height)
-    options: Any = made.drawOptions()
+    drawer = rdMolDraw2D.MolDraw2DSVG(width, height)
+    options: Any = drawer.drawOptions()
     options.clearBackground = False
-    # RDKit draws the n-th colour as #0n0n0n, which is then replaced by the CSS variable
+    # RDKit draws the n-th colour as #0n0n0n; the CSS variable then replaces it
     options.setAtomPalette({number: ((place + 1) / 255,) * 3 for number, place in _ELEMENTS.items()})
     options.fixedBondLength = 26
     options.bondLineWidth = 1.6
     options.minFontSize = 11
     options.padding = 0.06
-    made.DrawMolecule(mol)
-    made.FinishDrawing()
-    return _themed(made.GetDrawingText(), width, height)
+    drawer.DrawMolecule(mol)
+    drawer.FinishDrawing()
+    return _themed(drawer.GetDrawingText(), width, height)
 
 
 def _plain(molecule: Molecule) -> Any:
-    """The graph alone: no atom of it carries a label that somebody else wrote."""
+    """Returns the bare graph, since labels on atoms may hold text from outside."""
     from rdkit import Chem
 
     mol = Chem.RemoveHs(Chem.Mol(molecule.mol))

@@ -1,4 +1,4 @@
-"""Fingerprints that two molecules are compared by: counts of the surroundings of atoms, and traits of the whole."""
+"""Fingerprints that compare molecules: counts of atom environments, and traits of the whole molecule."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from rdkit import Chem, rdBase
 from rdkit.Chem import rdFingerprintGenerator
 
 RADIUS = 2
-# spreads by which traits are divided: about those of a library of small organic molecules
+# divisors of the traits: about their spread in a library of small organic molecules
 SIZE, RINGS, SHARE = 0.3, 1.0, 0.25
 UNSATURATED = (Chem.HybridizationType.SP, Chem.HybridizationType.SP2)
 
 
 @dataclass(frozen=True)
 class MoleculeFingerprint:
-    """Surroundings of atoms, and traits of the whole molecule."""
+    """Counts of atom environments, and traits of the whole molecule."""
 
     counts: dict[int, int]
-    """Number of each surrounding of radius 2, by its unfolded 32-bit number (Rogers and Hahn 2010)."""
+    """Counts of the atom environments of radius 2, by unfolded 32-bit number (Rogers and Hahn 2010)."""
     traits: tuple[float, ...]
-    """Logarithm of the number of heavy atoms, rings, hydrogens per heavy atom, and the shares of heavy atoms that are
-    aromatic, unsaturated, nitrogen, oxygen, or none of C, N, O; each divided by a typical spread."""
+    """Logarithm of the number of heavy atoms, number of rings, hydrogens per heavy atom, and fractions of heavy atoms
+    that are aromatic, unsaturated, nitrogen, oxygen, or none of C, N, O; each divided by a typical spread."""
 
 
 @cache
@@ -34,7 +34,7 @@ def _generator() -> Any:
 
 
 def structure_of(smiles: str) -> MoleculeFingerprint | None:
-    """None for a text that is no SMILES."""
+    """Returns the fingerprint; None if the text is no SMILES."""
     with rdBase.BlockLogs():
         mol = Chem.MolFromSmiles(smiles)
     if mol is None or not mol.GetNumAtoms():

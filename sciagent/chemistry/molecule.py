@@ -1,11 +1,10 @@
-"""Molecules: text in, a value with an identity out, or a named reason why not.
+"""Molecules: converts text to a molecule with an identity, or raises a named reason.
 
-Identity is InChI with fixed hydrogens and reconnected metals: it keeps tautomers apart and does not change with an
-RDKit release, as canonical SMILES does. It does not see atropisomers, enhanced stereo groups or electronic state; net
-charge and multiplicity are hashed beside it.
+The identity is an InChI with fixed hydrogens and reconnected metals. It distinguishes tautomers and, unlike canonical
+SMILES, does not change with RDKit releases. It does not distinguish atropisomers, enhanced stereo groups or electronic
+states. Net charge and multiplicity are hashed with it.
 
-Whatever is parsed here may have been written by a model or a stranger: it is bounded before RDKit sees it, and nothing
-but InvalidCandidateError leaves.
+Text may come from a model or a stranger. It is bounded before RDKit reads it, and only InvalidCandidateError is raised.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ MAX_CHARACTERS = 2000
 MAX_DEPTH = 100  # nested branches
 MAX_HEAVY_ATOMS = 300
 MAX_CYCLES = 64  # independent rings; C60 has 31
-REMEMBERED = 1 << 15  # texts whose molecule is remembered, about a kilobyte each
+REMEMBERED = 1 << 15  # number of cached texts, about a kilobyte each
 MAX_ATOM_CHARGE = 9  # InChI wraps around above 127
 IDENTITY_OPTIONS = "/FixedH /RecMet"
 
@@ -35,23 +34,23 @@ _BRACKET = re.compile(r"\[([^\[\]]*)\]?")
 _SYMBOL = re.compile(r"\d*([A-Za-z][a-z]?)")
 _QUERY = re.compile(r"[*,;!&$~?]")
 _NOT_SMILES = re.compile(r"[^ -~]")
-# nothing in it but elements, hydrogens, chirality and charges below ten: no wildcard, isotope or map number
+# only elements, hydrogens, chirality and charges below ten: no wildcard, isotope or map number
 _PLAIN = re.compile(r"(?:[A-Za-z0-9()=#/\\@.%:+-]|\[[A-Za-z][a-z]?@{0,2}(?:H\d?)?(?:[+-]\d?)?\])+")
-_LARGE_CHARGE = re.compile(r"\[[^\]]*[+-]\d{2,}")  # RDKit keeps eight bits of it
+_LARGE_CHARGE = re.compile(r"\[[^\]]*[+-]\d{2,}")  # RDKit keeps only eight bits
 
 
 @dataclass(frozen=True)
 class Molecule:
-    """A molecule with its charge and spin; equal where identity, charge and multiplicity are."""
+    """A molecule with charge and spin. Molecules are equal if identity, charge and multiplicity are."""
 
     smiles: str = field(compare=False)
-    """Canonical, isomeric."""
+    """Canonical isomeric SMILES."""
     identity: str
     charge: int
     multiplicity: int
     formula: str = field(compare=False)
     n_atoms: int = field(compare=False)
-    """Hydrogens included."""
+    """Number of atoms, hydrogens included."""
     heavy_atoms: int = field(compare=False)
     inchikey: str | None = field(compare=False)
 
@@ -69,7 +68,7 @@ class Molecule:
 
     @cached_property
     def mol(self) -> Any:
-        """The RDKit molecule, hydrogens implicit. Shared by all who ask: copy it before changing it."""
+        """The RDKit molecule, with implicit hydrogens. It is shared: copy it before changing it."""
         from rdkit import Chem
 
         with rdkit_messages():
@@ -86,28 +85,28 @@ class Molecule:
 def parse_molecule(
     text: object, *, standardise: Literal["refuse", "parent"] = "refuse", multiplicity: int | None = None
 ) -> Molecule:
-    """The molecule that a SMILES writes.
+    """Returns the molecule of a SMILES.
 
-    standardise: what becomes of salts and charges. `refuse` takes one fragment as it stands; `parent` takes the largest
-    organic fragment, neutralised. multiplicity: 2S + 1; by default the number of radical electrons plus one.
-    Undefined stereocentres are accepted, and make another candidate than the defined ones.
+    standardise: treatment of salts and charges. `refuse` accepts only one fragment; `parent` takes the largest organic
+    fragment, neutralised. multiplicity: 2S + 1; by default the number of radical electrons plus one. A molecule with
+    undefined stereocentres is accepted, as another candidate than one with defined ones.
 
-    Raises InvalidCandidateError, with a Reason, for everything that is not a molecule.
+    Raises InvalidCandidateError, with a Reason, for any text that is not a molecule.
     """
     smiles = _bounded(text)
     if type(multiplicity) not in (int, NoneType):
         raise _invalid(Reason.MULTIPLICITY, f"multiplicity {ascii(multiplicity)[:20]}; it is a whole number")
-    made = _parsed(smiles, standardise, multiplicity)
-    if isinstance(made, tuple):
-        raise InvalidCandidateError(*made)
-    copy = replace(made)  # so that what others add to it (`mol`) is not kept with the text
-    vars(copy)["key"] = made.key
+    result = _parsed(smiles, standardise, multiplicity)
+    if isinstance(result, tuple):
+        raise InvalidCandidateError(*result)
+    copy = replace(result)  # so that cached properties of the copy (`mol`) are not kept with the text
+    vars(copy)["key"] = result.key
     return copy
 
 
 @lru_cache(maxsize=REMEMBERED)
 def _parsed(smiles: str, standardise: str, multiplicity: int | None) -> Molecule | tuple[Reason, str]:
-    """The molecule, or why there is none; remembered, for proposers come back to the same texts."""
+    """Returns the molecule, or why there is none. Cached, since proposers repeat texts."""
     with rdkit_messages() as messages:
         try:
             return _build(smiles, standardise, multiplicity, messages)
@@ -136,12 +135,12 @@ def _build(smiles: str, standardise: str, multiplicity: int | None, messages: li
     atoms = atoms_of(mol)
     spin = _multiplicity(atoms, charge, multiplicity)
     canonical = _bounded(Chem.MolToSmiles(mol))
-    if canonical != smiles and _whole(canonical) is None:  # some aromatic systems of many fused rings
+    if canonical != smiles and _whole(canonical) is None:  # it fails for some aromatic systems of many fused rings
         raise _invalid(Reason.UNPARSABLE, "RDKit cannot read back the canonical SMILES that it writes for it")
     identity, _, message, *_ = rdinchi.MolToInchi(mol, IDENTITY_OPTIONS)
     if not identity:
         raise _invalid(Reason.NO_IDENTITY, f"InChI cannot describe it: {message.strip() or 'no reason given'}")
-    # the standard InChI begins with the same layers, except where bonds to metals make these differ
+    # the standard InChI has the same first layers, unless bonds to metals make them differ
     same = "InChI=1S/" + identity.partition("/f")[0].removeprefix("InChI=1/")
     standard = rdinchi.MolToInchi(mol)[0] if "/r" in identity else same
     return Molecule(
@@ -157,7 +156,7 @@ def _build(smiles: str, standardise: str, multiplicity: int | None, messages: li
 
 
 def _bounded(text: object) -> str:
-    """The text without surrounding blanks, if it is short, flat, plain text."""
+    """Returns the text without surrounding white space. Raises InvalidCandidateError unless it is short plain text."""
     if not isinstance(text, str):
         raise _invalid(Reason.NOT_TEXT, f"a SMILES is a string, not {type(text).__name__}")
     if len(text) > MAX_CHARACTERS:
@@ -177,7 +176,7 @@ def _bounded(text: object) -> str:
 
 
 def _read(smiles: str, messages: list[str]) -> Any:
-    """The sanitised RDKit molecule. The graph is bounded before rings, valences and aromaticity are perceived."""
+    """Returns the sanitised RDKit molecule. Checks the size of the graph before rings and aromaticity are perceived."""
     from rdkit import Chem
 
     if large := _LARGE_CHARGE.search(smiles):
@@ -189,7 +188,7 @@ def _read(smiles: str, messages: list[str]) -> Any:
         raise _not_smiles(smiles, messages)
     has_hydrogens = _check_graph(graph, smiles)
     mol = _whole(smiles)
-    if has_hydrogens or mol is None:  # written-out hydrogens count for the valences too
+    if has_hydrogens or mol is None:  # explicit hydrogens count for the valences too
         try:
             Chem.SanitizeMol(graph)
         except (Chem.KekulizeException, Chem.AtomKekulizeException) as error:
@@ -202,7 +201,7 @@ def _read(smiles: str, messages: list[str]) -> Any:
 
 
 def _whole(smiles: str) -> Any:
-    """The sanitised molecule, with written-out hydrogens made implicit; None if RDKit cannot read it."""
+    """Returns the sanitised molecule, with explicit hydrogens made implicit; None if RDKit cannot read it."""
     from rdkit import Chem
 
     params: Any = Chem.SmilesParserParams()
@@ -211,7 +210,7 @@ def _whole(smiles: str) -> Any:
 
 
 def _check_graph(graph: Any, smiles: str) -> bool:
-    """Whether hydrogens are written out. Raises InvalidCandidateError for what is too large or no molecule."""
+    """Returns whether there are explicit hydrogens. Raises InvalidCandidateError for too large or invalid graphs."""
     from rdkit import Chem
 
     from sciagent.chemistry.standardise import atoms_of
@@ -255,7 +254,7 @@ def _multiplicity(atoms: list[Any], charge: int, asked: int | None) -> int:
 
 
 def _not_smiles(smiles: str, messages: list[str]) -> InvalidCandidateError:
-    """Why RDKit could not read it, by the first bracket that explains it."""
+    """Returns why RDKit could not read the SMILES, by the first bracket that explains it."""
     for content in _BRACKET.findall(smiles):
         symbol = _SYMBOL.match(content)
         if _QUERY.search(content):

@@ -1,4 +1,4 @@
-"""Converts what the ledger stores of a candidate, or what a process was sent, back to the candidate."""
+"""Restores candidates from the payloads of the ledger and from the records that processes exchange."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HYDROGENS = re.compile(r"H(?![a-z])(\d*)")
 
 
 def candidate_from_payload(kind: str, payload: Mapping[str, Any]) -> Candidate:
-    """The candidate whose `payload()` this is. Raises InvalidCandidateError for any other mapping."""
+    """Returns the candidate with this `payload()`. Raises InvalidCandidateError for any other mapping."""
     if kind == "molecule":
         return Molecule.from_payload(payload)
     if kind == "crystal":
@@ -27,20 +27,20 @@ def candidate_from_payload(kind: str, payload: Mapping[str, Any]) -> Candidate:
 
 
 def record_of(candidate: Candidate) -> Mapping[str, Any]:
-    """The argument of `candidate_from_record`, as JSON: all fields of a molecule, so that nothing is computed again."""
+    """Returns all fields of a molecule as JSON for `candidate_from_record`, so that nothing is computed again."""
     return asdict(candidate) if isinstance(candidate, Molecule) else candidate.payload()
 
 
 def candidate_from_record(kind: str, record: Mapping[str, Any]) -> Candidate:
-    """The candidate whose record this is. The identity of a molecule (4 ms for InChI) is not computed again; a caller
-    that compares keys afterwards sees whether identity, charge and spin arrived."""
+    """Returns the candidate of a record. A molecule's identity (4 ms for InChI) is not computed again. Callers that
+    compare keys afterwards check identity, charge and spin."""
     return Molecule(**record) if kind == "molecule" and "identity" in record else candidate_from_payload(kind, record)
 
 
 def molecule_from_columns(
     text: str, identity: str, charge: int, multiplicity: int, formula: str, n_atoms: int, inchikey: str | None
 ) -> Candidate:
-    """The molecule behind a row that these chemistry libraries wrote. The number of heavy atoms, which the row lacks,
-    is that of all atoms less the hydrogens of the formula (deuterium stands there as H)."""
+    """Returns the molecule of a ledger row that the same chemistry libraries wrote. The row lacks the number of heavy
+    atoms; it is the number of atoms minus the hydrogens of the formula, which counts deuterium as H."""
     hydrogens = sum(int(digits or 1) for digits in _HYDROGENS.findall(formula))
     return Molecule(text, identity, charge, multiplicity, formula, n_atoms, n_atoms - hydrogens, inchikey)

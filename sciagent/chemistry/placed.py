@@ -1,4 +1,4 @@
-"""Puts a molecule's bonds on the coordinates that an engine computed."""
+"""Adds the bonds of a molecule to the coordinates of an engine."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Any
 
 from sciagent.chemistry.molecule import Molecule
 
-# a bond of the graph, as a multiple of the sum of covalent radii: what an engine lets pass as unbroken, with some room
+# allowed bond lengths, as multiples of the sum of covalent radii; a little wider than the engines' limits
 LONGEST, SHORTEST = 1.45, 0.55
 
 
 def placed(molecule: Molecule, xyz: str) -> Any | None:
-    """The RDKit molecule with explicit hydrogens and a conformer from XYZ text (angstrom).
+    """Returns the RDKit molecule with explicit hydrogens and a conformer from XYZ text (angstrom).
 
-    None if the file is no geometry of this molecule in the order of its atoms: another count, other elements, or bonds
-    that are not where the graph has them.
+    Returns None if the text is no geometry of this molecule in the order of its atoms: wrong number of atoms, other
+    elements, or bond lengths that do not fit the graph.
     """
     from rdkit import Chem
     from rdkit.Geometry import Point3D

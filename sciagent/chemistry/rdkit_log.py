@@ -1,4 +1,4 @@
-"""Catches the messages that RDKit would print to stderr."""
+"""Collects the messages that RDKit would print to stderr."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _active = threading.local()
 
 
 class _Catch(logging.Filter):
-    """Keeps a record from every handler while its thread catches messages."""
+    """A filter that takes log records from a thread while it collects messages."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         messages: list[str] | None = getattr(_active, "messages", None)
@@ -33,7 +33,7 @@ def _redirect() -> None:
 
 @contextmanager
 def rdkit_messages() -> Iterator[list[str]]:
-    """Within it, RDKit's messages of this thread go to the list and nowhere else. May be nested.
+    """Yields a list that receives this thread's RDKit messages, which are then not printed. May be nested.
 
     The first use sends RDKit's log to Python's logger `rdkit` for the rest of the process.
     """

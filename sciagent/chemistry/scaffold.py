@@ -1,7 +1,7 @@
-"""Murcko scaffolds and fingerprints, by which molecules are compared.
+"""Murcko scaffolds and fingerprints, for comparing molecules.
 
-Sources: Bemis and Murcko, J. Med. Chem. 39, 2887 (1996), as RDKit draws the framework, with exocyclic double bonds;
-Rogers and Hahn, J. Chem. Inf. Model. 50, 742 (2010), ECFP4 as a Morgan fingerprint of radius 2 with 2048 bits.
+Sources: Bemis and Murcko, J. Med. Chem. 39, 2887 (1996), in RDKit's form with exocyclic double bonds; Rogers and Hahn,
+J. Chem. Inf. Model. 50, 742 (2010), ECFP4 as a Morgan fingerprint of radius 2 with 2048 bits.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ N_BITS = 2048
 
 @dataclass(frozen=True)
 class Features:
-    """Scaffold and fingerprint of a molecule."""
+    """The scaffold and fingerprint of a molecule."""
 
     scaffold: str
-    """SMILES of the framework; empty for a molecule without rings."""
+    """SMILES of the scaffold; empty for a molecule without rings."""
     scaffold_hash: str
-    """SHA-256 of `scaffold`, to look it up by."""
+    """SHA-256 of `scaffold`, for look-up."""
     bits: Any
     """The fingerprint, an RDKit ExplicitBitVect."""
 
 
 @lru_cache(maxsize=REMEMBERED)
 def features(smiles: str) -> Features:
-    """Scaffold and fingerprint of a canonical SMILES, as `Molecule.smiles` has it; both are empty for a text that
-    RDKit cannot read or take apart, since a candidate must never end a campaign."""
+    """Returns scaffold and fingerprint of a canonical SMILES. Both are empty if RDKit cannot process the text, since
+    one candidate must never end a campaign."""
     from rdkit import Chem
     from rdkit.Chem.Scaffolds import MurckoScaffold
     from rdkit.DataStructs import ExplicitBitVect
@@ -57,7 +57,7 @@ def _generator() -> Any:
 
 
 def nearest(molecule: Features, others: Sequence[Features]) -> float | None:
-    """Tanimoto similarity, 0 to 1, to the nearest of others; None where there is none."""
+    """Returns the Tanimoto similarity, 0 to 1, to the most similar of others; None if there are none."""
     from rdkit.DataStructs import BulkTanimotoSimilarity
 
     return max(BulkTanimotoSimilarity(molecule.bits, [other.bits for other in others])) if others else None

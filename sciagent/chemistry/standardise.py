@@ -1,8 +1,8 @@
-"""One drawing for each molecule: charge-separated and hypervalent spellings are made alike, tautomers are left alone.
+"""One drawing for each molecule: charge-separated and hypervalent forms become the same; tautomers stay different.
 
-RDKit's own list of normalisations moves protons ("bad amide tautomer"), which gives two tautomers the same key; the
-list here holds only rules that move electrons. Raise STANDARDISER_VERSION when a rule changes: it is a column of the
-ledger, and old keys stay as they were.
+RDKit's own normalisations move protons ("bad amide tautomer"), which gives two tautomers the same key. The rules here
+move only electrons. Raise STANDARDISER_VERSION when a rule changes: the version is a column of the ledger, and old keys
+are kept.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RULES: tuple[tuple[str, str], ...] = (
 
 
 def atoms_of(mol: Any) -> list[Any]:
-    """Its atoms in order; RDKit's own iterator is five times slower."""
+    """Returns the atoms in order; RDKit's own iterator is five times slower."""
     return list(map(mol.GetAtomWithIdx, range(mol.GetNumAtoms())))
 
 
@@ -48,7 +48,7 @@ def _parent_tools() -> tuple[Any, Any]:
 
 
 def normalise(mol: Any) -> Any:
-    """The molecule with hydrogens implicit and electrons where RULES put them. Atom map numbers are dropped."""
+    """Returns the molecule with implicit hydrogens and the rules applied. Atom map numbers are removed."""
     for atom in atoms_of(mol):
         if atom.GetAtomMapNum():
             atom.SetAtomMapNum(0)
@@ -60,14 +60,14 @@ def normalise(mol: Any) -> Any:
 
 @cache
 def _may_change() -> Any:
-    """Where a rule may match: every one of RULES has a charged atom or a nitrogen, phosphorus, arsenic or antimony with
-    more than three bonds in it. Written-out hydrogens, of which some become implicit, count too."""
+    """Returns a pattern for molecules that a rule may change: each rule needs a charged atom, or N, P, As or Sb with
+    more than three bonds. Explicit hydrogens are included, since some become implicit."""
     crowded = ",".join(f"#{number}v{valence}" for number in (7, 15, 33, 51) for valence in range(4, 9))
     return Chem.MolFromSmarts(f"[!+0,#1,{crowded}]")
 
 
 def parent(mol: Any) -> Any:
-    """The largest organic fragment, neutralised by protons where it can be; quaternary nitrogen keeps its charge."""
+    """Returns the largest organic fragment, neutralised by protons if possible; quaternary N keeps its charge."""
     choose, uncharge = _parent_tools()
     with rdkit_messages():
         return normalise(uncharge.uncharge(choose.choose(mol)))

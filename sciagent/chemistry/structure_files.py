@@ -1,4 +1,4 @@
-"""Structures from files, singly: CSV, SMILES and SDF, plain or gzipped, of any length."""
+"""Reads structures from files one by one: CSV, SMILES and SDF, plain or gzipped, of any length."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ MAX_LINE = 1_000_000
 
 @dataclass(frozen=True)
 class StructureRecord:
-    """One structure of a file, as it stands there."""
+    """One structure of a file, unchanged."""
 
     number: int
-    """Counts from 0."""
+    """Number of the record, from 0."""
     text: str
-    """SMILES as it stands in the file; empty where there is none."""
+    """SMILES as written in the file; empty if there is none."""
     name: str = ""
     fault: str = ""
-    """Why there is no text."""
+    """Why the text is empty; empty otherwise."""
 
 
 def read_structures(path: Path, column: str = "smiles", skip: int = 0) -> Iterator[StructureRecord]:
-    """Stream records from number `skip` on. The ending tells the format: .csv, .smi, .txt or .sdf, and .gz of these.
+    """Yields records from number `skip` on. The name gives the format: .csv, .smi, .txt or .sdf, and .gz of these.
 
-    Raises InputFileError for an unknown ending, a missing column, or bytes that are not text; a bad record is
-    handed on with its fault, so that a broken line never ends a campaign.
+    Raises InputFileError for an unknown format, a missing column, or bytes that are not text. A bad record is yielded
+    with its fault, so that a broken line never ends a campaign.
     """
     kind = Path(path.name.lower().removesuffix(".gz")).suffix
     match kind:
@@ -55,7 +55,7 @@ def _lines(path: Path) -> Iterator[str]:
                 text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError as error:
                 raise InputFileError(f"{path}:{number}:{error.start + 1}: not UTF-8 text") from error
-            yield text.replace("\0", "\N{SYMBOL FOR NULL}")  # csv refuses null bytes; the parser then names them
+            yield text.replace("\0", "\N{SYMBOL FOR NULL}")  # csv refuses null bytes; the parser reports this symbol
 
 
 def _csv(path: Path, column: str) -> Iterator[StructureRecord]:
@@ -77,7 +77,7 @@ def _csv(path: Path, column: str) -> Iterator[StructureRecord]:
 
 
 def csv_fault(path: Path, lines_read: int, error: csv.Error) -> InputFileError:
-    """The fault that Python's reader of CSV reports for the line after those that it has read."""
+    """Returns the error of Python's CSV reader, with its line: the one after the lines read."""
     why = str(error)
     if "new-line character" in why:
         why = "a carriage return without a line feed; save the file with line feeds, or put the cell in quotes"

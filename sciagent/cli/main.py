@@ -1,4 +1,4 @@
-"""`sciagent`: the commands, and how errors become messages and exit codes."""
+"""`sciagent`: the list of commands, and the conversion of errors to messages and exit codes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ COMMANDS: dict[Callable[..., Any], str] = {
     doctor.doctor: "doctor",
     files.schema: "schema > campaign.schema.json",
 }
-"""Each command and an example of it, in the order of the help. The example begins with the command's name."""
+"""{command: example}, in the order of the help. The example begins with the command's name."""
 GROUPS = {"models": models.app, "adapters": serve_model.app, "slurm": slurm.app, "bench": bench.app, "db": db.app}
 
 for command, example in COMMANDS.items():
@@ -89,7 +89,7 @@ def _root(
 
 
 def main() -> None:
-    """The entry point; every error that is raised on purpose is a message, not a traceback."""
+    """Runs the command line. An error that is raised on purpose becomes a message without a traceback."""
     try:
         app()
     except KeyboardInterrupt:
@@ -105,7 +105,7 @@ def main() -> None:
 
 
 def _message(error: Exception) -> str | None:
-    """The line that a person reads in place of the traceback; None for an error that nobody raised on purpose."""
+    """Returns the message that replaces the traceback; None for an unexpected error."""
     if isinstance(error, UsageError):
         return str(error)
     from_database = type(error).__module__.startswith(("sqlalchemy.", "sqlite3", "psycopg"))

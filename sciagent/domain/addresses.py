@@ -1,4 +1,4 @@
-"""What an address of a server may look like."""
+"""Checks the http addresses of servers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _ALLOWED = re.compile(r"[A-Za-z0-9\-._~:/?\[\]@!$&'()*+,;=%]+")  # RFC 3986, wit
 
 
 def address_fault(address: str) -> str:
-    """Why a text is no http address that can be asked, or an empty string."""
+    """Returns why the text is not a valid http address, or an empty string for a valid one."""
     if not re.match(r"https?://", address):
         return "it must begin with http:// or https://"
     if not _ALLOWED.fullmatch(address):

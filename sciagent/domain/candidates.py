@@ -1,4 +1,4 @@
-"""What every candidate has, whatever it is made of."""
+"""The interface of a candidate, and its key."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Candidate(Protocol):
 
     @property
     def identity(self) -> str:
-        """What the key was hashed from (InChI with FixedH and RecMet; a structure fingerprint)."""
+        """The text that the key is a hash of: InChI with FixedH and RecMet, or a structure fingerprint."""
 
     @property
     def charge(self) -> int: ...
@@ -42,10 +42,10 @@ class Candidate(Protocol):
         """Standard InChIKey for look-up and novelty; not identity. None for crystals."""
 
     def payload(self) -> Mapping[str, Any]:
-        """All that is needed to make the same candidate again, as JSON."""
+        """JSON data from which the same candidate can be made again."""
 
 
 def candidate_key(kind: CandidateKind, identity: str, charge: int, multiplicity: int) -> str:
-    """SHA-256 over kind, identity, net charge and multiplicity."""
+    """Returns the SHA-256 of kind, identity, net charge and multiplicity."""
     text = _ENCODE([kind, identity, charge, multiplicity])
     return hashlib.sha256(text.encode()).hexdigest()

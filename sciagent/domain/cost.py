@@ -1,4 +1,4 @@
-"""Cost: a mapping from resource to amount, and the resources that are known."""
+"""Cost: a mapping from resource to amount, and the known resources."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ RESOURCE_UNITS: dict[str, str] = {
     "licences": "1",
 }
 
-MEASURED = frozenset({"core_seconds"})  # by the host, of whatever a verifier does
-MAX_AMOUNT = 1e12  # of any resource; 30 000 years of a core
+MEASURED = frozenset({"core_seconds"})  # resources that the host measures for every verifier
+MAX_AMOUNT = 1e12  # largest amount of any resource; as core-seconds, 30 000 years
 
 
 class Cost(Mapping[str, float]):
@@ -42,7 +42,7 @@ class Cost(Mapping[str, float]):
     def __len__(self) -> int:
         return len(self._amounts)
 
-    # a dictionary's own: those of a Mapping are written in Python, and a driver asks some ten times a decision
+    # The dictionary's own views, since those of Mapping are slow and a driver needs about ten per decision.
     def keys(self) -> KeysView[str]:
         return self._amounts.keys()
 

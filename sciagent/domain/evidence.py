@@ -1,4 +1,4 @@
-"""The evidence key and the finding: what a verification of a candidate says, before the host adds its cost."""
+"""The evidence key and the finding: the result of a verifier on a candidate, before the host adds its cost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=F
 
 
 def canonical_json(value: Any) -> str:
-    """The canonical text of a JSON value: sorted keys, no spaces, no NaN. Raises ValueError for NaN or infinity."""
+    """Returns the canonical text of a JSON value: sorted keys, no spaces. Raises ValueError for NaN or infinity."""
     return _ENCODE(value)
 
 
@@ -33,8 +33,10 @@ def text_hash(text: str) -> str:
 
 @dataclass(frozen=True)
 class EvidenceKey:
-    """What makes two results the same result. `subject`: a candidate key, or `proposal:<id>` for what depends on
-    the proposal. `settings_hash`: of the settings after defaults were filled in, without limits, gates and costs."""
+    """The identity of a result; equal keys mean the same result.
+
+    subject: a candidate key, or `proposal:<id>` for a result that depends on the proposal. settings_hash: hash of the
+    settings with defaults filled in, without limits, gates and costs."""
 
     subject: str
     verifier: str
@@ -51,13 +53,13 @@ class EvidenceKey:
 
     @property
     def seed(self) -> int:
-        """A 31-bit seed for what is random in the verification: the same everywhere, whatever the campaign."""
+        """A 31-bit seed for random numbers in the verification; it is the same in every campaign."""
         return int(self.hash[:8], 16) & 0x7FFFFFFF
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A property at a level, in the property's canonical unit."""
+    """A measured value of a property at a level, in the property's canonical unit."""
 
     property: str
     level: Level
@@ -65,7 +67,7 @@ class Measured:
 
 
 class HasMeasured(Protocol):
-    """An answer of a rung, with the values in it."""
+    """An answer that holds measured values."""
 
     @property
     def measured(self) -> tuple[Measured, ...]: ...
@@ -75,16 +77,16 @@ A = TypeVar("A", bound=HasMeasured)
 
 
 def at_highest_rung(answers: Iterable[A]) -> dict[str, tuple[A, Measured]]:
-    """Each property's value at the highest rung that measured it, and the answer that holds it.
+    """Returns, by property name, the value at the highest rung that measured it and the answer that holds the value.
 
-    answers: of a candidate, in ladder order; of several answers of a rung the last counts.
+    answers: answers on one candidate, in ladder order. The last of several answers of a rung counts.
     """
     return {measured.property: (answer, measured) for answer in answers for measured in answer.measured}
 
 
 @dataclass(frozen=True)
 class ArtifactFile:
-    """A file the verification leaves in its scratch folder; the host stores it under its SHA-256."""
+    """A file that a verification leaves in its scratch folder; the host stores it under its SHA-256."""
 
     name: str
     path: str
@@ -93,10 +95,10 @@ class ArtifactFile:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a verifier knows of a candidate. The host adds cost, provenance and attempt.
+    """The result of a verifier on a candidate. The host adds cost, provenance and attempt.
 
-    spent: what the host cannot measure and the verifier has counted, such as tokens of a language model; None where it
-    counts nothing itself, and what it declared is booked.
+    spent: amounts that the verifier has counted and the host cannot measure, such as tokens of a language model. None
+    means that the verifier counts nothing; its declared cost is booked.
 
     Raises ValueError when an outcome other than ok has no reason, or ok has one.
     """

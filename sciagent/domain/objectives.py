@@ -1,4 +1,4 @@
-"""Objectives, desirability and utility: what a campaign wants of a property, and how several become a single number."""
+"""Objectives, the desirability of a value, and the utility, which combines several desirabilities in one number."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ class Window:
     high: float | None = None
 
     def misses(self, quantity: Quantity) -> Reason | None:
-        """None if the value lies inside, else on which side it lies. A censored value that could lie on either
-        side of an edge misses as NOT_MEASURED."""
+        """Returns None if the value lies inside the window, else the reason that names the side.
+
+        A censored value that could lie on either side of an edge gives NOT_MEASURED."""
         value, below = quantity.value, quantity.censoring is Censoring.BELOW
         above = quantity.censoring is Censoring.ABOVE
         if self.low is not None and value < self.low:
@@ -41,7 +42,7 @@ class Window:
         return None
 
     def distance(self, value: float) -> float:
-        """How far outside the window the value lies, in the property's unit; 0 inside."""
+        """Returns the distance of the value from the window, in the property's unit; 0 inside."""
         under = self.low - value if self.low is not None else 0.0
         over = value - self.high if self.high is not None else 0.0
         return max(under, over, 0.0)
@@ -49,8 +50,8 @@ class Window:
 
 @dataclass(frozen=True)
 class Objective:
-    """accept: the limits that make a hit. scale: the distance, in the property's unit, over which desirability
-    falls from 1 to 1/e outside the window (for maximise and minimise: worst and best value of the linear ramp)."""
+    """An objective on a property. accept: the window of a hit. scale: distance outside the window, in the property's
+    unit, over which desirability falls from 1 to 1/e. ramp: (worst, best) value for maximise and minimise."""
 
     property: str
     direction: Direction
@@ -60,9 +61,9 @@ class Objective:
     weight: float = 1.0
 
     def desirability(self, value: float) -> float:
-        """In [0, 1]. Window and limit: 1 inside, exp(-distance / scale) outside. Maximise and minimise: the ramp.
+        """Returns the desirability in [0, 1]: a linear ramp, or 1 inside the window and exp(-distance / scale) outside.
 
-        Derringer and Suich, J. Qual. Technol. 12, 214 (1980), with a smooth outside so that a search has a slope.
+        Source: Derringer and Suich, J. Qual. Technol. 12, 214 (1980); the exponential gives a search a slope outside.
         """
         if self.ramp is not None:
             worst, best = self.ramp
@@ -73,7 +74,7 @@ class Objective:
 
 
 def utility(objectives: Sequence[Objective], values: Mapping[str, float]) -> float | None:
-    """Weighted geometric mean of desirabilities, each floored at 1e-3; None while a property is missing."""
+    """Returns the weighted geometric mean of the desirabilities, each at least 1e-3; None if a property is missing."""
     total = sum(o.weight for o in objectives)
     log_sum = 0.0
     for objective in objectives:

@@ -1,4 +1,4 @@
-"""What each outcome of a verification means everywhere: a table, and a named reason for every fail."""
+"""The outcomes of a verification with the rules for each, the verdicts, and the named reasons."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Outcome(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What a campaign concludes from an outcome under its own gate; derived, never stored as evidence."""
+    """The conclusion of a campaign from an outcome under its own gate; it is derived and never stored as evidence."""
 
     PASS = "pass"
     FAIL = "fail"
@@ -35,7 +35,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class OutcomeRule:
-    """`verdict` is None where the campaign's gate decides (only `ok`)."""
+    """The treatment of an outcome. verdict: None for `ok`, where the campaign's gate decides."""
 
     verdict: Verdict | None
     is_evidence: bool
@@ -62,7 +62,7 @@ OUTCOME_RULES: dict[Outcome, OutcomeRule] = {
 
 
 class Reason(StrEnum):
-    """Why something failed, was refused or could not be decided. Add, never rename: reasons are in ledgers."""
+    """The reason for a failure, a refusal or an undecided result. Never rename one, since ledgers store them."""
 
     # the text never became a candidate
     EMPTY = "empty"
@@ -92,7 +92,7 @@ class Reason(StrEnum):
     EXPLOSIVE = "explosive"
     ACUTE_HAZARD = "acute_hazard"  # toxic or violently reactive in small amounts
     CHEMICAL_WEAPON = "chemical_weapon"  # a scheduled class
-    NOT_NOVEL = "not_novel"  # in a reference set, or too like it
+    NOT_NOVEL = "not_novel"  # in a reference set, or too similar to a member
     NO_ROUTE = "no_route"  # no synthesis is known
     SOLVENT = "solvent"  # the method has no parameters for it
     WRONG_KIND = "wrong_kind"  # a crystal for a molecular method, or the reverse
@@ -124,7 +124,7 @@ class Reason(StrEnum):
     # language models that are asked for an opinion
     TOO_FEW_VOTES = "too_few_votes"  # too many of its answers could not be read
     MODEL_UNREACHABLE = "model_unreachable"
-    MODEL_CHANGED = "model_changed"  # another model answered than was named
+    MODEL_CHANGED = "model_changed"  # a model other than the named one answered
     # the host
     WALL_LIMIT = "wall_limit"
     MEMORY_LIMIT = "memory_limit"
@@ -134,7 +134,7 @@ class Reason(StrEnum):
     BAD_RESULT = "bad_result"  # its result is not a finding
     IMPORT_FAILED = "import_failed"
     WORKER_DIED = "worker_died"
-    REFERENCE_FILE = "reference_file"  # a file that the settings name is gone, changed or unreadable
+    REFERENCE_FILE = "reference_file"  # a file that the settings name is missing, changed or unreadable
     LEASE_EXPIRED = "lease_expired"
-    NO_PARTITION = "no_partition"  # no partition of the cluster holds the job
+    NO_PARTITION = "no_partition"  # no partition of the cluster can hold the job
     KILLS_WORKERS = "kills_workers"

@@ -1,4 +1,4 @@
-"""Several measurements of the same thing as a single value: the only place where replicates are pooled."""
+"""Pooling of replicate measurements into a single value; no other module pools replicates."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from sciagent.domain.quantities import Censoring, Quantity
 
 
 def pooled_quantity(quantities: Sequence[Quantity]) -> Quantity:
-    """A quantity from replicates in the same unit.
+    """Returns one quantity from replicates in the same unit.
 
-    Exact values are pooled (see `pooled`). A bound beside them is left out, unless their mean contradicts it: then it
-    enters as a value at the bound. Of bounds alone the tightest stands; bounds from both sides give the middle, with
-    the standard uncertainty of a uniform distribution between them. Raises ValueError for no quantities.
+    Exact values are pooled (see `pooled`). A bound beside them is left out unless their mean contradicts it; then it
+    enters as a value at the bound. Bounds on one side alone give the tightest bound. Bounds on both sides give their
+    middle, with the standard uncertainty of a uniform distribution between them. Raises ValueError for no quantities.
     """
     if len(quantities) == 1:
         return quantities[0]
@@ -42,7 +42,7 @@ def _pooled_bounds(below: Sequence[Quantity], above: Sequence[Quantity], n: int)
 
 
 def pooled_measured(replicates: Iterable[Sequence[Measured]]) -> tuple[Measured, ...]:
-    """Each property at each level once, from what replicates of a verification measured."""
+    """Returns one pooled value per property and level. replicates: measured values of each replicate."""
     alike: dict[tuple[str, Level], list[Measured]] = {}
     for values in replicates:
         for measured in values:
@@ -51,12 +51,11 @@ def pooled_measured(replicates: Iterable[Sequence[Measured]]) -> tuple[Measured,
 
 
 def pooled(values: Sequence[float], errors: Sequence[float | None]) -> tuple[float, float | None]:
-    """Mean and its standard uncertainty, in the unit of the values.
+    """Returns the mean and its standard uncertainty (None if unknown), in the unit of the values.
 
-    Where every value has its own standard uncertainty, weighted by them, and the uncertainty is the larger of what they
-    foretell and what the scatter shows (Birge, Phys. Rev. 40, 207 (1932)); else the plain mean and its standard error.
-    None where nobody knows it. Raises ValueError for no values.
-    """
+    If every value has a standard uncertainty, the mean is weighted by the inverse variances, and its uncertainty is the
+    larger of the propagated one and that of the scatter (Birge, Phys. Rev. 40, 207 (1932)). Otherwise it is the plain
+    mean with its standard error. Raises ValueError for no values."""
     n = len(values)
     if not n:
         raise ValueError("nothing to pool")

@@ -1,7 +1,7 @@
-"""Properties and levels: what is observed, and how it was obtained.
+"""Properties (what is observed) and levels (how a value was obtained).
 
-A property has one canonical unit and an allow-list of units a person may type; nothing else is parsed as a unit
-(pint reads "pH" as picohenry). GFN2 and PBE0 gaps are the same property at two levels, never compared as numbers.
+A property has one canonical unit and a list of units that a person may type; no other text is parsed as a unit, since
+pint reads "pH" as picohenry. GFN2 and PBE0 gaps are one property at two levels; their values are never compared.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ class Property:
     name: str
     """Unique among all installed packages."""
     units: tuple[str, ...]
-    """The units that a person may type, canonical unit first. A factor converts between them, or a conversion."""
+    """Units that a person may type, the canonical unit first."""
     description: str
-    """What is observed, in a line."""
+    """Description of the observable, in one line."""
     kind: Kind = Kind.REAL
-    """A number on a scale, or a count."""
+    """Whether the property is a number on a scale or a count."""
     low: float | None = None
-    """The least value that is physically plausible, in the canonical unit; None where there is no such limit."""
+    """Smallest physically plausible value, in the canonical unit; None without a limit."""
     high: float | None = None
-    """The largest such value."""
+    """Largest physically plausible value, in the canonical unit; None without a limit."""
     conversions: tuple[Conversion, ...] = ()
-    """For the units that no factor converts to the canonical unit."""
+    """Conversions for the units that no factor converts to the canonical unit."""
 
     @property
     def unit(self) -> str:
@@ -53,12 +53,12 @@ class Property:
         return self.units[0]
 
     def conversion(self, unit: str) -> Conversion | None:
-        """The registered conversion from `unit`, or None where a factor converts it."""
+        """Returns the registered conversion from `unit`, or None where a factor converts it."""
         return next((conversion for conversion in self.conversions if conversion.unit == unit), None)
 
 
 def check_conversions(prop: Property) -> None:
-    """Raises UnitError for a unit that neither a factor nor a conversion brings to the canonical unit."""
+    """Raises UnitError for a unit that neither a factor nor a conversion converts to the canonical unit."""
     for conversion in prop.conversions:
         if conversion.unit not in prop.units[1:]:
             raise UnitError(
@@ -74,10 +74,10 @@ def check_conversions(prop: Property) -> None:
 
 @dataclass(frozen=True)
 class Level:
-    """How a property was obtained.
+    """The method by which a value was obtained.
 
     method: `GFN2-xTB`, `PBE0`, `RDKit`, `experiment`. basis: `def2-SVP` or empty. phase: `gas`, `water`, …
-    geometry: the protocol the structure came from (`GFN2-xTB//ETKDGv3x10`), empty where no geometry enters.
+    geometry: protocol of the geometry (`GFN2-xTB//ETKDGv3x10`); empty for a method that needs no geometry.
     """
 
     method: str
@@ -202,7 +202,7 @@ HOUSE = "sciagent"
 
 @dataclass(frozen=True)
 class Clash:
-    """A definition that was set aside, for another of its name stands. Both with the package they came from."""
+    """Two different definitions of a property: the rejected one and the one in use, each with its package."""
 
     set_aside: Property
     package: str
@@ -210,7 +210,7 @@ class Clash:
     stands_from: str
 
     def __str__(self) -> str:
-        """`acme 0.1 (unit "1") against sciagent (unit "D")`: the weightiest difference."""
+        """Returns the most important difference, such as `acme 0.1 (unit "1") against sciagent (unit "D")`."""
         both = (self.set_aside, self.stands)
         names = ("unit", *(field.name for field in fields(Property)))
         name = next(name for name in names if getattr(both[0], name) != getattr(both[1], name))
@@ -223,13 +223,13 @@ def _quoted(value: object) -> str:
 
 
 class PropertyRegistry(Mapping[str, Property]):
-    """Properties by name. offered: each with the package it comes from; of several that share a name and differ, the
-    first stands and the others are `clashes`. broken: packages whose properties do not load, and why."""
+    """Properties by name. offered: (property, its package); the first of several with one name is used, and those that
+    differ from it are `clashes`. broken: reason by package for packages whose properties do not load."""
 
     def __init__(self, offered: Iterable[tuple[Property, str]], broken: Mapping[str, str] | None = None) -> None:
         self._by_name: dict[str, Property] = {}
         self._from: dict[str, str] = {}
-        self._own: set[str] = set()  # names that this process has defined
+        self._own: set[str] = set()  # names that this process has defined itself
         self.broken = dict(broken or {})
         clashes = []
         for prop, package in offered:
@@ -254,9 +254,9 @@ class PropertyRegistry(Mapping[str, Property]):
         return len(self._by_name)
 
     def add(self, defined: Property, package: str) -> None:
-        """Register a property that this process defines, in the place of an earlier definition of its own.
+        """Registers a property that this process defines; it replaces an earlier definition by this process.
 
-        package: `NAME VERSION`. Raises UsageError where an installed package defines it differently.
+        package: `NAME VERSION`. Raises UsageError if an installed package defines the property differently.
         """
         stands = self._by_name.get(defined.name)
         if stands is not None and stands != defined and defined.name not in self._own:
@@ -268,16 +268,16 @@ class PropertyRegistry(Mapping[str, Property]):
             self._by_name[defined.name], self._from[defined.name] = defined, package
 
     def provider(self, name: str) -> str:
-        """`package version` of whoever defined the property that stands."""
+        """Returns `NAME VERSION` of the package that defines the property."""
         self[name]
         return self._from[name]
 
 
 @cache
 def properties() -> PropertyRegistry:
-    """The registry of this installation: built-in properties, then those of the entry point group
-    `sciagent.properties` (each a Property or several), by name of package. What cannot stand is set aside with a
-    warning: a package must not break the campaigns of another."""
+    """Returns the registry of this installation: built-in properties, then those of the entry point group
+    `sciagent.properties` (each a Property or several), sorted by package. Invalid ones are left out with a warning, so
+    that a package cannot break other campaigns."""
     from importlib.metadata import entry_points
 
     offered = [(prop, HOUSE) for prop in BUILT_IN]

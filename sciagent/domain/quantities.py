@@ -1,4 +1,4 @@
-"""Quantities: a value with its standard uncertainty, unit and censoring, and conversion within an allow-list."""
+"""Quantities: values with unit, standard uncertainty and censoring, and their conversion to canonical units."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sciagent.errors import UnitError, did_you_mean
 
 
 class Censoring(StrEnum):
-    """`BELOW`: the true value lies below the stated limit (such as a limit of detection)."""
+    """Whether a value is exact or a limit. `BELOW`: the true value lies below it, as with a limit of detection."""
 
     NONE = "none"
     BELOW = "below"
@@ -21,29 +21,29 @@ class Censoring(StrEnum):
 
     @property
     def sign(self) -> str:
-        """What stands before a censored value: `< ` or `> `."""
+        """The sign written before a censored value: `< ` or `> `; empty for an exact value."""
         return {"below": "< ", "above": "> "}.get(self, "")
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number with its unit and what is known of its uncertainty.
+    """A value with its unit and uncertainty.
 
     Raises ValueError for NaN, infinity, a negative uncertainty or n < 1.
     """
 
     value: float
-    """In `unit`."""
+    """Value in `unit`."""
     unit: str
-    """A unit that the property takes."""
+    """One of the property's units."""
     uncertainty: float | None = None
-    """Standard uncertainty, k = 1, in `unit`; None where nobody knows it."""
+    """Standard uncertainty, k = 1, in `unit`; None if unknown."""
     censoring: Censoring = Censoring.NONE
-    """Whether the value itself is known, or only that it lies below or above `value`."""
+    """Whether the true value is `value`, or lies below or above it."""
     n: int = 1
-    """Number of replicates behind the value."""
+    """Number of replicates that the value is pooled from."""
     as_typed: str | None = None
-    """The digits and the unit as a person or a file gave them."""
+    """Digits and unit as a person or a file gave them."""
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.value):
@@ -58,7 +58,9 @@ class Quantity:
 
 
 def show(value: float, uncertainty: float | None, unit: str) -> str:
-    """`10.043 ± 0.001 eV`: the uncertainty to a single digit, the value to the same place; else four digits."""
+    """Returns a text such as `10.043 ± 0.001 eV`: the uncertainty to one digit, the value to the same decimal place.
+
+    Without an uncertainty the value has four digits."""
     tail = "" if unit == "1" else f" {unit}"
     if not uncertainty:
         return f"{value:.4g}{tail}"
@@ -71,9 +73,9 @@ def show(value: float, uncertainty: float | None, unit: str) -> str:
 
 
 def convert(quantity: Quantity, prop: Property) -> Quantity:
-    """The same quantity in the property's canonical unit; `as_typed` is kept.
+    """Returns the quantity in the property's canonical unit; `as_typed` is kept.
 
-    Raises UnitError for a unit outside the property's allow-list, and for a value that the unit cannot have.
+    Raises UnitError for a unit that the property does not take, and for a value that cannot be converted.
     """
     if quantity.unit == prop.unit:
         return quantity
@@ -88,7 +90,7 @@ def convert(quantity: Quantity, prop: Property) -> Quantity:
 
 
 def in_canonical_unit(value: float, unit: str, prop: Property) -> float:
-    """The value in `prop.unit`. Raises UnitError as `convert` does."""
+    """Returns the value in `prop.unit`. Raises UnitError as `convert` does."""
     conversion = prop.conversion(unit)
     if conversion is None:
         return value * conversion_factor(unit, prop)
@@ -96,7 +98,7 @@ def in_canonical_unit(value: float, unit: str, prop: Property) -> float:
 
 
 def spread_in_canonical_unit(value: float, spread: float, unit: str, prop: Property) -> float:
-    """A small distance at a value, such as its standard uncertainty, in `prop.unit`. Raises UnitError."""
+    """Returns a small difference at a value, such as its standard uncertainty, in `prop.unit`. Raises UnitError."""
     conversion = prop.conversion(unit)
     if conversion is None:
         return spread * conversion_factor(unit, prop)
@@ -104,9 +106,9 @@ def spread_in_canonical_unit(value: float, spread: float, unit: str, prop: Prope
 
 
 def conversion_factor(unit: str, prop: Property) -> float:
-    """Multiply a value in `unit` by this to have it in `prop.unit`.
+    """Returns the factor that converts a value in `unit` to `prop.unit`.
 
-    Raises UnitError for a unit outside the property's allow-list, and for a unit that no factor converts.
+    Raises UnitError for a unit that the property does not take, and for a unit that no factor converts.
     """
     if unit not in prop.units:
         raise UnitError(
@@ -132,5 +134,5 @@ def _applied(function: Callable[..., float], numbers: tuple[float, ...], unit: s
 _OPPOSITE = {Censoring.NONE: Censoring.NONE, Censoring.BELOW: Censoring.ABOVE, Censoring.ABOVE: Censoring.BELOW}
 
 
-# names that people write for what is abbreviated here; offered in an error, never taken for it
+# Names that people write instead of the symbol. An error message suggests the symbol; the names are not accepted.
 _SHORT = {"debye": "D", "electronvolt": "eV", "electron volt": "eV", "ha": "hartree", "eh": "hartree", "dalton": "Da"}

@@ -1,15 +1,15 @@
-"""How good a prediction with an error was, once the answer is there."""
+"""Scores a prediction (value and error) against the answer."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-COVERS_90 = 1.6448536269514722  # standard deviations to either side that hold nine tenths of a normal distribution
+COVERS_90 = 1.6448536269514722  # 90 % of a normal distribution lie within this many standard deviations of the mean
 
 
 def read(predicted: Any) -> dict[str, tuple[float, float]]:
-    """Value and error by property, of what stands with a proposal; what is no prediction is left out."""
+    """Returns (value, error) by property from the predictions of a proposal; invalid ones are left out."""
     predictions = {}
     for name, stated in predicted.items() if isinstance(predicted, dict) else ():
         if isinstance(stated, dict):
@@ -20,11 +20,11 @@ def read(predicted: Any) -> dict[str, tuple[float, float]]:
 
 
 def crps(value: float, error: float, answer: float) -> float:
-    """Continuous ranked probability score of N(value, error²) at the answer, in its unit; 0 is best. error: standard
-    deviation; at 0 the score is the distance. No prediction but the one believed in scores better on average.
+    """Returns the continuous ranked probability score of N(value, error²) at the answer, in its unit; 0 is best.
 
-    Gneiting and Raftery, J. Am. Stat. Assoc. 102, 359 (2007), equation 21. Raises ValueError for an error below 0 or
-    numbers that are not finite.
+    error: standard deviation; at 0 the score is the distance. The score is proper: an honest prediction is best on
+    average. Raises ValueError for an error below 0 or numbers that are not finite.
+    Source: Gneiting and Raftery, J. Am. Stat. Assoc. 102, 359 (2007), equation 21.
     """
     if not all(map(math.isfinite, (value, error, answer))) or error < 0:
         raise ValueError(f"no score for {value} ± {error} at {answer}")

@@ -1,4 +1,4 @@
-"""Text from models, engines and files, made safe to store and to show. No other module replaces characters."""
+"""Makes text from models, engines and files safe to store and to show. No other module replaces characters."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-MAX_TEXT = 4000  # characters of a text that a verifier says
+MAX_TEXT = 4000  # characters of a text from a verifier
 SHORTEST_SECRET = 8
-"""Characters. What is shorter is no key that a provider gives out, and may well be an ordinary word."""
+"""Length in characters; a shorter text is not a provider's key and may be an ordinary word."""
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -16,18 +16,18 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def storable(text: str) -> str:
-    """The text with U+FFFD for null characters and lone surrogates, which PostgreSQL and UTF-8 do not have."""
+    """Replaces null characters and lone surrogates, which PostgreSQL and UTF-8 do not allow, by U+FFFD."""
     return text if text.isprintable() else _UNSTORABLE.sub(REPLACEMENT, text)
 
 
 def clean(text: str, limit: int = MAX_TEXT) -> str:
-    """The text with U+FFFD for every control character but tab and line feed, cut to `limit` characters."""
+    """Replaces every control character except tab and line feed by U+FFFD, and cuts the text to `limit` characters."""
     text = _CONTROL.sub(REPLACEMENT, text)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def escaped(text: str) -> str:
-    """The text with \\uXXXX for control, format, private and surrogate characters and odd line breaks."""
+    """Replaces control, format, private-use and surrogate characters and all separators but a space by \\uXXXX."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(c if c == " " or unicodedata.category(c)[0] not in "CZ" else _code(c) for c in text)
@@ -39,7 +39,7 @@ def _code(character: str) -> str:
 
 
 def without_secrets(text: str, secrets: Iterable[str | None]) -> str:
-    """The text with `[secret]` in place of each of the secrets that are long enough."""
+    """Replaces each secret of at least SHORTEST_SECRET characters by `[secret]`."""
     for secret in secrets:
         if secret and len(secret) >= SHORTEST_SECRET:
             text = text.replace(secret, "[secret]")

@@ -1,8 +1,7 @@
-"""Conversion between two units: by a factor where there is one, else by functions that a property registers.
+"""Conversion between two units: by a factor if possible, else by functions that a property registers.
 
 A factor is not enough for offset units (degC to K), logarithmic ones (dBm to mW) and reciprocal ones (nm to eV).
-Between those a value and its standard uncertainty convert by different rules, so a property states both as a
-`Conversion`.
+There a value and its standard uncertainty convert by different rules, so a property states both as a `Conversion`.
 """
 
 from __future__ import annotations
@@ -18,26 +17,25 @@ from sciagent.errors import UnitError
 
 @dataclass(frozen=True)
 class Conversion:
-    """Converts what is given in `unit` to the canonical unit of a property."""
+    """The conversion of values in `unit` to the canonical unit of a property."""
 
     unit: str
-    """A unit of the property's allow-list, other than the canonical unit."""
+    """A unit of the property other than the canonical unit."""
     value: Callable[[float], float]
-    """Takes a value in `unit`. Returns it in the canonical unit. It rises, or it falls, over its whole range."""
+    """Takes a value in `unit`. Returns it in the canonical unit. The function is monotonic over its whole range."""
     uncertainty: Callable[[float, float], float]
     """Takes a value and its standard uncertainty in `unit`. Returns the standard uncertainty in the canonical unit."""
 
     @property
     def is_falling(self) -> bool:
-        """Whether a larger value in `unit` is a smaller value in the canonical unit, as between a wavelength and an
-        energy."""
+        """Whether a larger value in `unit` is a smaller one in the canonical unit, as for wavelength and energy."""
         return self.value(2.0) < self.value(1.0)
 
 
 CELSIUS_TO_KELVIN = Conversion("degC", lambda value: value + 273.15, lambda value, uncertainty: uncertainty)
 
 
-# pint's own spelling of the units that chemists write otherwise
+# pint's spelling of units that chemists write differently
 _SPELLING = {"D": "debye", "e*angstrom": "elementary_charge * angstrom", "eV/atom": "eV", "meV/atom": "meV"} | {
     "%": "percent",
     "1": "dimensionless",
@@ -46,10 +44,9 @@ _SPELLING = {"D": "debye", "e*angstrom": "elementary_charge * angstrom", "eV/ato
 
 @lru_cache(maxsize=1024)
 def factor_between(unit: str, canonical: str) -> float:
-    """The factor that converts a value in `unit` to `canonical`.
+    """Returns the factor that converts a value in `unit` to `canonical`.
 
-    Raises UnitError if the units differ in dimension or in zero point (°C and K), so that no factor alone converts
-    them.
+    Raises UnitError if the units differ in dimension or in zero point (°C and K), since no factor converts those.
     """
     if unit == canonical:
         return 1.0

@@ -1,1 +1,1 @@
-"""Scheduling: the rules that decide which candidate gets which rung next. They take arrays, not rows."""
+"""Schedulers: rules that decide which rung is run next on which candidate. They work on arrays, not on ledger rows."""

@@ -1,4 +1,4 @@
-"""What a campaign wants, as the law reads it: an aim for each objective, and the payoff of them together."""
+"""The goal of a campaign in the law's terms: an aim for each objective, and their common payoff."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from sciagent.scheduling.payoff import Graded, Hits, Payoff, utility_payoff
 
 @dataclass(frozen=True)
 class Aim:
-    """columns: of the pool, ascending in rung, that tell of one objective's property; the last one decides. low,
-    high: limits of a hit in its unit. desirability: (n,) values to (n,) in [0, 1]; weight: in the utility. hint: what
-    is known of a lower rung before any answer."""
+    """One objective. columns: the pool's columns for its property, ascending in rung; the last one decides. low, high:
+    limits of a hit, in its unit. desirability: (n,) values to (n,) in [0, 1]. weight: in the utility. hint: an assumed
+    relation to a lower rung."""
 
     columns: tuple[int, ...]
     low: float = -math.inf
@@ -33,7 +33,7 @@ class Aim:
 
 @dataclass(frozen=True)
 class Aims:
-    """kind: `hits`, `graded` by utility, or `best`: utility beyond that of the count-th best found."""
+    """All objectives. kind: `hits`; `graded`: by utility; `best`: by utility above that of the count-th best found."""
 
     aims: tuple[Aim, ...]
     kind: str = "hits"
@@ -41,13 +41,12 @@ class Aims:
 
     @classmethod
     def with_threshold(cls, columns: int, threshold: float, sign: int) -> Aims:
-        """Aims with a single aim, on a ladder of `columns` rungs. Hits lie above the threshold if sign is 1, below it
-        if -1."""
+        """Returns one aim on a ladder with `columns` rungs. Hits lie above the threshold if sign is 1, below if -1."""
         low, high = (threshold, math.inf) if sign > 0 else (-math.inf, threshold)
         return cls((Aim(tuple(range(columns)), low, high),))
 
     def truths(self, scores: Array) -> tuple[TruthTransform, ...]:
-        """From the answers there are; scores: (n, c)."""
+        """Returns the transform of each aim's deciding answers. scores: (n, c)."""
         return tuple(TruthTransform.within(scores[:, aim.columns[-1]], *self._limits(aim)) for aim in self.aims)
 
     def _limits(self, aim: Aim) -> tuple[float, float]:
@@ -55,7 +54,7 @@ class Aims:
 
     @property
     def hints(self) -> tuple[Hint, ...]:
-        """The hints of every aim; empty where one aim has none, since the law needs hints for all."""
+        """The hints of all aims; empty if one aim has none, since the law needs a hint for each."""
         hints = tuple(aim.hint for aim in self.aims if aim.hint is not None)
         return hints if len(hints) == len(self.aims) else ()
 
@@ -69,7 +68,7 @@ class Aims:
         return Graded(utility_payoff(desirabilities, [aim.weight for aim in self.aims], record), len(self.aims))
 
     def _record(self, scores: Array) -> float:
-        """Utility of the count-th best of those that are fully known; 0 below so many."""
+        """Returns the utility of the count-th best candidate with all deciding answers; 0 if there are fewer."""
         known = scores[:, [aim.columns[-1] for aim in self.aims]]
         known = known[~np.isnan(known).any(1)]
         if len(known) < self.count:
@@ -82,7 +81,7 @@ class Aims:
 def questions(
     aims: Aims, truths: Sequence[TruthTransform], scores: Array, errors: NDArray[np.float32] | None = None
 ) -> list[Question]:
-    """One for each aim. scores: (n, c); errors: (n, c) their standard uncertainties, if anybody knows them."""
+    """Returns one question per aim. scores: (n, c). errors: (n, c) standard uncertainties of the scores, or None."""
     return [
         Question(_of(scores, aim.columns), truth, None if errors is None else _of(errors, aim.columns))
         for aim, truth in zip(aims.aims, truths, strict=True)
@@ -90,7 +89,7 @@ def questions(
 
 
 def _of(scores: NDArray[Any], columns: tuple[int, ...]) -> NDArray[Any]:
-    """Columns of scores; not a copy where they lie side by side."""
+    """Returns columns of the scores, without a copy if they are adjacent."""
     first, last = columns[0], columns[-1]
     return scores[:, first : last + 1] if columns == tuple(range(first, last + 1)) else scores[:, columns]
 

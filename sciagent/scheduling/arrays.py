@@ -1,4 +1,4 @@
-"""The arrays of schedulers and laws, named by what their elements are."""
+"""Names for the array types of schedulers and laws, by their elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scheduler sees of all candidates, as arrays; and what it wants to buy."""
+"""The candidates of a campaign as arrays that schedulers read, and the purchases that schedulers return."""
 
 from __future__ import annotations
 
@@ -13,45 +13,45 @@ from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.domain.valuation import Valuation
 from sciagent.scheduling.arrays import Array, Mask, Places
 
-FAILED, TRIED = 0.2, 10.0  # failures that a rung is taken to have seen, in so many tries, before the first
-ROOM = 0.125  # of their length that arrays grow beyond what is needed, so that each row is rarely copied
+FAILED, TRIED = 0.2, 10.0  # prior of a rung's failure rate: failures, tries
+ROOM = 0.125  # spare length of growing arrays, as a fraction, so that rows are rarely copied
 
 
 @dataclass
 class CandidatePool:
-    """The candidates of a campaign: n of them, k rungs that are bought, the terminal one last, c columns of answers."""
+    """A campaign's n candidates, k rungs that can be bought, the terminal rung last, and c columns of answers."""
 
     scores: Array
-    """(n, c) answers, each in its own unit; NaN where there is none."""
+    """(n, c) answers, each in its own unit; NaN if there is none."""
     closed: Mask
-    """(n, k) where nothing can be bought: the rung has answered, failed, is at work, or was passed over."""
+    """(n, k) whether a rung cannot be bought: it has answered, failed, is running, or was passed over."""
     costs: Array
-    """(n, k) expected costs, in one unit."""
+    """(n, k) expected costs, in one common unit."""
     rungs: tuple[PaidIndex, ...] = ()
-    """(c,) the rung of each column, ascending; by default one column a rung."""
+    """(c,) the rung of each column, ascending; by default one column per rung."""
     outlay: float | None = None
-    """What was spent so far, where somebody keeps account; else the expected cost of what is closed."""
+    """Spend so far, if it is accounted; None: the expected cost of all closed rungs."""
     slots: int | None = None
-    """Jobs that workers could take now; None: any number."""
+    """Number of jobs that workers could start now; None: any number."""
     room: tuple[int | None, ...] | None = None
-    """(k,) jobs that each rung may still start, None for a rung without a limit; None: no rung has one."""
+    """(k,) number of jobs that each rung may still start, None without a limit; None: no rung has a limit."""
     started: tuple[int, ...] | None = None
-    """(k,) candidates that each rung was started on; None: those for which it is closed."""
+    """(k,) number of candidates on which each rung was started; None: those for which it is closed."""
     score: Array | None = field(init=False, default=None)
-    """(n,) how good each candidate looks to the campaign, in [0, 1], NaN where nothing is known; None: nobody says."""
+    """(n,) the campaign's score of each candidate, in [0, 1], NaN if unknown; None: the campaign gives no scores."""
     errors: NDArray[np.float32] | None = field(init=False, default=None)
-    """(n, c) standard uncertainties of the answers, 0 where unknown; None as long as none is known."""
+    """(n, c) standard uncertainties of the answers, 0 if unknown; None while none is known."""
     bounds: NDArray[np.int8] | None = field(init=False, default=None)
-    """(n, c) -1 where the true value lies below the score, 1 where it lies above, 0 where the score is the value; None
-    as long as every score is the value."""
+    """(n, c) censoring: -1 if the true value is below the score, 1 if above, 0 if the score is the value; None while no
+    answer is censored."""
     out: Mask = field(init=False)
-    """(n,) candidates that were verified or cannot be any more."""
+    """(n,) whether a candidate is verified or can no longer be."""
     pending: Mask = field(init=False)
-    """(n,) candidates that a rung is at work on."""
+    """(n,) whether a rung is running on the candidate."""
     tried: NDArray[np.int64] = field(init=False)
-    """(k,) how often each rung has answered or failed to."""
+    """(k,) number of times that each rung has answered or failed."""
     failed: NDArray[np.int64] = field(init=False)
-    """(k,) how often each rung has failed to answer."""
+    """(k,) number of times that each rung has failed."""
     _room: dict[str, NDArray[Any]] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -63,27 +63,27 @@ class CandidatePool:
 
     @property
     def spent(self) -> float:
-        """Cost of all that was bought, or where nobody keeps account, its expected cost."""
+        """Spend so far; if it is not accounted, the expected cost of all closed rungs."""
         return float(self.costs[self.closed].sum()) if self.outlay is None else self.outlay
 
     @property
     def paid(self) -> list[PaidIndex]:
-        """All k rungs, the terminal one last."""
+        """All k rungs, terminal rung last."""
         return [PaidIndex(j) for j in range(self.costs.shape[1])]
 
     @property
     def free_slots(self) -> int:
-        """How many purchases are of use at once: as many as there are candidates where nobody counts slots."""
+        """Number of purchases that can start now; without slots, the number of candidates."""
         return len(self.out) if self.slots is None else self.slots
 
     @property
     def open(self) -> Places:
-        """Candidates that something may be bought for now."""
+        """Rows of the candidates for which something can be bought now."""
         return np.flatnonzero(~(self.out | self.pending))
 
     @property
     def in_play(self) -> Mask:
-        """(n,) whether anything was or can be bought for it."""
+        """(n,) whether any rung was or can be bought for the candidate."""
         in_play: Mask = ~self.out | np.any(self.closed, axis=1)
         return in_play
 
@@ -91,16 +91,16 @@ class CandidatePool:
         return [c for c, j in enumerate(self.rungs) if j == rung]
 
     def answered(self, rung: PaidIndex, of: Places | slice = slice(None)) -> Mask:
-        """(n,) whether the rung has answered for each candidate, or for each of some."""
+        """Returns (n,) whether the rung has answered for each candidate, or for the rows `of`."""
         answered: Mask = np.any(~np.isnan(self.scores[of][:, self.columns(rung)]), axis=1)
         return answered
 
     def failures(self) -> Array:
-        """(k,) probability that a rung gives no answer."""
+        """Returns (k,) probability that a rung gives no answer."""
         return (self.failed + FAILED) / (self.tried + TRIED)
 
     def write(self, row: int, column: int, value: float, error: float = 0.0, bound: int = 0) -> None:
-        """An answer, and its standard uncertainty. bound: as in `bounds`."""
+        """Stores an answer with its standard uncertainty. bound: as in `bounds`."""
         self.scores[row, column] = value
         if error and self.errors is None:
             self.errors = np.zeros(self.scores.shape, dtype=np.float32)
@@ -112,7 +112,7 @@ class CandidatePool:
             self.bounds[row, column] = bound
 
     def add(self, costs: Array) -> None:
-        """Candidates that have arrived, of whom nothing is known; costs: (m, k)."""
+        """Adds new candidates, without any answers. costs: (m, k)."""
         for name in ("scores", "errors", "bounds", "score", "closed", "out", "pending"):
             if (array := getattr(self, name)) is not None:
                 unknown = math.nan if array.dtype == np.float64 else 0
@@ -120,7 +120,7 @@ class CandidatePool:
         self._append("costs", costs)
 
     def _append(self, name: str, rows: NDArray[Any]) -> None:
-        """In the room that is left behind the array, if it is the head of one with room."""
+        """Appends rows, in the spare room behind the array if there is enough."""
         array: NDArray[Any] = getattr(self, name)
         room, filled = self._room.get(name), len(array) + len(rows)
         if room is None or array.base is not room or filled > len(room):
@@ -133,28 +133,28 @@ class CandidatePool:
 
 @dataclass(frozen=True)
 class Purchase:
-    """One rung bought for one candidate."""
+    """A purchase of one rung for one candidate."""
 
     of: int
     """Row of the candidate."""
     rung: PaidIndex
     """The rung that is bought."""
     index: float
-    """What puts purchases in order, the largest first: payoff a unit of cost where a law says it; infinite for what
-    is bought unasked."""
+    """Order of purchases, largest first: payoff per unit of cost if a law gives it; infinite for purchases that need no
+    law."""
     propensity: float = 1.0
-    """Probability with which the scheduler chose it."""
+    """Probability with which the scheduler chose the purchase."""
     why: str = ""
-    """The reason in words; empty where the campaign has the words for it."""
+    """The reason in words; empty if the campaign words it."""
     valuation: Valuation | None = None
-    """What the candidate is worth by the scheduler's law, if it has one."""
+    """The value of the candidate by the scheduler's law, if there is one."""
 
 
 class Buyer(Protocol):
-    """The port of every scheduler. A campaign and the bench run the same object."""
+    """A scheduler. Campaigns and the bench run the same object."""
 
     def choose(self, pool: CandidatePool, left: float) -> list[Purchase]:
-        """The next purchases, most urgent first; none where it is done with the candidates that are there.
+        """Returns the next purchases, most urgent first; an empty list if there is nothing to buy for these candidates.
 
-        left: what may still be spent, in the unit of the pool's costs.
+        left: remaining budget, in the unit of the pool's costs.
         """

@@ -1,4 +1,4 @@
-"""What each open candidate promises: from laws to the programmes that say what to buy for it, and at which price."""
+"""Values the open candidates: from the laws' forecasts to the programmes that give rungs to buy, and their index."""
 
 from __future__ import annotations
 
@@ -18,51 +18,51 @@ from sciagent.scheduling.law.transforms import TruthTransform
 from sciagent.scheduling.payoff import Payoff, share_told, to_u
 from sciagent.scheduling.value import FLOOR, NEVER, PRICES, STOP, Programme, U, moves_of, solve_left, variances_left
 
-Plans = dict[int, tuple[Array, list[list[Programme]]]]  # levels, and programmes by level; by what was seen
+Plans = dict[int, tuple[Array, list[list[Programme]]]]  # levels, and programmes by level, for each set of rungs
 
-SAMPLE = 256  # candidates whose covariance stands for those of their group
-# where several things decide, rungs tell more of some candidates than of others: programmes for so many u, so far apart
+SAMPLE = 256  # candidates whose median covariance represents their group
+# with several properties, a rung's value depends on the candidate: programmes per level, APART in u
 LEVELS, APART = 5, 0.5
-TOLD, FEWEST = 48, 8  # candidates that stand for those at a level, at most and at least
-PLANS = 16  # for candidates whose rungs differ in relative cost, at most; at all levels together
-ALIKE = 0.5  # factors of two between relative costs that one plan is made for
-SOME = 4096  # candidates whose costs the plans are made for
-BLOCK = 1 << 16  # candidates at a time
-MOST_RUNGS = 5  # that a programme weighs at once
+TOLD, FEWEST = 48, 8  # candidates that represent a level: largest and smallest number
+PLANS = 16  # largest number of plans for different relative costs, over all levels
+ALIKE = 0.5  # range of relative costs per plan, in factors of two
+SOME = 4096  # candidates whose costs determine the plans
+BLOCK = 1 << 16  # candidates computed at a time
+MOST_RUNGS = 5  # largest number of rungs in one programme
 
 
 @dataclass(frozen=True)
 class CandidateGroup:
-    """Candidates that share a programme: they have seen the same rungs and can buy the same ones. Of the programmes for
-    different costs it is the one by whose plan they are worth most."""
+    """Candidates with one programme: the same rungs are seen and open. If programmes were solved for several costs, it
+    is the one whose plan is worth most to them."""
 
     places: Places
-    """(n,) places in the candidates asked for."""
+    """(n,) positions in the candidates that were passed in."""
     rungs: tuple[PaidIndex, ...]
-    """The rungs that can be bought, below the terminal one."""
+    """Open rungs below the terminal one."""
     u: Array
     """(n,) probit of the expected payoff, as in `value`."""
     expected: Array
     """(n,) expected payoff of a terminal verification."""
     weight: Array
-    """(n,) the programme's unit of cost: a terminal verification, or what one would cost were the programme's costs the
-    candidate's own."""
+    """(n,) the programme's unit of cost: a terminal verification, scaled by how much dearer the plan is for the
+    candidate's own costs."""
     index: Array
-    """(n,) payoff a unit of cost."""
+    """(n,) payoff per unit of cost."""
     programme: Programme
     """The solved dynamic programme."""
 
     def worth(self, price: float) -> Array:
-        """(n,) V; price: payoff a unit of cost."""
+        """Returns (n,) values V. price: payoff per unit of cost."""
         return self.programme.worth(self.u, price * self.weight)
 
     def purchases(self, price: float) -> Array:
-        """(n, m + 1) expected ones to come, the terminal rung last."""
+        """Returns (n, m + 1) expected future purchases, terminal rung last."""
         return self.programme.purchases(self.u, price * self.weight)
 
     def action(self, price: float) -> NDArray[np.int64]:
-        """(n,) place in `rungs` of the one to buy, or TERMINAL: at the price, or where that is too high or 0, at the
-        price of the index."""
+        """Returns (n,) position in `rungs` of the rung to buy, or TERMINAL: at this price, or at the candidate's index
+        if the price is 0 or nothing pays."""
         at_index = self.programme.at_index(self.u)
         if price <= 0:
             return at_index
@@ -70,7 +70,7 @@ class CandidateGroup:
         return np.where(now == STOP, at_index, now)
 
     def to_go(self, prices: Array, of: Mask | None = None) -> Array:
-        """Expected cost to go of all, or of some, (n,), at each of prices: payoff a unit of cost, ascending."""
+        """Returns the expected cost to go of all candidates, or of those in `of`, at each of the ascending prices."""
         total = np.zeros(len(prices))
         bins = np.rint(2 * np.log2(self.weight)).astype(np.int64)
         for weight_bin in np.unique(bins if of is None else bins[of]):
@@ -93,8 +93,8 @@ def groups(
     barred: Set[PaidIndex] = frozenset(),
     plans: Plans | None = None,
 ) -> Iterator[CandidateGroup]:
-    """of: (n,) candidates. chains: one for each aim. barred: rungs that are not to be had. plans: kept from others, for
-    whom the same law holds; what they lack is added."""
+    """Yields groups of the candidates `of`, (n,). chains: one per aim. barred: rungs that cannot be bought. plans: kept
+    from candidates with the same law; missing ones are added."""
     last = pool.paid[-1]
     simple = len(truths) == 1 and truths[0].is_one_sided and aims.kind == "hits"
     deciding = {pool.rungs[aim.columns[-1]] for aim in aims.aims} - {last}
@@ -117,7 +117,7 @@ def groups(
 
 
 def _expected(payoff: Payoff, means: Array, variances: Array, limit: TruthTransform | None) -> tuple[Array, Array]:
-    """(n,) expected payoff and its probit. limit: the only one, where hits lie above it and nothing else counts."""
+    """Returns (n,) expected payoff and its probit. limit: the only limit, if hits above it are the whole payoff."""
     if limit is None:
         expected = payoff.expected(means, variances)
         return expected, to_u(expected)
@@ -128,16 +128,16 @@ def _expected(payoff: Payoff, means: Array, variances: Array, limit: TruthTransf
 def _solved(
     pool: CandidatePool, of: Places, rungs: Sequence[PaidIndex], lefts: Sequence[Array], deciding: Set[PaidIndex]
 ) -> list[list[Programme]]:
-    """The programmes of each level, for typical costs of the candidates. lefts: by level, as for `moves_of`."""
+    """Returns the programmes of each level, for typical costs of the candidates. lefts: per level, as in `moves_of`."""
     last = pool.paid[-1]
     costs = _typical(pool.costs[of][:, [*rungs, last]], PLANS // len(lefts))
     fails = pool.failures()[[*rungs, last]].tolist()
     needed = sum(1 << place for place, j in enumerate(rungs) if j in deciding)
-    made = []
+    solved = []
     for left in lefts:
         moves = moves_of(left)
-        made.append([solve_left(left, typical, fails, needed, moves) for typical in costs])
-    return made
+        solved.append([solve_left(left, typical, fails, needed, moves) for typical in costs])
+    return solved
 
 
 def _assigned(
@@ -150,8 +150,8 @@ def _assigned(
     levels: Array,
     plans: Sequence[Sequence[Programme]],
 ) -> Iterator[CandidateGroup]:
-    """Assign to each candidate its most valuable plan at the level of u nearest to its own. Its index is interpolated
-    between the two levels around it. plans: the plans of each level."""
+    """Assigns to each candidate its most valuable plan at the nearest level of u. Its index is interpolated between the
+    two neighbouring levels. plans: by level."""
     terminal = pool.costs[of, -1]
     own = pool.costs[of[:, None], np.array(rungs, dtype=np.intp)] / terminal[:, None]
     alike = len(plans[0]) == 1 and np.allclose(own, plans[0][0].costs, rtol=1e-6, atol=1e-9)
@@ -181,9 +181,8 @@ def _assigned(
 def _situations(
     pool: CandidatePool, of: Places, deciding: Set[PaidIndex]
 ) -> Iterator[tuple[int, Places, tuple[PaidIndex, ...]]]:
-    """A number for, and places in `of` of, candidates that have seen the same rungs and can buy the same ones, and the
-    latter: a rung can be bought while it and all above it are open. deciding: rungs that are not left out where there
-    are too many."""
+    """Yields candidates with the same rungs seen and open: a code, their positions in `of`, and the open rungs. A rung
+    is open if it and all rungs above it can be bought. deciding: rungs that are kept if there are too many."""
     last = pool.paid[-1]
     bits = 1 << np.arange(last, dtype=np.int64)
     shut = np.logical_or.accumulate(pool.closed[of][:, -2::-1], axis=1)[:, ::-1]
@@ -203,8 +202,8 @@ def _forecasts(
     truths: Sequence[TruthTransform],
     chains: Sequence[Chain],
 ) -> tuple[Array, Array, Array]:
-    """Means and variances (q, n) of each aim's property, and the share (q, 2**m) of the variance that sets of rungs
-    tell. What has been decided already is known, and nothing tells more of it."""
+    """Returns means and variances (q, n) of each aim's property, and the share (q, 2**m) of the variance that each set
+    of rungs explains. Decided properties are known; no rung tells more about them."""
     q, n = len(aims.aims), len(of)
     means, variances, shares = np.zeros((q, n)), np.ones((q, n)), np.zeros((q, 1 << len(rungs)))
     for i, (aim, truth, chain) in enumerate(zip(aims.aims, truths, chains, strict=True)):
@@ -229,7 +228,7 @@ def _forecasts(
 
 
 def _lost(pool: CandidatePool, of: Places, rungs: Sequence[int], aims: Aims) -> Mask:
-    """(n,) where an objective was not decided and cannot be any more: its rung failed or was passed over."""
+    """Returns (n,) whether an objective can no longer be decided, since its rung failed or was passed over."""
     last, lost = pool.costs.shape[1] - 1, np.zeros(len(of), dtype=bool)
     for aim in aims.aims:
         rung = pool.rungs[aim.columns[-1]]
@@ -239,14 +238,14 @@ def _lost(pool: CandidatePool, of: Places, rungs: Sequence[int], aims: Aims) -> 
 
 
 def _levels(u: Array) -> Array:
-    """From the most promising candidate down; ascending."""
+    """Returns the levels of u in ascending order, spaced by APART down from the most promising candidate."""
     levels: Array = u.max() - APART * np.arange(LEVELS)[::-1]
     reached: Array = levels[levels >= u.min()]
     return reached
 
 
 def _near(u: Array, level: float) -> Places:
-    """Candidates that stand for those at a level of u."""
+    """Returns candidates that represent a level of u."""
     away = np.abs(u - level)
     near = np.flatnonzero(away <= APART / 2)
     if len(near) < FEWEST:
@@ -255,7 +254,7 @@ def _near(u: Array, level: float) -> Places:
 
 
 def _left(payoff: Payoff, means: Array, variances: Array, shares: Array, some: Places) -> Array:
-    """(2**m,) share of the variance left, by some of the candidates."""
+    """Returns (2**m,) remaining shares of the variance, from some of the candidates."""
     left: Array = np.ones(shares.shape[1])
     for seen in range(1, shares.shape[1]):
         expected, second = payoff.moments(means[:, some], variances[:, some], shares[:, seen])
@@ -264,9 +263,9 @@ def _left(payoff: Payoff, means: Array, variances: Array, shares: Array, some: P
 
 
 def _typical(costs: Array, most: int) -> list[list[float]]:
-    """What the rungs cost in terminal verifications, as plans are made for, about `most`; costs: (n, m + 1), the
-    terminal rung last. The candidates are halved where they differ most, again and again; and there is a plan with each
-    rung alone, and with none."""
+    """Returns typical costs of the rungs, in terminal verifications, for about `most` plans. costs: (n, m + 1),
+    terminal rung last. Candidates are split repeatedly along the widest cost range. If they are, there is also a plan
+    without rungs, and one for each rung alone."""
     costs = costs[:: max(1, len(costs) // SOME)]
     logs = np.log2(np.clip(costs[:, :-1] / costs[:, -1:], 1e-12, NEVER))
     boxes = [logs]

@@ -1,13 +1,13 @@
-"""What an answer is worth, in [0, 1], when several properties decide or a window does; and how much a rung tells of it.
+"""The payoff of an answer, in [0, 1], for several properties or a window, and how much a rung tells about it.
 
-The programme of `scheduling.value` walks on one number, u: hits above 0. With one property and one limit that is
-mean / standard deviation. With more, u is the probit of the expected payoff p, and what a set of rungs S tells is put
-as the share s of a normal answer's variance for which p would move as much,
+The programme of `scheduling.value` uses one number, u, with hits above 0. For one property with one limit, u is mean /
+standard deviation. Otherwise u is the probit of the expected payoff p. What a set of rungs S tells is then expressed as
+the share s of a normal answer's variance for which p would vary as much,
 
     E[E[payoff | S]²] = E[Φ((u + sqrt(s) z) / sqrt(1 - s))²] = Φ2(u, u; s) = Φ(u) - 2 T(u, sqrt((1 - s) / (1 + s)))
 
-with T Owen's function. One limit on one property comes back exactly; else the first two moments of what will be known
-are right and its shape is not. Properties err independently of each other here, given what the rungs said.
+with T Owen's function. For one limit on one property this is exact. Otherwise the first two moments of the future
+prediction are right, but not its shape. Given the rungs, the errors of the properties are taken as independent.
 
 Source of the last identity: Owen, Ann. Math. Stat. 27, 1075 (1956).
 """
@@ -27,29 +27,29 @@ from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.law.transforms import TruthTransform, between
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(41)
-NODES, WEIGHTS = (NODES + 1) / 2, WEIGHTS / 2  # of (0, 1)
-DRAWS = 256  # of all properties at once, the same for every candidate
-PAIRS = 4096  # the same of two answers each
-BLOCK = 1 << 12  # candidates at a time
-TAIL = 1e-9  # probabilities closer to 0 or 1 are taken as this
+NODES, WEIGHTS = (NODES + 1) / 2, WEIGHTS / 2  # on the interval (0, 1)
+DRAWS = 256  # draws of all properties, the same for every candidate
+PAIRS = 4096  # draws of pairs of answers, the same for every candidate
+BLOCK = 1 << 12  # candidates computed at a time
+TAIL = 1e-9  # probabilities are kept this far from 0 and 1
 BISECTIONS = 30
-FARTHEST = -37.0  # standard deviations: below lies no number
+FARTHEST = -37.0  # standard deviations below which the normal distribution underflows
 
 
 class Payoff(Protocol):
-    """means, variances: (q, n) of the q properties, in the unit of their transforms."""
+    """A payoff. means, variances: (q, n) of the q properties, in the unit of their transforms."""
 
     def expected(self, means: Array, variances: Array) -> Array:
-        """(n,) in [0, 1]."""
+        """Returns (n,) expected payoffs, in [0, 1]."""
 
     def moments(self, means: Array, variances: Array, shares: Array) -> tuple[Array, Array]:
-        """(n,) E[payoff] and E[E[payoff | S]²], in agreement with each other; S is a set of rungs that tells the share
-        shares, (q,), of each variance. For a sample of candidates."""
+        """Returns (n,) E[payoff] and E[E[payoff | S]²], consistent with each other. The set of rungs S explains the
+        fraction shares, (q,), of each variance. For few candidates."""
 
 
 @dataclass(frozen=True)
 class Hits:
-    """1 where every property lies within its limits."""
+    """A payoff of 1 if every property lies within its limits, else 0."""
 
     truths: tuple[TruthTransform, ...]
 
@@ -67,10 +67,9 @@ class Hits:
 
 
 def _both_between(mean: Array, sd: Array, low: float, high: float, share: float) -> Array:
-    """Probability that two answers of N(mean, sd²), which have `share` of the variance in common, both lie between.
-
-    The mean over the first, given that it lies there, of the chance of the second: smooth, however narrow the window
-    and however much is told, where a mean over what is told would have to find a window of that width."""
+    """Returns the probability that two answers of N(mean, sd²), correlated by `share`, both lie between low and high.
+    It is the mean, over first answers in the window, of the second one's probability: smooth for any window and share,
+    while a mean over the shared part would have to resolve windows of that width."""
     chance = between(mean, sd, low, high)
     if share >= 1 - 1e-9:
         return chance
@@ -80,7 +79,7 @@ def _both_between(mean: Array, sd: Array, low: float, high: float, share: float)
         u = (mean - low) / sd if math.isinf(high) else (high - mean) / sd
         return both_above(u, share)
     below, above = (low - mean) / sd, (high - mean) / sd
-    flipped = below + above > 0  # the window lies in the lower half, where probabilities do not cancel
+    flipped = below + above > 0  # mirrored so that the window lies in the lower half, where probabilities do not cancel
     below, above = np.where(flipped, -above, below), np.where(flipped, -below, above)
     start, end = ndtr(np.maximum(below, FARTHEST)), ndtr(np.maximum(above, FARTHEST))
     first = ndtri(start + (end - start) * NODES[:, None])
@@ -93,8 +92,8 @@ def _both_between(mean: Array, sd: Array, low: float, high: float, share: float)
 
 @dataclass(frozen=True)
 class Graded:
-    """Any payoff of the properties, by quasi-Monte Carlo with common draws. of: (q, ...) in the unit of the transforms
-    to (...) in [0, 1]."""
+    """Any payoff of the properties, by quasi-Monte Carlo with common draws. of: (q, ...) values in the unit of the
+    transforms to (...) in [0, 1]."""
 
     of: Callable[[Array], Array]
     q: int
@@ -109,8 +108,8 @@ class Graded:
         return expected
 
     def moments(self, means: Array, variances: Array, shares: Array) -> tuple[Array, Array]:
-        """The second is the mean product of the payoffs of two answers that have in common what is told: unbiased,
-        where the square of a mean is not."""
+        """Returns the moments. The second is the mean product of the payoffs of two answers that share the explained
+        part; unlike the square of a mean, it is unbiased."""
         draws, weights = normal(2 * self.q, PAIRS)
         first_draws, new_draws = draws[:, : self.q], draws[:, self.q :]
         second_draws = shares * first_draws + np.sqrt((1 - shares) * (1 + shares)) * new_draws
@@ -124,9 +123,9 @@ class Graded:
 
 @cache
 def normal(q: int, n: int) -> tuple[Array, Array]:
-    """(n, q) draws of low discrepancy, always the same, and the weights (n,), of sum 1, under which they are standard
-    normal; n: a power of two. They are spread wider than that, for payoffs are often rare."""
-    from scipy.stats import qmc  # half a second, and only utilities need it
+    """Returns (n, q) fixed low-discrepancy draws, and weights (n,) of sum 1 that make them standard normal. n: a power
+    of two. The draws are spread wider than normal, since payoffs are often rare."""
+    from scipy.stats import qmc  # imported here, since it takes half a second and only utilities need it
 
     wider = 1 + min(0.5, 0.7 / math.sqrt(q))
     drawn = wider * ndtri(qmc.Sobol(q, seed=0).random(n))
@@ -135,19 +134,19 @@ def normal(q: int, n: int) -> tuple[Array, Array]:
 
 
 def to_u(expected: Array) -> Array:
-    """Probit of an expected payoff."""
+    """Returns the probit of an expected payoff."""
     u: Array = ndtri(np.clip(expected, TAIL, 1 - TAIL))
     return u
 
 
 def both_above(u: Array, share: Array | float) -> Array:
-    """Φ2(u, u; share)."""
+    """Returns Φ2(u, u; share)."""
     both: Array = ndtr(u) - 2 * owens_t(u, np.sqrt((1 - share) / (1 + share)))
     return both
 
 
 def share_told(expected: Array, second: Array) -> Array:
-    """(n,) the share of a normal answer's variance that moves an expected payoff so far; see above."""
+    """Returns (n,) shares of a normal answer's variance that give the same second moment (see the module)."""
     u = to_u(expected)
     low, high = np.zeros_like(u), np.ones_like(u)
     for _ in range(BISECTIONS):
@@ -160,9 +159,9 @@ def share_told(expected: Array, second: Array) -> Array:
 def utility_payoff(
     desirabilities: Sequence[Callable[[Array], Array]], weights: Sequence[float], record: float = 0.0
 ) -> Callable[[Array], Array]:
-    """Payoff of a weighted geometric mean of desirabilities, each of one property in the unit of its transform.
+    """Returns the payoff of a weighted geometric mean of desirabilities, each of one property in its transform's unit.
 
-    record: what must be beaten; the payoff is then (utility - record)+ / (1 - record).
+    record: utility to exceed; the payoff is then (utility - record)+ / (1 - record).
     """
     total = sum(weights)
 

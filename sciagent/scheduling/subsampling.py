@@ -1,9 +1,9 @@
-"""Selects the candidates that are evaluated at a look, since forecasts take most of its time.
+"""Selects the candidates to evaluate in each update, since forecasts take most of its time.
 
-Between searches for hyper-parameters the candidates near the top are evaluated, and the new ones. After a search all
-are, up to `ALL` open candidates. Of more, a random sample is evaluated. A regression on the sample (old index, known
-scores, costs -> new index) predicts the rest. The best-predicted are evaluated as well, and the others keep their
-prediction. The sample stands for them when the price is made.
+Without a hyper-parameter fit, the candidates near the top and the new ones are evaluated. After a fit, all open
+candidates are evaluated if there are at most `ALL`. Otherwise a random sample is. A regression on the sample (old
+index, known scores, costs -> new index) predicts the others. The best predicted are evaluated too; the others keep
+their prediction. The sample represents them in the calculation of the price.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ import numpy as np
 from sciagent.scheduling.arrays import Array, Mask, Places
 from sciagent.scheduling.candidate_pool import CandidatePool
 
-AHEAD = 3000  # candidates near the top that are looked at again between fits
-ALL = 30_000  # open candidates that are all looked at after a fit
-DRAWN = 0.1  # of more than that, the share that is drawn,
-UPPER = 12_000  # and of the others so many that promise most, as they are guessed
-EACH = 10  # drawn candidates of a kind for each number that is fitted to them; without them nothing is guessed
-FITTED = 10_000  # of a kind, at most
-BLOCK = 1 << 14  # candidates at a time
+AHEAD = 3000  # candidates near the top that are evaluated between fits
+ALL = 30_000  # largest number of open candidates that are all evaluated after a fit
+DRAWN = 0.1  # fraction in the random sample,
+UPPER = 12_000  # and number of best-predicted others that are evaluated
+EACH = 10  # sampled candidates per fitted number of a regression; with fewer there is no prediction
+FITTED = 10_000  # largest number of sampled candidates per regression
+BLOCK = 1 << 14  # candidates computed at a time
 
 
 @dataclass(frozen=True)
 class Evaluated:
-    """The candidates that are evaluated at a look."""
+    """The candidates that are evaluated in one update."""
 
     of: Places
     """(n,) rows of the pool."""
     anew: bool
-    """Whether the spend of all open candidates is reckoned from this look alone."""
+    """Whether the spend of all open candidates is computed from this update alone."""
     others: Array | None = None
-    """(n,) for how many more, that were not evaluated, each stands; None where all were."""
+    """(n,) number of unevaluated candidates that each one represents; None if all were evaluated."""
 
 
 def ahead(of: Places, index: Array) -> Evaluated:
-    """The candidates near the top, since the order changes slowly, and the new ones. of: all that are open. index: (n,)
-    of each when it was last evaluated, NaN where it never was."""
+    """Selects the candidates near the top, since the order changes slowly, and new ones. of: all open candidates.
+    index: (n,) of each when last evaluated, NaN if never."""
     new = np.isnan(index)
     certain = AHEAD + int(new.sum())
     if len(of) <= certain:
@@ -49,7 +49,7 @@ def ahead(of: Places, index: Array) -> Evaluated:
 
 
 def first(index: Array) -> Mask:
-    """(n,) which candidates are among the `AHEAD` with the largest index."""
+    """Returns (n,) whether a candidate has one of the `AHEAD` largest indices."""
     near = np.ones(len(index), dtype=bool)
     if len(index) > AHEAD:
         near[np.argpartition(-index, AHEAD)[AHEAD:]] = False
@@ -57,8 +57,8 @@ def first(index: Array) -> Mask:
 
 
 def drawn(index: Array, rng: np.random.Generator) -> Mask:
-    """(n,) which candidates are evaluated after a search before any is predicted: all, or of very many the new ones and
-    a sample of the others. index: as for `ahead`."""
+    """Returns (n,) whether a candidate is evaluated after a fit before any prediction: all of them, or of very many the
+    new ones and a sample of the others. index: as in `ahead`."""
     new = np.isnan(index)
     if len(index) <= ALL or len(index) - new.sum() <= UPPER:
         return np.ones(len(index), dtype=bool)
@@ -66,8 +66,8 @@ def drawn(index: Array, rng: np.random.Generator) -> Mask:
 
 
 def guessed(pool: CandidatePool, of: Places, before: Array, seen: Mask, now: Array) -> Array:
-    """(n,) index of all, infinite where it cannot be predicted, 0 where it was 0. before: as `index` for `ahead`. seen,
-    now: (n,) which candidates were evaluated, and (m,) their indices."""
+    """Returns (n,) predicted indices, infinite if there is no prediction, 0 if the index was 0. before: as `index` in
+    `ahead`. seen, now: (n,) whether a candidate was evaluated, and (m,) the indices of those."""
     guess, known = np.where(before == 0, 0.0, np.inf), np.full(len(of), np.nan)
     known[seen] = now
     for kind in _kinds(pool, of):
@@ -89,8 +89,8 @@ def guessed(pool: CandidatePool, of: Places, before: Array, seen: Mask, now: Arr
 
 
 def promising(guess: Array, seen: Mask) -> tuple[Mask, Array]:
-    """(n,) which others are evaluated; and (n,) for how many of the rest each candidate of the sample stands that is
-    predicted no better than they are."""
+    """Returns (n,) which other candidates to evaluate, and (n,) how many of the remaining ones each sampled candidate
+    with a similarly low prediction represents."""
     rest = np.flatnonzero(~seen)
     order = rest[np.argsort(-guess[rest], kind="stable")]
     certain = max(UPPER, int(np.isinf(guess[rest]).sum()))
@@ -104,7 +104,7 @@ def promising(guess: Array, seen: Mask) -> tuple[Mask, Array]:
 
 
 def _kinds(pool: CandidatePool, of: Places) -> Iterator[Places]:
-    """Places in `of` of candidates with the same known scores and the same rungs to buy."""
+    """Yields positions in `of` of candidates with the same known scores and the same open rungs."""
     known = np.concatenate([np.isnan(pool.scores[of]), pool.closed[of]], axis=1)
     codes = np.unique(np.packbits(known, axis=1), axis=0, return_inverse=True)[1].ravel()
     for code in range(int(codes.max()) + 1 if len(codes) else 0):
@@ -112,7 +112,7 @@ def _kinds(pool: CandidatePool, of: Places) -> Iterator[Places]:
 
 
 def _inputs(pool: CandidatePool, of: Places, before: Array, columns: Mask, rungs: Mask) -> Array:
-    """(n, d) inputs of the regression."""
+    """Returns (n, d) inputs of the regression."""
     costs = np.log(np.maximum(pool.costs[of][:, rungs], 1e-300))
     return np.column_stack([np.log(before), pool.scores[of][:, columns], costs])
 

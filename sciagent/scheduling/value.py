@@ -1,15 +1,15 @@
-"""What a candidate is still worth, and what to buy for it next: the dynamic programme of a priced ladder.
+"""The remaining value of a candidate and the next rung to buy: the dynamic programme of a priced ladder.
 
-A candidate's state is the set O of rungs it has seen and u = mean / standard deviation of its terminal answer, hits
-above 0. With λ the price of one terminal verification,
+A candidate's state is the set O of rungs seen and u = mean / standard deviation of its terminal answer, hits above 0.
+With λ the price of one terminal verification,
 
     V_O(u) = max{0, (1 - p_K) Φ(u) - λ,
                  max_{j not in O} (1 - p_j) E[V_{O+j}(u')] + p_j V_O^{without j}(u) - λ c_j / c_K}
 
-where u' ~ N(r u, r² - 1), and r = sd_O / sd_{O+j} is how much rung j narrows the answer. Only these ratios matter, so
-one programme serves all candidates that have seen the same rungs, whatever their mean and their spread. A rung may be
-skipped; a worthless one (r = 1) is, by itself. The index of a candidate is the highest price at which V is above 0:
-with one rung the probability of a hit, and for any ladder what Gittins and Weitzman proved for theirs.
+where u' ~ N(r u, r² - 1), and r = sd_O / sd_{O+j} is the factor by which rung j narrows the answer. Only these ratios
+matter, so one programme serves all candidates with the same rungs seen, for any mean and spread. A rung may be skipped;
+an uninformative one (r = 1) always is. A candidate's index is the highest price at which V is above 0: with one rung,
+the probability of a hit; for any ladder, the analogue of the indices of Gittins and Weitzman.
 
 Sources: Weitzman, Econometrica 47, 641 (1979); Scully and Terenin, arXiv 2506.10872 (2025).
 """
@@ -28,28 +28,27 @@ from sciagent.scheduling.arrays import Array, Places
 
 Moves = Mapping[tuple[int, int], Array]
 
-U = np.linspace(-6.0, 6.0, 241)  # beyond, a chance is as good as 0 or 1
-# of one terminal verification, in hits; close together near 1, where candidates are nearly certain
+U = np.linspace(-6.0, 6.0, 241)  # beyond these, probabilities are as good as 0 or 1
+# of one terminal verification, in hits; dense near 1, where candidates are nearly certain
 PRICES = np.concatenate([np.logspace(-7, 0, 57)[:-1], [0.8, 0.85, 0.9, 0.93, 0.96, 0.98, 0.99, 0.999]])
 TERMINAL = -1
 STOP = -2
-NEVER = 2.0  # terminal verifications: a rung that costs as much as one is not bought before it
-FLOOR = 1e-6  # of the variance, that is always left
+NEVER = 2.0  # terminal verifications: a rung that costs as much is not bought before one
+FLOOR = 1e-6  # smallest remaining fraction of the variance
 _STEP = U[1] - U[0]
 
 
 @dataclass(frozen=True)
 class Programme:
-    """Solved for candidates that have seen the same rungs.
+    """The solution for candidates with the same rungs seen.
 
-    begins: (prices,) the u above which a candidate is worth something at each of PRICES. first: (prices,) the rung to
-    buy there, as a place among `missing`, or TERMINAL. bought: (prices, m + 1) expected purchases of a candidate that
-    begins there, the terminal rung last. best: (U, prices) the place to buy at any u, STOP where nothing pays. value:
+    begins: (prices,) the u above which a candidate has a value at each of PRICES. first: (prices,) the rung to buy
+    there, as a position among the missing rungs, or TERMINAL. bought: (prices, m + 1) expected purchases of a candidate
+    that starts there, terminal rung last. best: (U, prices) the position to buy at any u, STOP if nothing pays. value:
     (U, prices) V, in hits. costs: (m,) of the missing rungs, in terminal verifications.
 
-    Candidates whose costs differ from these follow the same plan at their own: what they find stays, what they spend
-    does not, as if they paid another price. The index is then, to first order, that of a plan of their own, and never
-    more.
+    Candidates with other costs follow the same plan at their own costs, as if they paid another price: the hits found
+    are the same, the spend differs. Their index is, to first order, that of their own plan, and never higher.
     """
 
     begins: Array
@@ -59,7 +58,7 @@ class Programme:
     value: Array
     costs: Array
     policy: Policy
-    _ahead: dict[int, Array] = field(default_factory=dict, repr=False)  # what `purchases` has worked out
+    _ahead: dict[int, Array] = field(default_factory=dict, repr=False)  # cached results of `purchases`
 
     @cached_property
     def spend(self) -> Array:
@@ -67,30 +66,30 @@ class Programme:
         return self.policy.ahead(slice(None), np.append(self.costs, 1.0)[:, None])[:, :, 0]
 
     def index(self, u: Array) -> Array:
-        """(n,) highest price, in hits a terminal verification, at which a candidate at u is worth something."""
+        """Returns (n,) highest prices, in hits per terminal verification, at which a candidate at u has a value."""
         index: Array = np.exp(np.interp(u, self.begins, np.log(PRICES)))
         return index
 
     def dearer(self, u: Array, own: Array) -> Array:
-        """(n,) how many times more the plan costs, at the price of the index, those who pay `own`, (n, m)."""
+        """Returns (n,) factors by which the plan costs more, at its index price, with the costs `own`, (n, m)."""
         plan = np.array([np.interp(u, self.begins, times) for times in self.bought.T])
         times: Array = (plan[-1] + np.einsum("nj,jn->n", own, plan[:-1])) / (plan[-1] + self.costs @ plan[:-1])
         return times
 
     def at_index(self, u: Array) -> NDArray[np.int64]:
-        """What to buy at u, (n,), at the price of its own index: a place among the missing rungs, or TERMINAL."""
+        """Returns (n,) purchases at u, at its index price: positions among the missing rungs, or TERMINAL."""
         return self.first[np.clip(np.searchsorted(self.begins, u) - 1, 0, len(PRICES) - 1)]
 
     def action(self, u: Array, price: float | Array) -> NDArray[np.int64]:
-        """What to buy at u, (n,), at `price`, (n,) or one: a place among the missing rungs, TERMINAL or STOP."""
+        """Returns (n,) purchases at u, at `price`: positions among the missing rungs, TERMINAL or STOP."""
         return self.best[nearest(u), _columns(price)].astype(np.int64)
 
     def worth(self, u: Array, price: float | Array) -> Array:
-        """V at u, (n,), in hits."""
+        """Returns (n,) values V at u, in hits."""
         return self.value[nearest(u), _columns(price)]
 
     def purchases(self, u: Array, price: float | Array) -> Array:
-        """Expected purchases to go at u: (n, m + 1), the terminal rung last."""
+        """Returns (n, m + 1) expected future purchases at u, terminal rung last."""
         columns, places = np.unique(_columns(price), return_inverse=True)
         if new := [int(column) for column in columns if int(column) not in self._ahead]:
             self._ahead.update(
@@ -99,25 +98,25 @@ class Programme:
         return np.array([self._ahead[int(column)] for column in columns])[places, nearest(u)]
 
     def to_go(self, u: Array, weights: Array) -> Array:
-        """(prices,) expected cost to go of candidates at u, (n,), together; weights: (n,) cost of a terminal
-        verification of each."""
+        """Returns (prices,) expected cost to go, summed over candidates at u, (n,). weights: (n,) each one's cost of a
+        terminal verification."""
         return np.bincount(nearest(u), weights, len(U)) @ self.spend
 
 
 def nearest(u: Array) -> NDArray[np.int64]:
-    """Rows of U."""
+    """Returns the nearest rows of U."""
     rows: NDArray[np.int64] = np.clip(np.rint((u - U[0]) / _STEP), 0, len(U) - 1).astype(np.int64)
     return rows
 
 
 def _columns(price: float | Array) -> NDArray[np.int64]:
-    """The next lower of PRICES, of each."""
+    """Returns the columns of the next lower PRICES."""
     columns = np.searchsorted(PRICES, np.asarray(price) * (1 + 1e-9)) - 1
     return np.clip(columns, 0, len(PRICES) - 1).astype(np.int64)
 
 
 def solve_price(to_go: Array, left: float) -> float:
-    """The price at which the expected cost to go, (prices,), meets what is left; 0 where all can be afforded."""
+    """Returns the price at which the expected cost to go, (prices,), is what is left; 0 if all is affordable."""
     if to_go[0] <= left:
         return 0.0
     falling = np.minimum.accumulate(to_go)
@@ -125,9 +124,9 @@ def solve_price(to_go: Array, left: float) -> float:
 
 
 def moves_of(left: Array) -> Moves:
-    """How candidates move when a rung answers, by rungs seen and rung; those that tell nothing are left out.
+    """Returns the transition matrix for each set of rungs seen and each next rung, except rungs that tell nothing.
 
-    left: (2**m,) variance of the terminal answer once a set of the m missing rungs, a bit each, has answered.
+    left: (2**m,) variance of the terminal answer after each set of the m missing rungs, one bit per rung.
     """
     sd = np.sqrt(np.maximum(left, FLOOR * left[0]))
     return {
@@ -145,12 +144,12 @@ def solve_left(
     needed: int = 0,
     moves: Moves | None = None,
 ) -> Programme:
-    """The programme of candidates with m rungs missing beside the terminal one.
+    """Returns the programme of candidates with m missing rungs besides the terminal one.
 
-    left: as for `moves_of`. costs: (m,) in terminal verifications. failures: (m + 1,) probability that a rung gives no
-    answer; default none. A second failure of the same candidate would hardly change what to do and is left out. needed:
-    the rungs, a bit each, without whose answer there is no hit; no rung above one of them is bought before it. moves:
-    of `left`, where they are known already.
+    left: as in `moves_of`. costs: (m,) in terminal verifications. failures: (m + 1,) probability that a rung gives no
+    answer; default 0. At most one failure per candidate is modelled, since a second one hardly changes the decision.
+    needed: rungs, one bit each, without whose answer there is no hit; no higher rung is bought before them. moves: of
+    `left`, if already known.
     """
     m = len(costs)
     fails = np.zeros(m + 1) if failures is None else np.asarray(failures, dtype=float)
@@ -181,7 +180,7 @@ def solve_left(
     policy = Policy(m, fails, moves, actions)
     rows, begins = _crossings(q)
     first = best[rows, np.arange(len(PRICES))].astype(np.int64)
-    if needed and (first == STOP).any():  # where nothing pays, what would be bought next
+    if needed and (first == STOP).any():  # if nothing pays, the rung that would be bought next
         first = np.where(first == STOP, (needed & -needed).bit_length() - 1, first)
     first = np.where(first == STOP, TERMINAL, first)
     bought = policy.from_rows(rows)
@@ -189,7 +188,7 @@ def solve_left(
 
 
 def _affordable(seen: int, gone: int, weighed: Sequence[int], needed: int, moves: Moves) -> list[int]:
-    """The rungs that tell something or are needed, and leave no needed rung behind that could not be bought later."""
+    """Returns the rungs that are informative or needed, without skipping needed ones, which would be lost."""
     return [
         j
         for j in weighed
@@ -200,7 +199,7 @@ def _affordable(seen: int, gone: int, weighed: Sequence[int], needed: int, moves
 
 
 def _states(rungs: Sequence[int], fails: Array) -> list[tuple[int, int]]:
-    """Sets of rungs seen and, of the others, none or one that failed; each after those that it leads to."""
+    """Returns sets of rungs seen, with none or one failed rung; each state after the states that it leads to."""
     sets = [0]
     for j in rungs:
         sets += [seen | 1 << j for seen in sets]
@@ -214,9 +213,8 @@ def _states(rungs: Sequence[int], fails: Array) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Policy:
-    """What is bought from each set of rungs seen, and where a candidate goes from there. m: rungs. fails: (m + 1,).
-    actions: (U, prices) the purchase, STOP where none pays, by set of rungs seen and set of those that failed, which is
-    empty or one."""
+    """The purchases from each state and the transitions. m: number of rungs. fails: (m + 1,). actions: (U, prices) the
+    purchase, STOP if none pays, by the set of rungs seen and the set of failed rungs, which has at most one."""
 
     m: int
     fails: Array
@@ -224,7 +222,7 @@ class Policy:
     actions: Mapping[tuple[int, int], NDArray[np.int8]]
 
     def ahead(self, columns: slice | NDArray[np.int64], counts: Array) -> Array:
-        """(U, columns, d) expected sum of counts, (m + 1, d), over the purchases to go."""
+        """Returns (U, columns, d) expected sums of counts, (m + 1, d), over the future purchases."""
         known: dict[tuple[int, int], Array] = {}
         for seen, gone in reversed(self._order()):
             best = self.actions[seen, gone][:, columns]
@@ -240,8 +238,8 @@ class Policy:
         return known[0, 0]
 
     def from_rows(self, rows: Places) -> Array:
-        """(prices, m + 1) the same of candidates that begin at one of U, rows: (prices,), at each of PRICES; the
-        terminal rung where none buys anything."""
+        """Returns (prices, m + 1) expected purchases of candidates that start at rows (prices,) of U, at each of
+        PRICES; one terminal purchase if none pays."""
         purchases = np.zeros((len(PRICES), self.m + 1))
         begin = np.zeros((len(U), len(PRICES)))
         begin[rows, np.arange(len(PRICES))] = 1.0
@@ -253,9 +251,9 @@ class Policy:
             purchases[:, -1] += (mass * (best == TERMINAL)).sum(0)
             for j, then, failed in self._next(seen, gone, best):
                 going = mass * np.equal(best, j)
-                if not (asked := going.sum(0)).any():
+                if not (bought := going.sum(0)).any():
                     continue
-                purchases[:, j] += asked
+                purchases[:, j] += bought
                 if failed is not None:
                     here[failed] = here.get(failed, 0.0) + self.fails[j] * going
                     going = (1 - self.fails[j]) * going
@@ -266,20 +264,20 @@ class Policy:
         return purchases
 
     def _order(self) -> list[tuple[int, int]]:
-        """States, each before those that it leads to."""
+        """Returns the states, each before those that it leads to."""
         return sorted(self.actions, key=lambda at: (at[0].bit_count(), at[1]))
 
     def _next(
         self, seen: int, gone: int, best: NDArray[np.int8]
     ) -> Iterator[tuple[int, tuple[int, int], tuple[int, int] | None]]:
-        """The rungs that are bought anywhere, with the state after an answer and, where it may fail, after none."""
+        """Yields the rungs that are bought at any u, with the state after an answer and after a failure, or None."""
         for j in range(self.m):
             if (best == j).any():
                 yield j, (seen | 1 << j, gone), (seen, 1 << j) if self.fails[j] and not gone else None
 
 
 def variances_left(covariance: Array, columns: Sequence[Sequence[int]]) -> Array:
-    """(2**m,) variance of the last variable once sets of m rungs have answered; columns: of each rung."""
+    """Returns (2**m,) variance of the last variable after each set of m rungs. columns: of each rung."""
     total = float(covariance[-1, -1])
     left = np.full(1 << len(columns), total)
     for seen in range(1, len(left)):
@@ -292,15 +290,15 @@ def variances_left(covariance: Array, columns: Sequence[Sequence[int]]) -> Array
 
 
 def _move(ratio: float) -> Array:
-    """(U, U) weights that average a function on U, linear between its points and constant beyond their ends, over
-    u' ~ N(ratio u, ratio² - 1)."""
+    """Returns (U, U) weights that average a function over u' ~ N(ratio u, ratio² - 1). The function is linear between
+    the points of U and constant beyond its ends."""
     sd = float(np.sqrt(ratio**2 - 1))
-    half = len(U) // 2  # the other half is its mirror image
+    half = len(U) // 2  # the other half follows by symmetry
     x = (ratio * U[half:, None] - np.concatenate([[U[0] - _STEP], U, [U[-1] + _STEP]])) / sd
     above = sd * (x * ndtr(x) + np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi))  # E[(u' - knot)+]
     hats: Array = np.empty((len(U), len(U)))
     hats[half:] = (above[:, :-2] - 2 * above[:, 1:-1] + above[:, 2:]) / _STEP
-    # what the hats at the ends leave out lies beyond them
+    # the end points get the weight beyond them
     hats[half:, -1] += (above[:, -2] - above[:, -1]) / _STEP
     hats[half:, 0] += 1 - hats[half:].sum(1)
     hats[:half] = hats[:half:-1, ::-1]
@@ -308,8 +306,8 @@ def _move(ratio: float) -> Array:
 
 
 def _crossings(q: Array) -> tuple[Places, Array]:
-    """Where the value of the best purchase, (U, prices), rises above 0 at each price, ascending with the price: the row
-    above, or the last one where it does nowhere, and u."""
+    """Returns where the value of the best purchase, (U, prices), rises above 0 at each price: the row above, or the
+    last row if it never does, and u. Both ascend with the price."""
     pays = q > 0
     up = np.where(pays.any(0), pays.argmax(0), len(U) - 1)
     low, prices = np.maximum(up - 1, 0), np.arange(q.shape[1])

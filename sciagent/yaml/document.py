@@ -1,7 +1,7 @@
-"""YAML text to plain data, with the line and column of every key and value.
+"""Reads YAML text as plain data, with the line and column of every key and value.
 
-The nodes of ruamel's loader are read directly and never constructed, so no tag can make an object, no alias
-can grow, and a fault in one value does not hide the next. YAML 1.2: `no` is text, `1e-3` a number, `1:30` text.
+The nodes of ruamel's loader are read directly and never constructed. So no tag can create an object, no alias can
+expand, and a mistake in one value does not hide the next. YAML 1.2: `no` and `1:30` are texts, `1e-3` is a number.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from sciagent.input_files import open_input
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 32
 MAX_ENTRIES = 20_000
-"""Lines, list entries and keys of one file. The parser takes a fifth of a millisecond for each."""
+"""Largest number of lines, list entries and keys of a file. The parser takes a fifth of a millisecond for each."""
 MAX_FAULTS = 200
-"""Mistakes of one file that are reported. Each takes a millisecond to explain, and nobody reads more."""
+"""Largest number of reported mistakes of a file. Each takes a millisecond to explain."""
 MAX_INT = 2**63 - 1
 
 Loc = tuple[int | str, ...]
@@ -45,33 +45,33 @@ class Fault:
     """One mistake in a file."""
 
     line: int
-    """Counted from 1."""
+    """Line, counted from 1."""
     column: int
-    """Counted from 1."""
+    """Column, counted from 1."""
     message: str
     loc: Loc = ()
-    """Keys and list positions that lead there."""
+    """Path of keys and list positions to the mistake."""
     hint: str = ""
-    """What would be right."""
+    """How to correct the mistake."""
 
 
 @dataclass
 class Document:
-    """The data of a YAML text, and where each part stands."""
+    """The data of a YAML text, with the place of each part."""
 
     data: Any = None
     """Dicts, lists, text, numbers, booleans and None."""
     keys: dict[Loc, Mark] = field(default_factory=dict)
     values: dict[Loc, Mark] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
-    """What could not be read."""
+    """Parts that could not be read."""
 
     def add(self, fault: Fault) -> None:
         if len(self.faults) < MAX_FAULTS:
             self.faults.append(fault)
 
     def locate(self, loc: Loc, on_key: bool = False) -> Mark:
-        """The place of `loc`, or of the nearest part around it that exists. on_key: of the key, not of its value."""
+        """Returns the place of the part at `loc`, or of the nearest part around it. on_key: place of its key."""
         for end in range(len(loc), 0, -1):
             if loc[:end] in self.values:
                 marks = self.keys if (on_key or end < len(loc)) and loc[:end] in self.keys else self.values
@@ -79,17 +79,17 @@ class Document:
         return self.values.get((), (1, 1))
 
     def broken(self, loc: Loc) -> bool:
-        """Whether `loc`, or a part around it, could not be read."""
+        """Returns whether the part at `loc` or a part around it could not be read."""
         return any(fault.loc and loc[: len(fault.loc)] == fault.loc for fault in self.faults)
 
 
 def show(loc: Loc) -> str:
-    """`ladder[1].settings.functional`"""
+    """Returns a path as text, such as `ladder[1].settings.functional`."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc).removeprefix(".")
 
 
 def report(name: str, faults: Sequence[Fault]) -> str:
-    """One line per mistake, in the order of the file: `name:line:column: path: message`. At most MAX_FAULTS of them."""
+    """Returns one line per mistake, in the order of the file: `name:line:column: path: message`; at most MAX_FAULTS."""
     lines: dict[str, None] = {}
     for fault in sorted(faults, key=lambda fault: (fault.line, fault.column))[:MAX_FAULTS]:
         where = f"{show(fault.loc)}: " if fault.loc else ""
@@ -101,7 +101,7 @@ def report(name: str, faults: Sequence[Fault]) -> str:
 
 
 def text_of(path: Path) -> str:
-    """The text of a file. Raises SpecError for what is no regular file, too long, or not UTF-8."""
+    """Returns the text of a file. Raises SpecError if it is not a regular file, too long, or not UTF-8."""
     try:
         with open_input(path) as stream:
             raw = stream.read(MAX_BYTES + 1)
@@ -118,9 +118,9 @@ def text_of(path: Path) -> str:
 
 
 def read(text: str, kind: str = "a campaign", opens: str = "campaign: name") -> Document:
-    """All of the text that can be read, and a fault for each part that cannot.
+    """Reads the valid parts of a text, and returns them with a fault for each invalid part.
 
-    kind: what the file describes. opens: the line it begins with; both only for messages.
+    kind: what the file describes. opens: the first line of such a file. Both are used in messages only.
     """
     document = Document()
     if len(text.encode("utf-8", errors="replace")) > MAX_BYTES:
@@ -141,7 +141,7 @@ def read(text: str, kind: str = "a campaign", opens: str = "campaign: name") -> 
 
 
 def kind_of(value: Any) -> str:
-    """What a person would call the value."""
+    """Returns a description of the value for messages."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):
@@ -180,7 +180,7 @@ def _compose(text: str, document: Document) -> Node | None:
 
 
 def _parser_fault(text: str, error: MarkedYAMLError) -> Fault:
-    """The parser's message at its own line and column; for what is not closed, those where it opens."""
+    """Returns the parser's message at its line and column; for an unclosed bracket or quote, where it opens."""
     opened, mark = error.context_mark, error.problem_mark or error.context_mark
     if mark is None:
         return Fault(1, 1, f"not YAML: {error}")
@@ -204,7 +204,7 @@ def _plain(node: Node, loc: Loc, document: Document) -> Any:
     mark = _mark(node.start_mark)
     tag = str(node.tag)
     if isinstance(node, ScalarNode) and not node.value and tag == _TAG + "null":
-        mark = document.keys.get(loc, mark)  # nothing stands there
+        mark = document.keys.get(loc, mark)  # the value is empty
     is_block = isinstance(node, MappingNode | SequenceNode) and not node.flow_style
     document.values[loc] = document.keys.get(loc, mark) if is_block else mark
     message = ""
@@ -248,7 +248,7 @@ def _mapping(node: MappingNode, loc: Loc, document: Document) -> dict[str, Any]:
 
 
 def _scalar(kind: str, node: Node) -> Any:
-    """The value of a scalar. Raises ValueError for what is no finite number of 64 bits."""
+    """Returns the value of a scalar. Raises ValueError for a number that is not finite or has more than 64 bits."""
     if kind == "null":
         return None
     if kind not in ("bool", "int", "float"):
@@ -271,7 +271,7 @@ def _is_bad_text(text: str) -> bool:
 
 
 def too_deep(text: str) -> Mark | None:
-    """The place where brackets, counted without regard to quotes, open too deeply for a file that a person wrote."""
+    """Returns the place where brackets (also those in quotes) are nested more than MAX_DEPTH deep, or None."""
     depth = 0
     for line, content in enumerate(text.splitlines(), 1):
         for bracket in _BRACKET.finditer(content if not content.lstrip().startswith("#") else ""):
@@ -282,7 +282,7 @@ def too_deep(text: str) -> Mark | None:
 
 
 def _entries(text: str) -> int:
-    """Roughly how many entries a text has, comments left out: its lines, commas and colons."""
+    """Estimates the number of entries of a text from its lines, commas and colons outside comments."""
     lines = (line for line in text.splitlines() if line and not line.lstrip().startswith("#"))
     return sum(1 + line.count(",") + line.count(":") for line in lines)
 

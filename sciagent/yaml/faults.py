@@ -1,4 +1,4 @@
-"""How a validator of the campaign spec states a mistake: where, what, and what would be right."""
+"""Mistakes that validators of the campaign spec raise, with place, message and hint."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ class Faults:
         self.details: list[InitErrorDetails] = []
 
     def add(self, loc: Sequence[int | str], message: str, hint: str = "", on_key: bool = False) -> None:
-        """on_key: the mistake is the key at `loc`, not its value."""
+        """Adds a mistake. on_key: whether the mistake is the key at `loc` rather than its value."""
         context = {"message": message, "hint": hint, "on_key": on_key}
         error = PydanticCustomError(FAULT, "{message}", context)
         self.details.append(InitErrorDetails(type=error, loc=tuple(loc), input=None))
 
     def take(self, loc: Sequence[int | str], error: PydanticCustomError) -> None:
-        """The mistake of `fault`, at a place."""
+        """Adds a mistake made by `fault`, at a place."""
         context = error.context or {}
         self.add(loc, str(context["message"]), str(context["hint"]))
 
     def raise_any(self, title: str = "campaign") -> None:
-        """Raises ValidationError if there is a mistake; pydantic puts its own path before each place."""
+        """Raises ValidationError if there is a mistake; pydantic prefixes each place with its own path."""
         if self.details:
             raise ValidationError.from_exception_data(title, self.details)
 
 
 def fault(message: str, hint: str = "") -> PydanticCustomError:
-    """The mistake of one field, to be raised from its validator."""
+    """Returns the mistake of one field, for its validator to raise."""
     return PydanticCustomError(FAULT, "{message}", {"message": message, "hint": hint})

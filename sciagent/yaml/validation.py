@@ -1,4 +1,4 @@
-"""Validates a YAML document, and states pydantic's errors in plain words with what would have been right."""
+"""Validates a YAML document and turns pydantic's errors into plain messages with a hint."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sciagent.yaml.faults import FAULT
 
 Model = TypeVar("Model", bound=BaseModel)
 UnknownKey = Callable[[Loc, Any], tuple[str, str]]
-"""Message and hint for a key that does not exist, from its path and the data of the file."""
+"""A function from the path of an unknown key and the data of the file to (message, hint)."""
 
 _NAME_RULE = 'takes 1 to 64 of a-z, 0-9, "_" and "-", the first a letter or digit'
 _BOUNDS = {
@@ -46,10 +46,10 @@ def validated(
     unknown_key: UnknownKey | None = None,
     further: Callable[[], Sequence[Any]] = lambda: (),
 ) -> Model:
-    """The model that a document states. Raises SpecError with all its mistakes.
+    """Returns the model of a document. Raises SpecError with all its mistakes.
 
-    name: of the file, for messages. root: the model of the whole file. further: finds errors that pydantic does not
-    look for once a part is wrong.
+    name: name of the file, for messages. root: model of the whole file. further: returns more errors, which pydantic
+    does not look for after a first one.
     """
     faults = list(document.faults)
     if isinstance(document.data, dict):
@@ -67,7 +67,7 @@ def validated(
 def _explain(
     error: Mapping[str, Any], document: Document, root: type[BaseModel], unknown: UnknownKey | None = None
 ) -> Fault:
-    """One error of pydantic at its place in the file."""
+    """Returns one error of pydantic as a fault at its place in the file."""
     loc, kind = _without_kinds(tuple(error["loc"]), document.data), str(error["type"])
     context: Mapping[str, Any] = error.get("ctx") or {}
     value = error.get("input")
@@ -88,7 +88,7 @@ def _explain(
 
 
 def _unfit_value(kind: str, value: Any, context: Mapping[str, Any], message: str) -> str:
-    """Why a value does not fit. message: pydantic's own."""
+    """Returns why a value is not valid. message: pydantic's message."""
     if kind in _BOUNDS:
         key, words = _BOUNDS[kind]
         bound = context[key]
@@ -103,7 +103,7 @@ def _unfit_value(kind: str, value: Any, context: Mapping[str, Any], message: str
 
 
 def _is_echo(error: Mapping[str, Any]) -> bool:
-    """Whether a list counts as too short only because its entries are wrong, which is reported for each of them."""
+    """Returns whether a list is "too short" only because of invalid entries, which are reported one by one."""
     value = error.get("input")
     return error["type"] == "too_short" and isinstance(value, list) and len(value) >= error["ctx"]["min_length"]
 
@@ -128,14 +128,14 @@ def _not_among(kind: str, value: Any, context: Mapping[str, Any]) -> tuple[str, 
 
 
 def _without_kinds(loc: Loc, data: Any) -> Loc:
-    """The path as the file has it: pydantic also names the chosen member of a union by its `kind`."""
+    """Returns the path of the file; pydantic's path also contains the `kind` of a chosen union member."""
     kept: list[int | str] = []
     here = data
     for part in loc:
         if isinstance(here, dict) and part not in here and here.get("kind") == part:
             continue
         if here is not None and not isinstance(here, dict | list):
-            break  # below a plain value pydantic names branches of its own
+            break  # below a plain value the parts are names of pydantic's own branches
         here = _step(here, part)
         kept.append(part)
     return tuple(kept)
@@ -148,7 +148,7 @@ def _step(here: Any, part: int | str) -> Any:
 
 
 def keys_at(loc: Loc, data: Any, root: type[BaseModel]) -> list[str]:
-    """The keys that the mapping at `loc` takes; empty where any are, or the models do not say."""
+    """Returns the keys that the mapping at `loc` takes; empty if any key is allowed or the model is ambiguous."""
     models = [root]
     for part in loc:
         data = _step(data, part)
@@ -161,7 +161,7 @@ def keys_at(loc: Loc, data: Any, root: type[BaseModel]) -> list[str]:
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The models in an annotation such as `dict[str, A | B]`."""
+    """Yields the models in an annotation such as `dict[str, A | B]`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for argument in typing.get_args(annotation):

@@ -1,8 +1,8 @@
-"""What a budget buys when a given share of the candidates are hits.
+"""The best purchases within a budget if a given share of the candidates are hits.
 
-Truth and rungs are a joint Gaussian. The dynamic programme of `scheduling.value` says what a candidate may be bought at
-every price, and a linear programme mixes such plans so that the expected hits are most and every limit of the budget
-holds.
+Truth and rungs are a joint Gaussian. The dynamic programme of `scheduling.value` gives the purchases for one candidate
+at each price. A linear programme mixes these programmes: it maximises the expected hits within all limits of the
+budget.
 """
 
 from __future__ import annotations
@@ -24,40 +24,40 @@ from sciagent.scheduling.payoff import both_above, share_told
 from sciagent.scheduling.rules.priced import FREE, TRUSTED, WARM_UP, WARM_UP_RUNG, WARM_UP_SHARE
 from sciagent.scheduling.value import FLOOR, PRICES, U, nearest, solve_left
 
-ROUNDS = 6  # of prices of the resources
+ROUNDS = 6  # most rounds in which the prices of resources are adjusted
 CONVERGED = 1e-4  # relative gain in hits below which prices are adjusted no further
-LEAST_WEIGHT = 1e-4  # of a resource that is not scarce
+LEAST_WEIGHT = 1e-4  # weight of a resource that is not scarce
 
 
 @dataclass(frozen=True)
 class BudgetProblem:
-    """What may be bought, and within which limits."""
+    """The rungs that may be bought, and the limits of the budget."""
 
     steps: tuple[Step, ...]
     """Paid rungs, the terminal one last."""
     limits: tuple[Allowance, ...]
-    """What may be spent."""
+    """The limits of the budget."""
     amounts: Array
-    """(r, k): what one run of each of the k steps takes of each of the r limits."""
+    """(r, k): amount of each of the r limits that one run of each of the k steps takes."""
     candidates: float
-    """Candidates that pass the fast rungs; infinity where nothing limits them."""
+    """Number of candidates that pass the fast rungs; infinite without a limit."""
     trusted: frozenset[int]
-    """Places of steps that are known to tell something."""
+    """Indices of steps that measure an objective's own property."""
     has_hints: bool
-    """Whether the law begins with hints, before any answer."""
+    """Whether the law has hints before the first answer."""
 
     @property
     def most(self) -> Array:
-        """(r,) the limits."""
+        """(r,) amounts of the limits."""
         return np.array([allowance.limit for allowance in self.limits])
 
     @property
     def needed(self) -> int:
-        """The steps that cannot be left out, as bits."""
+        """Bit mask of the steps that cannot be left out."""
         return sum(1 << place for place, step in enumerate(self.steps[:-1]) if step.is_needed)
 
     def without(self, gone: Sequence[Step]) -> BudgetProblem:
-        """The same without these steps."""
+        """Returns the problem without these steps."""
         kept = [place for place, step in enumerate(self.steps) if step not in gone]
         trusted = frozenset(kept.index(place) for place in self.trusted if place in kept)
         steps = tuple(self.steps[place] for place in kept)
@@ -66,21 +66,21 @@ class BudgetProblem:
 
 @dataclass(frozen=True)
 class Purchases:
-    """What is best bought."""
+    """The best purchases within the budget."""
 
     hits: float
-    """Expected hits."""
+    """Expected number of hits."""
     runs: Array
-    """(k,) expected runs of each step."""
+    """(k,) expected number of runs of each step."""
     prices: Mapping[str, float]
-    """Hits that one more unit of each limit would bring, by allowance."""
+    """Further hits per further unit of each limit, by allowance."""
 
 
 def buy(problem: BudgetProblem, rate: float, ends: Mapping[int, str] | None = None) -> Purchases | None:
-    """What is best bought if this share of the candidates are hits; None where nothing limits what is bought.
+    """Returns the best purchases if the share `rate` of the candidates are hits; None if no limit restricts them.
 
-    ends: by place, where a rung's correlation is not the middle of its range. The law is learnt on whole ladders first,
-    as `priced` does; what is left of the limits is spent by programmes, at prices that are adjusted a few times.
+    ends: `low` or `high` end of a rung's correlation, by index of the step; by default its middle. As under `priced`,
+    some whole ladders are bought first to learn the law. Programmes spend the rest, at prices that are adjusted.
     """
     first = warm_up(problem)
     most = problem.most
@@ -91,7 +91,7 @@ def buy(problem: BudgetProblem, rate: float, ends: Mapping[int, str] | None = No
     priced = [places[allowance.name] for allowance in numeraire.allowances]
     last = len(problem.steps) - 1
     needed = [float(place == last or bool(problem.needed >> place & 1)) for place in range(last + 1)]
-    hits, runs = np.array([rate]), np.array([needed])  # the terminal rung alone, and those that are needed
+    hits, runs = np.array([rate]), np.array([needed])  # the terminal rung and all needed rungs
     best = -1.0
     mix = _Mix(np.zeros(0), np.zeros(len(limits)), 0.0)
     for _ in range(ROUNDS):
@@ -111,7 +111,7 @@ def buy(problem: BudgetProblem, rate: float, ends: Mapping[int, str] | None = No
 
 
 def warm_up(problem: BudgetProblem) -> float:
-    """Candidates that go up the whole ladder for the law to learn from; see `rules.priced`."""
+    """Returns the number of candidates that go up the whole ladder to learn the law; see `rules.priced`."""
     most = problem.most
     usable = most > 0
     if len(problem.steps) == 1 or problem.has_hints or not usable.any():
@@ -130,7 +130,7 @@ def warm_up(problem: BudgetProblem) -> float:
 
 
 def _variance_left(problem: BudgetProblem, rate: float, ends: Mapping[int, str]) -> Array:
-    """(2**(k-1),) share of the variance that is left after each set of rungs below the terminal one."""
+    """Returns (2**(k-1),) share of the variance left after each subset of the rungs below the terminal one."""
     sets = 1 << (len(problem.steps) - 1)
     shares = _shares_told(problem.steps, ends)
     u = ndtri(rate ** (1 / len(shares)))
@@ -141,7 +141,7 @@ def _variance_left(problem: BudgetProblem, rate: float, ends: Mapping[int, str])
 
 
 def _shares_told(steps: Sequence[Step], ends: Mapping[int, str]) -> list[Array]:
-    """For each objective, (2**m,): the share of its variance that each set of rungs tells; rungs err independently."""
+    """Returns, per objective, (2**m,) share of its variance that each subset of rungs explains; errors independent."""
     m, shares = len(steps) - 1, []
     for objective in range(len(steps[-1].tells)):
         odds = np.zeros(1 << m)
@@ -155,7 +155,7 @@ def _shares_told(steps: Sequence[Step], ends: Mapping[int, str]) -> list[Array]:
 
 
 def _costs(problem: BudgetProblem, numeraire: Numeraire, priced: Sequence[int]) -> Array:
-    """(k,) cost of a run of each step, in shares of the budget; in core-seconds where nothing is limited."""
+    """Returns (k,) costs of a run of each step, in shares of the budget; in core-seconds without limits."""
     if priced:
         costs = numeraire.weights / problem.most[priced] @ problem.amounts[priced]
     else:
@@ -165,9 +165,9 @@ def _costs(problem: BudgetProblem, numeraire: Numeraire, priced: Sequence[int]) 
 
 
 def _programmes(left: Array, costs: Array, rate: float, needed: int) -> tuple[Array, Array]:
-    """(p,) expected hits and (p, k) runs of one candidate of which nothing is known, by the programmes at all prices.
+    """Returns (p,) expected hits and (p, k) runs of one candidate without answers, by the programmes at all prices.
 
-    They are those of the nearest point of the grid of u, and hits are scaled from its rate to this one.
+    The values are those of the nearest grid point of u; hits are scaled from its rate to this rate.
     """
     relative = costs / costs[-1]
     programme = solve_left(left, relative[:-1].tolist(), None, needed)
@@ -182,15 +182,15 @@ class _Mix(NamedTuple):
     """The best mixture of programmes within the limits."""
 
     shares: Array
-    """(p,) candidates that follow each programme."""
+    """(p,) number of candidates that follow each programme."""
     prices: Array
-    """(r,) hits that one more unit of each limit would bring."""
+    """(r,) further hits per further unit of each limit."""
     hits: float
-    """Expected hits."""
+    """Expected number of hits."""
 
 
 def _mixed(hits: Array, runs: Array, amounts: Array, limits: Array, candidates: float) -> _Mix | None:
-    """None where no limit is drawn on, so that nothing limits what is bought."""
+    """Returns the best mixture of programmes; None if no limit restricts the purchases."""
     rows, most = [runs @ row for row in amounts], limits
     if not math.isinf(candidates):
         rows.append(np.ones(len(hits)))
@@ -204,7 +204,7 @@ def _mixed(hits: Array, runs: Array, amounts: Array, limits: Array, candidates: 
 
 
 def _weights(spent: Array) -> Array:
-    """(r,) weights of the resources, by what each limit would be worth at its price."""
+    """Returns (r,) weights of the resources, proportional to `spent`: each limit times its price."""
     weights = np.maximum(spent / spent.sum(), LEAST_WEIGHT)
     scaled: Array = weights / weights.sum()
     return scaled

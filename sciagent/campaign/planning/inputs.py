@@ -1,4 +1,4 @@
-"""The inputs of a plan: molecules of the proposer, what rungs cost on them, and what each is known to tell."""
+"""The inputs of a plan: molecules of the proposer, costs of the rungs on them, and correlations with objectives."""
 
 from __future__ import annotations
 
@@ -35,30 +35,30 @@ from sciagent.verification.contract import Verifier
 from sciagent.verification.cost import CostModel
 from sciagent.verification.sandbox.host import Request, Worker
 
-SAMPLE = 50  # molecules
-UNKNOWN = (0.3, 0.9)  # correlation of a rung that measures the same property, if nobody has declared any
-OTHER = (0.0, 0.9)  # correlation of a rung that measures another property
-SURE = 0.995  # no rung is trusted to tell more
-EARLIER = 20  # campaigns of the ledger, at most, whose laws are tried
-FEWEST = 10  # candidates that both rungs have answered, for a learnt correlation
+SAMPLE = 50  # number of molecules in the sample
+UNKNOWN = (0.3, 0.9)  # range of the correlation of a rung that measures the same property without a declared prior
+OTHER = (0.0, 0.9)  # range of the correlation of a rung that measures another property
+SURE = 0.995  # largest correlation that is used
+EARLIER = 20  # most earlier campaigns whose laws are tried
+FEWEST = 10  # least number of candidates with both answers for a learnt correlation
 
 LearntTells = Mapping[tuple[int, int], RungTells]
-"""What a rung tells, by its place among the paid rungs and the number of the objective."""
+"""Learnt correlations, by index of the paid rung and index of the objective."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """A paid rung."""
+    """A paid rung with its costs and correlations."""
 
     rung: BuiltRung
     costs: Mapping[str, Array]
-    """(n,) expected cost on each molecule of the sample, by resource."""
+    """(n,) expected cost on each accepted molecule of the sample, by resource."""
     refuses: int
-    """Molecules of the sample that it refuses."""
+    """Number of molecules in the sample that the verifier refuses."""
     factor: float | None
-    """Learnt cost over declared cost; None where nothing is learnt."""
+    """Ratio of learnt to declared cost; None if no cost was learnt."""
     tells: tuple[RungTells, ...]
-    """One entry an objective."""
+    """Correlation with each objective."""
 
     @property
     def label(self) -> str:
@@ -71,51 +71,51 @@ class Step:
 
 @dataclass(frozen=True)
 class Sample:
-    """Molecules that the ladder is asked about."""
+    """The molecules for which costs are estimated."""
 
     molecules: tuple[Candidate, ...]
     about: PlanSample
     total: int | None
-    """Most candidates that there will be; None where nothing limits them."""
+    """Largest possible number of candidates; None without a limit."""
 
 
-# The molecules
+# The sample of molecules
 
 
 def sample_of(ladder: BuiltLadder) -> Sample:
-    """The first molecules of the proposer's file that can be read, after the fast rungs. Raises UsageError."""
+    """Returns the first readable molecules of the proposer's file that pass the fast rungs. Raises UsageError."""
     spec = ladder.spec
     chosen = next((proposer for _, proposer in spec.proposers if proposer.files()), None)
     if chosen is None:
         raise UsageError("a plan asks the rungs about molecules: name `seeds` for the proposer")
     path = spec.base / next(iter(chosen.files().values()))
-    made: list[Candidate] = []
+    molecules: list[Candidate] = []
     n = 0
     records = read_structures(path, chosen.column)
     for record in records:
         n += 1
         try:
-            made.append(parse_molecule(record.text, standardise=spec.standardise))
+            molecules.append(parse_molecule(record.text, standardise=spec.standardise))
         except InvalidCandidateError:
             continue
-        if len(made) == SAMPLE:
+        if len(molecules) == SAMPLE:
             break
-    if not made:
+    if not molecules:
         raise UsageError(f"{path}: none of its {n} structures can be read; see: sciagent add --file")
     total = spec.budget.proposals
     if isinstance(spec.proposer, ScreenSpec):
         in_file = n + sum(1 for _ in (records if total is None else islice(records, max(0, total - n))))
         total = in_file if total is None else min(total, in_file)
-    passed, through_fast = _through_fast(made, ladder.fast)
-    share = len(made) / n * len(passed) / len(made)
-    sample = tuple(passed or made)
+    passed, through_fast = _through_fast(molecules, ladder.fast)
+    share = len(molecules) / n * len(passed) / len(molecules)
+    sample = tuple(passed or molecules)
     about = PlanSample(molecules=len(sample), source=path.name, read=n, through_fast_rungs=through_fast, passed=share)
     return Sample(sample, about, total)
 
 
 def _through_fast(molecules: Sequence[Candidate], rungs: Sequence[BuiltRung]) -> tuple[list[Candidate], bool]:
-    """The molecules that the fast rungs let through, and whether all of these rungs were asked: none that would first
-    build something on disk, and none whose verifier does not run."""
+    """Returns the molecules that pass the fast rungs, and whether all of these rungs were run. Rungs that would first
+    build files, or whose verifier does not run, are skipped."""
     left, asked = list(molecules), True
     if not rungs:
         return left, True
@@ -134,7 +134,7 @@ def _through_fast(molecules: Sequence[Candidate], rungs: Sequence[BuiltRung]) ->
     return left, asked
 
 
-# What is known of the rungs
+# The rungs
 
 
 def step_of(
@@ -145,7 +145,7 @@ def step_of(
     ratios: Sequence[float],
     learnt: LearntTells,
 ) -> Step:
-    """at: place among the paid rungs. ratios: of learnt to declared costs."""
+    """Returns one paid rung of the plan. at: its index. ratios: learnt over declared costs of earlier jobs."""
     rung = ladder.rungs[schema.paid[at]]
     model = CostModel(reversed(ratios))
     taken = [m for m in sample.molecules if _accepts(rung, m)]
@@ -158,7 +158,7 @@ def step_of(
 
 
 def asked(schema: ObservationSchema) -> list[int]:
-    """The objectives that a paid rung decides; what a fast rung decides is known before anything is bought."""
+    """Returns the indices of objectives that a paid rung decides; if there are none, of all objectives."""
     aims = schema.aims.aims
     bought = [i for i, aim in enumerate(aims) if schema.columns[aim.columns[-1]].at != KNOWN]
     return bought or list(range(len(aims)))
@@ -172,7 +172,7 @@ def _accepts(rung: BuiltRung, molecule: Candidate) -> bool:
 
 
 def _tells(rungs: Sequence[BuiltRung], schema: ObservationSchema, at: int, number: int) -> RungTells:
-    """How well a rung tells one objective, by what its verifier declares."""
+    """Returns the range of a rung's correlation with one objective, as its verifier declares it."""
     aim = schema.aims.aims[number]
     decides = schema.columns[aim.columns[-1]]
     columns = [schema.columns[c] for c in aim.columns if schema.columns[c].at == at]
@@ -192,7 +192,7 @@ def _tells(rungs: Sequence[BuiltRung], schema: ObservationSchema, at: int, numbe
 
 
 def _declared(rung: BuiltRung, name: str, level: str) -> tuple[float, float, float, str, str]:
-    """Correlation (low, middle, high), kind and source of a rung's answer for a property with that at another level."""
+    """Returns (low, middle, high, kind, source) of the declared correlation with the property at another level."""
     priors = [p for p in rung.verifier.priors if p.property == name]
     same = [p for p in priors if level == p.level or level.startswith(f"{p.level}//")]
     if not priors:
@@ -208,8 +208,8 @@ def _declared(rung: BuiltRung, name: str, level: str) -> tuple[float, float, flo
 
 
 def _interval(spearman: float, n: int) -> tuple[float, float, float]:
-    """Correlation of a joint Gaussian with this rank correlation, whatever its sign, and a 95 % interval (Fisher's z;
-    the variance for ranks after Fieller, Hartley and Pearson, Biometrika 44, 470 (1957))."""
+    """Returns middle, low and high: the absolute correlation of a joint Gaussian with this rank correlation, and its
+    95 % interval (Fisher's z; variance after Fieller, Hartley and Pearson, Biometrika 44, 470 (1957))."""
     z = math.atanh(min(abs(spearman), SURE))
     half = 1.96 * math.sqrt(1.06 / max(n - 3, 1))
     ends = (math.tanh(z), max(math.tanh(z - half), 0.0), math.tanh(z + half))
@@ -217,14 +217,14 @@ def _interval(spearman: float, n: int) -> tuple[float, float, float]:
     return middle, low, high
 
 
-# What the ledger has learnt
+# The ledger
 
 
 def from_ledger(
     ledger: Ledger | None, ladder: BuiltLadder, schema: ObservationSchema
 ) -> tuple[dict[Position, list[float]], LearntTells, float | None, str | None]:
-    """Ratios of learnt to declared costs, by position; what the rungs tell, and the share of hits, by the law of an
-    earlier campaign; and the name of that campaign."""
+    """Returns ratios of learnt to declared costs, by position; and of the latest earlier campaign with these rungs: the
+    learnt correlations, the share of hits, and the name."""
     if ledger is None:
         return {p: [] for p in schema.paid}, {}, None, None
     identity = {p: _identity(ladder.rungs[p]) for p in schema.paid}
@@ -238,7 +238,7 @@ def from_ledger(
             try:
                 remade = remake(open_for_people(ledger, name), connection)
             except (SciagentError, OSError):
-                continue  # its files or verifiers are gone
+                continue  # its files or verifiers are missing
             if remade is not None:
                 return ratios, *_learnt(remade, name, schema, identity), name
     return ratios, {}, None, None
@@ -251,9 +251,9 @@ def _identity(rung: BuiltRung) -> tuple[str, str, str]:
 def _learnt(
     remade: PricedCampaign, name: str, schema: ObservationSchema, identity: Mapping[Position, tuple[str, str, str]]
 ) -> tuple[LearntTells, float | None]:
-    """What the law of an earlier campaign, without structure, predicts for a candidate that no rung has answered: what
-    each rung tells, and the chance of a hit if the objectives are the same. name: of that campaign."""
-    theirs, scores = remade.schema, remade.pool.scores
+    """Returns the correlation of each rung and the chance of a hit (None if the objectives differ) for a candidate
+    without answers, by the law of the earlier campaign `name` without structures."""
+    earlier, scores = remade.schema, remade.pool.scores
     position = {_identity(r): r.rules.position for r in remade.built.rungs}
     at_theirs = {position[identity[p]]: at for at, p in enumerate(schema.paid[:-1])}
     fresh = np.vstack([scores, np.full((1, scores.shape[1]), np.nan)])
@@ -261,19 +261,19 @@ def _learnt(
     learnt: dict[tuple[int, int], RungTells] = {}
     chance: float | None = 1.0
     for number in asked(schema):
-        mine = schema.aims.aims[number]
-        wanted = schema.columns[mine.columns[-1]].property
-        same = [i for i, aim in enumerate(theirs.aims.aims) if theirs.columns[aim.columns[-1]].property == wanted]
+        own_aim = schema.aims.aims[number]
+        wanted = schema.columns[own_aim.columns[-1]].property
+        same = [i for i, aim in enumerate(earlier.aims.aims) if earlier.columns[aim.columns[-1]].property == wanted]
         if not same:
             chance = None
             continue
-        aim, truth = theirs.aims.aims[same[0]], (remade.scheduler.truths or ())[same[0]]
+        aim, truth = earlier.aims.aims[same[0]], (remade.scheduler.truths or ())[same[0]]
         [(_, forecast)] = list(law.chains[same[0]].forecast(np.array([len(scores)])))
-        for at, (r, n) in _correlations(theirs, aim, forecast, scores, at_theirs).items():
+        for at, (r, n) in _correlations(earlier, aim, forecast, scores, at_theirs).items():
             middle, low, high = _interval(6 / math.pi * math.asin(r / 2), n)
             why = f"the law of {name}, {n} candidates"
             learnt[at, number] = RungTells(property=wanted, low=low, middle=middle, high=high, kind="learnt", why=why)
-        if chance is not None and theirs.aims.kind == "hits" and (aim.low, aim.high) == (mine.low, mine.high):
+        if chance is not None and earlier.aims.kind == "hits" and (aim.low, aim.high) == (own_aim.low, own_aim.high):
             chance *= float(truth.chance(forecast.mean, np.sqrt(forecast.variance))[0])
         else:
             chance = None
@@ -283,8 +283,8 @@ def _learnt(
 def _correlations(
     schema: ObservationSchema, aim: Aim, forecast: Forecast, scores: Array, at: Mapping[Position, int]
 ) -> dict[int, tuple[float, int]]:
-    """(correlation of a rung's answer with the truth of one objective, candidates that both have answered), by place of
-    the rung among the plan's paid ones. at: that place, by position in the earlier campaign."""
+    """Returns {rung index in the plan: (correlation with the truth of one objective, number of candidates with both
+    answers)}. at: rung indices in the plan, by position in the earlier campaign."""
     known: dict[int, tuple[float, int]] = {}
     for position, place in at.items():
         columns = [c for c in aim.columns[:-1] if schema.columns[c].rung == position]

@@ -1,8 +1,8 @@
-"""Before a campaign starts: what its budget is likely to buy, and which rungs look worthless; and how sure that is.
+"""The plan of a campaign before it starts: expected hits within the budget, and the worth of each rung, with ranges.
 
-A rung's correlation with what an objective asks for is learnt where the ledger has a law of the same rungs, else
-declared by its verifier, else unknown: a wide range. `planning.buying` says what is bought. What a rung is worth is the
-hits with it less the hits without it, with the same budget.
+A rung's correlation with an objective is taken from the law of an earlier campaign with the same rungs, or from the
+verifier's declaration; otherwise it is a wide range. `planning.buying` computes the purchases. The worth of a rung is
+the number of hits with it minus the number without it, for the same budget.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from sciagent.domain.answers.plan import ExpectedHits, Plan, PlanCase, PlanGoal,
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
 
-RATES = (0.01, 0.05, 0.20)  # shares of candidates that are hits: unknown before a start
-MOST_RUNGS = 5  # below the terminal one that are weighed at once
+RATES = (0.01, 0.05, 0.20)  # assumed shares of hits among the candidates
+MOST_RUNGS = 5  # most rungs below the terminal one that are weighed at once
 
 
 def plan(spec: CampaignSpec, ledger: Ledger | None = None) -> Plan:
-    """The answer of `sciagent plan`. ledger: read for learnt costs and laws, never written.
+    """Returns the answer of `sciagent plan`. ledger: read for learnt costs and laws, never written.
 
-    Raises UsageError where no paid rung measures what is wanted, or where no molecule can be read.
+    Raises UsageError if no paid rung measures an objective, or if no molecule can be read.
     """
     ladder = built_ladder(spec)
     schema = _schema_of(ladder)
@@ -61,7 +61,7 @@ def plan(spec: CampaignSpec, ledger: Ledger | None = None) -> Plan:
 
 
 def _schema_of(ladder: BuiltLadder) -> ObservationSchema:
-    """What the law would observe. Raises UsageError where it would observe nothing that is bought."""
+    """Returns the columns that the law would observe. Raises UsageError if no paid rung decides an objective."""
     spec, schema = ladder.spec, observation_schema(ladder)
     if schema is None:
         raise UsageError(
@@ -74,7 +74,7 @@ def _schema_of(ladder: BuiltLadder) -> ObservationSchema:
 
 
 def _problem(spec: CampaignSpec, schema: ObservationSchema, sample: Sample, steps: tuple[Step, ...]) -> BudgetProblem:
-    """The cheapest rungs beyond `MOST_RUNGS` are left out, but for those that are needed."""
+    """Returns the problem to solve. Of more than `MOST_RUNGS` lower rungs, the lowest unneeded ones are left out."""
     left_out = steps[:-1][: max(0, len(steps) - 1 - MOST_RUNGS)]
     kept = tuple(step for step in steps if step not in left_out or step.is_needed)
     places = [steps.index(step) for step in kept]
@@ -92,7 +92,7 @@ def _problem(spec: CampaignSpec, schema: ObservationSchema, sample: Sample, step
 
 
 def _amount(allowance: Allowance, step: Step, place: int) -> float:
-    """What one run of a rung takes of a limit, on average."""
+    """Returns the mean amount of a limit that one run of a rung takes."""
     if allowance.rung is not None:
         return float(allowance.rung == place)
     amounts = step.costs.get(allowance.resource or "")
@@ -100,7 +100,7 @@ def _amount(allowance: Allowance, step: Step, place: int) -> float:
 
 
 class _Case(NamedTuple):
-    """What is bought at one share of hits: with all correlations low, in the middle, high, and without cheap rungs."""
+    """The purchases at one share of hits: with low, middle and high correlations, and with needed rungs only."""
 
     rate: float
     rate_is: str
@@ -119,7 +119,7 @@ def _case(problem: BudgetProblem, rate: float, rate_is: str) -> _Case:
 
 
 def _answer(case: _Case, problem: BudgetProblem, names: list[str]) -> PlanCase:
-    """names: of the limits."""
+    """Returns the answer for one case. names: names of the limits."""
     bought = case.middle
     used = np.zeros(len(names)) if bought is None else problem.amounts @ bought.runs
     prices = [0.0 if bought is None else bought.prices[allowance.name] for allowance in problem.limits]
@@ -140,8 +140,8 @@ def _hits(bought: Purchases | None) -> float | None:
 
 
 def _gain(problem: BudgetProblem, step: Step, case: _Case) -> RungGain:
-    """Hits with a rung less hits without it, over the range of its own correlation; None where it cannot be left out,
-    or where nothing would limit what is bought."""
+    """Returns the hits with a rung minus the hits without it, over the range of its correlation; None if it cannot be
+    left out or no limit restricts the purchases."""
     place = problem.steps.index(step)
     without = None if step.is_needed else buy(problem.without([step]), case.rate)
     if without is None:

@@ -1,4 +1,4 @@
-"""A plan in words, and the parts of its answer."""
+"""The sentences of a plan, and the parts of its answer on limits and rungs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.domain.answers.plan import Plan, PlanCase, PlanLimit, PlannedRung, RunCost, RungGain
 from sciagent.domain.cost import RESOURCE_UNITS
 
-LITTLE = 0.02  # of the hits: a rung that brings less looks worthless
+LITTLE = 0.02  # share of all hits below which a rung looks worthless
 
 
 def planned_limit(allowance: Allowance, spec: CampaignSpec) -> PlanLimit:
-    """A limit of the budget, named as in the YAML."""
+    """Returns a limit of the budget, named as in the YAML."""
     if allowance.rung is not None:
         label = spec.ladder[int(allowance.name.split()[1])].label
         return PlanLimit(name=f"rungs.{label}", limit=allowance.limit, unit="runs")
@@ -26,7 +26,7 @@ def planned_limit(allowance: Allowance, spec: CampaignSpec) -> PlanLimit:
 
 
 def planned_rung(step: Step, gains: Sequence[RungGain], cases: Sequence[PlanCase]) -> PlannedRung:
-    """gains: one for each case; none for the terminal rung, and where the rung is not weighed."""
+    """Returns the answer on one rung. gains: one per case; empty for a rung that is not weighed."""
     rung, is_terminal = step.rung, step.rung.rules.is_terminal
     costs = {
         name: RunCost(median=float(np.median(amounts)), p90=float(np.quantile(amounts, 0.9)), unit=RESOURCE_UNITS[name])
@@ -49,7 +49,7 @@ def planned_rung(step: Step, gains: Sequence[RungGain], cases: Sequence[PlanCase
 
 
 def _verdict(gains: Sequence[RungGain], cases: Sequence[PlanCase]) -> str:
-    """By the share that a rung's hits are of all hits with it."""
+    """Returns the verdict on a rung, by the share of all hits that it brings."""
     low, high = [], []
     for gain, case in zip(gains, cases, strict=bool(gains)):
         if gain.low is None or gain.middle is None or gain.high is None or case.hits.middle is None:
@@ -64,7 +64,7 @@ def _verdict(gains: Sequence[RungGain], cases: Sequence[PlanCase]) -> str:
 
 
 def assumptions(plan: Plan, spec: CampaignSpec, schema: ObservationSchema, has_ledger: bool) -> list[str]:
-    """What was assumed, a sentence each."""
+    """Returns the assumptions of the plan, one sentence each."""
     return [
         *_of_the_sample(plan, spec),
         *_of_the_rungs(plan, spec, schema),
@@ -109,7 +109,7 @@ def _of_the_campaign(spec: CampaignSpec, schema: ObservationSchema, has_ledger: 
 
 
 def sentences(plan: Plan, spec: CampaignSpec) -> list[str]:
-    """What follows, a sentence each."""
+    """Returns the conclusions of the plan, one sentence each."""
     if any(case.runs is None for case in plan.cases):
         return ["Nothing in the budget limits what is bought, so nothing can be said of how far it goes."]
     scarce = [
@@ -155,7 +155,7 @@ def _count(n: float | None) -> str:
 
 
 def extremes(gains: Sequence[RungGain]) -> tuple[float, float] | None:
-    """Least and most hits that a rung brings; None where that is not known."""
+    """Returns the least and the most hits that a rung brings; None if unknown."""
     known = [
         n for gain in gains if gain.middle is not None for n in (gain.low, gain.middle, gain.high) if n is not None
     ]
@@ -163,5 +163,5 @@ def extremes(gains: Sequence[RungGain]) -> tuple[float, float] | None:
 
 
 def signed(n: float) -> str:
-    """With its sign; what is too small to be anything is 0."""
+    """Formats a number with its sign; values below 0.005 become 0."""
     return "0" if abs(n) < 0.005 else f"{n:+.2g}" if abs(n) < 10 else f"{n:+.0f}"

@@ -2,8 +2,8 @@
 
 An open, evaluated candidate enters the audit when its index is below the price, with the chance of a hit and the cost
 at that time. `scheduling.audit.draw` gives its propensity; its lot depends only on the campaign's seed and its key. If
-the law chooses the candidate later, the job is no cost of the audit, but the lot stays. The share of later chosen hits
-with a winning lot therefore shows how many of the hits the audit draws (see `report.analysis.audit`).
+the law chooses the candidate later, the job is no cost of the audit, but the lot stays. The share of such candidates
+that was drawn before shows how many good candidates the audit draws (see `report.analysis.audit`).
 
 Changes are written into a row of `law` in the transaction of the decisions that depend on them, so that a new driver
 has the same propensities. The audit's outlay is the cost of its decided jobs. No audit job starts while the outlay is
@@ -130,13 +130,13 @@ class Auditing:
 
     def _raise(self, spent: float) -> list[list[float]]:
         """Returns [place in the log, new propensity] for candidates whose propensity rises."""
-        was = np.array(self.log.pi)
-        if not len(was):
+        old = np.array(self.log.pi)
+        if not len(old):
             return []
         budget = self.share * spent
-        now = np.minimum(propensities(np.array(self.log.p), np.array(self.log.cost), budget, was), 1.0)
-        rises = (now > STEP * was) | ((now == 1) & (was < 1))
-        rounded = np.maximum(_rounded(now[rises]), was[rises]).tolist()
+        new = np.minimum(propensities(np.array(self.log.p), np.array(self.log.cost), budget, old), 1.0)
+        rises = (new > STEP * old) | ((new == 1) & (old < 1))
+        rounded = np.maximum(_rounded(new[rises]), old[rises]).tolist()
         return [list(entry) for entry in zip(np.flatnonzero(rises).tolist(), rounded, strict=True)]
 
     def _outlay(self, connection: Connection) -> float:

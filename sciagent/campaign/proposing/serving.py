@@ -1,5 +1,5 @@
-"""A campaign's tools for an MCP client. Each call is a turn, written under the lock of the campaign's row, so that
-it works with or without a driver at the same time."""
+"""The tools of a campaign for an MCP client. Each call is a turn that is written under the lock of the campaign's row,
+so that a driver may run at the same time."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from sciagent.store.campaign_state import campaigns, directives, trajectories
 from sciagent.store.campaign_state.trajectories import NewTurn
 from sciagent.verification.sandbox.host import Worker
 
-ROOM = 8  # candidates that a call may propose
+ROOM = 8  # most candidates that one call may propose
 PROPOSER = "mcp"
 
 
 class McpEpisode:
-    """One client's episode, used as a context manager. client: the name that it gives itself."""
+    """The episode of one client, used as a context manager. client: the client's own name for itself."""
 
     def __init__(self, built: Built, client: str) -> None:
         self._built, self._client, self._owner = built, client[:100], campaigns.new_owner()
@@ -57,11 +57,11 @@ class McpEpisode:
             trajectories.end(connection, self._id, "the client left")
 
     def schemas(self) -> list[Mapping[str, Any]]:
-        """Name, description and JSON schema of each tool."""
+        """Returns name, description and JSON schema of each tool."""
         return [schema["function"] for schema in self._tools.schemas()]
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Observation:
-        """Carry out single calls. Mistakes in the arguments are reported in the observation, not raised."""
+        """Carries out one call. Mistakes in the arguments are reported in the observation, not raised."""
         with self._lock:
             return self._call(name, json.dumps(arguments))
 

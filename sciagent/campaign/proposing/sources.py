@@ -45,42 +45,42 @@ class ProposerSlot:
     """One proposer of a campaign."""
 
     name: str
-    """Empty if there is no other."""
+    """Name of the proposer; empty if it is the only one."""
     spec: OneProposerSpec
     number: int = 0
-    """Number of the trajectory of its script."""
+    """Number of the trajectory of the proposer's script."""
     bell: threading.Event = field(default_factory=threading.Event)
     """Set whenever a model has answered."""
 
     def settings(self) -> Mapping[str, Any]:
-        """The settings stored with its trajectories."""
+        """Returns the settings that are stored with the trajectories."""
         return self.spec.model_dump(mode="json") | ({"name": self.name} if self.name else {})
 
 
 class Source(Protocol):
-    """Supplies a driver with candidates. The driver calls it whenever fewer candidates wait than it wants."""
+    """A source of candidates; the driver calls it when too few candidates are waiting."""
 
     @property
     def patience(self) -> int:
-        """After this many barren turns in a row it counts as exhausted."""
+        """Number of successive barren turns after which the source counts as exhausted."""
 
     @property
     def total(self) -> int | None:
-        """Number of proposals that it will make in all; None if unknown."""
+        """Total number of proposals; None if unknown."""
 
     @property
     def is_busy(self) -> bool:
-        """Whether a turn will follow by itself although none can be taken now, because a model is answering."""
+        """Whether a model is answering, so that a turn will be ready later."""
 
     @property
     def is_ready(self) -> bool:
-        """Whether calling `prepare` again helps now: a model has answered, or can be asked."""
+        """Whether `prepare` should be called now, since a model has answered or can be asked."""
 
     def prepare(self) -> bool:
-        """Prepare more proposals. Returns whether a turn can be taken now, without waiting."""
+        """Prepares more proposals; returns whether a turn can be taken now without waiting."""
 
     def take(self, limit: int) -> TurnResult | None:
-        """Make and write the next turn, with at most `limit` proposals; None if nothing is left.
+        """Makes and writes the next turn, with at most `limit` proposals; returns None if the source is exhausted.
 
         Raises StaleLeaseError, and writes nothing, if another process drives the campaign now.
         """
@@ -89,7 +89,7 @@ class Source(Protocol):
 
 
 class ScriptSource:
-    """Turns of `evolve` and `screen`, which take hardly any time. One trajectory holds the whole campaign."""
+    """The source for `evolve` and `screen`. All turns of a campaign belong to one trajectory."""
 
     is_busy = is_ready = False
     patience = 25
@@ -132,16 +132,16 @@ class ScriptSource:
         return TurnResult(bench.n_proposals, bench.cost, not bench.n_new)
 
     def close(self) -> None:
-        """There is nothing to release."""
+        """Does nothing: a script holds no resources."""
 
 
 def turn_seed(built: Built, trajectory: int, number: int) -> int:
-    """Seed of a turn, from the campaign's seed, the trajectory and the turn's number."""
+    """Returns the seed of a turn, from the campaign's seed, the trajectory's number and the turn's number."""
     return int(content_hash([built.spec.seed, trajectory, number])[:12], 16)
 
 
 def source_of(built: Built, lease: DriverLease, worker: Worker, bell: threading.Event) -> Source:
-    """The source for the campaign's proposer or proposers. bell: set whenever a model has answered.
+    """Returns the source for the campaign's proposers. bell: event that is set whenever a model has answered.
 
     The caller holds the driver lease. Raises UsageError if a model is missing.
     """
@@ -180,7 +180,7 @@ def _slot_source(built: Built, lease: DriverLease, worker: Worker, slot: Propose
 
 
 def start_servers(spec: LlmSpec, folder: Path) -> Servers | None:
-    """Start the MCP servers that the model may call; None if there are none. folder: of the campaign file.
+    """Starts the MCP servers that the model may call; returns None if there are none. folder: of the campaign file.
 
     Raises UsageError if a server cannot be used, or if the extra is not installed.
     """
@@ -201,19 +201,19 @@ def start_servers(spec: LlmSpec, folder: Path) -> Servers | None:
 
 
 def _secret(variable: str | None, where: str) -> str | None:
-    """The value of an environment variable, if it is named. Raises UsageError if it is not set."""
+    """Returns the value of an environment variable; None if variable is None. Raises UsageError if it is not set."""
     if variable is not None and not os.environ.get(variable):
         raise UsageError(f"the environment variable {variable}, which {where} names, is not set")
     return None if variable is None else os.environ[variable]
 
 
 def next_episode(connection: Connection, built: Built) -> int:
-    """The number of the next trajectory: the first ones are kept for scripts, a number for each proposer."""
+    """Returns the number of the next trajectory. The first numbers are reserved for scripts, one per proposer."""
     return max(trajectories.last_number(connection, built.row.id), len(built.spec.proposers) - 1) + 1
 
 
 def start_policy(spec: LlmSpec) -> PolicyClient:
-    """The client of the model. Raises UsageError if the model is missing or its extra is not installed."""
+    """Returns a client of the model. Raises UsageError if the model is missing or its extra is not installed."""
     if spec.endpoint is not None:
         from sciagent.agent.policies.endpoint import EndpointPolicy
 

@@ -1,4 +1,4 @@
-"""The campaign as its YAML file states it: validated whole, frozen, with one canonical JSON form and one hash."""
+"""The spec of a campaign: the validated content of its YAML file, with one canonical JSON form and one hash."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SCHEMA = 1
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -91,7 +91,9 @@ class CampaignSpec(Part):
         check_together(draft(self.__dict__), faults)
         faults.raise_any()
         is_stated = "safety" in self.model_fields_set
-        ladder = screened(self.ladder, self.safety, is_stated, self.subject)  # last: it shifts positions in messages
+        ladder = screened(
+            self.ladder, self.safety, is_stated, self.subject
+        )  # last, since it shifts positions in messages
         self.__dict__["ladder"] = tuple(rung.owned_by(self.campaign) for rung in ladder)
         base = (info.context or {}).get("base")
         if base is not None:
@@ -107,22 +109,22 @@ class CampaignSpec(Part):
 
     @property
     def base(self) -> Path:
-        """The folder where relative paths start: that of the campaign file, or else the working directory."""
+        """Folder of the campaign file, where relative paths start; if unknown, the working directory."""
         return self._base or Path()
 
     @property
     def proposers(self) -> list[tuple[str, OneProposerSpec]]:
-        """The proposers by name; a single one has an empty name."""
+        """The proposers as (name, spec); a single proposer has an empty name."""
         chosen = self.proposer
         return list(chosen.proposers.items()) if isinstance(chosen, SeveralSpec) else [("", chosen)]
 
     def without_screen(self, reason: str) -> CampaignSpec:
-        """The spec with the safety screen turned off. Raises ValidationError if the reason is too short."""
+        """Returns the spec with the safety screen turned off. Raises ValidationError if the reason is too short."""
         ladder = tuple(rung for rung in self.ladder if rung.verifier != SCREEN)
         return self.model_copy(update={"ladder": ladder, "safety": SafetySpec(screen=False, reason=reason)})
 
     def position(self, label: str) -> Position:
-        """Position of a rung on the ladder. Raises ValueError for an unknown label."""
+        """Returns the position of a rung on the ladder. Raises ValueError for an unknown label."""
         return Position([rung.label for rung in self.ladder].index(label))
 
     @property
@@ -130,11 +132,11 @@ class CampaignSpec(Part):
         return self.position(self.terminal)
 
     def domain_objectives(self) -> tuple[Objective, ...]:
-        """The objectives in canonical units, with default scales."""
+        """Returns the objectives in canonical units, with default scales."""
         return tuple(objective.domain() for objective in self.objectives)
 
     def canonical(self) -> Mapping[str, Any]:
-        """The spec as JSON: canonical units, defaults filled in, files by name and SHA-256, no absolute path.
+        """Returns the spec as JSON: canonical units, all defaults, files by name and SHA-256, no absolute path.
 
         `workers` is None if the file does not set it, since the default depends on the machine.
         """
@@ -155,7 +157,7 @@ class CampaignSpec(Part):
         }
 
     def _proposer(self) -> Mapping[str, Any]:
-        """The proposer as JSON, with name and SHA-256 of each of its files."""
+        """Returns the proposer as JSON, with name and SHA-256 of each of its files."""
         whole = self.proposer.model_dump(mode="json")
         for where, name in self.proposer.files().items():
             part = whole
@@ -174,8 +176,8 @@ class CampaignSpec(Part):
         return content_hash(without_amendable(self.canonical()))
 
     def diff(self, other: Mapping[str, Any], identity_only: bool = False) -> list[str]:
-        """Lines `path: old -> new` from another spec's canonical form to this one's. identity_only: without
-        AMENDABLE."""
+        """Returns lines `path: old -> new` from another spec's canonical form to this one. identity_only: leave out the
+        keys in AMENDABLE."""
         new = self.canonical()
         if identity_only:
             return differences(without_amendable(other), without_amendable(new))

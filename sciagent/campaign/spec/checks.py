@@ -1,6 +1,6 @@
-"""Checks that the parts of a spec fit together.
+"""Checks that the parts of a spec are consistent with each other.
 
-They work on the parts that are valid by themselves, so that one reading reports all mistakes that can be known.
+The checks run on all parts that are valid by themselves, so that one reading reports as many mistakes as possible.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Draft:
 
     subject: str | None
     objectives: Mapping[int, ObjectiveSpec]
-    """By position in the file."""
+    """Valid objectives, by position in the file."""
     ladder: Mapping[int, RungSpec]
-    """By position in the file."""
+    """Valid rungs, by position in the file."""
     labels: tuple[str | None, ...]
-    """One per rung, valid or not; None if the label cannot be known."""
+    """Labels of all rungs, valid or not; None for an unknown label."""
     terminal: str | None
     goal: GoalSpec | None
     budget: BudgetSpec | None
@@ -47,7 +47,7 @@ class Draft:
 
 
 def draft(data: Mapping[str, Any], base: Path | None = None) -> Draft:
-    """The valid parts of a spec, or of data that did not validate as a whole. base: the folder of the campaign file."""
+    """Returns the valid parts of a spec or of unvalidated data. base: folder of the campaign file."""
     objectives, ladder = _items(data, "objectives"), _items(data, "ladder")
     good_objectives = {i: part for i, item in enumerate(objectives) if (part := _valid_or_none(ObjectiveSpec, item))}
     good_rungs = {i: rung for i, item in enumerate(ladder) if (rung := _valid_or_none(RungSpec, item, base))}
@@ -67,7 +67,7 @@ def draft(data: Mapping[str, Any], base: Path | None = None) -> Draft:
 
 
 def default_terminal(ladder: Sequence[Any]) -> str | None:
-    """The label of the last rung that is not of the world tier; otherwise of the last rung."""
+    """Returns the label of the last rung that is not of the world tier; if there is none, of the last rung."""
     for item in reversed(ladder):
         verifier = find_verifier(_stated(item, "verifier"))
         if verifier is None or verifier.tier is not Tier.WORLD:
@@ -76,7 +76,7 @@ def default_terminal(ladder: Sequence[Any]) -> str | None:
 
 
 def check_together(parts: Draft, faults: Faults) -> None:
-    """Add a fault for each contradiction between the parts."""
+    """Adds a fault for each contradiction between the parts."""
     _check_rungs(parts, faults)
     _check_terminal(parts, faults)
     _check_opinions(parts, faults)
@@ -118,7 +118,7 @@ def _check_terminal(parts: Draft, faults: Faults) -> None:
 
 
 def _check_opinions(parts: Draft, faults: Faults) -> None:
-    """An opinion may neither stand above a calculation or a measurement, nor be the terminal rung if there is one."""
+    """Adds a fault for an opinion that comes after a calculation or measurement, or is terminal in spite of one."""
     physical = [i for i, rung in parts.ladder.items() if rung.tier is not Tier.FAST and not rung.is_opinion]
     for i, rung in parts.ladder.items():
         above = [parts.ladder[p].label for p in physical if p < i]
@@ -136,11 +136,11 @@ def _check_objectives(parts: Draft, faults: Faults) -> None:
     for i, objective in parts.objectives.items():
         first = seen.setdefault(objective.property, i)
         if first != i:
-            where = ("objectives", i, "property")
-            faults.add(where, f'"{objective.property}" is also objectives[{first}]; state all in one objective')
+            path = ("objectives", i, "property")
+            faults.add(path, f'"{objective.property}" is also objectives[{first}]; state all in one objective')
     unclear = not parts.all_rungs or len(set(parts.labels)) < len(parts.labels)
     if unclear or parts.terminal not in parts.labels:
-        return  # reported already
+        return  # another check reports this
     last = parts.labels.index(parts.terminal)
     measured = {name for i, rung in parts.ladder.items() if i <= last for name in rung.measured()}
     for i, objective in parts.objectives.items():
@@ -158,7 +158,7 @@ def _check_goal(parts: Draft, faults: Faults) -> None:
 
 
 def _check_ranking(parts: Draft, ranking: BestRungSpec, faults: Faults) -> None:
-    """The rung that ranks is a paid one below the terminal rung, and the rungs that are run measure every objective."""
+    """Adds a fault for an invalid ranking rung, or for objectives that only skipped rungs measure."""
     ladder = list(parts.ladder.values())
     fast = {rung.label for rung in ladder if rung.tier is Tier.FAST}
     paid = [rung.label for rung in ladder[: parts.labels.index(parts.terminal)] if rung.label not in fast]
@@ -171,12 +171,12 @@ def _check_ranking(parts: Draft, ranking: BestRungSpec, faults: Faults) -> None:
     run = [rung for rung in ladder if rung.label in (*fast, chosen, parts.terminal)]
     for name in _unmeasured(parts, run):
         message = f'"{name}" is measured only by a rung that best_rung leaves out'
-        where = ("scheduler", "rung" if ranking.rung else "kind")
-        faults.add(where, message, "name that rung, or use another scheduler")
+        path = ("scheduler", "rung" if ranking.rung else "kind")
+        faults.add(path, message, "name that rung, or use another scheduler")
 
 
 def _unmeasured(parts: Draft, run: Sequence[RungSpec]) -> list[str]:
-    """Properties of objectives that a rung of the ladder measures, but none of those that are run."""
+    """Returns properties of objectives that only rungs outside `run` measure."""
     every, still = ({name for rung in rungs for name in rung.measured()} for rungs in (parts.ladder.values(), run))
     return [o.property for o in parts.objectives.values() if o.property in every - still]
 
@@ -193,7 +193,7 @@ def _label(item: Any) -> str | None:
 
 
 def _stated(item: Any, key: str) -> Any:
-    """What a rung, valid or not, states under a key."""
+    """Returns the value of a key of a rung, valid or not."""
     return item.get(key) if isinstance(item, dict) else getattr(item, key, None)
 
 

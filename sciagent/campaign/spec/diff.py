@@ -1,4 +1,4 @@
-"""Differences between two canonical specs, and the changes that a running campaign accepts."""
+"""Differences between two canonical specs, and the keys that may change in a running campaign."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LONGEST = 120
 
 
 def without_amendable(canonical: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The canonical form without everything that can be amended."""
+    """Returns the canonical form without the keys in AMENDABLE."""
 
     def kept(part: Mapping[str, Any], prefix: str = "") -> Mapping[str, Any]:
         return {key: value for key, value in part.items() if f"{prefix}{key}" not in AMENDABLE}
@@ -23,8 +23,8 @@ def without_amendable(canonical: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def differences(old: Any, new: Any, path: str = "") -> list[str]:
-    """One line `path: old -> new` per change. Rungs and objectives are matched by name; their order gets its own
-    line."""
+    """Returns one line `path: old -> new` per change. Rungs and objectives are matched by name; a change of their order
+    is a line of its own."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         return _of_parts(old, new, lambda key: f"{path}.{key}" if path else key)
     before, after = _by_name(old), _by_name(new)
@@ -42,7 +42,7 @@ def _of_parts(old: Mapping[str, Any], new: Mapping[str, Any], path_of: Callable[
 
 
 def _by_name(value: Any) -> Mapping[str, Any] | None:
-    """A list of mappings with distinct names, as a mapping by name; None for anything else."""
+    """Converts a list of mappings with distinct names to a mapping by name; returns None for anything else."""
     for key in _NAMED_BY:
         if isinstance(value, list) and value and all(isinstance(item, Mapping) and key in item for item in value):
             named = {str(item[key]): item for item in value}

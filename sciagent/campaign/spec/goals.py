@@ -59,7 +59,7 @@ class Part(BaseModel):
 
 
 def registered_property(name: str) -> Property:
-    """The property of this name. Raises a fault that suggests the nearest registered name."""
+    """Returns the property of this name. Raises a fault that suggests the nearest registered name."""
     try:
         return properties()[name]
     except UnknownNameError as error:
@@ -67,12 +67,12 @@ def registered_property(name: str) -> Property:
 
 
 def _rounded(value: float, converted: float) -> float:
-    """The converted value, rounded to 12 digits if the conversion has changed it."""
+    """Returns the converted value, rounded to 12 digits if it differs from the original."""
     return value if converted == value else float(f"{converted:.12g}")
 
 
 def check_unit(unit: str | None, prop: Property) -> None:
-    """Raises a fault if the property does not take this unit, or if the unit is missing but needed."""
+    """Raises a fault if the unit is not valid for the property, or if a needed unit is missing."""
     takes = f"{prop.name} takes: {', '.join(prop.units)}"
     if unit is None and prop.unit != "1":
         raise fault(f"{prop.name} needs a unit", takes)
@@ -88,7 +88,7 @@ def check_unit(unit: str | None, prop: Property) -> None:
 
 
 def check_window(window: Window, prop: Property) -> str:
-    """Why no value can lie in the window (in the canonical unit), or an empty text."""
+    """Returns why no value can lie in the window (in the canonical unit), or an empty text."""
     low, high = window.low, window.high
     if low is not None and high is not None and low > high:
         return f"the lower limit {low:g} lies above the upper limit {high:g}"
@@ -173,12 +173,12 @@ class ObjectiveSpec(Part):
         return Direction.WINDOW if self.window else Direction.LIMIT
 
     def accept(self) -> Window | None:
-        """The acceptance limits in the property's canonical unit; None without any."""
+        """Returns the acceptance limits in the property's canonical unit; None if there are none."""
         low, high = self.window or (self.min, self.max)
         return None if low is None and high is None else canonical_window(low, high, self.unit, self.property)
 
     def domain(self) -> Objective:
-        """The same objective in the property's canonical unit, with the default scale filled in."""
+        """Returns the objective in the property's canonical unit, with the default scale filled in."""
         prop = properties()[self.property]
         ramp = None
         if (pair := self.maximise or self.minimise) is not None:
@@ -218,7 +218,7 @@ class GateSpec(Part):
 
 
 def canonical_window(low: float | None, high: float | None, unit: str | None, name: str) -> Window:
-    """The window in the canonical unit of the named property."""
+    """Returns the window in the canonical unit of the named property."""
     prop = properties()[name]
     return Window(*(None if limit is None else _canonical(limit, unit, prop) for limit in (low, high)))
 
@@ -249,8 +249,8 @@ _NUMBER: TypeAdapter[float] = TypeAdapter(NotNegative)
 
 
 def _stock_or_rate(value: Any, _: Any) -> float | AmountSpec:
-    """A number is an amount for the whole campaign, a mapping with `per: week` a weekly rate; both are returned as they
-    are. A mapping with `per: campaign` is returned as its number."""
+    """Returns a number for an amount per campaign, whether written as a number or as a mapping with `per: campaign`,
+    and an AmountSpec for a weekly rate."""
     if isinstance(value, Mapping):
         value = AmountSpec.model_validate(value)
     if isinstance(value, AmountSpec):
@@ -287,23 +287,23 @@ class BudgetSpec(Part):
         return self
 
     def resources(self) -> Mapping[str, float]:
-        """Limits by resource of `domain.cost.RESOURCE_UNITS`; a rate counts with its amount for seven days. A missing
+        """Returns limits by resource of `domain.cost.RESOURCE_UNITS`; for a rate, the amount for seven days. A missing
         resource has no limit."""
         return {**self.stocks(), **self.rates()}
 
     def stocks(self) -> Mapping[str, float]:
-        """The limits that hold for the whole campaign."""
+        """Returns the limits for the whole campaign, by resource."""
         amounts = {key: getattr(self, key) for key in RESOURCE_UNITS}
         return {key: float(amount) for key, amount in amounts.items() if isinstance(amount, int | float)}
 
     def rates(self) -> Mapping[str, float]:
-        """The limits that hold for any seven days."""
+        """Returns the limits for any seven days, by resource."""
         amounts = {key: getattr(self, key) for key in RESOURCE_UNITS}
         return {key: amount.amount for key, amount in amounts.items() if isinstance(amount, AmountSpec)}
 
 
 def _split(message: str) -> tuple[str, str]:
-    """A message `what is wrong; known: a, b` split into message and hint."""
+    """Splits a message `fault; known: a, b` into message and hint."""
     for word in ("; known: ", "; it takes: "):
         if word in message:
             head, tail = message.split(word, 1)

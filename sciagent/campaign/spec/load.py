@@ -1,4 +1,4 @@
-"""Reads a campaign file. All mistakes are reported together, one per line: `file:line:col: path: what is wrong`."""
+"""Reads a campaign file. All mistakes are reported together, one per line: `file:line:col: path: fault`."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from sciagent.yaml.validation import keys_at, validated
 
 
 def load_spec(path: Path) -> CampaignSpec:
-    """Read the campaign in a YAML file. Relative paths start at its folder. Raises SpecError."""
+    """Reads the campaign in a YAML file. Relative paths start at its folder. Raises SpecError."""
     return parse_spec(text_of(path), str(path), path.resolve().parent)
 
 
 def parse_spec(
     text: str, name: str = "campaign.yaml", base: Path | None = None, *, candidates: bool = True
 ) -> CampaignSpec:
-    """Read the campaign in a YAML text. Raises SpecError.
+    """Reads the campaign in a YAML text. Raises SpecError.
 
-    name: the file name used in messages. base: where relative paths start, by default the working directory.
-    candidates: False if no proposer will run and its files need not exist; the hash of such a spec differs.
+    name: file name for messages. base: folder where relative paths start; None: the working directory. candidates:
+    whether the proposer's files must exist; False: no proposer will run, and the hash of the spec differs.
     """
     document = read(text)
     folder = Path.cwd() if base is None else base
 
     def together() -> Sequence[Any]:
         faults = Faults()
-        check_together(draft(document.data, folder), faults)  # did not run if a part is wrong by itself
+        check_together(draft(document.data, folder), faults)  # pydantic skips this check if a part is invalid
         try:
             faults.raise_any()
         except ValidationError as error:
@@ -48,13 +48,13 @@ def parse_spec(
 
 
 def campaign_schema() -> JsonSchemaValue:
-    """JSON schema of the YAML file."""
+    """Returns the JSON schema of the campaign file."""
     schema = CampaignSpec.model_json_schema()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "sciagent campaign"}
 
 
 def _unknown_key(loc: Loc, data: Any) -> tuple[str, str]:
-    """Message and hint for a key that does not exist. Those below `settings` are known only to the verifier."""
+    """Returns message and hint for an unknown key. Keys below `settings` are those of the verifier."""
     name = str(loc[-1])
     if loc[0] != "ladder" or loc[2:3] != ("settings",) or len(loc) == 3:
         known = keys_at(loc[:-1], data, CampaignSpec)

@@ -1,4 +1,4 @@
-"""MCP servers whose tools a campaign's model may call: their addresses, and which tools are allowed."""
+"""The MCP servers of a campaign file: their addresses and the tools that the model may call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sciagent.domain.addresses import address_fault
 from sciagent.yaml.faults import Faults, fault
 
 MAX_SERVERS = 8
-MAX_TOOLS = 32  # per server
+MAX_TOOLS = 32  # tools per server
 
 Word = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 

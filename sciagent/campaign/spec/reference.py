@@ -23,14 +23,16 @@ verifier](#verifiers), [properties and their units](#properties). Required keys 
 
 
 def reference(distribution: str | None = None) -> str:
-    """The reference as Markdown.
+    """Returns the reference as Markdown.
 
-    distribution: show only its verifiers and properties; by default those of all installed packages.
+    distribution: package whose verifiers and properties are shown; None: all installed packages.
     """
     schema = campaign_schema()
     names = [name for name in verifier_names() if distribution in (None, provider(name).split()[0])]
-    verifiers = [verifier for name in names if (verifier := find_verifier(name))]  # `sciagent verifiers` says why not
-    seen: set[str] = set()  # a model that several verifiers share, such as the geometry, is shown once
+    verifiers = [
+        verifier for name in names if (verifier := find_verifier(name))
+    ]  # `sciagent verifiers` reports load errors
+    seen: set[str] = set()  # names of models shown, since several verifiers may share a model
     parts = [HEAD, "## The campaign file\n", *_models(schema, schema, "CampaignSpec", seen), "## Verifiers\n"]
     for verifier in sorted(verifiers, key=lambda v: (v.tier.order, v.name)):
         parts += _verifier(verifier, seen)
@@ -55,7 +57,7 @@ def _measured(verifier: type[Verifier[Any]]) -> str:
 
 
 def _models(root: Schema, top: Schema, name: str, seen: set[str]) -> Iterator[str]:
-    """A table for `top`, then one for each model below it that is not in `seen`, in the order of first use."""
+    """Yields a table for `top`, then one for each model below it that is not in `seen`, in order of first use."""
     queue = [(name, top)]
     while queue:
         title, model = queue.pop(0)
@@ -81,7 +83,7 @@ def _table(model: Schema) -> str:
 
 
 def _takes(field: Schema) -> str:
-    """A field's type and bounds in a few words."""
+    """Returns a field's type and bounds in a few words."""
     if "$ref" in field:
         return _link(field["$ref"])
     for several in ("anyOf", "oneOf", "allOf"):
@@ -141,7 +143,7 @@ def _codes(names: list[str]) -> str:
 
 
 def _plain(value: Any) -> str:
-    """A default as it would stand in YAML."""
+    """Returns a default in YAML."""
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
     if isinstance(value, dict):

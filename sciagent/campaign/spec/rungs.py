@@ -1,4 +1,4 @@
-"""A rung of the ladder in a campaign file: a verifier with its settings, the gate on its results, its limits."""
+"""The rungs of a campaign file: each a verifier with its settings, gates on its results, and limits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from sciagent.verification.contract import Verifier
 from sciagent.verification.registry import provider, verifier_class, verifier_names
 from sciagent.yaml.faults import Faults, fault
 
-# wall seconds (fast: per candidate) and MB of memory
+# default limits by tier: wall time in seconds (fast: per candidate) and memory in MB
 TIER_LIMITS: dict[Tier, tuple[float, float]] = {
     Tier.FAST: (10.0, 2000.0),
     Tier.SIMULATION: (600.0, 4000.0),
@@ -42,7 +42,7 @@ def default_label(verifier: str) -> str:
 
 
 def find_verifier(name: object) -> type[Verifier[Any]] | None:
-    """The verifier class; None if it does not exist or does not load."""
+    """Returns the verifier class; None if it does not exist or does not load."""
     try:
         return verifier_class(name) if isinstance(name, str) else None
     except UsageError:
@@ -50,7 +50,7 @@ def find_verifier(name: object) -> type[Verifier[Any]] | None:
 
 
 def _base(info: ValidationInfo) -> Path | None:
-    """The folder of the campaign file, if known."""
+    """Returns the folder of the campaign file; None if unknown."""
     base = (info.context or {}).get("base")
     return None if base is None else Path(base)
 
@@ -72,7 +72,7 @@ Amount = Annotated[int, Field(strict=True, ge=1, le=needs.MOST_OTHERS)]
 
 
 class _SettingsWithVerifier(dict[str, Any]):
-    """Settings as the file has them, and the verifier made from them: each rung constructs its verifier only once."""
+    """Settings as in the file, with the verifier built from them, so that each rung builds its verifier only once."""
 
     verifier: Verifier[Any] | None = None
 
@@ -140,7 +140,7 @@ class RungSpec(Part):
             canonical_json(configured.verifier.settings.model_dump(mode="json"))
             _ = configured.verifier.measures
         except ValidationError:
-            raise  # pydantic puts the rung's path before the verifier's
+            raise  # pydantic adds the rung's path to the verifier's
         except (UsageError, ValueError, TypeError, LookupError) as error:
             raise fault(f'verifier "{verifier.name}" does not take these settings: {error}') from None
         except Exception as error:  # noqa: BLE001  a plug-in may raise anything
@@ -209,11 +209,11 @@ class RungSpec(Part):
 
     @property
     def holds(self) -> dict[str, int]:
-        """The resources that one verification holds, including its cores."""
+        """Resources that one verification holds, including its cores."""
         return {needs.CORES: 1} | self.resources
 
     def owned_by(self, campaign: str) -> RungSpec:
-        """This rung as part of a campaign: evidence of it that is not reusable is found by this campaign only."""
+        """Returns the rung as part of a campaign; only this campaign finds its evidence that is not reusable."""
         owned = self
         if self._campaign not in ("", campaign):
             owned = self.model_copy()
@@ -223,13 +223,13 @@ class RungSpec(Part):
 
     @property
     def configured(self) -> Verifier[Any]:
-        """The verifier with these settings, constructed once, when the rung is read."""
+        """The verifier with these settings, built once."""
         if self._verifier is None:
             self._verifier = verifier_class(self.verifier)(self.settings, self._base)
         return self._verifier
 
     def window_gates(self) -> Mapping[str, Window]:
-        """Gates by property, in canonical units: the campaign's, and those that the verifier's settings define."""
+        """Returns gates by property, in canonical units: those of the spec and those of the verifier's settings."""
         brought = {name: Window(low, high) for name, (low, high) in self.configured.gates.items()}
         return brought | {
             name: canonical_window(gate.min, gate.max, gate.unit, name) for name, gate in self.gate.items()
@@ -240,5 +240,5 @@ class RungSpec(Part):
         return verifier_class(self.verifier).opinion
 
     def measured(self) -> tuple[str, ...]:
-        """Names of the properties that the verifier can report."""
+        """Returns the names of properties that the verifier can report."""
         return tuple(sorted({measure.property.name for measure in self.configured.measures}))

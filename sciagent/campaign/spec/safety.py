@@ -79,19 +79,19 @@ class SafetySpec(Part):
         return self
 
     def settings(self) -> Mapping[str, Any]:
-        """The settings of the screening verifier."""
+        """Returns the settings of the screening verifier."""
         given = {"allow": list(self.allow), "extra_smarts": [pattern.model_dump() for pattern in self.extra_smarts]}
         return {key: value for key, value in given.items() if value}
 
 
 def is_reason(text: str) -> bool:
-    """Whether a text can be a reason: at least three words with letters and 15 characters."""
+    """Whether a text is long enough for a reason: at least 15 characters and three words with two letters."""
     words = {word.lower() for word in text.split() if sum(c.isalpha() for c in word) >= 2}
     return len(" ".join(text.split())) >= 15 and len(words) >= 3
 
 
 def screened(ladder: tuple[RungSpec, ...], safety: SafetySpec, given: bool, subject: str) -> tuple[RungSpec, ...]:
-    """The ladder with the safety screen as its first rung. given: whether the file has the key `safety`.
+    """Returns the ladder with the safety screen as its first rung. given: whether the file has the key `safety`.
 
     Raises ValidationError if the file's own ladder has another screening rung.
     """
@@ -113,7 +113,7 @@ def screened(ladder: tuple[RungSpec, ...], safety: SafetySpec, given: bool, subj
 
 
 def _check_others(rungs: Mapping[int, RungSpec], screen: RungSpec | None, faults: Faults) -> None:
-    """No other rung, by its position in the file, screens or has the label of the screen."""
+    """Adds a fault for each other rung that screens or has the label of the screen. rungs: by position in the file."""
     for i, rung in rungs.items():
         if rung.verifier == SCREEN:
             message = "sciagent puts the safety screen first; leave this rung out"

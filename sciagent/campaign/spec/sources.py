@@ -1,4 +1,4 @@
-"""Proposers and schedulers of a campaign file, each chosen by its `kind`."""
+"""The proposers and schedulers of a campaign file, each chosen by its `kind`."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Files = dict[tuple[str, ...], str]
 
 
 def file_hash(path: Path) -> str:
-    """SHA-256 of a file. Raises OSError."""
+    """Returns the SHA-256 hash of a file. Raises OSError."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def check_file(value: str, info: ValidationInfo) -> str:
-    """Return the name of a table of molecules. If the campaign's folder is known, the file must exist and be
-    readable."""
+    """Returns the name of a table of molecules. Raises a fault for an unknown format, or for an unreadable file if the
+    campaign's folder is known."""
     name = value.lower().removesuffix(".gz")
     if not name.endswith(FORMATS):
         raise fault(f'"{value}" is no table of molecules', f"takes: {', '.join(FORMATS)}, each also with .gz")
@@ -68,7 +68,7 @@ class EvolveSpec(Part):
     _file = field_validator("seeds")(check_file)
 
     def files(self) -> Files:
-        """Each file by its place in the spec."""
+        """Returns the names of files, by their path of keys in the proposer."""
         return {("seeds",): self.seeds}
 
 
@@ -83,7 +83,7 @@ class ScreenSpec(Part):
     _file = field_validator("file")(check_file)
 
     def files(self) -> Files:
-        """The file by its place in the spec."""
+        """Returns the name of the file, by its path of keys in the proposer."""
         return {("file",): self.file}
 
 
@@ -193,7 +193,7 @@ class LlmSpec(Part):
         return value
 
     def files(self) -> Files:
-        """The file by its place in the spec."""
+        """Returns the name of the file, by its path of keys in the proposer."""
         return {} if self.seeds is None else {("seeds",): self.seeds}
 
 
@@ -225,11 +225,11 @@ class SeveralSpec(Part):
 
     @property
     def batch(self) -> int:
-        """The largest batch of the proposers."""
+        """Largest batch of the proposers."""
         return max(proposer.batch for proposer in self.proposers.values())
 
     def files(self) -> Files:
-        """Each file by its place in the spec."""
+        """Returns the names of files, by their path of keys in the proposer."""
         return {
             ("proposers", name, *where): file
             for name, proposer in self.proposers.items()

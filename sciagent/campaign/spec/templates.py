@@ -1,4 +1,4 @@
-"""The example campaigns that come with sciagent, copied into a folder for a user to change."""
+"""The example campaigns of sciagent, which can be copied into a folder."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _DATA = {".csv", ".smi", ".sdf", ".gz", ".yml"}
 
 @dataclass(frozen=True)
 class Template:
-    """An example campaign."""
+    """An example campaign and its data files."""
 
     name: str
     path: Path
     description: str
     data: tuple[Path, ...]
-    """The files that it names, in the same folder."""
+    """Files in the same folder that the campaign names."""
 
 
 def folder() -> Path:
-    """The folder of the example campaigns: in the installed package, or beside it in a checkout. Raises UsageError."""
+    """Returns the folder of the example campaigns, in the installed package or the checkout. Raises UsageError."""
     with as_file(files("sciagent") / "campaigns") as packaged:
         for place in (packaged, packaged.parent.parent / "campaigns"):
             if (place / "quickstart.yaml").is_file():
@@ -36,7 +36,7 @@ def folder() -> Path:
 
 
 def templates() -> dict[str, Template]:
-    """The example campaigns by name, sorted."""
+    """Returns the example campaigns by name, sorted."""
     by_name = {}
     for path in sorted(folder().glob("*.yaml")):
         data = YAML(typ="safe", pure=True).load(path)
@@ -55,10 +55,10 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def write(target: Path, template: str, name: str | None = None) -> list[Path]:
-    """Write a folder with the campaign, its data and a README; return the paths written.
+    """Writes a folder with the campaign, its data and a README; returns the paths of the files.
 
-    name: the campaign's name; default: the template's. Raises UsageError if a file exists already, UnknownNameError for
-    an unknown template.
+    name: the campaign's name; None: the template's. Raises UsageError if a file exists already, UnknownNameError for an
+    unknown template.
     """
     known = templates()
     if template not in known:

@@ -1,1 +1,1 @@
-"""Edits that turn a molecule into another."""
+"""Edits that turn a molecule into another one."""

@@ -1,7 +1,7 @@
-"""Edits of single atoms and bonds, on a Kekulé drawing: append, insert, take out, change the element or a bond's order.
+"""Edits of single atoms and bonds, on Kekulé structures: append, insert, take out, change an element or a bond order.
 
-Every edit takes (mol, rng, elements) and gives a changed copy, or None where nothing fits. `elements` are the symbols
-that may be put in. What they make may be wrong; `edits` sanitises and judges it.
+Every edit takes (mol, rng, elements) and returns a changed copy, or None if it does not fit. `elements` are the symbols
+that may be inserted. The result may be invalid; `edits` sanitises and checks it.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from rdkit import Chem
 
 Edit = Callable[[Any, random.Random, Sequence[str]], Any]
 
-# what an element binds in the molecules that a search wants
+# number of bonds of an element in the molecules of a search
 VALENCE: dict[str, int] = {"B": 3, "C": 4, "N": 3, "O": 2, "F": 1, "Si": 4, "P": 3, "S": 2, "Cl": 1, "Br": 1, "I": 1}
-# how often an element is drawn, against carbon; what is not named here is never put in
+# relative frequency of each element; others are never inserted
 WEIGHT: dict[str, float] = {"C": 3.0, "N": 2.0, "O": 2.0, "S": 0.7, "F": 0.7, "Cl": 0.5, "Br": 0.25}
 ORDERS = (Chem.BondType.SINGLE, Chem.BondType.DOUBLE, Chem.BondType.TRIPLE)
 
 
 def kekule(mol: Any) -> Any:
-    """An editable copy with plain bond orders, whose hydrogens follow from the valences."""
+    """Returns an editable copy with explicit bond orders; hydrogens follow from the valences."""
     drawn = Chem.RWMol(mol)
     Chem.Kekulize(drawn, clearAromaticFlags=True)
     for atom in drawn.GetAtoms():
@@ -32,20 +32,20 @@ def kekule(mol: Any) -> Any:
 
 
 def loosen(atom: Any) -> None:
-    """Let the number of hydrogens follow from the bonds; radicals keep theirs."""
+    """Lets the hydrogens follow from the bonds, except on radicals."""
     if not atom.GetNumRadicalElectrons():
         atom.SetNoImplicit(False)
         atom.SetNumExplicitHs(0)
 
 
 def draw(rng: random.Random, elements: Sequence[str], valence: int) -> str | None:
-    """An element that can hold `valence` bonds."""
+    """Draws an element that can have `valence` bonds; None if there is none."""
     fit = [e for e in elements if e in WEIGHT and VALENCE[e] >= valence]
     return rng.choices(fit, weights=[WEIGHT[e] for e in fit])[0] if fit else None
 
 
 def append_atom(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
-    """A new atom in place of one, two or three hydrogens."""
+    """Puts a new atom in place of one, two or three hydrogens."""
     places = [a.GetIdx() for a in mol.GetAtoms() if a.GetTotalNumHs() > 0 and a.GetFormalCharge() == 0]
     if not places:
         return None
@@ -60,7 +60,7 @@ def append_atom(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
 
 
 def insert_atom(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
-    """A new atom in a bond, single to both of its ends; a ring grows by it."""
+    """Inserts a new atom into a bond; a ring grows by it."""
     bonds = [b.GetIdx() for b in mol.GetBonds()]
     element = draw(rng, elements, 2)
     if not bonds or element is None:
@@ -77,7 +77,7 @@ def insert_atom(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
 
 
 def take_out_atom(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
-    """An atom less; what it held together is joined in its place, a ring gets smaller by it."""
+    """Removes an atom and bonds its neighbours to each other; a ring shrinks by it."""
     inner = [a.GetIdx() for a in mol.GetAtoms() if a.GetDegree() <= 3 and a.GetFormalCharge() == 0]
     if len(inner) < 2:
         return None
@@ -94,7 +94,7 @@ def take_out_atom(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
 
 
 def change_element(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
-    """Another element in the same place, with the same bonds."""
+    """Changes the element of an atom and keeps its bonds."""
     child = kekule(mol)
     neutral = [a for a in child.GetAtoms() if a.GetFormalCharge() == 0 and not a.GetNumRadicalElectrons()]
     atoms = [a for a in neutral if a.GetSymbol() in VALENCE]
@@ -111,7 +111,7 @@ def change_element(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any
 
 
 def change_bond_order(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
-    """A bond one or two orders higher, where there are hydrogens for it, or lower."""
+    """Raises the order of a bond, if there are hydrogens for it, or lowers it."""
     child = kekule(mol)
     hydrogens = [a.GetTotalNumHs() for a in mol.GetAtoms()]
     changes = [

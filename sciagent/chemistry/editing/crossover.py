@@ -1,7 +1,7 @@
-"""Crossover: a part of a molecule joined to a part of another, cut at a chain bond or through a ring.
+"""Crossover: joins parts of two molecules, cut at chain bonds or through rings.
 
-A chain cut opens a single bond outside rings. A ring cut opens two bonds of a ring and keeps what hangs on a
-side; two such halves close to a new ring. As in Jensen, Chem. Sci. 10, 3567 (2019), written anew.
+A chain cut opens a single bond outside rings. A ring cut opens two bonds of a ring and keeps one side with its
+substituents; two such halves form a new ring. After Jensen, Chem. Sci. 10, 3567 (2019), with our own code.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from sciagent.chemistry.editing.atoms import ORDERS, kekule
 from sciagent.chemistry.editing.parts import side
 
 _CUT = Chem.MolFromSmarts("[#6,#7;!$(*#*):1]-!@[!#1;!$(*#*):2]")
-TRIES = 6  # to halve a ring
+TRIES = 6  # attempts to cut a ring in half
 
 
 def cross_chain(first: Any, second: Any, rng: random.Random) -> Any:
-    """A side of a chain cut of each; a molecule without such a bond lends itself whole, from an aromatic CH."""
+    """Joins one side of a chain cut of each. A molecule without such a bond is used whole, from an aromatic CH."""
     left, right = _piece(first, rng), _piece(second, rng)
     if left is None or right is None:
         return None
@@ -29,7 +29,7 @@ def cross_chain(first: Any, second: Any, rng: random.Random) -> Any:
 
 
 def cross_ring(first: Any, second: Any, rng: random.Random) -> Any:
-    """Half of a ring of each, with all that hangs on it, closed to a ring."""
+    """Joins half of a ring of each, with its substituents, to a new ring."""
     left, right = _half(first, rng), _half(second, rng)
     if left is None or right is None:
         return None
@@ -38,7 +38,7 @@ def cross_ring(first: Any, second: Any, rng: random.Random) -> Any:
     there = list(right[1])
     rng.shuffle(there)
     for a, b in zip(left[1], there, strict=True):
-        # ends may coincide: an atom of a half that was cut on both of its sides
+        # both ends may be the same atom, if a half has a single ring atom
         if joined.GetBondBetweenAtoms(a, offset + b) is not None:
             return None
         joined.AddBond(a, offset + b, ORDERS[rng.random() < 0.4])
@@ -46,7 +46,7 @@ def cross_ring(first: Any, second: Any, rng: random.Random) -> Any:
 
 
 def _piece(mol: Any, rng: random.Random) -> tuple[Any, int] | None:
-    """One side of a cut, and the index of its open atom."""
+    """Returns one side of a cut, and the index of its open atom."""
     cuts = mol.GetSubstructMatches(_CUT)
     if not cuts:
         open_atoms = [a.GetIdx() for a in mol.GetAtoms() if a.GetIsAromatic() and a.GetTotalNumHs() == 1]
@@ -59,7 +59,7 @@ def _piece(mol: Any, rng: random.Random) -> tuple[Any, int] | None:
 
 
 def _half(mol: Any, rng: random.Random) -> tuple[Any, tuple[int, int]] | None:
-    """One side of a ring that was cut twice, and the indices of its open ends."""
+    """Returns one side of a ring that was cut twice, and the indices of its open ends."""
     rings = mol.GetRingInfo().AtomRings()
     if not rings:
         return None
@@ -70,18 +70,18 @@ def _half(mol: Any, rng: random.Random) -> tuple[Any, tuple[int, int]] | None:
         cut = kekule(mol)
         for a, b in bonds:
             cut.RemoveBond(a, b)
-        # between the cuts lie ring[i+1 .. j] on this side, the rest on the other
+        # one side is ring[i+1 .. j], the other is the rest
         ends = [(bonds[0][1], bonds[1][0]), (bonds[0][0], bonds[1][1])]
         rng.shuffle(ends)
         if any(a in side(cut, ends[0][0]) for a in ends[1]):
-            continue  # another ring still holds the two sides together
+            continue  # another ring still connects the two sides
         fragment, kept = _part(cut, ends[0])
         return fragment, (kept[0], kept[1])
     return None
 
 
 def _part(cut: Any, marked: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
-    """The fragment that holds the marked atoms, and their new indices."""
+    """Returns the fragment with the marked atoms, and their new indices."""
     inside = side(cut, marked[0])
     where = {old: new for new, old in enumerate(sorted(inside))}
     for index in range(cut.GetNumAtoms() - 1, -1, -1):

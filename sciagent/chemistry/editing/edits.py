@@ -1,8 +1,8 @@
-"""Graph edits of molecules: the moves of an evolutionary search, and what an agent may ask for by name.
+"""Graph edits of molecules: the moves of an evolutionary search, and the basis of edits by name.
 
-Which edit, where, and with what is drawn from the caller's generator in the order of the canonical SMILES, so that a
-seed gives the same child everywhere. Children are sanitised, single fragments, with the parent's charge and no new
-radicals, within the caller's limits; an edit that gives anything else is tried again elsewhere.
+The edit, its place and its input are drawn from the caller's generator, in the order of the canonical SMILES, so that a
+seed always gives the same child. Children are sanitised single fragments within the caller's limits, with the parent's
+charge and no new radicals. An edit that gives anything else is tried again elsewhere.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ CROSSOVERS: tuple[str, ...] = tuple(_CROSSOVERS)
 
 @dataclass(frozen=True)
 class EditLimits:
-    """What a child may be."""
+    """Bounds on the molecules that edits may return."""
 
     elements: tuple[str, ...] = ORGANIC
     min_heavy_atoms: int = 1
     max_heavy_atoms: int = 60
     max_rings: int | None = None
-    """Of the smallest set of smallest rings; None: any number."""
+    """Number of rings in the smallest set of smallest rings; None: any number."""
     min_ring_size: int = 3
     max_ring_size: int = 7
-    """Of rings that no parent had."""
+    """Largest ring size, unless a parent has a larger ring."""
     charges: tuple[int, ...] | None = None
-    """Net charges; None: as the parent's, or what a crossover of two gives."""
+    """Allowed net charges; None: the parent's charge, or any charge after a crossover."""
     defined_stereo: bool = False
-    """Whether every stereocentre and double bond that can have a configuration has it."""
+    """Whether every stereocentre and double bond must have a defined configuration."""
     forbidden: tuple[str, ...] = ()
     """SMARTS that no child may match."""
 
@@ -61,9 +61,9 @@ ANY = EditLimits()
 def mutate(
     smiles: str, rng: random.Random, *, operations: Sequence[str] = OPERATIONS, limits: EditLimits = ANY
 ) -> tuple[str, str] | None:
-    """A child of the molecule and the operation that made it, or None where nothing fits.
+    """Returns a child of the molecule and the name of its operation, or None if nothing fits.
 
-    operations: names to draw from. Raises KeyError for a name that is none.
+    operations: names to draw from. Raises KeyError for an unknown name.
     """
     mol = canonical(smiles)
 
@@ -79,9 +79,9 @@ def mutate(
 def crossover(
     first: str, second: str, rng: random.Random, *, operations: Sequence[str] = CROSSOVERS, limits: EditLimits = ANY
 ) -> tuple[str, str] | None:
-    """A child of two molecules and the operation that made it, or None where nothing fits.
+    """Returns a child of two molecules and the name of its operation, or None if nothing fits.
 
-    Raises KeyError for a name that is none.
+    Raises KeyError for an unknown name.
     """
     a, b = canonical(first), canonical(second)
     if a is None or b is None:
@@ -108,7 +108,7 @@ def _first_accepted(
 
 
 def canonical(smiles: str) -> Any:
-    """The molecule with its atoms in canonical order: the same start whatever the spelling."""
+    """Returns the molecule with its atoms in canonical order, whatever the SMILES; None if the SMILES is invalid."""
     with rdkit_messages():
         mol = Chem.MolFromSmiles(smiles)
         return None if mol is None or mol.GetNumAtoms() == 0 else Chem.MolFromSmiles(Chem.MolToSmiles(mol))
@@ -116,13 +116,13 @@ def canonical(smiles: str) -> Any:
 
 @cache
 def reaction(template: str) -> Any:
-    made = rdChemReactions.ReactionFromSmarts(template)
-    made.Initialize()
-    return made
+    compiled = rdChemReactions.ReactionFromSmarts(template)
+    compiled.Initialize()
+    return compiled
 
 
 def accepted(child: Any, parents: Sequence[Any], limits: EditLimits, *, charges: bool = True) -> str | None:
-    """Canonical SMILES of a child that is a molecule anybody could want, and is none of its parents."""
+    """Returns the canonical SMILES of a child within the limits that is no parent; None for any other child."""
     if child is None or not limits.min_heavy_atoms <= child.GetNumAtoms() <= limits.max_heavy_atoms:
         return None
     if any(atom.GetSymbol() not in limits.elements for atom in child.GetAtoms()):
@@ -130,21 +130,21 @@ def accepted(child: Any, parents: Sequence[Any], limits: EditLimits, *, charges:
     try:
         child = Chem.Mol(child)
         Chem.SanitizeMol(child)
-        made = _trans(Chem.MolFromSmiles(Chem.MolToSmiles(child)))
-        text = Chem.MolToSmiles(made)
-    except (ValueError, RuntimeError, TypeError):  # TypeError: what was written cannot be read
+        product = _trans(Chem.MolFromSmiles(Chem.MolToSmiles(child)))
+        text = Chem.MolToSmiles(product)
+    except (ValueError, RuntimeError, TypeError):  # TypeError: the SMILES that was written cannot be read
         return None
     if "." in text or any(text == Chem.MolToSmiles(parent) for parent in parents):
         return None
-    if charges and Chem.GetFormalCharge(made) != Chem.GetFormalCharge(parents[0]):
+    if charges and Chem.GetFormalCharge(product) != Chem.GetFormalCharge(parents[0]):
         return None
-    if not _rings_fit(made, parents, limits) or not _within(made, limits) or _adds_unwanted(made, parents):
+    if not _rings_fit(product, parents, limits) or not _within(product, limits) or _adds_unwanted(product, parents):
         return None
     return text if Chem.MolFromSmiles(text) is not None else None
 
 
 def _within(child: Any, limits: EditLimits) -> bool:
-    """Whether charge, electrons, stereocentres and patterns of a child are those that the limits allow."""
+    """Returns whether charge, radicals, stereocentres and patterns of a child are within the limits."""
     if any(atom.GetNumRadicalElectrons() for atom in child.GetAtoms()):
         return False
     if limits.charges is not None and Chem.GetFormalCharge(child) not in limits.charges:
@@ -157,7 +157,7 @@ def _within(child: Any, limits: EditLimits) -> bool:
 
 
 def _adds_unwanted(child: Any, parents: Sequence[Any]) -> bool:
-    """Whether a pattern of NOT_A_CHILD is in the child and in none of its parents."""
+    """Returns whether the child has a pattern of NOT_A_CHILD that no parent has."""
     return any(
         child.HasSubstructMatch(motif) and not any(parent.HasSubstructMatch(motif) for parent in parents)
         for motif in map(pattern, NOT_A_CHILD)
@@ -177,9 +177,9 @@ def _rings_fit(child: Any, parents: Sequence[Any], limits: EditLimits) -> bool:
 
 
 def _breaks_bredt(mol: Any) -> bool:
-    """Whether a double or aromatic bond starts at a bridgehead: strain that no valence rule sees (Bredt's rule).
+    """Returns whether a double or aromatic bond starts at a bridgehead, a strain that no valence rule detects (Bredt).
 
-    Rings that share three atoms or more are bridged; bridgeheads are the shared atoms with three neighbours in them.
+    Rings that share three atoms or more are bridged. Bridgeheads are shared atoms with three neighbours in these rings.
     """
     rings = [set(ring) for ring in mol.GetRingInfo().AtomRings()]
     for n, first in enumerate(rings):
@@ -195,7 +195,7 @@ def _breaks_bredt(mol: Any) -> bool:
 
 
 def _trans(mol: Any) -> Any:
-    """Double bonds of undefined geometry outside rings get their highest-ranked neighbours on opposite sides."""
+    """Sets undefined double bonds outside rings to trans: the highest-ranked neighbours are on opposite sides."""
     double = [b for b in mol.GetBonds() if b.GetBondType() == Chem.BondType.DOUBLE and not b.IsInRing()]
     if not any(min(a.GetDegree() for a in ends(b)) > 1 for b in double):
         return mol

@@ -1,8 +1,8 @@
-"""The moves that named edits are made of, each at a given place: a group put on or taken off, a ring or a linker
-exchanged, an element changed. What they make is judged in `edits`, as the children of the search are.
+"""The steps of named edits, each at a given place: add or remove a group, exchange a ring, a linker or an element.
+`edits` checks the results, as for the search.
 
-Stereocentres that keep their neighbours keep their configuration; a group takes the place of the hydrogen or of the
-group that it replaces.
+Stereocentres that keep their neighbours keep their configuration. A new group takes the place of the hydrogen or group
+that it replaces.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from sciagent.chemistry.editing.atoms import kekule, loosen
 from sciagent.chemistry.editing.parts import fragment, side
 
 SINGLE = Chem.BondType.SINGLE
-MAX_ARMS = 4  # of a ring that is replaced
-MAX_ARRANGEMENTS = 24  # children of a ring exchanged for another
+MAX_ARMS = 4  # substituents of a ring that is replaced, at most
+MAX_ARRANGEMENTS = 24  # children of one ring exchange, at most
 
 
 def put(mol: Any, place: int, group: str) -> Any:
-    """The group in place of a hydrogen."""
+    """Replaces a hydrogen by the group."""
     child, offset = _beside(mol, group)
     child.AddBond(place, offset, SINGLE)
     return child
 
 
 def exchange(mol: Any, bearer: int, first: int, group: str = "") -> Any:
-    """Another group, or else a hydrogen, in place of the group that begins with `first`."""
+    """Replaces the group that begins with `first` by another group, or by a hydrogen."""
     child, offset = _beside(mol, group) if group else (kekule(mol), 0)
     _cut(child, bearer, first)
     if group:
@@ -38,7 +38,7 @@ def exchange(mol: Any, bearer: int, first: int, group: str = "") -> Any:
 
 
 def join(mol: Any, left: int, inner: Sequence[int], right: int, linker: str, *, turned: bool) -> Any:
-    """Two parts joined by a linker, whose ends are `*`. inner: what joined them before, with what hangs on it."""
+    """Joins two parts by a linker with ends `*`. inner: atoms of the old linker, removed with their substituents."""
     new = fragment(linker)
     stars = [a.GetIdx() for a in new.GetAtoms() if a.GetAtomicNum() == 0][:: -1 if turned else 1]
     child, offset = _beside(mol, linker)
@@ -55,9 +55,9 @@ def join(mol: Any, left: int, inner: Sequence[int], right: int, linker: str, *, 
 
 
 def exchange_ring(mol: Any, system: Sequence[int], ring: str) -> Iterator[Any]:
-    """Another ring in place of a ring system, whose arms stay as far apart as the new ring allows: para stays para.
+    """Replaces a ring system by another ring, and keeps the distances between its arms if possible: para stays para.
 
-    What hangs on it by a double bond and is a single atom goes with it. Nothing with more than MAX_ARMS arms.
+    Single atoms on double bonds, such as =O, are lost. Yields nothing for larger ones, or for more than MAX_ARMS arms.
     """
     inside = set(system)
     arms, lost = [], []
@@ -85,7 +85,7 @@ def exchange_ring(mol: Any, system: Sequence[int], ring: str) -> Iterator[Any]:
 
 
 def change(mol: Any, place: int, element: str) -> Any:
-    """Another element in the same place; its hydrogens follow."""
+    """Changes the element of an atom; its hydrogens follow."""
     child = kekule(mol)
     atom = child.GetAtomWithIdx(place)
     atom.SetAtomicNum(Chem.GetPeriodicTable().GetAtomicNumber(element))
@@ -95,12 +95,12 @@ def change(mol: Any, place: int, element: str) -> Any:
 
 @cache
 def _attached(text: str) -> Any:
-    """The group as it is when bound by its first atom: `n9cccc9` is no molecule by itself."""
+    """Returns the group bound to `*` by its first atom: `n9cccc9`, for example, is no molecule by itself."""
     return Chem.MolFromSmiles(f"*{text}")
 
 
 def _beside(mol: Any, text: str) -> tuple[Any, int]:
-    """The molecule and a fragment next to it, to be edited, and the index of the fragment's first atom."""
+    """Returns the molecule beside a fragment, for editing, and the index of the fragment's first atom."""
     if "*" in text or fragment(text) is not None:
         other = kekule(fragment(text))
     else:
@@ -111,9 +111,9 @@ def _beside(mol: Any, text: str) -> tuple[Any, int]:
 
 
 def _cut(child: Any, kept: int, gone: int) -> None:
-    """Remove a bond so that whatever `kept` binds next stands where `gone` stood.
+    """Removes a bond so that the next new neighbour of `kept` takes the place of `gone`.
 
-    A chirality tag counts the neighbours in the order of their bonds, and what is bound next comes last.
+    A chirality tag counts the neighbours in the order of their bonds, and the new bond comes last.
     """
     atom = child.GetAtomWithIdx(kept)
     around = [bond.GetOtherAtomIdx(kept) for bond in atom.GetBonds()]
@@ -130,7 +130,7 @@ def _without(child: Any, atoms: set[int]) -> Any:
 
 
 def _arrangements(ring: Any, apart: list[list[int]]) -> list[tuple[int, ...]]:
-    """Where the arms go: all ways that change the distances between them least, in bonds; at most MAX_ARRANGEMENTS."""
+    """Returns the positions of the arms that change their distances, in bonds, least; at most MAX_ARRANGEMENTS."""
     room = {a.GetIdx(): a.GetTotalNumHs() for a in ring.GetAtoms() if a.GetTotalNumHs()}
     between = Chem.GetDistanceMatrix(ring)
     best: list[tuple[int, ...]] = []

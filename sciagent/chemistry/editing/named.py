@@ -1,8 +1,8 @@
-"""Edits by name: what a chemist says ("put a fluoro on site 2") to what molecules that can make.
+"""Edits by name: from a chemist's words ("put a fluoro on site 2") to the molecules that result.
 
-Nothing is drawn here: an edit, what to put in and a site give all children, in a fixed order. They obey the same
-valence rules and limits as the children of the search, and a few more: what nobody would write down by hand, such as
-a fluorine on nitrogen, is not made unless the parent has it.
+Nothing is random here: an edit, its group and a site give all children, in a fixed order. They obey the same valence
+rules and limits as the children of the search, and a few more: groups that a chemist would not draw, such as a fluorine
+on nitrogen, are made only if the parent has them.
 
     add substituent fluoro       benzene    -> fluorobenzene
     replace substituent cyano    toluene    -> benzonitrile
@@ -25,7 +25,7 @@ from sciagent.chemistry.editing.tables import ANNELATIONS, NAMED_LINKERS, NAMED_
 from sciagent.chemistry.rdkit_log import rdkit_messages
 
 ATOMS: dict[str, str] = {"CH2": "C", "NH": "N", "oxygen": "O", "sulfur": "S"}
-# what no child has unless its parent has it, beside `tables.NOT_A_CHILD`
+# patterns that a child may have only if its parent has them, in addition to `tables.NOT_A_CHILD`
 NOT_BY_NAME: tuple[str, ...] = (
     "[#7]-[F,Cl,Br,I]",
     "n-[OX2,SX2]",
@@ -41,17 +41,17 @@ Build = Callable[[Any, tuple[int, ...], str], Iterable[Any]]
 
 @dataclass(frozen=True)
 class NamedEdit:
-    """An edit that a model asks for by name."""
+    """An edit that a model calls by name."""
 
     name: str
     kind: Kind
-    """Of the sites that it works on."""
+    """Kind of the sites that it edits."""
     whats: tuple[str, ...]
-    """What it can put in; empty if there is nothing to choose."""
+    """What it can insert; empty if there is no choice."""
     says: str
     build: Build
     by_group: bool = False
-    """Whether `what` is the group that the site bears, not what is put in."""
+    """Whether `what` is the group at the site, not the inserted one."""
 
     def fits(self, site: Site) -> bool:
         return site.kind == self.kind and (self.name != "swap CH for N" or site.name == "aromatic CH")
@@ -71,7 +71,7 @@ def _link(mol: Any, place: tuple[int, ...], what: str) -> Iterator[Any]:
 
 
 def _swap_atom(mol: Any, place: tuple[int, ...], what: str) -> Iterator[Any]:
-    """A CH2 in a five-membered aromatic ring would undo it, which is another edit than is asked for."""
+    """Yields the child, except CH2 for an aromatic bridge: it would break the aromatic ring."""
     if ATOMS[what] != "C" or not mol.GetAtomWithIdx(place[0]).GetIsAromatic():
         yield joins.change(mol, place[0], ATOMS[what])
 
@@ -117,14 +117,14 @@ WHATS: tuple[str, ...] = tuple(dict.fromkeys(what for edit in _ALL for what in e
 
 
 def sites(smiles: str) -> tuple[Site, ...]:
-    """All sites of the molecule, by number. Raises ValueError for what is no SMILES."""
+    """Returns all sites of the molecule, by number. Raises ValueError for an invalid SMILES."""
     return _prepared(smiles)[1]
 
 
 def choices(smiles: str, edit: str, what: str | None = None, site: int | None = None) -> list[tuple[str, Site]]:
-    """All pairs of (what, site) that the edit may be tried with; what is empty where there is nothing to choose.
+    """Returns all pairs of (what, site) that the edit may try; what is empty if there is no choice.
 
-    Raises KeyError for an unknown edit, ValueError for what is no SMILES.
+    Raises KeyError for an unknown edit, ValueError for an invalid SMILES.
     """
     named = NAMED_EDITS[edit]
     where = [s for s in sites(smiles) if named.fits(s) and site in (None, s.number)]
@@ -137,22 +137,22 @@ def choices(smiles: str, edit: str, what: str | None = None, site: int | None = 
 def children(
     smiles: str, edit: str, what: str | None = None, site: int | None = None, limits: EditLimits = ANY
 ) -> list[str]:
-    """Canonical SMILES of all that the edit can make, sorted; empty where it does not fit.
+    """Returns the canonical SMILES of all children of the edit, sorted; empty if the edit does not fit.
 
-    what: what to put in, or to remove; None: anything. site: its number; None: every site that fits.
-    Raises KeyError for an unknown edit or `what`, ValueError for what is no SMILES.
+    what: what to insert or remove; None: anything. site: its number; None: every site that fits.
+    Raises KeyError for an unknown edit or `what`, ValueError for an invalid SMILES.
     """
     mol, _ = _prepared(smiles)
     absent = tuple(smarts for smarts in NOT_BY_NAME if not mol.HasSubstructMatch(pattern(smarts)))
     bounded = replace(limits, forbidden=(*limits.forbidden, *absent))
     with rdkit_messages():
-        made = {
+        products = {
             accepted(child, (mol,), bounded)
             for chosen, where in choices(smiles, edit, what, site)
             for place in where.places
             for child in NAMED_EDITS[edit].build(mol, place, chosen)
         }
-    return sorted(text for text in made if text is not None)
+    return sorted(text for text in products if text is not None)
 
 
 @lru_cache(maxsize=512)

@@ -1,4 +1,4 @@
-"""The parts of a molecule: ring systems, linkers, and what hangs on a side of a bond."""
+"""The parts of a molecule: ring systems, linkers, and the atoms on one side of a bond."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from rdkit import Chem
 
 LinkerPath = tuple[int, tuple[int, ...], int]
-"""Indices of an end, of the inner atoms, and of the other end."""
+"""Indices of one end, of the inner atoms, and of the other end."""
 
 
 @cache
@@ -23,7 +23,7 @@ def pattern(smarts: str) -> Any:
 
 
 def ring_systems(mol: Any) -> list[set[int]]:
-    """Rings that share an atom, together: fused, bridged and spiro rings are a single system."""
+    """Returns the ring systems. Rings that share an atom, as in fused, bridged and spiro rings, are one system."""
     systems: list[set[int]] = []
     for ring in map(set, mol.GetRingInfo().AtomRings()):
         for other in [s for s in systems if s & ring]:
@@ -34,7 +34,7 @@ def ring_systems(mol: Any) -> list[set[int]]:
 
 
 def side(mol: Any, start: int, barred: int = -1) -> set[int]:
-    """Atoms that hang together with `start` without going through `barred`."""
+    """Returns the atoms that are connected to `start` without `barred`."""
     reached, stack = {start}, [start]
     while stack:
         for atom in mol.GetAtomWithIdx(stack.pop()).GetNeighbors():
@@ -45,9 +45,9 @@ def side(mol: Any, start: int, barred: int = -1) -> set[int]:
 
 
 def linker_paths(mol: Any) -> list[LinkerPath]:
-    """(end, inner atoms, end): single bonds outside rings, and chains of one to three atoms between two larger parts.
+    """Returns (end, inner atoms, end): single bonds outside rings, and chains of one to three atoms between parts.
 
-    An inner atom is in no ring and bears, beside the chain, only single atoms, which go with it.
+    An inner atom is in no ring. Its other substituents are single atoms, which belong to the linker.
     """
     bonds: list[LinkerPath] = [
         (bond.GetBeginAtomIdx(), (), bond.GetEndAtomIdx())
@@ -60,7 +60,7 @@ def linker_paths(mol: Any) -> list[LinkerPath]:
 
 
 def _chains(mol: Any, start: int) -> Iterator[LinkerPath]:
-    """Chains that begin at an atom and end at an atom of a higher index."""
+    """Yields the chains from an atom to atoms of higher index."""
     stack: list[tuple[int, ...]] = [(start,)]
     while stack:
         path = stack.pop()

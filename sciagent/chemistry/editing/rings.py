@@ -1,6 +1,6 @@
-"""Edits of scaffolds: another ring, a ring opened or closed, another linker between two parts.
+"""Edits of scaffolds: replace a ring, open or close a ring, replace a linker.
 
-Every edit takes (mol, rng, elements) and gives a changed copy, or None where nothing fits, as in `atoms`.
+Every edit takes (mol, rng, elements) and returns a changed copy, or None if it does not fit, as in `atoms`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from sciagent.chemistry.editing.joins import MAX_ARMS, join
 from sciagent.chemistry.editing.parts import fragment, linker_paths, ring_systems
 from sciagent.chemistry.editing.tables import LINKERS, RINGS
 
-CLOSED = (3, 4, 5, 5, 5, 5, 6, 6, 6, 6, 7)  # sizes of new rings, by how often they are tried
+CLOSED = (3, 4, 5, 5, 5, 5, 6, 6, 6, 6, 7)  # sizes of new rings; repeated sizes are drawn more often
 
 
 def replace_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
-    """A ring system gives way to a ring of the table; what it bore hangs on the new one, wherever there is room."""
+    """Replaces a ring system by a ring of the table. Its substituents move to random free places of the new ring."""
     systems = ring_systems(mol)
     if not systems:
         return None
@@ -43,7 +43,7 @@ def replace_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
 
 
 def _neighbours(mol: Any, system: set[int]) -> tuple[list[int], list[int]]:
-    """The atoms that hang on a ring system by a single bond; and those that, as `=O`, go with the ring."""
+    """Returns the atoms on a ring system by single bonds, and the others, such as =O, which are removed."""
     bonds = [
         (bond.GetOtherAtomIdx(atom), bond.GetBondType() == Chem.BondType.SINGLE)
         for atom in sorted(system)
@@ -54,7 +54,7 @@ def _neighbours(mol: Any, system: set[int]) -> tuple[list[int], list[int]]:
 
 
 def open_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
-    """A single bond of a ring less, aromatic ones in their Kekulé form."""
+    """Removes a single bond of a ring, in the Kekulé structure."""
     child = kekule(mol)
     bonds = [b for b in child.GetBonds() if b.IsInRing() and b.GetBondType() == Chem.BondType.SINGLE]
     if not bonds:
@@ -65,9 +65,9 @@ def open_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
 
 
 def close_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
-    """A single bond more, which closes a ring of three to seven atoms: on a chain, fused, or spiro.
+    """Adds a single bond that closes a ring of three to seven atoms: in a chain, fused, or spiro.
 
-    No bond bridges an aromatic ring: that is strain which no valence rule sees.
+    No bond crosses an aromatic ring, since no valence rule detects that strain.
     """
     open_atoms = [a.GetIdx() for a in mol.GetAtoms() if a.GetTotalNumHs() > 0 and a.GetFormalCharge() == 0]
     size = rng.choice(CLOSED)
@@ -88,7 +88,7 @@ def close_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
 
 
 def replace_linker(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
-    """A linker of the table in place of what joins two parts: a bond between them, or a chain of up to three atoms."""
+    """Replaces a bond between two parts, or a chain of up to three atoms, by a linker of the table."""
     paths = linker_paths(mol)
     if not paths:
         return None

@@ -1,7 +1,7 @@
-"""Where a molecule can be edited by name: sites that a chemist would point at, numbered from 1.
+"""The sites of a molecule that can be edited by name, numbered from 1.
 
-Atoms are those of the canonical SMILES, from 0, so that a site has the same number however the molecule was written.
-Places that symmetry makes equal are a single site.
+Atoms are numbered from 0, as in the canonical SMILES, so that the number of a site does not depend on the input SMILES.
+Places that are equal by symmetry are one site.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Kind = Literal["hydrogen", "aromatic nitrogen", "substituent", "ring", "bond", "
 Found = tuple[Kind, str, tuple[int, ...]]
 
 GROUPS: dict[str, str] = {**SUBSTITUENTS, **NAMED_ARYLS}
-# as the templates "add substituent" and "add substituent to a saturated atom"
+# the same as in the templates "add substituent" and "add substituent to a saturated atom"
 _OPEN = "[$([cH]),$([CX3;H1,H2]=C),$([CX2H]#C),$([nH]),$([CX4;H1,H2,H3]),$([NX3;+0;H1,H2;!$(N-[!#6])])]"
 _AZA = "[n;H0;D2;+0]"
 _BRIDGE = "[$([CX4;H2;D2]),$([NX3;H1;D2;+0;!$(N-[!#6])]),$([OX2;H0;D2]),$([SX2;H0;D2]),$([o,s;r5]),$([nH;r5])]"
@@ -28,19 +28,19 @@ _BRIDGE = "[$([CX4;H2;D2]),$([NX3;H1;D2;+0;!$(N-[!#6])]),$([OX2;H0;D2]),$([SX2;H
 
 @dataclass(frozen=True)
 class Site:
-    """One place, or several that symmetry makes equal."""
+    """One place, or several places that are equal by symmetry."""
 
     number: int
     kind: Kind
     name: str
-    """Such as `aromatic CH`, `methyl`, `benzene`, `ether`."""
+    """Name of the site, such as `aromatic CH`, `methyl`, `benzene`, `ether`."""
     places: tuple[tuple[int, ...], ...]
-    """Atoms of each. hydrogen, aromatic nitrogen, bridge: the atom; substituent: what bears it, its first atom; ring:
-    all its atoms; bond, ring edge: both ends; linker: end, inner atoms, end."""
+    """Atoms of each place. hydrogen, aromatic nitrogen, bridge: the atom; substituent: the atom that bears it, its
+    first atom; ring: all its atoms; bond, ring edge: both ends; linker: end, inner atoms, end."""
 
 
 def sites_of(mol: Any) -> tuple[Site, ...]:
-    """All sites of a molecule whose atoms stand in canonical order."""
+    """Returns all sites of a molecule whose atoms are in canonical order."""
     ranks = list(Chem.CanonicalRankAtoms(mol, breakTies=False))
     groups: dict[tuple[object, ...], list[tuple[int, ...]]] = {}
     for kind, name, place in _found(mol):
@@ -61,7 +61,7 @@ def _found(mol: Any) -> Iterator[Found]:
     yield from _substituents(mol)
     for system in ring_systems(mol):
         yield "ring", _ring_name(mol, system), tuple(sorted(system))
-    for left, inner, right in linker_paths(mol):  # bonds come first
+    for left, inner, right in linker_paths(mol):  # bonds come before chains
         ends = [mol.GetAtomWithIdx(index) for index in (left, right)]
         if not inner:
             yield "bond", "-".join(sorted(end.GetSymbol() for end in ends)) + " bond", (left, right)
@@ -76,7 +76,7 @@ def _found(mol: Any) -> Iterator[Found]:
 
 
 def _hydrogens(atom: Any) -> str:
-    """`aromatic CH`, `=CH2`, `NH`, `O`."""
+    """Returns the name of an atom with its hydrogens: `aromatic CH`, `=CH2`, `NH`, `O`."""
     n = atom.GetTotalNumHs()
     text = atom.GetSymbol() + ("H" if n else "") + (str(n) if n > 1 else "")
     if atom.GetIsAromatic():
@@ -88,7 +88,7 @@ def _hydrogens(atom: Any) -> str:
 
 
 def _substituents(mol: Any) -> Iterator[Found]:
-    """Groups of the table on the larger part of the molecule, outermost and innermost alike."""
+    """Yields groups of the table with at most half of the heavy atoms, also those within larger groups."""
     half = mol.GetNumHeavyAtoms() // 2
     for bond in mol.GetBonds():
         if bond.IsInRing() or bond.GetBondType() != Chem.BondType.SINGLE:
@@ -114,7 +114,7 @@ def _group_names() -> dict[str, str]:
 
 
 def _ring_name(mol: Any, system: set[int]) -> str:
-    """Its name in the table, with what it bears by double bonds, or how many atoms it has."""
+    """Returns the ring's name in the table, with its double-bonded atoms, or its number of atoms."""
     bonds = [b for i in system for b in mol.GetAtomWithIdx(i).GetBonds() if b.GetBondType() == Chem.BondType.DOUBLE]
     borne = {i for b in bonds for i in (b.GetBeginAtomIdx(), b.GetEndAtomIdx())} - system
     return _skeleton_names().get(_skeleton(mol, system | borne), f"ring of {len(system)} atoms")
@@ -133,7 +133,7 @@ def _skeleton_names() -> dict[str, str]:
 
 
 def _skeleton(mol: Any, atoms: Iterable[int], stars: tuple[int, ...] = ()) -> str:
-    """A part as elements, charges and bonds alone: what hydrogens it has depends on what it bears."""
+    """Returns a part as elements, charges and bonds only, since its hydrogens depend on its substituents."""
     part, index = Chem.RWMol(), {}
     for old in sorted(atoms):
         atom = mol.GetAtomWithIdx(old)

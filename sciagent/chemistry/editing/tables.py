@@ -1,6 +1,6 @@
-"""What edits put in: named substituents, rings, linkers, and the edits that a reaction SMARTS can write.
+"""Tables for the edits: named substituents, rings, linkers, and edits written as reaction SMARTS.
 
-A template's ring closure 9 keeps clear of the numbers that parents use. `*` in a linker marks its two ends.
+Templates use ring closure 9, which parents do not use. `*` in a linker marks its two ends.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SUBSTITUENTS: dict[str, str] = {
     "ethynyl": "C#C", "trifluoromethoxy": "OC(F)(F)F", "dicyanovinyl": "C=C(C#N)C#N", "hydroxymethyl": "CO",
     "aminomethyl": "CN", "morpholino": "N9CCOCC9", "piperidino": "N9CCCCC9", "phenyl": "c9ccccc9",
 }  # fmt: skip
-# what else is attached as a group; named by the ring and the atom that binds
+# aryl groups; the name gives the ring and the binding atom
 NAMED_ARYLS: dict[str, str] = {
     "phenyl": "c9ccccc9",
     "4-pyridyl": "c9ccncc9",
@@ -52,7 +52,7 @@ LINKERS: tuple[str, ...] = (
     "*CN*", "*NC*", "*/C=C/*", "*C#C*", "*S(=O)(=O)*", "*S(=O)(=O)N*", "*NS(=O)(=O)*", "*/C=N/*", "*/N=N/*", "*CCC*",
     "*C(C)*", "*N(C)*", "*OCC*", "*CCO*",
 )  # fmt: skip
-# a single direction of each; `direct bond` joins the two ends
+# one direction of each linker; `direct bond` joins the two ends
 NAMED_LINKERS: dict[str, str] = {
     "direct bond": "**", "methylene": "*C*", "ethylene": "*CC*", "propylene": "*CCC*", "ethylidene": "*C(C)*",
     "ether": "*O*", "amine": "*N*", "methylamine": "*N(C)*", "thioether": "*S*", "carbonyl": "*C(=O)*",
@@ -61,7 +61,7 @@ NAMED_LINKERS: dict[str, str] = {
     "imine": "*/C=N/*", "azo": "*/N=N/*",
 }  # fmt: skip
 
-# where a group can be put: on conjugated carbon, on saturated carbon outside CH2=, on NH
+# sites for a group: on conjugated carbon, on saturated carbon outside CH2=, on NH
 _SITE = "[$([cH]),$([CX3;H1,H2]=C),$([CX2H]#C),$([nH]):1]"
 _SATURATED = "[$([CX4;H1,H2,H3]),$([NX3;H1,H2;!$(N-[!#6])]):1]"
 _GROUP = "[a,$(C=C):1]-!@[!#1;D1,$([CX4;D2]-[D1]),$([CX2]#[ND1]),$([CX3](=O)[D1]),$([NX3](C)C),$([N+](=O)[O-])]"
@@ -73,7 +73,7 @@ ANNELATIONS: dict[str, tuple[str, ...]] = {
     "thieno": ("[cH:1]:[cH:2]>>[c:1]9:[c:2]scc9",),
     "furo": ("[cH:1]:[cH:2]>>[c:1]9:[c:2]occ9",),
 }
-# chalcogens and halogens are not put on saturated atoms that bear such an atom already; edits.py refuses what results
+# no chalcogen or halogen is put on a saturated atom that has one already; `edits` refuses such children
 TEMPLATES: dict[str, tuple[str, ...]] = {
     "aza swap": ("[c;H1;D2:1]>>[n;H0:1]", "[n;H0;D2;r6;+0:1]>>[c:1]"),
     "five-ring swap": (
@@ -102,7 +102,7 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
     "delete atom": ("[*:1]-[!#1;D1;+0:2]>>[*:1]",),
 }  # fmt: skip
 
-# motifs that a child may not have unless its parent had them: unstable, explosive, strained, or not to be isolated
+# motifs that a child may have only if a parent has them: unstable, explosive, strained, or not isolable
 NOT_A_CHILD: tuple[str, ...] = (
     "[OX2,SX2;!a]-[OX2;!a]", "[N,O,S;!a;!$(S(=O)=O)]-[F,Cl,Br,I]", "[NX3;!$(N-C=O);!a]-[NX3;!a]-[NX3;!a]",
     "[NX3]-[OX2]", "[#6]#[#6;r3,r4,r5,r6,r7]", "*=[*;r3,r4,r5,r6,r7;X2]=*", "[C;r3,r4]=[C;r3,r4]",

@@ -203,5 +203,5 @@ def draw(schedulers: Mapping[str, Any], path: Path) -> None:
 
 
 def _bars(points: Any, of: int) -> list[list[float]]:
-    """Lengths below and above; of: which coordinate of the points the interval, their last two, is for."""
+    """Returns the lengths of error bars below and above. points: (x, y, low, high). of: index of the coordinate."""
     return [[0.0 if point[2] is None else abs(point[of] - point[side]) for point in points] for side in (2, 3)]

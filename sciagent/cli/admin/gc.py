@@ -1,4 +1,4 @@
-"""`sciagent gc`: what nobody needs any more, shown first, removed with --delete."""
+"""`sciagent gc`: shows files that are no longer needed, and removes them with --delete."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _default_reason(keep_days: float | None) -> str:
 
 
 def _print(sizes: Mapping[str, Sequence[int]], waste_items: Sequence[Waste], show: bool) -> None:
-    """A line for each kind; with `show` for each file and folder too. sizes: {kind: bytes of each}."""
+    """Prints a line for each kind, and with `show` one for each file and folder. sizes: {kind: sizes in bytes}."""
     for kind in filter(sizes.get, KINDS):
         put(f"{len(sizes[kind]):>7}  {decimal(sum(sizes[kind])):>9}  {KINDS[kind]}")
     for waste in waste_items[:MAX_SHOWN] if show else ():

@@ -1,4 +1,4 @@
-"""`sciagent verifiers [NAME]`: what can stand on a ladder."""
+"""`sciagent verifiers [NAME]`: lists and describes the installed verifiers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def verifiers(
 
 
 def _overview(entries: Sequence[Mapping[str, Any]]) -> Iterator[Paragraph]:
-    """By tier; of each what it measures, at which level, for what."""
+    """Lists the verifiers by tier, with level, declared cost and measured properties."""
     tier = None
     for item in entries:
         if item["error"]:
@@ -57,7 +57,7 @@ def _overview(entries: Sequence[Mapping[str, Any]]) -> Iterator[Paragraph]:
 
 
 def _lines(entry: Mapping[str, Any]) -> Iterator[Paragraph]:
-    """Everything about a verifier; only its name where it does not load."""
+    """Yields the full description of a verifier; only its name if it does not load."""
     if entry["error"]:
         yield Paragraph(entry["name"], 0)
         return
@@ -116,7 +116,7 @@ def _priors(priors: Sequence[Mapping[str, Any]]) -> Iterator[Paragraph]:
 
 
 def _amount(value: float) -> str:
-    """Two digits; a declared cost is no better known."""
+    """Returns a number with two digits, since a declared cost is not more precise."""
     return f"{value:.2g}" if value < 100 else f"{float(f'{value:.2g}'):.0f}"
 
 

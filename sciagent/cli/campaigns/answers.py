@@ -1,4 +1,4 @@
-"""`sciagent status | best | explain | verify | report`: what a campaign, or its ladder, answers."""
+"""`sciagent status | best | explain | verify | report`: the answers of a campaign or its ladder."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def status(name: options.CampaignName = None, ledger: options.Ledger = None, jso
 
 
 def _findings(status: Status) -> Iterator[str]:
-    """What the audit, the law and the judges say, a line each."""
+    """Yields a line each on the audit, the conformal guard, the law and the judges."""
     if status.audit:
         yield f"audit: {status.audit.words}"
         yield f"conformal guard {status.audit.guard.words}"
@@ -44,7 +44,7 @@ def _findings(status: Status) -> Iterator[str]:
 
 
 def _driver(status: CampaignCounts) -> str:
-    """Whether a driver runs, and what to type if not."""
+    """Returns a line on the driver of the campaign, with the command that continues the campaign if it has none."""
     name, driver, state = status.campaign, status.driver, status.state
     if driver and driver.alive:
         where = f"driven by process {driver.pid} on {driver.host}"

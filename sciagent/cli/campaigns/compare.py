@@ -1,4 +1,4 @@
-"""`sciagent compare NAME NAME`: two campaigns side by side."""
+"""`sciagent compare NAME NAME`: compares two campaigns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sciagent export NAME`: a campaign's candidates or proposals, for other programs."""
+"""`sciagent export NAME`: writes a campaign's candidates or proposals for other programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sciagent init` and `sciagent schema`: a folder with a campaign that runs at once, and what campaign files hold."""
+"""`sciagent init` and `sciagent schema`: make a folder with a ready campaign, and print JSON schemas."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sciagent.errors import UsageError
 
 
 class SchemaOf(StrEnum):
-    """What has a JSON schema: the campaign file, and what commands print with --json."""
+    """The files and answers with a JSON schema: the campaign file, and the output of commands with --json."""
 
     CAMPAIGN = "campaign"
     STATUS = "status"
@@ -50,7 +50,7 @@ def init(
     if name is not None and not re.fullmatch(NAME, name):
         raise UsageError(f'--name "{name}": 1 to 64 of a-z, 0-9, "_" and "-", the first a letter or digit')
     made = templates.write(folder, template, name)
-    load_spec(made[0])  # what was written can be run
+    load_spec(made[0])  # checks that the written campaign is valid
     if json:
         put_json({"folder": str(folder), "template": template, "files": [str(path) for path in made]})
         return

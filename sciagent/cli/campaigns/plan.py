@@ -1,4 +1,4 @@
-"""`sciagent plan FILE`: what the budget is likely to buy, before a start."""
+"""`sciagent plan FILE`: estimates what the budget will buy, before the campaign starts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def plan(
 
 
 def _ledger(url: str | None) -> Ledger | None:
-    """The ledger if it exists. Raises UsageError for a named ledger that does not."""
+    """Returns the ledger, or None if the default ledger does not exist. Raises UsageError for a missing named one."""
     from sciagent.store.database.engine import ledger_url
 
     made = ledger_url(load(url).ledger)
@@ -62,7 +62,7 @@ def _rungs(plan: Plan) -> Iterator[Part]:
 
 
 def _cells(rung: PlannedRung) -> tuple[str, ...]:
-    """A row of the table of rungs."""
+    """Returns a row of the table of rungs."""
     cost = rung.costs.get("core_seconds")
     amount = "–" if cost is None else f"{cost.median:.3g}–{cost.p90:.3g}"
     if rung.is_terminal:
@@ -73,7 +73,7 @@ def _cells(rung: PlannedRung) -> tuple[str, ...]:
 
 
 def _remarks(rung: PlannedRung, molecules: int) -> Iterator[str]:
-    """What stands below the table of a rung; begins behind its label. molecules: of the sample."""
+    """Yields the remarks below the table, each to follow the rung's label. molecules: size of the sample."""
     for tell in rung.tells:
         yield f", of {tell.property}: {tell.kind}: {tell.why}"
     if rung.cost_ratio is not None:

@@ -1,4 +1,4 @@
-"""`sciagent run FILE` and `sciagent resume NAME`."""
+"""`sciagent run FILE` and `sciagent resume NAME`: drive a campaign in this process."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _drive(
     from sciagent.campaign.core.safety import note
     from sciagent.report.page.writer import checked
 
-    campaign.try_executor(executor, site)  # a mistake in what was typed, or is not set, leaves no campaign behind
+    campaign.try_executor(executor, site)  # first, so that a wrong option leaves no campaign in the ledger
     campaign.enter()
     for line in campaign.amended:
         say(f"amended: {line}")
@@ -110,7 +110,7 @@ def _drive(
 
 
 def conclude(progress: Progress, campaign: Campaign, status: Status, report: Path | None, json: bool) -> None:
-    """The last words on a campaign that has ended, and its exit code."""
+    """Prints the summary of an ended campaign. Raises typer.Exit with the exit code if it is not 0."""
     name, state = campaign.name, status.state
     if json:
         put_json(status)
@@ -127,7 +127,7 @@ def conclude(progress: Progress, campaign: Campaign, status: Status, report: Pat
 
 
 def _who_proposes(spec: CampaignSpec) -> str:
-    """Who proposes the candidates: a model, or a script and how to name a model."""
+    """Returns a line on the proposers; for a script, also how to use a language model."""
     named = spec.proposers
     if len(named) > 1:
         listed = ", ".join(f"{name} ({_in_words(proposer)})" for name, proposer in named)

@@ -1,4 +1,4 @@
-"""`sciagent submit` and `sciagent dispatcher`: campaigns that go on when the terminal closes."""
+"""`sciagent submit` and `sciagent dispatcher`: run campaigns that continue after the terminal closes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sciagent.api.campaign import Campaign
 
 LOOK_SECONDS = 1.0
-DRIVEN_BY = {"slurm": "ledger"}  # the dispatcher itself follows the cluster; its drivers only offer
+DRIVEN_BY = {"slurm": "ledger"}  # the dispatcher submits to the cluster; its drivers only queue jobs
 
 
 def submit(
@@ -72,7 +72,7 @@ def submit(
 
 
 def _follow(campaign: Campaign, json: bool) -> None:
-    """Returns, or raises typer.Exit, with the exit code of `sciagent run`. Ctrl-C ends the looking alone."""
+    """Shows the progress until the campaign ends; exit codes are those of `sciagent run`. Ctrl-C ends only the view."""
     from sciagent.api.progress import Progress
     from sciagent.cli.campaigns.run import conclude
     from sciagent.execution.worker.runner import patiently

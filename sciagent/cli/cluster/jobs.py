@@ -1,4 +1,4 @@
-"""`sciagent jobs | cancel | retry`: the jobs of campaigns, and what a person decides about them."""
+"""`sciagent jobs | cancel | retry`: list, cancel and retry the jobs of campaigns."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 GAVE_UP = ("failed", "quarantined")
 MAX_BULK = 10_000
-WIDE, UNBOUND = 110, 160  # columns: from which there is room for all; where nothing bounds them
+WIDE, UNBOUND = 110, 160  # widths in characters: enough for all columns; of output that is not a terminal
 JobsArgument = Annotated[list[int] | None, typer.Argument(metavar="[JOB]...", help="Numbers, as sciagent jobs shows.")]
 
 
@@ -150,7 +150,7 @@ def retry(
 
 
 def _print_retried(changes: Sequence[JobChange], again: int, named: bool) -> None:
-    """again: how many are tried again. named: whether a person named the jobs; then those are listed as well."""
+    """Prints the result of a retry. again: number of retried jobs. named: whether to list the retried jobs."""
     for change in changes:
         if named or change.why:
             put(f"job {change.job_id} ({change.rung}, {change.smiles}): {change.why or 'is tried again'}")
@@ -161,7 +161,7 @@ def _print_retried(changes: Sequence[JobChange], again: int, named: bool) -> Non
 
 
 def _fail_if_nothing_changed(changes: Sequence[JobChange]) -> None:
-    """Exit code 1 where jobs were named and none of them was changed."""
+    """Raises typer.Exit with code 1 if no job was changed."""
     if changes and not any(change.done for change in changes):
         raise typer.Exit(1)
 
@@ -179,7 +179,7 @@ def _print(listed: Sequence[JobRow], with_campaign: bool) -> None:
 
 
 def _cells(job: JobRow, wide: bool) -> Mapping[str, object]:
-    """A row of the list, by column. wide: whether the terminal has room for all columns."""
+    """Returns a row of the list, by column. wide: whether the terminal has room for all columns."""
     from sciagent.store.job_queue.jobs import PREFERRED
 
     deaths = ", ".join(f"{n} {how}" for n, how in ((job.kills, "killed"), (job.losses, "lost")) if n)
@@ -204,7 +204,7 @@ def _state(job: JobRow, wide: bool) -> str:
 
 
 def _states(given: Iterable[str], allowed: Sequence[JobState]) -> list[JobState]:
-    """The states of these names. Raises UnknownNameError for a state that is not allowed."""
+    """Returns the states of these names. Raises UnknownNameError for a state that is not allowed."""
     by_name: Mapping[str, JobState] = {str(state): state for state in allowed}
     for name in given:
         if name not in by_name:
@@ -213,7 +213,7 @@ def _states(given: Iterable[str], allowed: Sequence[JobState]) -> list[JobState]
 
 
 def _rung_ids(connection: Connection, campaign_ids: Sequence[int], label: str) -> list[int]:
-    """Rungs of that label in these campaigns. Raises UnknownNameError where there is none."""
+    """Returns the ids of the rungs with that label in these campaigns. Raises UnknownNameError without any."""
     from sciagent.store.campaign_state import campaigns
 
     ladders = [rung for id_ in campaign_ids for rung in campaigns.rungs(connection, id_)]
@@ -223,7 +223,7 @@ def _rung_ids(connection: Connection, campaign_ids: Sequence[int], label: str) -
 
 
 def _gave_up(ledger: Ledger, campaign: str, states: Sequence[str]) -> dict[str, list[int]]:
-    """{name of the campaign: ids of its jobs in these states}."""
+    """Returns {campaign: ids of its jobs in these states}."""
     from sciagent.campaign.people import cancelling
     from sciagent.store.campaign_state import campaigns
     from sciagent.store.job_queue import job_lists
@@ -236,7 +236,7 @@ def _gave_up(ledger: Ledger, campaign: str, states: Sequence[str]) -> dict[str, 
 
 
 def _named(opened: Ledger, numbers: Sequence[int], campaign: str | None) -> dict[str, list[int]]:
-    """{campaign: job ids}. Raises UsageError for a number that no job has, or that is of another campaign."""
+    """Returns {campaign: job ids}. Raises UsageError for an unknown number or a job of another campaign."""
     from sciagent.store.campaign_state import campaigns
     from sciagent.store.job_queue import job_lists
 
@@ -255,7 +255,7 @@ def _named(opened: Ledger, numbers: Sequence[int], campaign: str | None) -> dict
 
 
 def _of_candidate(opened: Ledger, campaign: str | None, text: str) -> dict[str, list[int]]:
-    """{name of the campaign: ids of the candidate's jobs that wait or run}. Raises UsageError where there is none."""
+    """Returns {campaign: ids of the candidate's queued and running jobs}. Raises UsageError without any."""
     from sciagent.api.ledger import pick_campaign
     from sciagent.campaign.people.cancelling import CANCELLABLE
     from sciagent.campaign.people.resolving import resolve

@@ -1,4 +1,4 @@
-"""How long-lived commands log: lines for people on a terminal, JSON elsewhere, both with what the line is about."""
+"""Logging of long-running commands: text on a terminal, JSON elsewhere, both with the fields of the event."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LogFormatOption = Annotated[
 
 
 def set_up(form: LogFormat = LogFormat.AUTO, level: int = logging.INFO) -> None:
-    """Send what is logged to stderr. Called once, before anything is logged."""
+    """Sends log messages to stderr. Must be called once, before the first message."""
     is_text = form is LogFormat.TEXT or (form is LogFormat.AUTO and sys.stderr.isatty())
     handler = logging.StreamHandler()
     handler.setFormatter(TextLines() if is_text else JsonLines())
@@ -34,13 +34,13 @@ def set_up(form: LogFormat = LogFormat.AUTO, level: int = logging.INFO) -> None:
 
 
 def about(record: logging.LogRecord) -> dict[str, object]:
-    """What the line is about, as logged with `extra={"about": {...}}`: event, campaign, job, fence, worker, ..."""
+    """Returns the fields of a message logged with `extra={"about": {...}}`: event, campaign, job, fence, worker, ..."""
     fields = getattr(record, "about", None)
     return dict(fields) if isinstance(fields, Mapping) else {}
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line: time (UTC), level, message, logger, and what the line is about."""
+    """Formats a message as one line of JSON: time (UTC), level, event, message, the event's fields, logger."""
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
@@ -53,7 +53,7 @@ class JsonLines(logging.Formatter):
 
 
 class TextLines(logging.Formatter):
-    """The same for people: time of this machine, level where it is not info, message, and what it is about."""
+    """Formats a message for people: local time, level unless it is info, message, the event's fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")

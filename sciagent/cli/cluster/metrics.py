@@ -1,4 +1,4 @@
-"""`sciagent metrics`: the figures of the ledger for Prometheus, over HTTP."""
+"""`sciagent metrics`: serves metrics of the ledger for Prometheus, over HTTP."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def metrics(
 
 
 def serve(collector: Any, host: str, port: int) -> tuple[Any, str]:
-    """Answer scrapes in threads of their own: (the server, where it listens). Raises UsageError where it cannot."""
+    """Serves metrics in threads. Returns (server, `host:port`). Raises UsageError if the port cannot be opened."""
     from prometheus_client import CollectorRegistry, start_http_server
 
     registry = CollectorRegistry()
@@ -58,7 +58,7 @@ def serve(collector: Any, host: str, port: int) -> tuple[Any, str]:
 
 
 def serve_worker(station: Station, name: str, port: int) -> str:
-    """Memory and jobs of this worker, on this machine only: where."""
+    """Serves memory and jobs of this worker, on this machine only. Returns `host:port`."""
     _collector()
     from sciagent.report.live.metrics import WorkerCollector
 
@@ -74,7 +74,7 @@ def _collector() -> Any:
 
 
 def _address(text: str) -> tuple[str, int]:
-    """Raises UsageError for what is no host and port."""
+    """Returns host and port. Raises UsageError for any other text."""
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdigit() or int(port) > 65535:
         raise UsageError(f'--listen "{text}": give a host and a port, such as {DEFAULT}')

@@ -1,4 +1,4 @@
-"""`sciagent slurm check`: whether a site profile fits its cluster."""
+"""`sciagent slurm check`: compares a site profile with its cluster."""
 
 from __future__ import annotations
 

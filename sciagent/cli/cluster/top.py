@@ -1,4 +1,4 @@
-"""`sciagent top`: what goes on, live in the terminal: wide or narrow, never wider than it is."""
+"""`sciagent top`: shows campaigns, queues, workers and failures live, fitted to the width of the terminal."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from sciagent.store.job_queue.workers import Running, WorkerRow
     from sciagent.store.views.overview import Failure, Queue
 
-MAX_TROUBLES = 2  # shown in full
-WIDE = 110  # columns from which there is room for all
+MAX_TROUBLES = 2  # warnings that are shown in full
+WIDE = 110  # width in characters from which all columns are shown
 STATES = {"running": "green", "paused": "yellow", "draining": "yellow", "nobody serves it": "bold red"}
 DRIVERLESS = {"dead": "its driver died", "nobody": "no driver"}
-FLEXIBLE = ("campaign", "candidate", "worker", "why")  # columns that give way when there is no room
-LEFT = (*FLEXIBLE, "state", "budget used", "used", "driver", "queue", "rung", "")  # all others are numbers
+FLEXIBLE = ("campaign", "candidate", "worker", "why")  # columns that shrink in a narrow terminal
+LEFT = (*FLEXIBLE, "state", "budget used", "used", "driver", "queue", "rung", "")  # columns of text
 Row = Mapping[str, object]
 """Cells by column."""
 
@@ -64,7 +64,7 @@ def top(
             begun = time.monotonic()
             try:
                 live.update(frame(_look(opened, sparing), console.width, console.height), refresh=True)
-            except (sa.exc.SQLAlchemyError, LedgerAwayError) as error:  # it may come back
+            except (sa.exc.SQLAlchemyError, LedgerAwayError) as error:  # the ledger may come back
                 why = str(getattr(error, "orig", None) or error).strip()[:300]
                 live.update(Text(f"the ledger does not answer: {why}", style="bold red"), refresh=True)
             if quits(max(0.05, interval - (time.monotonic() - begun))):
@@ -80,7 +80,7 @@ def _look(opened: Ledger, sparing: Sparing) -> Frame:
 
 @contextlib.contextmanager
 def _keys() -> Iterator[Callable[[float], bool]]:
-    """A function that waits so many seconds and says whether `q` was typed meanwhile."""
+    """Yields a function that waits a number of seconds and returns whether `q` was typed meanwhile."""
     try:
         import termios
         import tty
@@ -105,7 +105,7 @@ def _typed(seconds: float) -> bool:
 
 
 def frame(snapshot: Frame, width: int, height: int | None) -> Group:
-    """height: lines there are, or None for as many as it takes; the failures then have what is left."""
+    """Returns the whole display. height: number of lines of the terminal, or None for no limit."""
     wide = width >= WIDE
     troubled = [campaign for campaign in snapshot.campaigns if campaign.trouble][:MAX_TROUBLES]
     troubles = [Text(f"{campaign.name}: {campaign.trouble}", style="bold red") for campaign in troubled]
@@ -127,13 +127,13 @@ def frame(snapshot: Frame, width: int, height: int | None) -> Group:
 
 
 class _Lines:
-    """Hands out the lines of the terminal to tables, less the titles, heads and blanks."""
+    """Divides the lines of the terminal among the tables, after those for titles, headings and blank lines."""
 
     def __init__(self, height: int | None) -> None:
         self._left = None if height is None else height - 13
 
     def table(self, title: str, rows: Sequence[Row], share: float, empty: str) -> Group:
-        """A table of at most this share of the lines that are left, and two at least. empty: shown without rows."""
+        """Returns a table of at most `share` of the remaining lines, but at least two. empty: text without rows."""
         if not rows:
             return Group("", Text.assemble((f"{title}: ", "bold"), (empty, "dim"))) if empty else Group()
         limit = len(rows)
@@ -200,7 +200,7 @@ def _campaign(campaign: Watched, wide: bool) -> Row:
 
 
 def _queues(queues: Sequence[Queue], now: datetime) -> list[Row]:
-    """A line for each queue; what goes wrong comes first."""
+    """Returns a row for each queue; queues with jobs but without workers come first."""
     return [
         {
             "queue": queue.queue,
@@ -214,7 +214,7 @@ def _queues(queues: Sequence[Queue], now: datetime) -> list[Row]:
 
 
 def _workers(snapshot: Frame, wide: bool) -> list[Row]:
-    """A line for each job that runs, and for each worker that runs nothing."""
+    """Returns a row for each running job and for each idle worker."""
     by_worker: dict[str, list[Running]] = {}
     for job in snapshot.running:
         by_worker.setdefault(job.worker, []).append(job)

@@ -1,4 +1,4 @@
-"""`sciagent worker`: run jobs of any campaign in the ledger."""
+"""`sciagent worker`: runs jobs of all campaigns of the ledger."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _as_element(ledger: Any, elements: Path, scratch: Path | None) -> None:
 
 
 def _resources(texts: list[str]) -> dict[str, int]:
-    """Reads resources written as NAME=N."""
+    """Parses resources written as NAME=N. Raises UsageError."""
     from sciagent.domain.jobs import needs
     from sciagent.execution.worker import devices
 

@@ -1,4 +1,4 @@
-"""`sciagent workers | drain`: who works, on what, since when; and who shall take nothing new."""
+"""`sciagent workers | drain`: list the workers with their jobs, and stop a worker from taking new jobs."""
 
 from __future__ import annotations
 
@@ -114,14 +114,14 @@ def _queue_lines(queues: Sequence[Queue], now: datetime) -> Iterator[str]:
 
 
 def _unserved(queues: Sequence[Queue]) -> Iterator[str]:
-    """What to type for each queue where jobs wait and that no worker serves."""
+    """Yields the command that starts a worker, for each queue with waiting jobs and no worker."""
     for queue in queues:
         if queue.depth and not queue.slots:
             yield f"nobody serves queue {queue.queue}: sciagent worker --tier {queue.queue}"
 
 
 def ago(now: datetime, then: datetime | None) -> str:
-    """How long ago, in two figures: `42 s`, `3 min`, `5 h`, `2 d`."""
+    """Returns the elapsed time as a short text: `42 s`, `3 min`, `5 h`, `2 d`."""
     seconds = max(0.0, (now - then).total_seconds()) if then is not None else 0.0
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= 2 * size or (unit == "d" and seconds >= size):
@@ -130,6 +130,6 @@ def ago(now: datetime, then: datetime | None) -> str:
 
 
 def short_owner(owner: str) -> str:
-    """The part of a lease's owner that a person needs: a worker and its slot, or a driver's host and process."""
+    """Returns the readable part of a lease's owner: worker and slot, or the driver's host and process."""
     parts = owner.rsplit(":", 3)
     return ":".join(parts[:2]) if len(parts) == 4 else owner

@@ -1,4 +1,4 @@
-"""`sciagent mcp CAMPAIGN`: the tools of a campaign for any client of the Model Context Protocol."""
+"""`sciagent mcp CAMPAIGN`: serves a campaign's tools over the Model Context Protocol."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def mcp(
         say(f"serving the tools of {name}" + (f" at http://127.0.0.1:{http}/mcp" if http else " on stdin and stdout"))
         import anyio
 
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # else the episode stays open
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that the episode is closed
         server = _server(served, name)
         anyio.run(partial(_over_http, server, http) if http else partial(_over_stdio, server))
 
@@ -80,5 +80,5 @@ async def _over_stdio(server: Any) -> None:
 async def _over_http(server: Any, port: int) -> None:
     import uvicorn
 
-    app = server.streamable_http_app()  # guards against other names for this machine
+    app = server.streamable_http_app()  # rejects requests with a foreign Host header
     await uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning")).serve()

@@ -1,4 +1,4 @@
-"""`sciagent models add | list | remove`: the models that run in this process."""
+"""`sciagent models add | list | remove`: manage the local models, which run inside the driver's process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sciagent serve-model` and `sciagent adapters`: vLLM with a model of this machine, and LoRA adapters in it."""
+"""`sciagent serve-model` and `sciagent adapters`: serve a local model with vLLM, and manage its LoRA adapters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sciagent trace CAMPAIGN [EPISODE]`: what a model read, thought, called and saw."""
+"""`sciagent trace CAMPAIGN [EPISODE]`: shows the episodes of a model: messages, calls and observations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sciagent.api.terminal import Paragraph, records_table, show
 from sciagent.cli.shared import options
 from sciagent.cli.shared.common import open_ledger, put_json
 
-MAX_SHOWN = 1500  # characters of a text; --json has all
+MAX_SHOWN = 1500  # characters of a text; --json prints all
 
 
 def trace(

@@ -1,4 +1,4 @@
-"""`sciagent add CANDIDATE…` and `sciagent import FILE`: a person's own molecules, and values from a file."""
+"""`sciagent add CANDIDATE…` and `sciagent import FILE`: add a person's molecules, and import values from a file."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def amend(
 
 
 def _command(verb: str, help: str) -> Callable[..., None]:
-    """The command of a verb whose only argument is the candidate."""
+    """Returns the command for a verb that takes only a candidate. help: docstring of the command."""
 
     def steer(
         candidate: options.Candidate,

@@ -1,4 +1,4 @@
-"""What all commands share: the ledger, JSON on stdout, exit codes."""
+"""Helpers of all commands: opening the ledger, output on stdout and stderr, exit codes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 class Exit(IntEnum):
     OK = 0
-    FAILED = 1  # an error, or `verify` says fail
+    FAILED = 1  # an error, or the verdict `fail` of `verify`
     USAGE = 2
     NO_HIT = 3  # the budget is spent, or nothing is left, without a hit
     UNDECIDED = 4  # `verify` could not decide
@@ -22,7 +22,7 @@ class Exit(IntEnum):
 
 
 def open_ledger(url: str | None, create: bool = False, idle_seconds: float | None = None) -> Ledger:
-    """The ledger at the code's revision; prints a line if SQLite was copied and upgraded. Parameters as in `api`."""
+    """Opens the ledger; prints a line if a SQLite file was copied and upgraded. Parameters as in `api.ledger`."""
     from sciagent.api.ledger import open_ledger as opened
 
     ledger = opened(url, create, idle_seconds)
@@ -31,33 +31,33 @@ def open_ledger(url: str | None, create: bool = False, idle_seconds: float | Non
 
 
 def say_upgraded(ledger: Ledger) -> None:
-    """Print a line if the ledger, on SQLite, was copied and upgraded when it was opened."""
+    """Prints a line if the SQLite file of the ledger was copied and upgraded when it was opened."""
     if ledger.copy_taken:
         say(f"the ledger was upgraded; a copy from before is at {ledger.copy_taken}")
 
 
 def put(text: str) -> None:
-    """Print data, on stdout."""
+    """Prints data on stdout."""
     sys.stdout.write(text + "\n")
 
 
 def put_json(answer: Any) -> None:
-    """Print an answer, a list of answers, a dataclass, or plain values, as JSON on stdout."""
+    """Prints an answer, a list of answers, a dataclass or plain values as JSON on stdout."""
     from sciagent.domain.answers.model import plain
 
     put(json.dumps(plain(answer), indent=2, ensure_ascii=False, default=str))
 
 
 def say(text: str) -> None:
-    """Print what is not data, on stderr."""
+    """Prints a message on stderr."""
     sys.stderr.write(text + "\n")
 
 
 def plural(n: int, noun: str) -> str:
-    """`1 job`, `2 jobs`."""
+    """Returns a number with its noun, such as `1 job` or `2 jobs`."""
     return f"{n} {noun}{'' if n == 1 else 's'}"
 
 
 def end_at_once() -> NoReturn:
-    """End without another word, after a further Ctrl-C: what was started sees its pipe close, or dies with us."""
+    """Ends the process at once, after a further Ctrl-C. Child processes end with it, or when their pipe closes."""
     os._exit(Exit.INTERRUPTED)

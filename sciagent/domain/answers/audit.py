@@ -17,18 +17,18 @@ class EstimateWithInterval(AnswerModel):
 
 
 class GuardState(AnswerModel):
-    """The conformal guard: the chance of a hit below which candidates could be dropped."""
+    """The state of the conformal guard, which finds the chance of a hit below which candidates could be dropped."""
 
     threshold: float | None
-    """Candidates with a chance of a hit below it could be dropped; null where the guard is not armed."""
+    """Chance of a hit below which candidates could be dropped; null where the guard is not armed."""
     missing: int
-    """How many more verified hits would arm the guard."""
+    """Number of further verified hits that would arm the guard."""
     words: str
-    """The same as a sentence."""
+    """The state of the guard as a sentence."""
 
 
 class RungAgreement(AnswerModel):
-    """How a rung agrees with a higher rung that measures the same property."""
+    """The agreement of a rung with a higher rung that measures the same property."""
 
     property: str
     """The property that both rungs measure."""
@@ -37,45 +37,45 @@ class RungAgreement(AnswerModel):
     upper: str
     """Label of the higher rung."""
     n: int
-    """Candidates that both rungs answered."""
+    """Number of candidates that both rungs answered."""
     effective: float
-    """Number of equally weighted candidates that would tell as much (Kish)."""
+    """Effective sample size (Kish): number of equally weighted candidates that would give as much information."""
     bias: float | None
-    """Mean of lower less upper, in the property's unit; null where the scale belongs to the method."""
+    """Mean of lower minus upper, in the property's unit; null where the scale belongs to the method."""
     rmse: float | None
-    """Root mean square of lower less upper, in the property's unit; null where the scale belongs to the method."""
+    """Root mean square of lower minus upper, in the property's unit; null where the scale belongs to the method."""
     spearman: float | None
     """Rank correlation; null below three candidates or where a rung is constant."""
 
 
 class AuditReport(AnswerModel):
-    """What the scheduler missed, estimated from the audited candidates."""
+    """An estimate of the hits that the scheduler missed, from the audited candidates."""
 
     share: float
-    """Share of the spend that goes into the audit, between 0 and 1."""
+    """Share of the spending that goes into the audit, between 0 and 1."""
     passed_over: int
-    """Candidates that the law passed over."""
+    """Number of candidates that the law passed over."""
     jobs: int
-    """Jobs that the audit has started."""
+    """Number of jobs that the audit has started."""
     audited: int
-    """Candidates that were drawn and are verified."""
+    """Number of drawn candidates that are verified."""
     at_work: int
-    """Candidates that were drawn and whose job is out."""
+    """Number of drawn candidates whose job is running or queued."""
     waiting: int
-    """Candidates that were drawn and wait for a job."""
+    """Number of drawn candidates that wait for a job."""
     hits: int
-    """Hits among the audited candidates."""
+    """Number of hits among the audited candidates."""
     open: int
-    """Candidates that were neither passed over nor decided; no figure speaks of them."""
+    """Number of candidates that were neither passed over nor decided; the estimates leave them out."""
     recall: EstimateWithInterval | None
-    """Share of all hits that the scheduler's own choices reached."""
+    """Share of all hits that were found by the scheduler's own choices."""
     with_audit: EstimateWithInterval | None
-    """Share of all hits that were reached, with those of the audit."""
+    """Share of all hits that were found by the scheduler's own choices or by the audit."""
     missed: EstimateWithInterval | None
-    """Hits among the candidates passed over that nobody has verified."""
+    """Number of hits among the passed-over candidates that are not verified."""
     words: str
-    """The same as a sentence, or why there is no estimate."""
+    """The estimate as a sentence, or the reason why there is none."""
     guard: GuardState
-    """The conformal guard."""
+    """The state of the conformal guard."""
     rungs: tuple[RungAgreement, ...]
-    """Each rung against the next that measures the same property, and against the terminal rung."""
+    """Agreement of each rung with the next that measures the same property, and with the terminal rung."""

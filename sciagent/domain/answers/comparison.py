@@ -1,4 +1,4 @@
-"""Two campaigns side by side."""
+"""The comparison of two campaigns."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from sciagent.domain.answers.values import CandidateName
 
 
 class RungPair(AnswerModel):
-    """Rungs of the two ladders that stand side by side."""
+    """A rung of each of the two ladders, compared with each other."""
 
     rungs: tuple[str | None, str | None]
-    """Their labels; null where a ladder has no such rung."""
+    """Labels of the rungs; null where a ladder has no such rung."""
     same_calculation: bool
     """Whether verifier, version and settings are the same."""
     counts: tuple[RungCounts | None, RungCounts | None]
-    """What became of the candidates at each."""
+    """Outcomes of the candidates at each rung."""
 
 
 class SharedCandidates(AnswerModel):
     """Candidates and hits that both campaigns have."""
 
     both: int
-    """Candidates that both have."""
+    """Number of candidates that both campaigns have."""
     hits_of_both: int
-    """Candidates that are hits of both."""
+    """Number of candidates that are hits of both campaigns."""
     hits_of_first_known_to_second: int
-    """Hits of the first that are candidates of the second."""
+    """Number of hits of the first campaign that are candidates of the second."""
     hits_of_second_known_to_first: int
-    """Hits of the second that are candidates of the first."""
+    """Number of hits of the second campaign that are candidates of the first."""
     shared_hits: tuple[CandidateName, ...]
-    """The first hits of both."""
+    """The first few candidates that are hits of both campaigns."""
 
 
 class ValueSpread(AnswerModel):
-    """Values of a property that a rung measured on a campaign's candidates, at the same level."""
+    """Statistics of the values of a property that a rung measured at one level, over a campaign's candidates."""
 
     level: str
     """Level of theory, or the experimental method."""
@@ -43,11 +43,11 @@ class ValueSpread(AnswerModel):
     n: int
     """Number of values."""
     low: float
-    """The lowest, in `unit`."""
+    """Lowest value, in `unit`."""
     mean: float
-    """Their mean, in `unit`."""
+    """Mean value, in `unit`."""
     high: float
-    """The highest, in `unit`."""
+    """Highest value, in `unit`."""
 
 
 class ValueComparison(AnswerModel):
@@ -58,38 +58,38 @@ class ValueComparison(AnswerModel):
     rungs: tuple[str, str]
     """Labels of the deciding rungs."""
     comparable: bool
-    """Whether both are the same calculation, so that numbers may be compared."""
+    """Whether both rungs run the same calculation, so that their values may be compared."""
     measured: tuple[tuple[ValueSpread, ...], tuple[ValueSpread, ...]]
-    """The values of each campaign, an entry a level."""
+    """Values of each campaign, one entry per level."""
 
 
 class HitsAtCost(AnswerModel):
     """Hits of both campaigns at equal cost."""
 
     core_seconds: float | None
-    """The cost; null for all that each has spent."""
+    """Cost in core-seconds; null stands for everything that each campaign has spent."""
     hits: tuple[int, int]
-    """Hits of each campaign."""
+    """Number of hits of each campaign at that cost."""
 
 
 class Comparison(AnswerModel):
-    """Two campaigns of a ledger side by side."""
+    """The comparison of two campaigns of a ledger."""
 
     campaigns: tuple[str, str]
-    """Their names."""
+    """Names of the campaigns."""
     differences: tuple[str, ...]
-    """What differs in what was asked, an entry a key."""
+    """Differences between the campaign files, one entry per key."""
     status: tuple[CampaignCounts, CampaignCounts]
-    """How each stands."""
+    """Counts of each campaign."""
     rungs: tuple[RungPair, ...]
     """The ladders, rung by rung."""
     overlap: SharedCandidates
-    """What both have."""
+    """Candidates and hits that both campaigns have."""
     values: tuple[ValueComparison, ...]
-    """Objectives that both have."""
+    """Measured values of the objectives that both campaigns have."""
     hits_against_cost: tuple[HitsAtCost, ...]
     """Hits at equal cost, up to what the cheaper campaign spent."""
     cost_of_first_hit: tuple[float | None, float | None]
-    """Core-seconds until the first hit; null where there is none."""
+    """Core-seconds until the first hit of each campaign; null without a hit."""
     same_objectives: bool
-    """Whether a hit of either is a hit of the other."""
+    """Whether both campaigns define a hit in the same way."""

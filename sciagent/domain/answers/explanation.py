@@ -1,4 +1,4 @@
-"""Everything that is known of a candidate: evidence, what each rung and each campaign made of it, and why."""
+"""Everything that the ledger holds on a candidate: evidence, and the results of each rung and campaign with reasons."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ class FileRemoval(AnswerModel):
     """The removal of a file."""
 
     who: str
-    """Who removed it."""
+    """Person who removed the file."""
     why: str
-    """The reason."""
+    """Reason for the removal."""
     at: datetime
-    """When (UTC)."""
+    """Time of the removal (UTC)."""
 
 
 class EvidenceFile(AnswerModel):
     """A file that belongs to evidence."""
 
     name: str
-    """Its name."""
+    """Name of the file."""
     sha256: str
     """SHA-256 of its content."""
     size: int
-    """Bytes."""
+    """Size in bytes."""
     media_type: str
     """Media type."""
     removed: FileRemoval | None
-    """Null where it is still there."""
+    """Removal of the file; null while the file is stored."""
 
 
 class EvidenceStory(AnswerModel):
-    """An answer of a verifier."""
+    """Evidence: an answer of a verifier on a candidate."""
 
     key: str
     """Key of the evidence, 64 hexadecimal digits."""
@@ -47,37 +47,37 @@ class EvidenceStory(AnswerModel):
     version: str
     """Version of the verifier."""
     settings_hash: str
-    """Hash of its settings."""
+    """Hash of the verifier's settings."""
     outcome: str
-    """`ok`, or how it ended otherwise."""
+    """`ok`, or another outcome."""
     reason: str | None
-    """Why it ended otherwise."""
+    """Reason for an outcome other than `ok`."""
     detail: str
-    """The same in words."""
+    """The reason in words."""
     values: tuple[EvidenceValue, ...]
-    """What was measured."""
+    """Measured values."""
     versions: Mapping[str, str]
     """Versions of the programs, by name."""
     source: str
-    """Where it comes from."""
+    """`computed`, or the file that the evidence was imported from."""
     who: str
-    """Who ran or imported it."""
+    """Person who ran the verification or imported the evidence."""
     why: str | None
-    """Why it was revised."""
+    """Reason for the revision."""
     at: datetime
-    """When (UTC)."""
+    """Time at which the evidence was stored (UTC)."""
     revision: int
     """Number of the revision."""
     is_current: bool
-    """Whether no later revision supersedes it."""
+    """Whether no later revision supersedes this one."""
     watermark: int
-    """Its place in the order of all evidence."""
+    """Sequence number among all evidence of the ledger."""
     campaign: str | None
-    """The campaign that paid; null for `verify` and files."""
+    """Campaign that paid for the evidence; null for `sciagent verify` and for imported files."""
     core_seconds: float
-    """What this candidate cost of it, in core-seconds."""
+    """Cost of the evidence for this candidate, in core-seconds."""
     files: tuple[EvidenceFile, ...]
-    """Its files."""
+    """Files of the evidence."""
 
 
 class AttemptStory(AnswerModel):
@@ -86,19 +86,19 @@ class AttemptStory(AnswerModel):
     state: str
     """State of the attempt."""
     outcome: str | None
-    """How it ended."""
+    """Outcome of the attempt; null while it has none."""
     reason: str | None
-    """Why it ended so."""
+    """Reason for the outcome."""
     detail: str
-    """The same in words."""
+    """The reason in words."""
     core_seconds: float
-    """What it cost, in core-seconds."""
+    """Cost of the attempt, in core-seconds."""
     wall_seconds: float | None
-    """How long it took by the clock, in seconds."""
+    """Wall time of the attempt, in seconds."""
     started_at: datetime | None
-    """When it began (UTC)."""
+    """Start of the attempt (UTC)."""
     host: str
-    """The machine."""
+    """Machine that ran the attempt."""
 
 
 class DecisionStory(AnswerModel):
@@ -107,71 +107,71 @@ class DecisionStory(AnswerModel):
     action: str
     """`run`, `reuse` or `promote`."""
     chooser: str
-    """Who chose: a scheduler, or `person:` and a name."""
+    """Author of the choice: a scheduler, or `person:` and a name."""
     why: str | None
-    """The reason."""
+    """Reason for the choice."""
     index: float | None
-    """What the candidate was chosen by."""
+    """Index by which the scheduler ranked the candidate."""
     price: Mapping[str, float] | None
     """Price of a unit of each limit, in hits or utility."""
     law_version: str | None
-    """The law that it was chosen by."""
+    """Version of the law that the choice used."""
     propensity: float | None
     """Probability of the choice."""
     watermark: int | None
-    """The last evidence that was known."""
+    """Sequence number of the last evidence that was known."""
     at: datetime
-    """When (UTC)."""
+    """Time of the decision (UTC)."""
 
 
 class RungStory(RungResult):
-    """What a rung did with a candidate: decisions, attempts and its answer."""
+    """The history of a candidate at a rung: decisions, attempts and evidence."""
 
     verifier: str
-    """Name of its verifier."""
+    """Name of the rung's verifier."""
     version: str
-    """Version of its verifier."""
+    """Version of the verifier."""
     settings: Mapping[str, object]
-    """Settings of its verifier."""
+    """Settings of the verifier."""
     gate: tuple[str, ...]
-    """Windows of its gate."""
+    """Windows of the rung's gate."""
     objectives: tuple[str, ...]
-    """Windows of the objectives that it decides."""
+    """Windows of the objectives that the rung decides."""
     is_terminal: bool
-    """Whether it decides."""
+    """Whether the rung is the terminal rung."""
     job: str | None
-    """State of its job; null where there is none."""
+    """State of the rung's job; null without a job."""
     attempts: tuple[AttemptStory, ...]
-    """Each attempt, oldest first."""
+    """Attempts, oldest first."""
     decisions: tuple[DecisionStory, ...]
-    """Each decision, oldest first."""
+    """Decisions, oldest first."""
     evidence: EvidenceStory | None
-    """Its answer; null where there is none."""
+    """Evidence of the rung; null without an answer."""
 
 
 class ProposalStory(AnswerModel):
-    """A time that a candidate was proposed."""
+    """A proposal of a candidate."""
 
     by: str
-    """The proposer, or the person."""
+    """Name of the proposer or the person."""
     is_person: bool
     """Whether a person proposed it."""
     turn: int | None
     """Number of the proposer's turn; null for a person."""
     text: str
-    """The text as it was handed in."""
+    """The proposed text."""
     status: str
     """`new`, `duplicate` or `refused`."""
     operation: str | None
-    """How it was made: `seed`, or the name of an operation."""
+    """Origin of the candidate: `seed`, or the name of an operation."""
     rationale: str | None
-    """Why, in the proposer's words."""
+    """Reason that the proposer gave."""
     predicted: Mapping[str, object]
-    """What the proposer foretold, by property."""
+    """Predictions of the proposer, by property."""
     at: datetime
-    """When (UTC)."""
+    """Time of the proposal (UTC)."""
     parents: tuple[CandidateName, ...]
-    """What it was made from."""
+    """Candidates that it was made from."""
 
 
 class PersonWord(AnswerModel):
@@ -180,63 +180,63 @@ class PersonWord(AnswerModel):
     verb: str
     """`hold`, `veto`, `release`, `promote` or `add`."""
     rung: str | None
-    """The rung that a promotion goes to."""
+    """Target rung of a promotion."""
     who: str
-    """Who decided."""
+    """Person who decided."""
     why: str
-    """The reason."""
+    """Reason for the decision."""
     at: datetime
-    """When (UTC)."""
+    """Time of the decision (UTC)."""
 
 
 class CampaignStory(AnswerModel):
-    """What became of a candidate in a campaign."""
+    """The history of a candidate in a campaign."""
 
     campaign: str
     """Name of the campaign."""
     state: str
     """State of the campaign."""
     scheduler: str
-    """Its scheduler."""
+    """Name of the campaign's scheduler."""
     standing: str
-    """Where the candidate stands: open, pending, held, vetoed, dropped or settled."""
+    """Standing of the candidate: open, pending, held, vetoed, dropped or settled."""
     rung: str
-    """The rung that it waits for, or that decided."""
+    """The rung that the candidate waits for, or the rung that decided."""
     verdict: str | None
-    """The verdict that decided; null while it is open."""
+    """Final verdict; null while the candidate is open."""
     reason: str | None
-    """The reason of that verdict."""
+    """Reason for the verdict."""
     detail: str
-    """The same with numbers."""
+    """The reason with numbers."""
     score: float | None
-    """What orders open candidates, in (0, 1]; not a probability."""
+    """Score that orders open candidates, in (0, 1]; not a probability."""
     utility: float | None
-    """Weighted geometric mean of the desirabilities, in (0, 1]; null until it is settled."""
+    """Weighted geometric mean of the desirabilities, in (0, 1]; null until the candidate is settled."""
     hit: bool
-    """Whether it is a hit."""
+    """Whether the candidate is a hit."""
     in_seeds: bool
-    """Whether it stood in a file of seeds."""
+    """Whether a seed file contains the candidate."""
     proposed: tuple[ProposalStory, ...]
-    """Each time that it was proposed, oldest first."""
+    """Proposals of the candidate, oldest first."""
     rungs: tuple[RungStory, ...]
-    """What each rung did, in ladder order."""
+    """History at each rung, in ladder order."""
     people: tuple[PersonWord, ...]
-    """What people decided, oldest first."""
+    """Decisions of people, oldest first."""
     core_seconds: float
-    """What it cost this campaign, in core-seconds."""
+    """Cost of the candidate to this campaign, in core-seconds."""
     outlook: Outlook | None
-    """What it promises; null unless it waits in a campaign scheduled by `priced`."""
+    """Outlook of the candidate; null unless it waits in a campaign scheduled by `priced`."""
     why: str
-    """Why it stands there, in a sentence or two."""
+    """Explanation of the standing, in a sentence or two."""
 
 
 class Children(AnswerModel):
-    """Candidates that were made from it."""
+    """Candidates that were made from a candidate."""
 
     n: int
-    """How many."""
+    """Number of these candidates."""
     first: tuple[CandidateName, ...]
-    """The first few."""
+    """The first few of them."""
 
 
 class Explanation(CandidateName):
@@ -245,7 +245,7 @@ class Explanation(CandidateName):
     kind: str
     """`molecule` or `crystal`."""
     inchikey: str | None
-    """InChIKey; null for what has none."""
+    """InChIKey; null for a candidate without one."""
     formula: str
     """Sum formula."""
     charge: int
@@ -255,48 +255,48 @@ class Explanation(CandidateName):
     atoms: int
     """Number of atoms, with hydrogen."""
     first_seen: datetime
-    """When it entered the ledger (UTC)."""
+    """Time at which the candidate entered the ledger (UTC)."""
     also_given_as: tuple[str, ...]
-    """Other texts that it was handed in as."""
+    """Other texts that were proposed for this candidate."""
     children: Children
-    """Candidates that were made from it."""
+    """Candidates that were made from this one."""
     campaigns: tuple[CampaignStory, ...]
-    """What became of it, an entry a campaign."""
+    """History of the candidate, one entry per campaign."""
     imported: tuple[ImportedValue, ...]
-    """Values from files."""
+    """Values imported from files."""
     other_evidence: tuple[EvidenceStory, ...]
     """Evidence under other settings, from other work, or superseded."""
 
 
 class RefusedProposal(AnswerModel):
-    """A time that a text was proposed and refused."""
+    """A proposal that was refused."""
 
     campaign: str
     """Name of the campaign."""
     text: str
-    """The text, as much of it as is kept."""
+    """The proposed text, as far as the ledger keeps it."""
     reason: str | None
-    """Why it was refused."""
+    """Reason for the refusal."""
     detail: str
-    """The same in words."""
+    """The reason in words."""
     operation: str | None
-    """How it was made."""
+    """Name of the operation that made the text."""
     rationale: str | None
-    """Why, in the proposer's words."""
+    """Reason that the proposer gave."""
     by: str
-    """The proposer, or `a person`."""
+    """Name of the proposer, or `a person`."""
     turn: int | None
     """Number of the proposer's turn; null for a person."""
     at: datetime
-    """When (UTC)."""
+    """Time of the proposal (UTC)."""
 
 
 class RefusedText(AnswerModel):
-    """A text that was proposed and did not become a candidate."""
+    """A proposed text that did not become a candidate."""
 
     key: None = None
     """Always null: there is no candidate."""
     text: str
-    """The text as it was asked for."""
+    """The text that the question named."""
     refused: tuple[RefusedProposal, ...]
-    """Each time that it was proposed, oldest first."""
+    """Proposals of the text, oldest first."""

@@ -1,4 +1,4 @@
-"""The convention for answers: frozen, closed, each field explained by the docstring below it."""
+"""The base model of answers: frozen, without extra fields; each field is explained by the docstring below it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 
 class AnswerModel(BaseModel):
-    """An answer, or a part of one. Equal answers compare equal; nothing changes an answer once it is made."""
+    """An answer or a part of an answer; immutable, and compared by value."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 def plain(answer: Any) -> Any:
-    """Answers or dataclasses, alone or in collections, as JSON values; times stay `datetime`."""
+    """Converts answers and dataclasses, alone or in collections, to JSON values; times stay `datetime`."""
     if isinstance(answer, BaseModel):
         return plain(answer.model_dump(by_alias=True))
     if is_dataclass(answer):
@@ -27,5 +27,5 @@ def plain(answer: Any) -> Any:
 
 
 def json_schema(answer: Any) -> Any:
-    """The JSON schema of what `plain` returns. answer: a model, or a type made of models."""
+    """Returns the JSON schema of the values that `plain` returns. answer: a model, or a type made of models."""
     return TypeAdapter(answer).json_schema(mode="serialization")

@@ -1,4 +1,4 @@
-"""What an open candidate of a priced campaign promises, by the campaign's last law."""
+"""The outlook of an open candidate in a `priced` campaign: its expected payoff and cost by the last law."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sciagent.domain.answers.model import AnswerModel
 
 
 class PropertyForecast(AnswerModel):
-    """What the rung that decides would say of a property that is not yet known."""
+    """A forecast of a property that is not yet known, at the rung that decides on it."""
 
     property: str
     """Name of the property."""
@@ -34,11 +34,11 @@ class OutlookUnits(AnswerModel):
     expected: str
     """`hits` or `utility`."""
     index: str
-    """Hits or utility a budget, or a core-second where nothing is limited."""
+    """Hits or utility per budget, or per core-second where nothing is limited."""
     price: str
-    """That of the index."""
+    """The unit of the index."""
     next_cost: Mapping[str, str]
-    """By resource."""
+    """Unit of each resource."""
     next_share: str
     """Always `of the whole budget`."""
     later: str
@@ -46,37 +46,37 @@ class OutlookUnits(AnswerModel):
 
 
 class Outlook(AnswerModel):
-    """What a waiting candidate promises; only `text` is there where nothing can be foretold."""
+    """The outlook of a waiting candidate; only `text` is set where no forecast is possible."""
 
     value: float | None = None
-    """Expected payoff less the price of what would still be bought, in hits or utility."""
+    """Expected payoff minus the price of the rungs that would still be bought, in hits or utility."""
     p_hit: float | None = None
     """Chance of a hit; null where the goal is not to count hits."""
     expected: float | None = None
     """Expected payoff if it were verified now, in hits or utility."""
     foretold: tuple[PropertyForecast, ...] | None = None
-    """One entry an objective that is not yet known."""
+    """Forecasts, one entry per objective whose property is not yet known."""
     index: float | None = None
-    """Hits or utility that a whole budget spent like this would bring."""
+    """Hits or utility that a whole budget would bring if it were spent at this candidate's rate."""
     price: float | None = None
-    """What the budget brings elsewhere, in the unit of the index."""
+    """Hits or utility that the budget brings elsewhere, in the unit of the index."""
     ahead: int | None = None
-    """Open candidates with a higher index; null where too many are open to be compared."""
+    """Number of open candidates with a higher index; null where too many are open to compare."""
     next_rung: str | None = None
-    """The rung that it would get next."""
+    """The rung that the candidate would get next."""
     next_cost: Mapping[str, float] | None = None
-    """What that would cost, by resource."""
+    """Cost of the next rung, by resource."""
     next_share: float | None = None
-    """The share of the whole budget that this is; null where nothing is limited."""
+    """Share of the whole budget that the next rung takes; null where nothing is limited."""
     later: Mapping[str, float] | None = None
-    """Expected runs of the rungs after that."""
+    """Expected number of runs of each rung after the next."""
     law_version: str | None = None
-    """The law."""
+    """Version of the law."""
     law_watermark: int | None = None
-    """The last evidence that the law was fitted to."""
+    """Sequence number of the last evidence that the law was fitted to."""
     watermark: int | None = None
-    """The last evidence that was counted."""
+    """Sequence number of the last evidence that was counted."""
     units: OutlookUnits | None = None
     """The unit of each number."""
     text: str
-    """All of it in words, or why nothing can be foretold."""
+    """The outlook in words, or why no forecast is possible."""

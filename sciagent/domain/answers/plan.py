@@ -1,4 +1,4 @@
-"""What the budget of a campaign is likely to buy, before its start."""
+"""The plan of a campaign: what its budget is likely to buy, estimated before its start."""
 
 from __future__ import annotations
 
@@ -10,83 +10,83 @@ from sciagent.domain.answers.model import AnswerModel
 
 
 class PlanGoal(AnswerModel):
-    """What the campaign is for."""
+    """The goal of the campaign."""
 
     kind: str
     """`hits`, `best` or `graded`."""
     count: int | None
-    """How many of them; null without a limit."""
+    """Number that the goal asks for; null without a limit."""
 
 
 class PlanSample(AnswerModel):
-    """The molecules that the rungs were asked about."""
+    """The sample of molecules for which the rungs state their cost."""
 
     molecules: int
-    """How many of them were taken."""
+    """Number of molecules in the sample."""
     source: str = Field(serialization_alias="from")
-    """Name of the file that they come from."""
+    """Name of the file that the molecules come from."""
     read: int
-    """How many entries of the file were read."""
+    """Number of entries of the file that were read."""
     through_fast_rungs: bool
-    """Whether all fast rungs were asked."""
+    """Whether all fast rungs were run on the entries."""
     passed: float
-    """Share of the entries that can be read and that the fast rungs let through."""
+    """Share of the entries that are readable and pass the fast rungs."""
 
 
 class PlanLimit(AnswerModel):
     """A limit of the budget."""
 
     name: str
-    """As in the campaign file."""
+    """Name of the limit in the campaign file."""
     limit: float
-    """In `unit`."""
+    """Amount of the limit, in `unit`."""
     unit: str
     """Unit of the limit; `runs` for jobs of a rung."""
 
 
 class RunCost(AnswerModel):
-    """What a run of a rung costs of a resource, over the sample."""
+    """The cost of a run of a rung in one resource, over the sample."""
 
     median: float
-    """In `unit`."""
+    """Median cost, in `unit`."""
     p90: float
-    """90 % of the sample cost less, in `unit`."""
+    """90th percentile of the cost, in `unit`."""
     unit: str
     """Unit of the resource."""
 
 
 class RungTells(AnswerModel):
-    """How a rung's answer correlates with the property of an objective."""
+    """The correlation of a rung's answer with the property of an objective."""
 
     property: str
     """The property that the objective asks for."""
     low: float
     """Low end of the correlation."""
     middle: float
-    """Its middle."""
+    """Middle of the correlation."""
     high: float
-    """Its high end."""
+    """High end of the correlation."""
     kind: str
     """`learnt`, `declared`, `elsewhere`, `unknown`, `other`, `decides` or `nothing`."""
     why: str
-    """Where that is known from."""
+    """Source of the correlation."""
 
 
 class RungGain(AnswerModel):
-    """Expected hits with a rung less hits without it, at a given share of hits."""
+    """Expected hits with a rung minus expected hits without it, at a given share of hits."""
 
     hit_rate: float
     """Share of the candidates that are hits."""
     low: float | None
-    """At the low end of the rung's correlation; null where the rung cannot be left out."""
+    """Gain at the low end of the rung's correlation; null where the rung cannot be left out."""
     middle: float | None
-    """At the middle of the rung's correlation."""
+    """Gain at the middle of the rung's correlation."""
     high: float | None
-    """At the high end of the rung's correlation."""
+    """Gain at the high end of the rung's correlation."""
 
 
 class PlannedRung(AnswerModel):
-    """A paid rung: what it costs, tells and is likely to bring."""
+    """A paid rung: its cost, its correlations and its expected gain."""
 
     rung: str
     """Label of the rung."""
@@ -95,19 +95,19 @@ class PlannedRung(AnswerModel):
     tier: str
     """Tier of its verifier."""
     is_terminal: bool
-    """Whether it is the rung that decides."""
+    """Whether it is the terminal rung."""
     costs: Mapping[str, RunCost]
-    """What a run costs, by resource."""
+    """Cost of a run, by resource."""
     cost_is: str
     """`declared` by the verifier, or `learnt` from the ledger."""
     cost_ratio: float | None
-    """Learnt cost over declared cost; null where nothing is learnt."""
+    """Learnt cost divided by declared cost; null where no cost is learnt."""
     refuses: int
-    """Molecules of the sample that it refuses."""
+    """Number of molecules of the sample that the rung refuses."""
     tells: tuple[RungTells, ...]
-    """One entry an objective; none for the terminal rung."""
+    """Correlations, one entry per objective; empty for the terminal rung."""
     delta: tuple[RungGain, ...]
-    """What it brings, an entry a share of hits; none for the terminal rung."""
+    """Expected gain, one entry per assumed share of hits; empty for the terminal rung."""
     verdict: str | None
     """`pays for itself`, `looks worthless`, `is needed` or `cannot be said`; null for the terminal rung."""
 
@@ -116,56 +116,56 @@ class ExpectedHits(AnswerModel):
     """Expected hits over the range of the rungs' correlations."""
 
     low: float | None
-    """With every correlation at its low end; null where nothing limits what is bought."""
+    """Hits with every correlation at its low end; null where the spending is not limited."""
     middle: float | None
-    """With every correlation at its middle."""
+    """Hits with every correlation at its middle."""
     high: float | None
-    """With every correlation at its high end."""
+    """Hits with every correlation at its high end."""
 
 
 class PlanCase(AnswerModel):
-    """What the budget buys if this share of the candidates are hits."""
+    """What the budget buys at one assumed share of hits."""
 
     hit_rate: float
     """Share of the candidates that are hits."""
     hits: ExpectedHits
     """Expected hits."""
     terminal_alone: float | None
-    """Hits that the terminal rung alone would find."""
+    """Expected hits with the terminal rung alone."""
     runs: Mapping[str, float] | None
-    """Expected runs by rung; null where nothing limits what is bought."""
+    """Expected number of runs by rung; null where the spending is not limited."""
     used: Mapping[str, float]
-    """What is used of each limit, in its unit."""
+    """Amount used of each limit, in the limit's unit."""
     price: Mapping[str, float]
-    """Hits that another unit of each limit would bring."""
+    """Number of hits that one more unit of each limit would bring."""
     hit_rate_is: str
     """`assumed`, or `learnt` from an earlier law."""
 
 
 class Plan(AnswerModel):
-    """What the budget of a campaign is likely to buy, and how sure that is."""
+    """The plan of a campaign: what its budget is likely to buy, with ranges."""
 
     campaign: str
     """Name of the campaign."""
     scheduler: str
-    """The scheduler that the file names; the plan is that of `priced`."""
+    """The scheduler that the campaign file names; the plan always assumes `priced`."""
     goal: PlanGoal
-    """What the campaign is for."""
+    """The goal of the campaign."""
     candidates: float | None
-    """Candidates that pass the fast rungs; null where nothing limits them."""
+    """Expected number of candidates that pass the fast rungs; null where it is not limited."""
     sample: PlanSample
-    """The molecules that the rungs were asked about."""
+    """The sample of molecules for which the rungs state their cost."""
     limits: tuple[PlanLimit, ...]
-    """The limits of the budget."""
+    """Limits of the budget."""
     first: float
-    """Candidates that go up the whole ladder, for the law to learn from."""
+    """Number of candidates that climb the whole ladder first, so that the law can learn from them."""
     rungs: tuple[PlannedRung, ...]
-    """The paid rungs, the terminal rung last."""
+    """Paid rungs, the terminal rung last."""
     cases: tuple[PlanCase, ...]
-    """One entry a share of hits."""
+    """Cases, one entry per assumed share of hits."""
     learnt_from: str | None
-    """The campaign whose law was used."""
+    """Name of the campaign whose law was used; null without one."""
     assumptions: tuple[str, ...] = ()
-    """What was assumed, in words."""
+    """Assumptions, as sentences."""
     sentences: tuple[str, ...] = ()
-    """What follows, in words."""
+    """Conclusions, as sentences."""

@@ -1,4 +1,4 @@
-"""How a campaign stands."""
+"""The status of a campaign."""
 
 from __future__ import annotations
 
@@ -17,172 +17,172 @@ class DriverState(AnswerModel):
     """The process that drives a campaign, or drove it last."""
 
     host: str
-    """Its machine."""
+    """Name of the driver's machine."""
     pid: str
-    """Its process id."""
+    """Process id of the driver."""
     alive: bool
-    """Whether its lease runs and its process is not known to be gone."""
+    """Whether the driver's lease is valid and its process is not known to have ended."""
     until: datetime
-    """End of its lease (UTC)."""
+    """End of the driver's lease (UTC)."""
 
 
 class RungCounts(AnswerModel):
-    """What became of the candidates at a rung."""
+    """Outcomes of the candidates at a rung, counted."""
 
     rung: str
     """Label of the rung."""
     tier: Tier
     """Tier of its verifier."""
     done: int
-    """Candidates that it answered."""
+    """Number of candidates that the rung answered."""
     passed: int
-    """Candidates that passed it, or went on without it."""
+    """Number of candidates that passed the rung or went on without it."""
     failed: int
-    """Candidates that failed its gate or the objectives, or to which it does not apply."""
+    """Number of candidates that failed the gate or the objectives, or to which the rung does not apply."""
     inconclusive: int
-    """Candidates that it could not decide."""
+    """Number of candidates that the rung could not decide."""
     errors: int
-    """Candidates for which it ended with an error."""
+    """Number of candidates for which the rung ended with an error."""
     core_seconds: float
-    """What it has cost, in core-seconds."""
+    """Cost of the rung so far, in core-seconds."""
     running: int
-    """Candidates whose job is out."""
+    """Number of candidates whose job is queued or running."""
     jobs: int
-    """Jobs that it was asked to run."""
+    """Number of jobs of the rung."""
 
 
 class RateUse(AnswerModel):
-    """A limit on what may be spent in any seven days."""
+    """A limit on the spending in any seven days."""
 
     amount: float
     """The limit, in the resource's unit."""
     per: str
     """The span of time: `week`."""
     used: float
-    """Spent in the last seven days."""
+    """Amount spent in the last seven days, in the resource's unit."""
 
 
 class CampaignCounts(AnswerModel):
-    """What the ledger counts of a campaign: cheap enough to be asked every second."""
+    """The counts of a campaign; the query is cheap enough to run every second."""
 
     campaign: str
     """Name of the campaign."""
     state: CampaignState
-    """State of the campaign; see `driver` for whether anything runs."""
+    """State of the campaign; `driver` shows whether a process runs it."""
     stop_reason: str | None
-    """Why it ended or was interrupted."""
+    """Reason why the campaign ended or was interrupted."""
     trouble: str | None
-    """What keeps its jobs from running."""
+    """Reason why its jobs cannot run; null without a problem."""
     spent: Mapping[str, float]
-    """Spent by resource; `core_seconds` and `wall_minutes` are always there."""
+    """Amount spent by resource; `core_seconds` and `wall_minutes` are always present."""
     budget: Mapping[str, int | float | Mapping[str, int] | None]
-    """Limits of the whole campaign; `rungs` has runs by rung."""
+    """Limits of the whole campaign; `rungs` holds the runs by rung."""
     proposals: int
-    """Texts that were handed in."""
+    """Number of proposed texts."""
     unreadable: int
-    """Proposals that could not be read as a structure."""
+    """Number of proposals that could not be read as a structure."""
     candidates: int
-    """Different structures."""
+    """Number of different structures."""
     hits: int
-    """Candidates that meet every objective."""
+    """Number of candidates that meet every objective."""
     hits_by_tier: Mapping[str, int]
-    """Hits by the tier of the rung that decided."""
+    """Number of hits by the tier of the rung that decided."""
     reused: int
-    """Answers taken from earlier evidence at no cost."""
+    """Number of answers taken from earlier evidence at no cost."""
     held: int
-    """Candidates that a person holds."""
+    """Number of candidates that a person holds."""
     vetoed: int
-    """Candidates that a person took out."""
+    """Number of candidates that a person vetoed."""
     driver: DriverState | None
-    """Who drives it; null where nobody does and nobody died driving it."""
+    """Driver of the campaign; null if it has no driver and its last driver ended properly."""
     rungs: tuple[RungCounts, ...]
-    """One entry a rung, in ladder order."""
+    """Counts, one entry per rung, in ladder order."""
     rates: Mapping[str, RateUse] = Field(default={}, exclude_if=lambda rates: not rates)
-    """Limits on any seven days, by resource; left out where the budget has none."""
+    """Limits on the spending in any seven days, by resource; left out where the budget has none."""
 
 
 class RungWorth(AnswerModel):
-    """What a rung adds to the value of the candidates ahead."""
+    """The value that a rung adds to the open candidates."""
 
     rung: str
     """Label of the rung."""
     brings: float
-    """Value that would be lost without it, in the unit of `worth`."""
+    """Value that would be lost without the rung, in the unit of `worth`."""
 
 
 class LadderWorth(AnswerModel):
-    """Which rungs earn their keep, as of the last fit of the law."""
+    """The value of each rung, as of the last fit of the law."""
 
     worth: float
-    """What the candidates ahead promise less what they will cost: in hits, or payoff for `best` and `graded`."""
+    """Expected payoff of the open candidates minus their price: in hits, or in payoff for `best` and `graded`."""
     rungs: tuple[RungWorth, ...]
-    """What each rung brings of it."""
+    """Contribution of each rung."""
     words: str
-    """The same as a sentence."""
+    """The values as a sentence."""
 
 
 class ProposerResults(AnswerModel):
-    """What a proposer achieved and what it cost."""
+    """The results of a proposer and their cost."""
 
     proposer: str
-    """Its name; `people` for proposals without a turn."""
+    """Name of the proposer; `people` for proposals without a turn."""
     episodes: int
-    """Episodes that it began."""
+    """Number of episodes that the proposer began."""
     turns: int
-    """Turns that it took."""
+    """Number of turns that the proposer took."""
     proposals: int
-    """Texts that it handed in."""
+    """Number of proposed texts."""
     readable: int
-    """Proposals of which a structure could be made."""
+    """Number of proposals that were read as a structure."""
     new: int
-    """Structures that it proposed first."""
+    """Number of structures that this proposer proposed first."""
     duplicates: int
-    """Proposals of structures that were there."""
+    """Number of proposals of structures that were already in the campaign."""
     refused: int
-    """Proposals that were turned away."""
+    """Number of refused proposals."""
     verified: int
-    """Its candidates with an answer of a paid rung."""
+    """Number of its candidates with an answer of a paid rung."""
     hits: int
-    """Its candidates that are hits."""
+    """Number of its candidates that are hits."""
     hits_in_seeds: int
-    """Its hits that stood in a file of seeds."""
+    """Number of its hits that a seed file contains."""
     utility: float | None
-    """The best utility of its settled candidates."""
+    """Best utility of its settled candidates."""
     costs: Mapping[str, float]
-    """What its candidates and its own turns cost, by resource."""
+    """Cost of its candidates and of its own turns, by resource."""
     hits_per_core_hour: float | None
-    """Null where no core-seconds were booked."""
+    """Hits per core-hour; null where no core-seconds were booked."""
 
 
 class JudgeAgreement(AnswerModel):
-    """How far a judge's score can be trusted, against the utility that the terminal rung's values have."""
+    """The agreement of a judge's score with the utility of the terminal rung's values."""
 
     rung: str
     """Label of the judge's rung."""
     against: str
     """Label of the terminal rung."""
     n: int
-    """Candidates that both answered."""
+    """Number of candidates that both rungs answered."""
     spearman: float | None
     """Rank correlation of score and utility; null below five candidates."""
     low: float | None
-    """Lower end of its 95 % interval."""
+    """Lower end of the correlation's 95 % interval."""
     high: float | None
-    """Upper end of its 95 % interval."""
+    """Upper end of the correlation's 95 % interval."""
     bias: float | None
-    """Score less utility, on average."""
+    """Mean of score minus utility."""
     words: str
-    """The same as a sentence."""
+    """The agreement as a sentence."""
 
 
 class Status(CampaignCounts):
-    """How a campaign stands: counts, cost, what the audit says, which rungs and proposers earn their keep."""
+    """The status of a campaign: counts, cost, audit, and the value of its rungs, proposers and judges."""
 
     audit: AuditReport | None
-    """Null where the scheduler does not audit its choices."""
+    """Results of the audit; null where the scheduler does not audit its choices."""
     value: LadderWorth | None
-    """Null before there is a law."""
+    """Value of each rung; null before the first fit of a law."""
     proposers: tuple[ProposerResults, ...]
-    """The most successful first."""
+    """Results of the proposers, the most successful first."""
     opinions: tuple[JudgeAgreement, ...]
-    """One entry a judge below the terminal rung."""
+    """Agreement of the judges, one entry per judge below the terminal rung."""

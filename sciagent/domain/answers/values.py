@@ -23,17 +23,17 @@ class ShownValue(AnswerModel):
     """A number with its unit, uncertainty and level; `2.92 ± 0.06 eV` as text."""
 
     value: float
-    """In `unit`."""
+    """Value in `unit`."""
     unit: str
     """The property's canonical unit."""
     uncertainty: float | None
-    """Standard uncertainty (k = 1) in `unit`; null where nobody knows it."""
+    """Standard uncertainty (k = 1) in `unit`; null where it is unknown."""
     level: str
     """Level of theory, or the experimental method."""
 
     @classmethod
     def of(cls, measured: Measured, **more: object) -> Self:
-        """The value of an answer. more: the fields that are not the measured value's own."""
+        """Creates the value from a measured one. more: the fields that `measured` does not hold."""
         fields = {"property": measured.property, "level": measured.level.label, **vars(measured.quantity), **more}
         return cls(**{name: fields[name] for name in cls.model_fields})
 
@@ -49,7 +49,7 @@ class RungValue(ShownValue):
 
 
 class PropertyValue(ShownValue):
-    """A value of a property, which may be a limit of detection: then `< 0.1 eV` as text."""
+    """A value of a property. As text, a limit of detection is `< 0.1 eV`."""
 
     property: str
     """Name of the property."""
@@ -60,7 +60,7 @@ class PropertyValue(ShownValue):
         return self.censoring.sign + super().__str__()
 
     def line(self) -> str:
-        """`homo_lumo_gap = 2.92 ± 0.06 eV  [GFN2-xTB]`"""
+        """Returns a line such as `homo_lumo_gap = 2.92 ± 0.06 eV  [GFN2-xTB]`."""
         return f"{self.property} = {self}  [{self.level}]"
 
 
@@ -68,18 +68,18 @@ class EvidenceValue(PropertyValue):
     """A value that a verifier measured."""
 
     n: int
-    """Replicates behind the value."""
+    """Number of replicates that the value is pooled from."""
 
 
 class ImportedValue(PropertyValue):
-    """A value that a person imported from a file. It stands beside the rungs' values and decides nothing."""
+    """A value that a person imported from a file. It is shown beside the rungs' values and decides nothing."""
 
     source: str
     """File or publication."""
     who: str
-    """Who imported it."""
+    """Person who imported it."""
     at: datetime
-    """When it was imported (UTC)."""
+    """Time of the import (UTC)."""
 
     @property
     def file(self) -> str:

@@ -1,4 +1,4 @@
-"""What a rung made of a candidate, and what the ladder says of a molecule that is verified by itself."""
+"""The result of a rung on a candidate, and the answer of `sciagent verify` on a single molecule."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from sciagent.domain.answers.values import ShownValue
 
 
 class RungResult(AnswerModel):
-    """What a rung made of a candidate, and what that cost."""
+    """The result of a rung on a candidate, with its cost."""
 
     rung: str
     """Label of the rung."""
     tier: str
     """Tier of its verifier."""
     outcome: str | None
-    """`ok`, or how it ended otherwise; null where it did not run."""
+    """`ok`, or another outcome; null where the rung did not run."""
     verdict: str | None
     """`pass`, `fail`, `not_applicable`, `inconclusive` or `error`, by gate and objectives; null where there is none."""
     reason: str | None
-    """Why it did not pass."""
+    """Reason why the candidate did not pass."""
     detail: str
-    """The same with numbers."""
+    """The reason with numbers."""
     reused: bool
-    """Whether the ledger knew the answer before."""
+    """Whether the answer comes from earlier evidence."""
     core_seconds: float
-    """What it cost, in core-seconds; 0 if it was reused."""
+    """Cost in core-seconds; 0 for a reused answer."""
 
 
 class RungAnswer(RungResult):
-    """What a rung says of a molecule that is verified by itself."""
+    """The result of a rung on a molecule of `sciagent verify`, with the measured values."""
 
     values: Mapping[str, ShownValue]
-    """What it measured, by property."""
+    """Measured values, by property."""
 
 
 class LadderAnswer(AnswerModel):
@@ -44,10 +44,10 @@ class LadderAnswer(AnswerModel):
     smiles: str | None
     """Canonical SMILES; null where the text could not be read."""
     verdict: str
-    """`pass`: it is a hit; `fail`; `inconclusive` or `error`: that could not be decided."""
+    """`pass` for a hit, `fail` for no hit; `inconclusive` or `error` where the rungs could not decide."""
     reason: str | None
-    """Why it is no hit."""
+    """Reason why the molecule is not a hit."""
     detail: str
-    """The same with numbers."""
+    """The reason with numbers."""
     rungs: tuple[RungAnswer, ...]
-    """An answer a rung, up to the rung that failed it."""
+    """Answers, one per rung, up to the rung that the molecule failed."""

@@ -1,4 +1,4 @@
-"""What a person tells a campaign. Each directive is a row that is never changed; another row takes it back."""
+"""Directives: decisions of people on a campaign. Each directive is a row that never changes; a later row revokes it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ NOWHERE = -1
 
 @dataclass(frozen=True)
 class SteeringState:
-    """What people have decided on a candidate, as of now."""
+    """The current state of people's decisions on a candidate."""
 
     held: bool = False
     vetoed: bool = False
     promoted_to: int = NOWHERE
-    """Position of the rung to which it was promoted, whose lower gates are waived; NOWHERE without a promotion."""
+    """Rung position that the candidate was promoted to, waiving the gates below; NOWHERE without a promotion."""
     who: str = ""
     """Author of the latest decision."""
     why: str = ""
@@ -42,7 +42,10 @@ class SteeringState:
 
 
 def fold_directives(spoken: Iterable[tuple[str, int | None, str, str]]) -> SteeringState:
-    """The state after these directives, oldest first: (verb, rung position, who, why). A veto ends a promotion."""
+    """Returns the state after all directives. A veto ends a promotion.
+
+    spoken: (verb, rung position, author, reason) of each directive, oldest first.
+    """
     steering = SteeringState()
     for verb, position, who, why in spoken:
         if verb == Verb.HOLD:

@@ -1,4 +1,4 @@
-"""The ports that keep the arrows in a single direction: proposers see a workbench, a dispatch sees choices."""
+"""Interfaces between packages, so that imports go in one direction: proposers see a workbench, a dispatch choices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sciagent.domain.campaigns.ladder import Position
 
 @dataclass(frozen=True)
 class ProposalIn:
-    """What a proposer hands in: a text (SMILES), where it came from, why, and what it expects to be measured."""
+    """A proposal of a candidate: its text (SMILES), parents, rationale and predicted values by property."""
 
     text: str
     parents: tuple[str, ...] = ()
@@ -23,7 +23,7 @@ class ProposalIn:
 
 @dataclass(frozen=True)
 class ProposalOut:
-    """What the workbench answers: `status` is new | duplicate | refused; `standing` after the fast rungs."""
+    """The workbench's reply to a proposal. status: new | duplicate | refused. standing: after the fast rungs."""
 
     text: str
     status: str
@@ -35,9 +35,9 @@ class ProposalOut:
 
 @dataclass(frozen=True)
 class Scored:
-    """A candidate as a proposer sees it: score in [0, 1], the rung position it has reached.
+    """A candidate as a proposer sees it, with its score in [0, 1].
 
-    seq: its place in the order of arrival, from 0. operation: how it was made, as its proposal said.
+    depth: position of the rung reached. seq: place in the order of arrival, from 0. operation: as its proposal states.
     """
 
     key: str
@@ -50,19 +50,20 @@ class Scored:
 
 
 class Workbench(Protocol):
-    """What a proposer may do. Implemented by `campaign`."""
+    """The actions that a proposer may take. The package `campaign` implements them."""
 
     def propose(self, proposals: Sequence[ProposalIn]) -> list[ProposalOut]: ...
     def best(self, n: int) -> list[Scored]:
-        """The n best by score, best first; equal scores in order of arrival."""
+        """Returns the n candidates of the highest score, best first; equal scores are in order of arrival."""
 
     def known(self, key: str) -> bool: ...
 
 
 @dataclass(frozen=True)
 class Turn:
-    """Where a proposer is. `seed` derives from (the campaign's seed, trajectory, turn); `cursor` is what it returned
-    last."""
+    """A turn of a proposer.
+
+    seed: derived from the campaign's seed, trajectory and turn. cursor: what the proposer returned last."""
 
     number: int
     seed: int
@@ -70,23 +71,24 @@ class Turn:
 
 
 class Proposer(Protocol):
-    """Scripted search, file or model. A call is a turn; the ledger keeps the returned cursor."""
+    """A source of candidates: a scripted search, a file or a model."""
 
     name: str
 
     @property
     def total(self) -> int | None:
-        """How many it will propose in all; None if it cannot say."""
+        """Total number of candidates that it will propose; None if unknown."""
 
     def turn(self, workbench: Workbench, turn: Turn, limit: int) -> Mapping[str, Any] | None:
-        """Propose at most `limit` candidates; return the new cursor, or None when there is nothing left."""
+        """Proposes at most `limit` candidates. Returns the new cursor, which the ledger keeps, or None at the end."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Run rung `position` on candidate `id`. propensity: probability with which the rule chose it (1: certain).
+    """A decision to run the rung at `position` on candidate `id`.
 
-    law: version of the law that it was chosen by; price: of each resource, in hits a unit of it."""
+    propensity: probability of this choice (1: certain). law: version of the law used. price: hits per unit of each
+    resource."""
 
     id: int
     position: Position

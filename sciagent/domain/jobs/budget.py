@@ -1,13 +1,13 @@
-"""Budgets: what may be spent in all (stocks) or in any seven days (rates), jobs by rung, and time on the clock.
+"""Budgets: limits on total spending (stocks), on spending in any seven days (rates), on jobs by rung and on wall time.
 
-A job starts only if what is spent and reserved leaves room for its own reservation, which is held until the job is
-over, however many attempts it takes. Work that reserves nothing, such as the fast rungs of a proposer's turn, starts
-only while there is room at all. So for every resource, and for a rate in every window of seven days,
+A job starts only if the budget has room for its reservation beside all that is spent and reserved. The reservation is
+held until the job is over, over all its attempts. Work without a reservation, such as the fast rungs of a proposer's
+turn, starts only while some budget is left. So for every resource, and for a rate in every window of seven days,
 
-    spent <= limit + sum over the live jobs of what they cost beyond their reservations + a turn
+    spent <= limit + sum over the live jobs of (cost - reservation, where positive) + cost of a turn
 
-A job reserves the resources that it declares, and core-seconds; nothing holds back what it spends of others. An amount
-counts from when it is booked. `tests/domain/jobs/test_budget.py` holds this against random campaigns.
+A job reserves the resources that it declares, and core-seconds; its spending of other resources is not limited. An
+amount counts from the time of its booking. `tests/domain/jobs/test_budget.py` checks this on random campaigns.
 """
 
 from __future__ import annotations
@@ -22,17 +22,16 @@ from functools import cached_property
 from sciagent.domain.campaigns.ladder import Position
 
 WEEK = 7 * 86400.0  # seconds
-SLACK = 1 + 1e-9  # sums of floats
-ALWAYS = "core_seconds"  # every job takes some, whether it declares so or not
+SLACK = 1 + 1e-9  # tolerance for rounding errors in sums
+ALWAYS = "core_seconds"  # every job takes some, even if it declares none
 
 
 @dataclass(frozen=True)
 class BudgetLimits:
-    """stocks: by resource, for the whole campaign; rates: by resource, in any seven days. jobs: by position of the
-    rung. wall_seconds: on the clock, over all runs. What is missing is not limited.
+    """The limits of a budget; a resource or rung without an entry is not limited.
 
-    Raises ValueError for a resource that is both.
-    """
+    stocks: amount by resource, for the whole campaign. rates: amount by resource, in any seven days. jobs: number of
+    jobs by rung position. wall_seconds: total over all runs. Raises ValueError for a resource with stock and rate."""
 
     stocks: Mapping[str, float] = field(default_factory=dict)
     rates: Mapping[str, float] = field(default_factory=dict)
@@ -45,13 +44,13 @@ class BudgetLimits:
 
     @cached_property
     def amounts(self) -> Mapping[str, float]:
-        """Stocks and rates."""
+        """Limits of stocks and rates by resource."""
         return {**self.stocks, **self.rates}
 
 
 class Recent:
-    """Amounts by the time they were booked (seconds since the epoch, never backwards), and their sum over the last
-    seven days, t - WEEK < booked <= t."""
+    """Amounts with their booking times (seconds since the epoch, not decreasing), and the sum over the last seven days,
+    t - WEEK < booked <= t."""
 
     def __init__(self) -> None:
         self._booked: deque[tuple[float, float]] = deque()  # time, amount
@@ -69,7 +68,7 @@ class Recent:
         return self._sum
 
     def falls_to(self, level: float, now: float) -> float | None:
-        """When the sum is no more than `level`, if nothing is added; None if never."""
+        """Returns the time at which the sum falls to `level` if nothing is added; None if never."""
         left, until = self.sum(now), now
         for at, amount in self._booked:
             if left <= level:
@@ -79,7 +78,7 @@ class Recent:
 
 
 class Budget:
-    """clock: seconds since the epoch, never backwards. wall_seconds: of earlier runs."""
+    """The budget of a campaign. clock: seconds since the epoch, not decreasing. wall_seconds: of earlier runs."""
 
     def __init__(self, limits: BudgetLimits, clock: Callable[[], float], wall_seconds: float = 0.0) -> None:
         self._clock = clock
@@ -95,8 +94,9 @@ class Budget:
         jobs: Mapping[Position, int] | None = None,
         recent: Iterable[tuple[str, float, float]] = (),
     ) -> None:
-        """Begin again from these; the clock goes on. recent: (resource, amount, when it was booked) of the resources
-        with a rate, oldest first."""
+        """Replaces limits and booked amounts; the wall time goes on.
+
+        recent: (resource, amount, booking time) of the resources with a rate, oldest first."""
         self._limits = limits
         self._wall = math.inf if limits.wall_seconds is None else limits.wall_seconds
         self._spent = defaultdict[str, float](float, spent or {})
@@ -108,7 +108,7 @@ class Budget:
                 self._recent[resource].add(amount, at)
 
     def rest(self, seconds: float) -> None:
-        """Time in which nothing was to be done does not count as wall time."""
+        """Subtracts idle time from the wall time."""
         self._began += seconds
 
     @property
@@ -116,24 +116,24 @@ class Budget:
         return bool(self._limits.rates)
 
     def remaining_jobs(self, position: Position) -> int | None:
-        """How many more jobs the rung may start; None without a limit by count."""
+        """Returns how many more jobs the rung may start; None without a limit."""
         if position not in self._limits.jobs:
             return None
         return max(0, self._limits.jobs[position] - self._jobs[position])
 
     def room(self, resource: str) -> float:
-        """How much of it is neither spent nor reserved, below 0 where it is overrun; infinite without a limit."""
+        """Returns the amount that is neither spent nor reserved: negative if overspent, infinite without a limit."""
         limit = self._limits.amounts.get(resource)
         return math.inf if limit is None else limit - self._held(resource)
 
     def fits(self, reservation: Mapping[str, float], seconds: float | None = None) -> bool:
-        """Whether spent + reserved + this stays within the limit of all it takes, and a job of so many seconds within
-        the wall time. seconds: by default as many as core-seconds, for engines run on a single thread."""
+        """Returns whether the reservation stays within all limits, and a job of that duration within the wall time.
+
+        seconds: duration of the job; by default its core-seconds, as for a single-threaded engine."""
         return self.shortfall(reservation, seconds) is None
 
     def shortfall(self, reservation: Mapping[str, float], seconds: float | None = None) -> str | None:
-        """In words, what the reservation takes and what is left of the first limit that does not hold it; None where
-        all do."""
+        """Returns a sentence on the first limit that the reservation exceeds, with both amounts; None if it fits."""
         for r in self._limits.amounts:
             if self._short(r, reservation):
                 return f"{_amount(reservation.get(r, 0.0))} {r}, and {_amount(max(self.room(r), 0.0))} are left"
@@ -144,12 +144,12 @@ class Budget:
         return f"{_amount(lasts)} seconds of wall time, and {_amount(left)} are left"
 
     def reserve(self, position: Position, reservation: Mapping[str, float]) -> None:
-        """A job of the rung starts."""
+        """Counts a started job of the rung and holds its reservation."""
         self._jobs[position] += 1
         self.hold(reservation)
 
     def hold(self, reservation: Mapping[str, float]) -> None:
-        """The same for a job that was counted before, and whose reservation was given back."""
+        """Holds a reservation for a job that was counted before."""
         for r, amount in reservation.items():
             self._reserved[r] += amount
 
@@ -158,27 +158,26 @@ class Budget:
             self._reserved[r] = max(0.0, self._reserved[r] - amount)
 
     def spend(self, cost: Mapping[str, float]) -> None:
-        """Booked now."""
+        """Books a cost at the current time."""
         for r, amount in cost.items():
             self._spent[r] += amount
             if r in self._recent:
                 self._recent[r].add(amount, self._clock())
 
     def limits(self) -> dict[str, float]:
-        """Every limit, by resource (of a rate: in seven days), by `rung 3` for jobs of the rung at position 3, and
+        """Returns every limit, by resource (for a rate: per seven days), `rung 3` for jobs at position 3, and
         `wall_seconds`."""
         limits = dict(self._limits.amounts) | {f"rung {p}": float(n) for p, n in self._limits.jobs.items()}
         return limits | ({} if self._limits.wall_seconds is None else {"wall_seconds": self._limits.wall_seconds})
 
     def used(self) -> dict[str, float]:
-        """Spent (of a rate: in the last seven days) or spoken for, by the same names."""
+        """Returns the amounts spent (for a rate: in the last seven days) or reserved, by the names of `limits`."""
         used = {r: self._held(r) for r in self._limits.amounts}
         used |= {f"rung {p}": float(self._jobs[p]) for p in self._limits.jobs}
         return used | ({} if self._limits.wall_seconds is None else {"wall_seconds": self._wall_seconds()})
 
     def exhausted(self) -> str | None:
-        """Which limit leaves nothing at all for good, in words; None while there is something left. A rate is never
-        gone for good: see `resumes`."""
+        """Returns a text on the limit that is used up for good; None if there is none. For rates see `resumes`."""
         if self._wall_seconds() >= self._wall:
             return f"wall time: {self._wall_seconds() / 60:.1f} of {self._wall / 60:g} minutes"
         for r, limit in self._limits.stocks.items():
@@ -187,8 +186,9 @@ class Budget:
         return None
 
     def waits_until(self, reservation: Mapping[str, float]) -> tuple[float, tuple[str, ...]] | None:
-        """When it will fit if nothing else is done, and the rates in its way until then, none if it fits now; None if
-        it never will, because a stock or the wall time does not hold it, or a week's amount is too small for it."""
+        """Returns when the reservation will fit if nothing else is spent, and the rates that delay it (none if now).
+
+        Returns None if it will never fit: a stock, the wall time or the whole amount of a week is too small."""
         late = self._wall_seconds() + reservation.get("core_seconds", 0.0) > self._wall
         if late or any(self._short(r, reservation) for r in self._limits.stocks):
             return None
@@ -205,7 +205,7 @@ class Budget:
         return until, tuple(rates)
 
     def resumes(self, reservations: Iterable[Mapping[str, float]]) -> str | None:
-        """Which rates hold something back, and when the first of it fits, in words. None where no rate does."""
+        """Returns a text: the rates that delay the first of these reservations, and until when; None without delay."""
         waits = [wait for each in reservations if (wait := self.waits_until(each)) is not None and wait[1]]
         if not waits:
             return None
@@ -215,7 +215,7 @@ class Budget:
         return f"{used}; more on {when:%Y-%m-%d %H:%M} UTC"
 
     def _held(self, resource: str) -> float:
-        """Spent, of a rate in the last seven days, and reserved."""
+        """Returns the amount spent (for a rate: in the last seven days) plus the reserved amount."""
         recent = self._recent.get(resource)
         spent = self._spent[resource] if recent is None else recent.sum(self._clock())
         return spent + self._reserved[resource]

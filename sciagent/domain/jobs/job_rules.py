@@ -1,7 +1,7 @@
-"""What the end of an attempt means for its job: its next state, kills, losses and cost, whoever ran it.
+"""The consequences of the end of an attempt for its job: next state, kills, losses and cost.
 
-A *kill* is a process that died under the job while its worker lived. A *loss* is an attempt whose worker or driver
-vanished: nobody can tell whether the machine or the job is to blame, so a job survives more losses than kills.
+A *kill* is an attempt whose process died while its worker lived. A *loss* is an attempt whose worker or driver
+disappeared. The cause of a loss may be the machine or the job, so a job survives more losses than kills.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from sciagent.domain.outcomes import Outcome, Reason
 MAX_KILLS = 2  # the job is then quarantined
 MAX_LOSSES = 5
 TRIED_AGAIN = (Outcome.CRASHED, Outcome.LOST)
-DEATHS = (Reason.SIGNAL, Reason.WORKER_DIED, Reason.LEASE_EXPIRED)  # of a process; all else is the plug-in's own fault
+DEATHS = (Reason.SIGNAL, Reason.WORKER_DIED, Reason.LEASE_EXPIRED)  # a process died; others are faults of the plug-in
 
 
 @dataclass(frozen=True)
 class AfterAttempt:
-    """What an attempt's end makes of its job."""
+    """The new states of an attempt and its job after the attempt's end."""
 
     job: JobState
     attempt: AttemptState
@@ -31,17 +31,17 @@ class AfterAttempt:
 
     @property
     def is_over(self) -> bool:
-        """Whether the job will not be tried again by itself."""
+        """Whether the job will not be retried automatically."""
         return self.job is not JobState.QUEUED
 
 
 def after_result(
     outcome: Outcome, reason: Reason | None, *, kills: int, interrupted: bool = False, cancelled: bool = False
 ) -> AfterAttempt:
-    """The attempt came back with this outcome.
+    """Returns the new states after an attempt that ended with an outcome.
 
-    kills: of the job before this attempt. interrupted: whoever ran the job ended it on purpose. cancelled: a person
-    wants the job to end; a result that came before that was paid for, and is kept.
+    kills: kills of the job before this attempt. interrupted: the worker or driver ended the job on purpose. cancelled:
+    a person cancelled the job; a result that arrived is kept, since it is paid for.
     """
     if cancelled:
         if outcome.rule.is_evidence:
@@ -54,22 +54,24 @@ def after_result(
     if outcome not in TRIED_AGAIN:
         return AfterAttempt(JobState.FAILED, AttemptState.FAILED)
     kill = int(not interrupted)
-    gives_up = kills + 1 >= MAX_KILLS or reason is Reason.BAD_RESULT  # it would say the same again
+    gives_up = kills + 1 >= MAX_KILLS or reason is Reason.BAD_RESULT  # a retry would give the same
     return AfterAttempt(JobState.QUARANTINED if gives_up else JobState.QUEUED, AttemptState.FAILED, kills=kill)
 
 
 def after_loss(*, losses: int, cancelled: bool = False) -> AfterAttempt:
-    """The worker or driver that ran the attempt has vanished. losses: of the job before this attempt."""
+    """Returns the new states after the attempt's worker or driver was lost. losses: of the job before this attempt."""
     gives_up = losses + 1 >= MAX_LOSSES
     state = JobState.CANCELLED if cancelled else JobState.QUARANTINED if gives_up else JobState.QUEUED
     return AfterAttempt(state, AttemptState.LOST, losses=1)
 
 
 def after_recall(*, cancelled: bool = False) -> AfterAttempt:
-    """The attempt was taken back: it had not begun, or the campaign was stopped. It counts for nothing."""
+    """Returns the new states of an attempt that was withdrawn before its start or when the campaign stopped.
+
+    It is neither a kill nor a loss."""
     return AfterAttempt(JobState.CANCELLED if cancelled else JobState.QUEUED, AttemptState.CANCELLED)
 
 
 def cost_of_killed(wall_seconds: float, cores: int) -> Cost:
-    """Cost of an attempt that nobody could measure: the time that went by on all the cores that it held."""
+    """Returns the cost of a killed attempt, which could not be measured: wall time times reserved cores."""
     return Cost(core_seconds=max(0.0, wall_seconds) * cores)

@@ -1,4 +1,4 @@
-"""What a job holds while it runs: cores, GPUs, and other resources that are counted by name."""
+"""The resources that a job holds while it runs: cores, GPUs and others, counted by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAME = re.compile(NAME)
 
 
 def check(needs: Mapping[str, int]) -> None:
-    """Raises ValueError for a name or a number that no job may ask for."""
+    """Raises ValueError for a name or a number that no job may request."""
     if len(needs) > MOST_NAMES:
         raise ValueError(f"{len(needs)} names; at most {MOST_NAMES}")
     for name, n in needs.items():
@@ -30,19 +30,19 @@ def check(needs: Mapping[str, int]) -> None:
 
 
 def text_of(needs: Mapping[str, int]) -> str | None:
-    """As the ledger has it, "cores=4 gpu=1", always in the same order; None for a single core and nothing else."""
+    """Returns the text that the ledger stores, such as "cores=4 gpu=1", sorted by name; None for one core alone."""
     more = {name: n for name, n in needs.items() if (name, n) != (CORES, 1)}
     return " ".join(f"{name}={more[name]}" for name in sorted(more)) or None
 
 
 def read(text: str | None) -> dict[str, int]:
-    """The resources that a text of `text_of` names, the cores always among them."""
+    """Returns the resources of a text made by `text_of`; cores are always among them."""
     pairs = (pair.partition("=") for pair in (text or "").split())
     return {CORES: 1} | {name: int(n) for name, _, n in pairs}
 
 
 def in_words(needs: Mapping[str, int]) -> str:
-    """`4 cores, 1 gpu, 1 gaussian`."""
+    """Returns a text for people, such as `4 cores, 1 gpu, 1 gaussian`."""
     return ", ".join(
         f"{n} core{'' if n == 1 else 's'}" if name == CORES else f"{n} {name}" for name, n in needs.items()
     )

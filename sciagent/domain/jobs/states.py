@@ -1,4 +1,4 @@
-"""The states of jobs, attempts, campaigns and of a candidate in a campaign, with transitions that are checked."""
+"""The states of jobs, attempts, campaigns and of a candidate in a campaign, with the allowed transitions."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class AttemptState(StrEnum):
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
-    LOST = "lost"  # the lease ran out
-    STALE = "stale"  # finished after somebody else had taken over
+    LOST = "lost"  # the lease expired
+    STALE = "stale"  # finished after another worker had taken over
     CANCELLED = "cancelled"
     CANCELLED_LATE = "cancelled_late"  # finished before the cancellation reached it; the result is kept
 
@@ -28,7 +28,7 @@ class AttemptState(StrEnum):
 class CampaignState(StrEnum):
     CREATED = "created"
     RUNNING = "running"
-    PAUSED = "paused"  # a person's word: the driver stays and starts nothing
+    PAUSED = "paused"  # by a person: the driver stays and starts nothing
     INTERRUPTED = "interrupted"
     FINISHED = "finished"  # goal reached or nothing left to do
     BUDGET_SPENT = "budget_spent"
@@ -36,14 +36,14 @@ class CampaignState(StrEnum):
 
 
 class Standing(StrEnum):
-    """Where a candidate stands in a campaign."""
+    """The state of a candidate in a campaign."""
 
     OPEN = "open"  # may be promoted
-    PENDING = "pending"  # a job is out
+    PENDING = "pending"  # its job is queued or running
     DROPPED = "dropped"  # a gate failed, a rung could not decide, or it is out of reach
     SETTLED = "settled"  # has its terminal evidence
-    HELD = "held"  # would be open; a person holds it
-    VETOED = "vetoed"  # a person took it out
+    HELD = "held"  # held by a person, otherwise open
+    VETOED = "vetoed"  # excluded by a person
 
 
 ATTEMPT_TRANSITIONS: dict[AttemptState, frozenset[AttemptState]] = {

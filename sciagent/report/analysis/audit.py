@@ -1,12 +1,12 @@
-"""What the scheduler missed, from its audit; below which promise it may drop; how each rung agrees with the next.
+"""The results of the audit: missed hits, the conformal guard, and the agreement of each rung with the next.
 
-The population is every candidate that the law passed over, whatever became of it later. One that the law turned back
-to was verified by choice, and its answer is known. The hits estimated from the audited candidates include it, so known
-hits are subtracted, and the rest was missed. Candidates that a person holds or took out are left out.
+The population is every candidate that the law passed over, also if the law chose it later. A candidate that was chosen
+later is known. The estimate of hits from the audited candidates includes the known hits, so they are subtracted; the
+rest was missed. Candidates that a person holds or vetoed are left out.
 
-Not every drawn candidate is verified: the outlay has a limit, and jobs take time. Lots and the clock decide which ones
-wait, not the candidates, so the propensities are multiplied by the share of the drawn ones that are done. That is exact
-when all are done, and nearly so while few wait; candidates passed over last wait more often than others.
+Not every drawn candidate is verified, since the audit's spending is limited and jobs take time. Which candidates wait
+does not depend on their values, so the propensities are multiplied by the share of drawn candidates that are done. This
+is exact when all are done, and nearly exact while few wait; candidates passed over last wait more often than others.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.results import audits, pooled
 from sciagent.store.views import report_queries
 
-ALPHA = 0.1  # of the true hits may be dropped, at most
+ALPHA = 0.1  # largest share of the true hits that may be dropped
 AT_END = (Standing.SETTLED, Standing.DROPPED)
 ASIDE = (Standing.HELD, Standing.VETOED)
 
@@ -43,23 +43,23 @@ class Population:
     ids: list[int]
     """(n,) candidate ids."""
     p: Array
-    """(n,) chance of a hit as believed when they were passed over."""
+    """(n,) chance of a hit by the law at the time when it passed the candidate over."""
     pi: Array
-    """(n,) probability of having been drawn and done."""
+    """(n,) probability that a candidate is drawn and done."""
     audited: Mask
-    """(n,) drawn and done."""
+    """(n,) whether a candidate is drawn and done."""
     known: Mask
-    """(n,) settled or dropped."""
+    """(n,) whether a candidate is settled or dropped."""
     hit: Mask
-    """(n,) known to be a hit."""
+    """(n,) whether a candidate is a known hit."""
     waiting: int
-    """How many of the drawn ones wait for a job."""
+    """Number of drawn candidates that wait for a job."""
     at_work: int
-    """How many of the drawn ones have a job out."""
+    """Number of drawn candidates whose job is queued or running."""
 
 
 def audit(connection: Connection, row: CampaignRow) -> AuditReport | None:
-    """None where nothing is audited: another scheduler, a share of 0, or no limits, without which there are no hits."""
+    """Returns the results of the audit; None without an audit or without acceptance limits, which define hits."""
     scheduler = row.spec.get("scheduler", {})
     share = scheduler.get("audit", 0.0) if scheduler.get("kind") == "priced" else 0.0
     if not share or not has_limits(row):
@@ -105,21 +105,22 @@ def population(connection: Connection, row: CampaignRow, log: audits.Log) -> Pop
 
 
 class Missed(NamedTuple):
-    """What the audit says of missed hits; None where `words` says why there is no estimate."""
+    """The audit's estimates of missed hits; None without an estimate, and `words` says why."""
 
     words: str
     recall: EstimateWithInterval | None = None
-    """Share of all hits that were found by choice."""
+    """Share of all hits that were found by the scheduler's choices."""
     with_audit: EstimateWithInterval | None = None
-    """Share of all hits that were found."""
+    """Share of all hits that were found by choice or by the audit."""
     missed: EstimateWithInterval | None = None
-    """Number of hits that nobody has verified."""
+    """Number of hits that are not verified."""
 
 
 def missed(dropped: Population, hits: int, own: int, open_: int) -> Missed:
-    """Recall and missed hits, with 95 % intervals.
+    """Returns recall and missed hits, with 95 % intervals.
 
-    hits: all that are known; own: by choice. open_: candidates that were not passed over and are not decided.
+    hits: number of known hits. own: number of hits found by choice. open_: number of candidates that were neither
+    passed over nor decided.
     """
     from sciagent.scheduling.audit.recall import Span, recall  # imports SciPy
 
@@ -154,14 +155,14 @@ def missed(dropped: Population, hits: int, own: int, open_: int) -> Missed:
 
 
 def _share(part: int, hits: int, unseen: EstimateWithInterval) -> EstimateWithInterval:
-    """The share that `part` is of all hits, those known and those unseen."""
+    """Returns `part` as a share of all hits, known and unseen."""
     low, estimate, high = (part / (hits + n) if hits + n else 1.0 for n in (unseen.high, unseen.estimate, unseen.low))
     return EstimateWithInterval(low=low, estimate=estimate, high=high)
 
 
 def scored(dropped: Population, log: audits.Log, own: set[int]) -> tuple[Array, Array]:
-    """(m,) chance of a hit, when they were chosen or first passed over, of the hits of which it is known; and the
-    probability that they became known."""
+    """Returns two arrays (m,) over known hits: the chance of a hit when the candidate was chosen or first passed over,
+    and the probability that it became known. own: ids of the hits found by choice."""
     promise = log.chosen | dict(zip(log.ids, log.p, strict=True))
     both = [(promise[i], 1.0) for i in sorted(own) if i in promise]
     both += [
@@ -173,8 +174,8 @@ def scored(dropped: Population, log: audits.Log, own: set[int]) -> tuple[Array, 
 
 
 def compared(connection: Connection, row: CampaignRow, dropped: Population) -> list[RungAgreement]:
-    """Each rung against the next that measures the same property, and the terminal one; bias and RMSE in canonical
-    units, None where the scale belongs to the method. Audited candidates stand for those passed over, by 1 / π."""
+    """Compares each rung with the next that measures the same property, and with the terminal rung. Bias and RMSE are
+    in canonical units, None where the scale belongs to the method. Audited candidates are weighted by 1 / π."""
     ladder = rungs(connection, row.id)
     terminal = next(i for i, rung in enumerate(ladder) if rung.name == row.spec["terminal"])
     made: list[RungAgreement] = []
@@ -192,7 +193,7 @@ def compared(connection: Connection, row: CampaignRow, dropped: Population) -> l
 
 
 def _agreements(name: str, labels: Sequence[str], scores: Array, propensity: Array) -> list[RungAgreement]:
-    """scores, propensity: (n, rungs)."""
+    """Returns the agreement of each pair of rungs. scores, propensity: (n, rungs)."""
     shared = name not in SCALE_OF_ITS_METHOD
     return [
         RungAgreement(
@@ -210,8 +211,8 @@ def _agreements(name: str, labels: Sequence[str], scores: Array, propensity: Arr
 
 
 def _weigh_audited(dropped: Population, ids: Sequence[int], scores: Array, propensity: Array) -> None:
-    """Writes the propensity of audited candidates, and takes out the answers of others that were passed over: the
-    audited ones stand for them. scores, propensity: (n, rungs) of `ids`; the last rung is the terminal one."""
+    """Writes the propensity of audited candidates, and removes the terminal answers of other passed-over candidates,
+    which the audited ones represent. scores, propensity: (n, rungs) of `ids`; the last rung is the terminal rung."""
     place = {id_: i for i, id_ in enumerate(dropped.ids)}
     for i, id_ in enumerate(ids):
         passed_over = place.get(id_)
@@ -224,7 +225,7 @@ def _weigh_audited(dropped: Population, ids: Sequence[int], scores: Array, prope
 
 
 def _values(connection: Connection, rung: RungRow, name: str, ids: list[int]) -> list[float]:
-    """Each candidate's value, replicates pooled, in canonical units; NaN where the rung measured none, or a limit."""
+    """Returns the pooled value of each candidate in canonical units; NaN for no value and for a censored one."""
     answers = pooled.values_of(connection, ids, rung.verifier, rung.verifier_version, rung.settings_hash)
     quantities = [(answers.get(i) or {}).get(name) for i in ids]
     return [q.value if q is not None and q.censoring is Censoring.NONE else np.nan for q in quantities]

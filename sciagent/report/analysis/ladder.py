@@ -1,4 +1,4 @@
-"""The ladder in figures: the fate of the candidates, the cost by rung, and how alike neighbouring rungs rank."""
+"""Figures of the ladder: the cost by rung, and the agreement of neighbouring rungs in ranking candidates."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Spending:
         return sum(self.by_rung[rung].values())
 
     def wasted_at(self, rung: str) -> float:
-        """Core-seconds of a rung that brought no verdict."""
+        """Returns the core-seconds of a rung that brought no verdict or an inconclusive one."""
         return sum(self.by_rung[rung].get(fate, 0.0) for fate in WASTED)
 
 
@@ -64,7 +64,7 @@ def spending(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]
 
 @dataclass(frozen=True)
 class Compared:
-    """Two rungs that measured the same property."""
+    """The comparison of two rungs that measured the same property."""
 
     property: str
     lower: str
@@ -73,18 +73,18 @@ class Compared:
     y_level: str
     unit: str
     seen: int
-    """Pairs without a limit."""
+    """Number of pairs without a censored value."""
     drawn: int
-    """Points of the chart."""
+    """Number of points of the chart."""
     censored: int
-    """Pairs left out because one of the two values is a limit."""
+    """Number of pairs left out because a value is censored."""
     figures: RankAgreement
     shared_scale: bool
     chart: str
 
 
 def compared(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[Compared]:
-    """Each rung against the next that measured the same property; properties of objectives and gates come first."""
+    """Compares each rung with the next that measured the same property, for properties of objectives and gates."""
     comparisons: list[Compared] = []
     for name in named_order(row.spec):
         measuring = [rung for rung in ladder if ask.measures(connection, rung, name)]
@@ -95,7 +95,7 @@ def compared(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]
 
 
 def imported(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[Compared]:
-    """Imported values against every rung that measured the same property, over the candidates that have both."""
+    """Compares imported values with every rung that measured the same property, over candidates that have both."""
     known = report_pairs.imported_properties(connection, row)
     comparisons: list[Compared] = []
     for name in dict.fromkeys([*(name for name in named_order(row.spec) if name in known), *known]):
@@ -108,7 +108,7 @@ def imported(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]
 def _compare(
     connection: Connection, row: CampaignRow, lower: RungRow | None, upper: RungRow, name: str
 ) -> list[Compared]:
-    """A comparison for each pair of levels. lower: None for imported values. Replicates of a candidate count once."""
+    """Returns a comparison for each pair of levels, with replicates pooled. lower: None for imported values."""
     groups: dict[tuple[int, int], list[Pair]] = {}
     censored: dict[tuple[int, int], int] = {}
     for x, y, hit in report_pairs.pairs(connection, row, lower, upper, name):
@@ -152,7 +152,7 @@ def _compare(
 
 
 def limits(row: CampaignRow, rung: RungRow, name: str) -> tuple[float | None, float | None] | None:
-    """The rung's gate on the property; at the terminal rung, the objective's acceptance limits."""
+    """Returns the rung's gate on the property; at the terminal rung without a gate, the objective's limits."""
     ladder: Sequence[Any] = row.spec.get("ladder", ())
     gate = ladder[rung.position].get("gate", {}).get(name) if rung.position < len(ladder) else None
     if gate is None and rung.name == row.spec.get("terminal"):

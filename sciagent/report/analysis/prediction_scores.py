@@ -29,16 +29,16 @@ BINS = 10  # of a proposer's episodes
 
 @dataclass
 class PredictionRecord:
-    """Sums over predictions of a kind that were answered, in the property's unit."""
+    """Sums over a group of answered predictions, in the property's unit."""
 
     n: int = 0
     score: float = 0.0
     off: float = 0.0
     """Sum of predicted less measured."""
     within: int = 0
-    """Answers within one predicted standard deviation."""
+    """Number of answers within one predicted standard deviation."""
     within_90: int = 0
-    """Answers within 1.64 predicted standard deviations."""
+    """Number of answers within 1.64 predicted standard deviations."""
     _first: float = 0.0
     """The first answer; it is subtracted from the others for numerical stability."""
     _sum: float = 0.0
@@ -107,7 +107,7 @@ class AnsweredPrediction(NamedTuple):
 def answered(
     connection: Connection, row: CampaignRow, predictions: Iterable[PredictionMade]
 ) -> Iterator[AnsweredPrediction]:
-    """The predictions that a paid rung has answered, and which answer, 500 predictions at a time."""
+    """Yields the predictions that a paid rung has answered, with the answer; reads 500 predictions at a time."""
     paid = [rung for rung in rungs(connection, row.id) if rung.tier != Tier.FAST]
     stream = iter(predictions)
     while chunk := list(islice(stream, CHUNK)):
@@ -124,7 +124,7 @@ def answered(
 
 
 def latest_scores(connection: Connection, row: CampaignRow, n: int) -> dict[tuple[str, str], PredictionRecord]:
-    """Scores of the latest n predictions, whoever made them: {(rung, property): record}, in ladder order."""
+    """Returns the scores of the latest n predictions of all proposers: {(rung, property): record}, in ladder order."""
     records: dict[tuple[int, str, str], PredictionRecord] = {}
     for rung, name, _, *numbers in answered(connection, row, ask.predictions(connection, row, n)):
         records.setdefault((rung.position, rung.name, name), PredictionRecord()).add(*numbers)
@@ -132,11 +132,8 @@ def latest_scores(connection: Connection, row: CampaignRow, n: int) -> dict[tupl
 
 
 def prediction_scores(connection: Connection, row: CampaignRow) -> list[PredictionAccuracy]:
-    """Scores of all predictions, the terminal rung first, then from the highest rung down, by property and proposer.
-
-    They are also given along a proposer's episodes, which shows whether it learns. The list is empty where no
-    prediction was answered.
-    """
+    """Returns the scores of all predictions, the terminal rung first, then from the highest rung down, by property and
+    proposer. The bins of episodes show whether a proposer learns."""
     records: dict[tuple[bool, int, str, str], PredictionAccuracy] = {}
     binned: dict[tuple[bool, int, str, str], dict[int, PredictionRecord]] = {}
     spans = ask.episode_numbers(connection, row)
@@ -157,5 +154,5 @@ def prediction_scores(connection: Connection, row: CampaignRow) -> list[Predicti
 
 
 def _width(first: int, last: int) -> int:
-    """How many episodes a bin holds."""
+    """Returns the number of episodes of a bin."""
     return math.ceil((last - first + 1) / BINS)

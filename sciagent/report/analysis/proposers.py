@@ -20,7 +20,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.views import report_proposers as ask
 from sciagent.store.views.report_progress import ProgressStep, progress_by_proposer
 
-PEOPLE = "people"  # who stands behind proposals without a turn
+PEOPLE = "people"  # the proposer of proposals without a turn
 DRAWN = 6  # lines of the chart
 LISTED = 40
 
@@ -40,7 +40,7 @@ COUNTED = (
 
 
 def results(connection: Connection, row: CampaignRow) -> tuple[ProposerResults, ...]:
-    """All proposers by hits, then best utility, then candidates; the most successful first."""
+    """Returns the results of all proposers, sorted by hits, then best utility, then new candidates."""
     figures: dict[str, dict[str, Any]] = {}
     costs: dict[str, dict[str, float]] = {}
 
@@ -79,7 +79,7 @@ def results(connection: Connection, row: CampaignRow) -> tuple[ProposerResults, 
 
 
 def summary_sentence(figures: ProposerResults, row: CampaignRow) -> str:
-    """A sentence on a campaign's only proposer."""
+    """Returns a sentence on the only proposer of a campaign."""
     parts = [
         f"{many(figures.proposals, 'proposal')}: {figures.new} new, {many(figures.duplicates, 'duplicate')}, "
         f"{figures.refused} refused; {figures.verified} answered by a paid rung"
@@ -94,7 +94,7 @@ def summary_sentence(figures: ProposerResults, row: CampaignRow) -> str:
 def progress(
     connection: Connection, row: CampaignRow, among: Sequence[ProposerResults]
 ) -> dict[str, list[ProgressStep]]:
-    """The chart's lines for at most `DRAWN` of these proposers, in their order; empty if there is nothing to draw."""
+    """Returns the chart's lines for at most `DRAWN` of these proposers, in their order; empty without any progress."""
     terminal = next((r for r in rungs(connection, row.id) if r.name == row.spec.get("terminal")), None)
     if terminal is None:
         return {}

@@ -13,7 +13,7 @@ from sciagent.report.parts.wording import words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.views import report_queries
 
-EXAMPLE = 160  # characters of a text that somebody proposed
+EXAMPLE = 160  # characters of a proposed text
 DETAIL = 480  # characters of a detail
 
 
@@ -26,19 +26,19 @@ class Rejection:
     verdict: str
     """The verdict on a candidate, or the status of a proposal, in words."""
     reason: str
-    """In words."""
+    """Reason in words."""
     what: str
-    """The property that missed, or empty."""
+    """Property that missed its window, or empty."""
     n: int
-    """How many."""
+    """Number of candidates or proposals."""
     example: str
-    """The text of the first one."""
+    """Text of the first one."""
     detail: str
-    """The detail given for that candidate."""
+    """Detail of the first one."""
 
 
 def rejections(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[Rejection]:
-    """Candidates that ended at a rung, in ladder order and by number; verified misses are among them."""
+    """Returns the candidates that ended at a rung without a hit, in ladder order, the most frequent reason first."""
     labels = {r.position: r.name for r in ladder}
     fallen = report_queries.fallen(connection, row, list(named_order(row.spec)))
     return [
@@ -48,7 +48,7 @@ def rejections(connection: Connection, row: CampaignRow, ladder: Sequence[RungRo
 
 
 def unread(connection: Connection, row: CampaignRow) -> list[Rejection]:
-    """Proposals that did not become a candidate of the campaign, or were already in it."""
+    """Returns the proposals that did not become a candidate, or were already in the campaign."""
     return [
         _rejection("", status, reason or "already in the campaign", None, n, text, detail)
         for status, reason, n, text, detail in report_queries.unread(connection, row)
@@ -63,7 +63,7 @@ def _rejection(
 
 
 def sessions(connection: Connection, row: CampaignRow) -> list[tuple[Any, str, Any]]:
-    """(when, event, its payload) of the processes that drove the campaign: when they began and ended."""
+    """Returns (time, event, payload) of the start and end of each driver of the campaign."""
     events = [
         (at, words(kind), payload)
         for kind in ("driver_started", "ended")

@@ -1,7 +1,7 @@
-"""Which rungs are worth their cost: the value of the open candidates with a rung, less their value without it.
+"""The value of each rung: the value of the open candidates with the rung minus their value without it.
 
-Value is payoff less cost, by the law as last fitted and at the price of that time. Rungs that every candidate has
-passed, and rungs that an objective needs, are left out.
+Value is payoff minus cost, by the law and the price of the last fit. Rungs that every candidate has passed, and rungs
+that an objective needs, are left out.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from sciagent.domain.answers.status import LadderWorth, RungWorth
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.results import laws
 
-LITTLE = 0.01  # of the value
+LITTLE = 0.01  # share of the value below which a rung is called worthless
 
 
 def value_of_rungs(connection: Connection, row: CampaignRow) -> LadderWorth | None:
-    """What each rung adds to the value of the open candidates; None before a law is fitted."""
+    """Returns the value that each rung adds to the open candidates; None before a law is fitted."""
     law = laws.last(connection, row.id)
     value = {} if law is None else law.state.get("value", {})
     return ladder_worth(value, row.spec["goal"]["kind"]) if value else None
 
 
 def ladder_worth(value: Mapping[str, Any], goal: str) -> LadderWorth:
-    """value: from the law's state: `worth`, and `without` with the worth without each rung."""
+    """Returns the value of each rung. value: from the law's state, with `worth` and `without` ({rung: worth})."""
     worth = float(value["worth"])
     rungs = tuple(
         RungWorth(rung=name, brings=max(worth - float(without), 0.0)) for name, without in value["without"].items()

@@ -1,4 +1,4 @@
-"""The answers to a chemist's questions, from the figures of the other sections."""
+"""The summary of the report: answers to a chemist's questions, from the figures of the other sections."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _found(
 
 
 def _best(best: Sequence[Card]) -> list[str]:
-    """Sentences on the best candidate that is a hit or has a utility."""
+    """Returns sentences on the best candidate that is a hit or has a utility."""
     top = next((c for c in best if c.candidate.hit or c.candidate.utility is not None), None)
     if top is None or not top.headline:
         return []

@@ -16,7 +16,7 @@ from sciagent.store.views.report_candidates import EvidenceAnswer
 
 
 def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate]:
-    """The n best: hits first, then by depth reached and score. Vetoed candidates are left out.
+    """Returns the n best candidates: hits first, then by depth reached and score. Vetoed candidates are left out.
 
     `p_hit` is 1 or 0 once a candidate is settled or dropped, and None before.
     """
@@ -49,7 +49,7 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
 
 
 def imported_values(answers: Sequence[EvidenceAnswer]) -> tuple[ImportedValue, ...]:
-    """What people imported for one candidate, oldest first."""
+    """Returns the imported values of a candidate, oldest first."""
     return tuple(
         ImportedValue.of(measured, source=answer.source, who=answer.who, at=answer.at)
         for answer in sorted(answers, key=lambda answer: answer.evidence_id)

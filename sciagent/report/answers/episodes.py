@@ -1,4 +1,4 @@
-"""The answers of `sciagent trace`: a campaign's episodes, and one of them with its messages, calls and observations."""
+"""The answers of `sciagent trace`: the list of a campaign's episodes, and an episode with its messages and calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CHUNK = 500
 
 
 def listed(connection: Connection, row: CampaignRow) -> Sequence[Mapping[str, Any]]:
-    """The campaign's trajectories: number, proposer, state, times, why each ended, turns and new candidates."""
+    """Returns the campaign's episodes: number, proposer, state, times, reason of the end, turns and new candidates."""
     j = t.trajectory
     rows = connection.execute(sa.select(j).where(j.c.campaign_id == row.id).order_by(j.c.number)).mappings().all()
     outcomes: dict[int, EpisodeOutcome] = {}
@@ -37,7 +37,7 @@ def listed(connection: Connection, row: CampaignRow) -> Sequence[Mapping[str, An
 
 
 def episode(connection: Connection, row: CampaignRow, number: int) -> Mapping[str, Any]:
-    """A whole episode. Raises UnknownNameError for a number that the campaign does not have."""
+    """Returns a whole episode. Raises UnknownNameError for a number that the campaign does not have."""
     j = t.trajectory.c
     query = sa.select(t.trajectory).where(j.campaign_id == row.id, j.number == number)
     trajectory = connection.execute(query).mappings().one_or_none()
@@ -65,7 +65,7 @@ def episode(connection: Connection, row: CampaignRow, number: int) -> Mapping[st
 
 
 def _proposals(connection: Connection, row: CampaignRow, trajectory_id: int) -> dict[int, list[Mapping[str, Any]]]:
-    """{turn id: its proposals with their status}."""
+    """Returns {turn id: its proposals with their status}."""
     proposed = report_episodes.proposals(connection, trajectory_id)
     members = report_candidates.members(connection, row, [p.candidate_id for p in proposed if p.candidate_id])
     by_turn: dict[int, list[Mapping[str, Any]]] = {}

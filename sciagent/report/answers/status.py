@@ -1,4 +1,4 @@
-"""How a campaign stands: what the store counts, and what the audit, the rungs, proposers and judges have shown."""
+"""The status of a campaign: counts of the store, and the results of audit, rungs, proposers and judges."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sciagent.store.views import queries
 
 
 def status(connection: Connection, row: CampaignRow) -> Status:
-    """The answer of `sciagent status`; what it needs beyond `queries.counts` takes longer in a large campaign."""
+    """Returns the answer of `sciagent status`. In a large campaign this takes longer than `queries.counts` alone."""
     counts = queries.counts(connection, row)
     return Status(
         **dict(counts),

@@ -23,10 +23,10 @@ SHOWN = ("standing", "hit", "in_seeds", "utility", "verdict", "reason", "inchike
 
 
 def write_ase(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, path: Path) -> tuple[int, int]:
-    """Returns (rows written, candidates left out because no rung stored a geometry).
+    """Writes the database. Returns (rows written, candidates left out because no rung stored a geometry).
 
-    Keys are `rung_property` in the property's canonical unit; `data` holds the same values with unit, uncertainty and
-    level, and where the geometry is from. Units and levels of the keys stand in the database's metadata.
+    Keys are `rung_property` in the property's canonical unit; `data` holds the values with unit, uncertainty and level,
+    and the origin of the geometry. The database's metadata hold units and levels of the keys.
     """
     from ase.db import connect
 
@@ -60,7 +60,7 @@ def write_ase(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
 
 
 def _keys(wanted: Sequence[MeasuredColumn]) -> dict[tuple[str, str], str]:
-    """Unique names that ASE accepts: letters, digits and underscores, not starting with a digit."""
+    """Returns unique names that ASE accepts: letters, digits and underscores, not starting with a digit."""
     names: dict[tuple[str, str], str] = {}
     for c in wanted:
         name = re.sub(r"\W", "_", f"{c.rung}_{c.name}", flags=re.ASCII)
@@ -72,7 +72,7 @@ def _keys(wanted: Sequence[MeasuredColumn]) -> dict[tuple[str, str], str]:
 
 
 def _atoms(entry: Entry, artifacts: ArtifactStore) -> tuple[Any | None, str]:
-    """An ASE Atoms in angstrom: the engine's geometry, or a crystal's own structure."""
+    """Returns an ASE Atoms (angstrom) from a stored geometry or a crystal's structure, or None, and its origin."""
     from ase.io import read
 
     geometry_file = geometry(artifacts, entry.answers)

@@ -38,7 +38,7 @@ class Author(NamedTuple):
 
 
 def author(text: str) -> Author:
-    """Parse `Ada Lovelace` or `Ada Lovelace <https://orcid.org/0000-0002-1825-0097>`. Raises UsageError."""
+    """Parses `Ada Lovelace` or `Ada Lovelace <https://orcid.org/0000-0002-1825-0097>`. Raises UsageError."""
     if match := _ORCID.match(text.strip()):
         return Author(match["name"], match["id"])
     if not text.strip() or set("<>") & set(text):
@@ -47,7 +47,7 @@ def author(text: str) -> Author:
 
 
 def licence(text: str | None) -> str:
-    """The licence's URL, also from an SPDX identifier. Raises UsageError: the user must choose the crate's licence."""
+    """Returns the URL of a licence, given as URL or SPDX identifier. Raises UsageError without a valid one."""
     if not text:
         raise UsageError("an RO-Crate states its licence: --license CC-BY-4.0 (an SPDX identifier) or a URL")
     if re.match(r"^https?://\S+$", text):
@@ -65,7 +65,7 @@ def write_crate(
     authors: Sequence[Author],
     license_url: str,
 ) -> int:
-    """Write a folder, or a ZIP if the name ends in .zip; returns how many files it describes."""
+    """Writes a folder, or a ZIP if the name ends in .zip. Returns the number of files that it describes."""
     if target.exists():
         raise UsageError(f"{target} exists already; name another, or remove it")
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".crate-") as folder:
@@ -83,7 +83,7 @@ def write_crate(
 
 
 class _Crate:
-    """The crate while it is made. Its files are written to the folder `inside` first."""
+    """A crate under construction. Its files are written to the folder `inside` first."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class _Crate:
             self.crate.root_dataset.append_to("mentions", action)
 
     def _tables(self) -> Any:
-        """Write candidates, evidence and proposals as Parquet, and candidates as CSV; returns the evidence."""
+        """Writes candidates, evidence and proposals as Parquet, and candidates as CSV. Returns the evidence entity."""
         path = self.inside / "candidates.csv"
         with path.open("w", encoding="utf-8", newline="") as file:
             table.write_csv(self.connection, self.row, file)
@@ -173,7 +173,7 @@ class _Crate:
         return entities["evidence"]
 
     def _geometries(self) -> list[Any]:
-        """Write the geometries of the best, under names of our own: verifiers chose those of artifacts."""
+        """Writes the geometries of the best candidates. Names are made from keys, since verifiers name artifacts."""
         best = report_candidates.best(self.connection, self.row, CARDS)
         answers = report_candidates.answers(self.connection, self.row, [candidate.id for candidate in best])
         folder, entities = self.inside / "geometries", []
@@ -213,5 +213,5 @@ class _Crate:
 
 
 def _plain(entities: Sequence[Any]) -> Any:
-    """A list of length 1 is written as its only item (section 4 of the specification)."""
+    """Returns a list; for one of length 1, its only item (section 4 of the specification)."""
     return entities[0] if len(entities) == 1 else list(entities)

@@ -18,20 +18,20 @@ from sciagent import __version__
 from sciagent.report.parts.table import FIXED, PROPOSAL, Entry, columns, entries, proposals
 from sciagent.store.campaign_state.campaigns import CampaignRow
 
-GROUP = 5000  # rows of a row group, and the most that is in memory
+GROUP = 5000  # rows of a row group, which are in memory together
 
 
 @dataclass(frozen=True)
 class ArrowRows:
-    """Rows with their schema; the rows are read while they are written."""
+    """Rows with their schema; the rows are generated while they are written."""
 
     schema: Any
     """`pyarrow.Schema`; units and levels are in the metadata of its fields."""
     rows: Iterable[Mapping[str, Any]]
-    """Cells by column; absent ones are null."""
+    """Cells of each row by column; missing cells are null."""
 
     def batches(self) -> Iterator[Any]:
-        """`pyarrow.RecordBatch`es of at most GROUP rows."""
+        """Yields `pyarrow.RecordBatch`es of at most GROUP rows."""
         import pyarrow as pa
 
         rows = iter(self.rows)
@@ -39,7 +39,7 @@ class ArrowRows:
             yield pa.RecordBatch.from_pylist(group, schema=self.schema)
 
     def write(self, path: Path) -> int:
-        """Write a Parquet file with a row group per batch; returns the number of rows."""
+        """Writes a Parquet file with a row group per batch. Returns the number of rows."""
         import pyarrow.parquet as pq
 
         n = 0
@@ -55,7 +55,7 @@ def write_candidates(connection: Connection, row: CampaignRow, path: Path) -> in
 
 
 def candidate_rows(connection: Connection, row: CampaignRow) -> ArrowRows:
-    """A row per candidate. Each value has three columns: `rung.property`, its uncertainty (same unit), censoring."""
+    """Returns a row per candidate; each value has three columns: `rung.property`, uncertainty, censoring."""
     import pyarrow as pa
 
     wanted = columns(connection, row)
@@ -103,7 +103,7 @@ EVIDENCE = (
 
 
 def write_evidence(connection: Connection, row: CampaignRow, path: Path) -> int:
-    """Write a row per value measured by the campaign's own rungs; an answer without values has a single row."""
+    """Writes a row per value measured by the campaign's rungs; an answer without values has one row."""
     import pyarrow as pa
 
     fields = [pa.field(name, getattr(pa, kind)(), metadata={"description": text}) for name, kind, text in EVIDENCE]

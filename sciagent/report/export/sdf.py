@@ -1,4 +1,4 @@
-"""A campaign as an SD file: an entry per molecule, with the geometry that a rung stored, else as a drawing."""
+"""A campaign as an SD file: an entry per molecule, with the geometry that a rung stored, else with 2D coordinates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sciagent.store.database.artifacts import ArtifactStore
 
 
 def write_sdf(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, file: IO[str]) -> tuple[int, int]:
-    """Returns (entries, those of them in three dimensions). Raises UsageError for a campaign of crystals.
+    """Writes the file. Returns (entries, entries in three dimensions). Raises UsageError for a campaign of crystals.
 
     Tags: the fixed columns; for each value `rung.property [unit]`, and its uncertainty, censoring and level.
     """
@@ -39,7 +39,7 @@ def write_sdf(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
 
 
 def _with_coordinates(entry: Entry, artifacts: ArtifactStore) -> tuple[Any, str]:
-    """The molecule, and where its coordinates are from: a rung with its evidence, or `2D`."""
+    """Returns the molecule and the origin of its coordinates: a rung with its evidence, or `2D`."""
     from rdkit import Chem
     from rdkit.Chem import rdDepictor
 
@@ -77,6 +77,6 @@ def _tags(entry: Entry, source: str) -> dict[str, str]:
 
 
 def one_line(value: Any) -> str:
-    """The value on a single line, since an empty line, or `$$$$`, would end a tag or the entry."""
+    """Returns the value on a single line, since an empty line or `$$$$` would end a tag or the entry."""
     text = " ".join(str(value).split())
     return text.replace("$$$$", "$ $ $ $")

@@ -1,6 +1,6 @@
-"""Metrics for Prometheus: the ledger's figures, read on each scrape, and those of a worker's process.
+"""Metrics for Prometheus: figures of the ledger, read on each scrape, and figures of a worker's process.
 
-Counters are counted in the ledger from the beginning of each campaign, so they survive a restart of this server.
+Counters are computed from the ledger since the start of each campaign, so they survive a restart of this server.
 Campaigns without any change for a week are left out.
 """
 

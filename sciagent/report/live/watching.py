@@ -20,11 +20,11 @@ from sciagent.store.job_queue.workers import Running, WorkerRow
 from sciagent.store.views import overview, queries
 from sciagent.store.views.overview import Failure, Going, Queue
 
-SHARE = 0.02  # at most so much of the time is spent on queries that take longer the larger a ledger is
+SHARE = 0.02  # largest share of the time for queries that are slow in a large ledger
 
 
 class Sparing:
-    """A cache that repeats a query only when that takes no more than its share of the time."""
+    """A cache that repeats a query only as often as a given share of the time allows."""
 
     def __init__(self, share: float = SHARE) -> None:
         self._share = share
@@ -51,11 +51,11 @@ class Watched:
     jobs: dict[str, int]
     """{state: number of jobs}."""
     used: tuple[str, float] | None
-    """The budget limit that is nearest, and the share of it that is used; None without a budget of totals."""
+    """(limit, used share) of the budget limit with the largest used share; None without limits."""
     per_minute: float
-    """Jobs done per minute lately."""
+    """Recent number of finished jobs per minute."""
     trouble: str | None
-    """What keeps its jobs from running."""
+    """Reason why its jobs cannot run; None without a problem."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def _watched(connection: Connection, campaign: Going, per_minute: float, sparing
 
 
 def _used(connection: Connection, campaign: Going) -> tuple[str, float] | None:
-    """The budget limit of which the largest share is used, with that share."""
+    """Returns (limit, used share) of the budget limit with the largest used share; None without limits."""
     budget, spent = campaign.spec.get("budget", {}), queries.spent(connection, campaign.id)
     spent["wall_minutes"] = campaign.wall_seconds / 60
     shares = {

@@ -1,7 +1,7 @@
 """The report as a single HTML file that needs no network, no server and no other file.
 
-The template engine escapes everything that models and people wrote. A content security policy admits only our two
-scripts, named by their hashes, and forbids every request.
+The template engine escapes all text of models and people. A content security policy allows only the two scripts of
+sciagent, by their hashes, and forbids every request.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ VIEWER = "3Dmol-min.js"
 
 
 def page(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top: int = candidates.CARDS) -> str:
-    """The whole report of a campaign at this snapshot. top: how many of the best candidates get a card."""
+    """Returns the report of a campaign as HTML. top: number of best candidates that get a card."""
     know_properties(connection)
     return environment().get_template("report.html.j2").render(**_contents(connection, row, artifacts, top))
 
@@ -110,7 +110,7 @@ def _charts(
     who: Sequence[ProposerResults],
     scores: list[prediction_scores.PredictionAccuracy],
 ) -> dict[str, Any]:
-    """The charts by name; an empty text where there is nothing to draw."""
+    """Returns the charts by name; an empty text for a chart without data."""
     limits, terminal = summary.has_limits(row), summary.terminal(row, passages)
     steps = report_progress.progress(connection, row, terminal.rung) if spent.total else []
     moved = bool(steps) and (steps[-1].hits > 0 or steps[-1].utility is not None)
@@ -124,12 +124,12 @@ def _charts(
     }
 
 
-MAX_LEARNING = 4  # charts of predictions along the episodes
-FEWEST = 10  # a chart needs at least so many answers
+MAX_LEARNING = 4  # number of charts of prediction scores by episode
+FEWEST = 10  # smallest number of answers for a chart
 
 
 def _learning(scores: list[prediction_scores.PredictionAccuracy]) -> list[tuple[str, str, str]]:
-    """(rung, property, chart) wherever a proposer has enough answers, in more than one bin of its episodes."""
+    """Returns (rung, property, chart) where a proposer has enough answers in more than one bin of its episodes."""
     groups: dict[tuple[str, str, str], dict[str, list[tuple[float, float]]]] = {}
     for score in scores:
         if score.record.n >= FEWEST:
@@ -143,7 +143,7 @@ def _learning(scores: list[prediction_scores.PredictionAccuracy]) -> list[tuple[
 
 
 def policy(scripts: tuple[str, ...] = ("report.js", VIEWER)) -> str:
-    """A content security policy: no requests, no scripts but these of ours; inline styles, as SVG has them."""
+    """Returns a content security policy: no requests, only these scripts, and inline styles, which SVG needs."""
     digests = [base64.b64encode(hashlib.sha256(asset(name).encode()).digest()).decode() for name in scripts]
     hashes = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
     return (
@@ -158,7 +158,7 @@ def asset(name: str) -> str:
 
 
 def as_json(value: Any) -> str:
-    """JSON for a `script` element, escaped so that it cannot end the element."""
+    """Returns JSON for a `script` element, escaped so that it cannot end the element."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
@@ -192,7 +192,7 @@ _SVG = re.compile(r"<(script|foreignObject|iframe|image|a)\b|\bon[a-z]+\s*=|java
 
 
 def _drawn(svg: str) -> Any:
-    """Mark an SVG of our own as safe. Raises ValueError if it contains active content."""
+    """Marks an SVG of sciagent as safe for the template. Raises ValueError if it contains active content."""
     from markupsafe import Markup
 
     if _SVG.search(re.sub(r">[^<]*<", "><", svg)):

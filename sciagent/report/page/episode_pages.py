@@ -15,7 +15,7 @@ from sciagent.store.views import report_episodes
 
 
 def checked(folder: Path) -> Path:
-    """The folder, checked before anything is computed. Raises UsageError if pages cannot be written there."""
+    """Returns the folder. Raises UsageError if pages cannot be written there."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file; name a folder for the pages of the episodes")
     if not folder.parent.is_dir():
@@ -24,9 +24,8 @@ def checked(folder: Path) -> Path:
 
 
 def write_episodes(ledger: Ledger, name: str, folder: Path) -> int:
-    """Write one page per episode, overwriting earlier pages; returns the number of episodes. Raises UnknownNameError if
-    there is no such campaign. At most one episode is in memory.
-    """
+    """Writes one page per episode, overwriting earlier pages. Returns the number of episodes. Raises UnknownNameError
+    if there is no such campaign. At most one episode is in memory."""
     with ledger.read() as connection:
         row = campaigns.get(connection, name)
         number = report_episodes.count(connection, row)

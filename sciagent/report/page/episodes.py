@@ -1,6 +1,6 @@
 """Episodes for display: the model's messages, calls and observations, turn by turn, and the fate of its proposals.
 
-Texts are cut and drawings counted, so that the size of a page is bounded.
+The length of texts and the number of drawings are limited, so that the size of a page is bounded.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from sciagent.store.views import report_episodes as ask
 from sciagent.store.views.report_candidates import Ranked
 from sciagent.store.views.report_episodes import Begun, EpisodeOutcome, Proposed
 
-LATEST = 12  # episodes that a report shows, the last of all
-BEST = 8  # and those behind the best candidates
-TURNS = 40  # shown of an episode
-PROPOSALS = 200  # shown of an episode
+LATEST = 12  # latest episodes that a report shows
+BEST = 8  # episodes of the best candidates that a report also shows
+TURNS = 40  # turns shown of an episode
+PROPOSALS = 200  # proposals shown of an episode
 MAX_TEXT = 3000  # characters of a message
 ROOM = 900_000  # characters of all episodes of a report
 
@@ -37,19 +37,19 @@ Answers = dict[tuple[int, str], tuple[float, str]]
 
 @dataclass
 class PageRoom:
-    """The room that is left on a page."""
+    """The remaining room on a page."""
 
     text: int = ROOM
-    """Characters."""
+    """Remaining number of characters."""
     drawings: int = 80
-    """Structures."""
+    """Remaining number of drawings."""
     turns: int = TURNS
-    """Turns of each episode."""
+    """Largest number of turns of each episode."""
     longest: int = MAX_TEXT
-    """Characters of each message."""
+    """Largest number of characters of each message."""
 
     def cut(self, text: Any, limit: int | None = None) -> str:
-        """The text, empty for None, with its length behind it if it is cut."""
+        """Returns the text, empty for None; a cut text is followed by its full length."""
         whole, limit = str(text or ""), limit or self.longest
         shown = whole if len(whole) <= limit else f"{whole[:limit]} … ({len(whole)} characters)"
         self.text -= len(shown)
@@ -60,11 +60,11 @@ class ShownProposal(NamedTuple):
     """A proposal of a turn."""
 
     proposed: Proposed
-    """Its texts are cut."""
+    """The proposal with cut texts."""
     became: str
-    """The candidate's status, as on the cards of the best."""
+    """Status of the candidate, as on the cards of the best candidates."""
     kind: str
-    """As on the cards of the best; `fallen` if the proposal was refused."""
+    """Kind as on the cards of the best candidates; `fallen` for a refused proposal."""
     drawing: str
     predictions: list[str]
     """Each predicted value with its standard deviation, and the answer of a paid rung once there is one."""
@@ -83,11 +83,11 @@ class ShownTurn(NamedTuple):
     """A turn of an episode."""
 
     turn: Mapping[str, Any]
-    """The turn as the ledger has it."""
+    """The turn's row in the ledger."""
     thinking: str
     content: str
     written: str
-    """The text of the answer, where it is itself the call."""
+    """Text of the answer if the text itself is the call."""
     calls: list[Call]
     observations: list[str]
     """Observations that cannot be matched to a call."""
@@ -112,7 +112,7 @@ class ShownEpisode(NamedTuple):
     outcome: EpisodeOutcome
     why: str
     limits: str
-    """Its limits, as a text."""
+    """Limits of the episode, as a text."""
     opening: list[tuple[str, str]]
     turns: list[ShownTurn]
 
@@ -134,10 +134,9 @@ class ShownEpisode(NamedTuple):
 
 
 def selection(connection: Connection, row: CampaignRow) -> tuple[int, list[ShownEpisode]]:
-    """The number of episodes, and those that a report shows: behind the best candidates and the latest, latest first.
+    """Returns the number of episodes, and the episodes that a report shows, latest first.
 
-    Where the page has too little room, the oldest are left out.
-    """
+    Shown are the episodes of the best candidates and the latest ones, as far as the page has room."""
     chosen = [*ask.behind_the_best(connection, row, BEST), *ask.latest(connection, row, LATEST + BEST)]
     room, shown = PageRoom(), list[ShownEpisode]()
     for begun in list({begun.id: begun for begun in chosen}.values())[: LATEST + BEST]:
@@ -147,7 +146,7 @@ def selection(connection: Connection, row: CampaignRow) -> tuple[int, list[Shown
 
 
 def every(connection: Connection, row: CampaignRow, n: int = 20) -> Iterator[ShownEpisode]:
-    """All episodes in order, one at a time; each is cut to a page of its own."""
+    """Yields all episodes in order, each cut to the size of its own page. n: number of episodes per query."""
     after = -1
     while page := ask.page(connection, row, after, n):
         for begun in page:
@@ -206,7 +205,7 @@ def _turn(turn: Mapping[str, Any], made: list[ShownProposal], room: PageRoom) ->
 
 
 def _readable(arguments: Any) -> str:
-    """The arguments of a call; for an object, a line per field."""
+    """Returns the arguments of a call as text; for an object, a line per field."""
     try:
         given = json.loads(arguments) if isinstance(arguments, str) else arguments
         lines = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in given.items()]

@@ -12,12 +12,12 @@ from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 
-SECONDS = 30.0  # at least so long between two reports
-SHARE = 0.03  # and at most this share of the time goes into writing them
+SECONDS = 30.0  # shortest time between two reports
+SHARE = 0.03  # largest share of the time for writing reports
 
 
 def write_report(ledger: Ledger, name: str, path: Path, top: int | None = None) -> None:
-    """Write the report of the campaign as it is now. Raises UnknownNameError."""
+    """Writes the report of the campaign in its current state. Raises UnknownNameError."""
     from sciagent.report.page.build import page
     from sciagent.report.parts.candidates import CARDS
 
@@ -27,7 +27,7 @@ def write_report(ledger: Ledger, name: str, path: Path, top: int | None = None) 
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Replace the file atomically: readers see the old text or the new one, and concurrent writers do not mix."""
+    """Replaces the file atomically: readers see the old or the new text, and concurrent writers do not mix."""
     handle, part = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-", suffix=".part")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -42,7 +42,7 @@ def replace_text(path: Path, text: str) -> None:
 
 
 def checked(path: Path) -> Path:
-    """The path, checked before anything is computed. Raises UsageError if a report cannot be written there."""
+    """Returns the path. Raises UsageError if a report cannot be written there."""
     if path.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f'{path}: the report is an HTML file; give a name that ends in ".html"')
     if not path.parent.is_dir():
@@ -53,9 +53,9 @@ def checked(path: Path) -> Path:
 
 
 class GrowingReport:
-    """Rewrites the report in a thread of its own while a campaign runs, and once more at its end.
+    """Rewrites the report in its own thread while a campaign runs, and once more at its end.
 
-    `step` is cheap and returns at once. A report that cannot be written does not stop the campaign: `fault` says why.
+    `step` returns at once. A report that cannot be written does not stop the campaign; `fault` holds the reason.
     """
 
     def __init__(self, ledger: Ledger, name: str, path: Path, seconds: float = SECONDS) -> None:
@@ -72,7 +72,7 @@ class GrowingReport:
         self._thread.start()
 
     def finish(self) -> None:
-        """Write the last report, of the campaign's final state, and wait until it is written."""
+        """Writes the report of the campaign's final state, and returns when it is written."""
         if self._thread is not None:
             self._thread.join()
         self._write()

@@ -1,4 +1,4 @@
-"""How far one rung ranks like the next: rank correlation with its interval, and errors where a scale is shared."""
+"""The agreement of two rungs: rank correlation with its interval, and errors if both have the same scale."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.audit import rungs
 
-KEPT = 5000  # candidates that the agreement of rungs in an audit, or of a judge, is taken over
-FEWEST = 5  # below this many pairs no figure is given
-# The zero and the scale of these energies belong to the method: two levels of them are compared by rank alone.
+KEPT = 5000  # largest number of candidates for the agreement of rungs in an audit, or of a judge
+FEWEST = 5  # smallest number of pairs for a figure
+# The zero and the scale of these energies depend on the method, so two levels are compared by rank alone.
 SCALE_OF_ITS_METHOD = frozenset({"homo", "lumo", "homo_lumo_gap", "total_energy", "singlet_triplet_gap"})
 
 
@@ -29,10 +29,10 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class RankAgreement:
-    """How two levels agree on the same candidates."""
+    """The agreement of two levels on the same candidates."""
 
     n: int
-    """Pairs."""
+    """Number of pairs."""
     spearman: float | None
     """Rank correlation; None where it is not defined."""
     low: float | None
@@ -46,7 +46,7 @@ class RankAgreement:
 
 
 def agreement(x: Array, y: Array, shared_scale: bool) -> RankAgreement:
-    """x, y: (n,) the same molecules at two levels, one unit."""
+    """Returns the agreement of two levels. x, y: (n,) values of the same candidates at the levels, in one unit."""
     n = len(x)
     if n < FEWEST:
         return RankAgreement(n, None, None, None, None, None)
@@ -58,15 +58,15 @@ def agreement(x: Array, y: Array, shared_scale: bool) -> RankAgreement:
 
 
 def spearman(x: Array, y: Array) -> float | None:
-    """Pearson's correlation of the ranks, ties shared; None where one of them does not vary."""
+    """Returns Pearson's correlation of the ranks, with mean ranks for ties; None if x or y is constant."""
     if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return None
     return rungs.spearman(x, y, np.full(len(x), 1 / len(x)))
 
 
 def interval(rho: float, n: int, z: float = 1.959964) -> tuple[float, float] | None:
-    """95 % interval by Fisher's transform with the variance (1 + rho**2 / 2) / (n - 3); n >= 4. None where the ranks
-    agree or disagree fully: the transform is infinite there, and a width of nothing would be a lie.
+    """Returns the 95 % interval by Fisher's transform with variance (1 + rho**2 / 2) / (n - 3), for n >= 4. Returns
+    None for rho = 1 or -1, where the transform is infinite and a width of 0 would be wrong.
 
     Source: Bonett and Wright, Psychometrika 65, 23 (2000).
     """

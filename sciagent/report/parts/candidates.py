@@ -41,11 +41,11 @@ class Card:
     geometry: Mapping[str, str] | None
     """`text` of a geometry file, and its `format`."""
     headline: list[MeasuredAt]
-    """For each objective, its value at the highest rung that measured it; replicates are pooled."""
+    """Value of each objective's property at the highest rung that measured it; replicates are pooled."""
     imported: list[MeasuredAt]
     origin: Origin
     answers: list[EvidenceAnswer]
-    """All of its evidence, replicates apart and imported values last."""
+    """All evidence of the candidate, with separate replicates; imported values come last."""
 
 
 def cards(
@@ -91,7 +91,7 @@ def kind(candidate: Ranked) -> str:
 
 
 def status(candidate: Ranked, ladder: Sequence[RungRow]) -> str:
-    """A short description: a hit, the limit that was missed, or the rung the candidate has reached."""
+    """Returns a short description: a hit, the missed limit, or the rung that the candidate has reached."""
     here, settled = ladder[candidate.position].name, candidate.standing == Standing.SETTLED
     if candidate.hit:
         return "hit"
@@ -107,7 +107,7 @@ def status(candidate: Ranked, ladder: Sequence[RungRow]) -> str:
 
 
 def depicted(candidate: Ranked) -> str:
-    """The structure as SVG; empty for a crystal and for a text that this version cannot read."""
+    """Returns the structure as SVG; an empty text for a crystal and for a molecule that cannot be drawn."""
     if candidate.kind != "molecule":
         return ""
     from sciagent.chemistry.depiction import drawing
@@ -126,18 +126,17 @@ class Table:
     columns: list[tuple[str, str, str, str]]
     """(rung, property, unit, level)."""
     rows: list[list[Any]]
-    """JSON values, see `table`."""
+    """Cells of each row as JSON values; see `table`."""
     near_edge: int
     """Number of hits that lie within one standard uncertainty of a limit."""
     imported: list[tuple[Ranked, list[MeasuredAt]]]
 
 
 def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n: int = ROWS) -> Table:
-    """The n best candidates, a row each.
+    """Returns the table of the n best candidates.
 
     A row is rank, text, status, kind, utility, score, in_seeds, inchikey, key, then [value, text] or None for each
-    column. Columns are the properties that objectives and gates name, at every rung that measured them, the highest
-    rung first.
+    column. The columns are the properties of objectives and gates at every rung that measured them, highest rung first.
     """
     ranked = ask.best(connection, row, n)
     ids = [candidate.id for candidate in ranked]
@@ -195,7 +194,7 @@ def named_order(spec: Mapping[str, Any]) -> dict[str, None]:
 
 
 def _near_edge(spec: Mapping[str, Any], answers: Sequence[EvidenceAnswer]) -> bool:
-    """Whether a value that an objective decides on lies within one standard uncertainty of a limit."""
+    """Returns whether the value of an objective's property lies within one standard uncertainty of a limit."""
     highest = {name: measured.quantity for name, (_, measured) in at_highest_rung(answers).items()}
     limits = [(o["property"], edge) for o in spec.get("objectives", ()) for edge in o.get("accept") or ()]
     return any(

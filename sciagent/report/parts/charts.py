@@ -1,4 +1,4 @@
-"""The charts of a report: fate of the candidates, cost by rung, progress against cost, rung against rung."""
+"""The charts of a report: outcomes of the candidates, cost by rung, progress against cost, rung against rung."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sciagent.store.views.report_progress import ProgressStep
 from sciagent.store.views.report_queries import Passage
 
 DRAWN = 1500  # points of a scatter
-WITH_BARS = 150  # up to so many points have their uncertainties drawn
-# hatches tell the parts apart where colours do not: in grey print, to a colour-blind reader
+WITH_BARS = 150  # largest number of points that have error bars
+# Hatches distinguish the parts in grey print and for colour-blind readers.
 HATCHES = {"failed": "////", "refused": "....", "inconclusive": "xxxx", "errors": "++++", "waiting": "----"}
 FATES = {
     "passed": "passed",
@@ -29,7 +29,7 @@ FATES = {
 
 @contexted
 def funnel(passages: Sequence[Passage]) -> str:
-    """One bar per rung, all of the same length, with the share and number of candidates by outcome."""
+    """Draws one bar per rung, all of the same length, with the share and number of candidates by outcome."""
     made, axes = figure(7.4, 0.95 + 0.58 * len(passages))
     bars = []
     for p in passages:
@@ -56,7 +56,7 @@ def funnel(passages: Sequence[Passage]) -> str:
 
 @contexted
 def costs(by_rung: Mapping[str, Mapping[str, float]]) -> str:
-    """One bar per rung; its length is the cost. by_rung: {rung: {fate: core-seconds}}."""
+    """Draws one bar per rung; its length is the cost. by_rung: {rung: {fate: core-seconds}}."""
     total = sum(sum(parts.values()) for parts in by_rung.values())
     unit, factor = cost_unit(total)
     made, axes = figure(6.0, 1.25 + 0.56 * len(by_rung))
@@ -75,7 +75,7 @@ def costs(by_rung: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def _bars(made: Any, axes: Any, bars: Sequence[Mapping[str, float]], columns: int = 6) -> None:
-    """A stacked bar for each mapping of fates to lengths, from the top down, and a legend of the fates that occur."""
+    """Draws a stacked bar for each mapping of fates to lengths, from the top down, with a legend."""
     from matplotlib.patches import Patch
 
     styles: dict[str, Any] = {
@@ -101,7 +101,7 @@ def _rung_axis(axes: Any, labels: Sequence[str]) -> None:
     axes.spines["left"].set_visible(False)
 
 
-# one line each, distinguished by colour, marker and dashes
+# Styles of the lines: (colour, marker, dashes).
 LINES = (
     ("passed", "o", "-"),
     ("failed", "s", (0, (6, 2))),
@@ -114,9 +114,9 @@ LINES = (
 
 @contexted
 def progress(lines: Mapping[str, Sequence[ProgressStep]], counts_hits: bool) -> str:
-    """Hits, or the best utility so far, against the cost booked by then, of all rungs or of each proposer; at most six
-    lines. lines: {proposer, or an empty text for the campaign: steps}.
-    """
+    """Draws hits, or the best utility so far, against the booked cost, for the campaign or for at most six proposers.
+
+    lines: {proposer, or an empty text for the campaign: steps}."""
     by_proposer, what = "" not in lines, "hits" if counts_hits else "best utility"
     cost = max(steps[-1].core_seconds for steps in lines.values())
     unit, factor = cost_unit(cost)
@@ -140,7 +140,7 @@ def progress(lines: Mapping[str, Sequence[ProgressStep]], counts_hits: bool) -> 
 
 
 def _reached(steps: Sequence[ProgressStep], counts_hits: bool, factor: float) -> list[tuple[float, float]]:
-    """Booked cost in the unit of the axis, and hits or best utility, where it changes and at the ends."""
+    """Returns the points (booked cost in the axis's unit, hits or best utility): the changes and both ends."""
     reached = [(step.core_seconds / factor, step.hits if counts_hits else step.utility) for step in steps]
     known = [(x, float(y)) for x, y in reached if y is not None]
     ends = (0, len(known) - 1)
@@ -149,7 +149,7 @@ def _reached(steps: Sequence[ProgressStep], counts_hits: bool, factor: float) ->
 
 @contexted
 def learning(lines: Mapping[str, Sequence[tuple[float, float]]], label: str, salt: str) -> str:
-    """The mean prediction score over the episodes of each proposer; 0 is best."""
+    """Draws the mean prediction score over the episodes of each proposer; 0 is best."""
     made, axes = figure(6.0, 3.0)
     for (name, points), style in zip(lines.items(), LINES, strict=False):
         _line(axes, points, style, name)
@@ -163,16 +163,16 @@ def learning(lines: Mapping[str, Sequence[tuple[float, float]]], label: str, sal
 
 
 def _line(axes: Any, points: Sequence[tuple[float, float]], style: Any, name: str, drawstyle: str = "default") -> None:
-    """Draw a line, with a marker at each point if there are few, else with about twenty."""
+    """Draws a line with at most about twenty markers."""
     colour, marker, dashes = style
     look = {"color": COLOURS[colour], "linestyle": dashes, "linewidth": 2.0, "drawstyle": drawstyle, "clip_on": False}
     look |= {"marker": marker, "markersize": 6, "markeredgecolor": COLOURS["surface"]}
-    label = shorten(name if not name.startswith("_") else f" {name}", 34)  # matplotlib leaves out what begins with _
+    label = shorten(name if not name.startswith("_") else f" {name}", 34)  # matplotlib hides labels that begin with _
     axes.plot(*zip(*points, strict=True), label=label, markevery=max(1, len(points) // 20), **look)
 
 
 def _whole(axis: Any) -> None:
-    """Ticks at whole numbers."""
+    """Sets ticks at whole numbers."""
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(integer=True))
@@ -188,7 +188,7 @@ Window = tuple[float | None, float | None] | None
 
 @contexted
 def scatter(pairs: Sequence[Pair], x_label: str, y_label: str, x_window: Window, y_window: Window, salt: str) -> str:
-    """One property at two levels, a point per molecule. Triangles are hits, dashed lines are the limits."""
+    """Draws a property at two levels, a point per candidate. Triangles are hits, dashed lines are limits."""
     made, axes = figure(4.3, 3.9)
     drawn = pairs if len(pairs) <= DRAWN else random.Random(1).sample(pairs, DRAWN)
     edges = {"markeredgecolor": COLOURS["surface"] if len(drawn) < 400 else "none", "markeredgewidth": 0.7}
@@ -215,7 +215,7 @@ def _points(axes: Any, pairs: Sequence[Pair], marker: str, with_bars: bool, **lo
 
 
 def _limits(axes: Any, x_window: Window, y_window: Window) -> None:
-    """Draw the limits of gate or objective as dashed lines and shade what passes both; the axes keep their ranges."""
+    """Draws the limits as dashed lines and shades the area inside both windows; the axes keep their ranges."""
     if not any(edge is not None for window in (x_window, y_window) for edge in window or ()):
         return
     corners = []

@@ -1,4 +1,4 @@
-"""Matplotlib's SVG as a part of the page: with the page's colours, text as text, and no ids shared between figures."""
+"""Converts Matplotlib figures to SVG for the page: with the page's colours, real text, and ids unique on the page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# matplotlib draws in these; the style sheet has the real ones, for light and for dark
+# Placeholder colours for Matplotlib; the style sheet defines the real ones for the light and the dark theme.
 COLOURS = {
     "ink": "#010101",
     "muted": "#020202",
@@ -39,7 +39,7 @@ SETTINGS: Any = {
 
 
 def figure(width: float, height: float) -> tuple[Figure, Any]:
-    """An empty figure with one set of axes; width and height in inches of 72 points."""
+    """Returns an empty figure and its axes. width, height: in inches of 72 points."""
     from matplotlib.figure import Figure
 
     made = Figure(figsize=(width, height), layout="constrained")
@@ -47,7 +47,7 @@ def figure(width: float, height: float) -> tuple[Figure, Any]:
 
 
 def svg(made: Figure, title: str, salt: str) -> str:
-    """The figure as an `svg` element. title: for screen readers. salt: makes the ids unique on the page."""
+    """Returns the figure as an `svg` element. title: for screen readers. salt: makes the ids unique on the page."""
     import matplotlib
     from markupsafe import escape
 
@@ -69,7 +69,7 @@ def svg(made: Figure, title: str, salt: str) -> str:
 
 
 def contexted(draw: Callable[..., str]) -> Callable[..., str]:
-    """Decorator: draw with the settings of this module, whatever the machine's matplotlibrc is."""
+    """Decorates a drawing function so that it uses the settings of this module, not the machine's matplotlibrc."""
 
     @functools.wraps(draw)
     def inner(*args: Any, **more: Any) -> str:

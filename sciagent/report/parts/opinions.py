@@ -1,8 +1,8 @@
-"""How far an opinion can be trusted: a judge's score against the terminal rung's values for the same candidates.
+"""The agreement of a judge's scores with the terminal rung's values for the same candidates.
 
-The two are not values of the same property. So the score, in [0, 1], is compared with the utility, in (0, 1], that the
-objectives give to the terminal rung's values. Rank correlation shows whether the judge orders candidates as the
-terminal rung does; bias, score less utility, shows whether it promises too much.
+The two are values of different properties. So the score, in [0, 1], is compared with the utility, in (0, 1], of the
+terminal rung's values. The rank correlation shows whether the judge orders candidates as the terminal rung does. The
+bias, score minus utility, shows whether its scores are too high.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ OPINIONS = frozenset({JUDGED_SCORE.name, JUDGED_MARGIN.name})
 
 
 def opinions(connection: Connection, row: CampaignRow) -> tuple[JudgeAgreement, ...]:
-    """The agreement of each judge with the terminal rung above it, over the candidates that both answered.
+    """Returns the agreement of each judge with the terminal rung above it, over the candidates that both answered.
 
-    These candidates are no random sample: those that a judge or a gate rejected were not verified.
+    These candidates are not a random sample, since candidates that a judge or a gate rejected were not verified.
     """
     ladder = rungs(connection, row.id)
     terminal = next(r for r in ladder if r.name == row.spec["terminal"])
@@ -54,13 +54,13 @@ def opinions(connection: Connection, row: CampaignRow) -> tuple[JudgeAgreement, 
 
 
 def decided_by_opinion(row: CampaignRow) -> bool:
-    """Whether all objectives of the campaign are opinions."""
+    """Returns whether all objectives of the campaign are opinions of a language model."""
     wanted = {objective["property"] for objective in row.spec.get("objectives", ())}
     return bool(wanted) and wanted <= OPINIONS
 
 
 def _compared(judge: str, terminal: str, pairs: list[tuple[float, float]]) -> JudgeAgreement:
-    """pairs: (utility, score) of each candidate."""
+    """Returns the agreement of a judge. pairs: (utility, score) of each candidate."""
     utilities, scores = np.array(pairs, dtype=float).reshape(-1, 2).T
     figures = agreement(utilities, scores, shared_scale=True)
     return JudgeAgreement(
@@ -89,7 +89,7 @@ def _words(judge: str, terminal: str, figures: RankAgreement) -> str:
 
 
 def _values(connection: Connection, rung: RungRow, ids: list[int]) -> dict[int, dict[str, float]]:
-    """{candidate id: {property: value in its canonical unit}}; censored values are left out, replicates pooled."""
+    """Returns {candidate id: {property: pooled value in its canonical unit}}, without censored values."""
     answers = pooled.values_of(connection, ids, rung.verifier, rung.verifier_version, rung.settings_hash)
     return {
         i: {name: q.value for name, q in values.items() if q.censoring is Censoring.NONE}
@@ -99,7 +99,7 @@ def _values(connection: Connection, rung: RungRow, ids: list[int]) -> dict[int, 
 
 
 def _objective(canonical: Mapping[str, Any]) -> Objective:
-    """An objective from the spec's canonical form."""
+    """Returns an objective from the canonical form of the spec."""
     accept, ramp = canonical["accept"], canonical.get("ramp")
     return Objective(
         canonical["property"],

@@ -1,4 +1,4 @@
-"""Where every number comes from: verifiers, versions, settings and engines, and what was reused."""
+"""The origin of the report's numbers: verifiers, versions, settings, engines and reused answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sciagent.store.views import report_queries
 
 @dataclass(frozen=True)
 class RungProvenance:
-    """The verifier of a rung and what it ran with."""
+    """The verifier of a rung with its settings and engines."""
 
     rung: RungRow
     given: Mapping[str, Any]
@@ -24,11 +24,11 @@ class RungProvenance:
     engines: dict[str, list[str]]
     """{engine: versions seen in the latest evidence of the rung}."""
     looked_at: int
-    """How many pieces of evidence `engines` rests on."""
+    """Number of pieces of evidence from which `engines` was read."""
 
     @property
     def gate(self) -> list[str]:
-        """`1.3 ≤ HOMO-LUMO gap ≤ 2.8 eV`, for each limited property."""
+        """Windows of the gate as texts, such as `1.3 ≤ HOMO-LUMO gap ≤ 2.8 eV`."""
         return [window(edges, name, properties()[name].unit) for name, edges in self.given["gate"].items()]
 
 
@@ -46,7 +46,7 @@ def of_rungs(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]
 
 
 def of_reuse(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[tuple[str, str, int]]:
-    """(rung, origin, number) of the answers that cost this campaign nothing."""
+    """Returns (rung, origin, number) of the answers that cost this campaign nothing."""
     labels: dict[int | None, str] = {r.id: r.name for r in ladder}
     reused = []
     for rung_id, name, source, n in report_queries.reused(connection, row):

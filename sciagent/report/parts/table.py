@@ -1,4 +1,4 @@
-"""The rows of exports, candidates with their values and proposals: read page by page, never held whole in memory."""
+"""The rows of exports (candidates with values, and proposals), read in pages; never all rows are in memory."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class MeasuredColumn:
     unit: str
     level: str
     name: str
-    """The property, with `@level` where the rung has it at several levels."""
+    """Name of the property, with `@level` if the rung measured it at several levels."""
     description: str
 
     def heading(self) -> str:
-        """`dft.homo_lumo_gap [eV]`"""
+        """Returns a heading such as `dft.homo_lumo_gap [eV]`."""
         return f"{self.rung}.{self.name} [{self.unit}]"
 
 
@@ -50,15 +50,15 @@ class Entry:
 
     candidate: Ranked
     answers: list[EvidenceAnswer]
-    """All of its evidence under the campaign's rungs, replicates apart."""
+    """All evidence of the candidate from the campaign's rungs, with separate replicates."""
     values: dict[tuple[str, str], Measured]
     """{(rung, column name): value}; replicates are pooled."""
     fixed: Mapping[str, Any]
-    """The columns that every campaign has."""
+    """Cells of the columns that every campaign has."""
 
 
 def columns(connection: Connection, row: CampaignRow) -> list[MeasuredColumn]:
-    """All properties measured by the campaign's rungs, in ladder order, then by property and level."""
+    """Returns all properties measured by the campaign's rungs, in ladder order, then by property and level."""
     measured: list[MeasuredColumn] = []
     e, q, p, lv, cc = t.current_evidence.c, t.quantity.c, t.property_.c, t.level.c, t.campaign_candidate.c
     for rung in rungs(connection, row.id):
@@ -89,7 +89,7 @@ def columns(connection: Connection, row: CampaignRow) -> list[MeasuredColumn]:
 def entries(
     connection: Connection, row: CampaignRow, wanted: Sequence[MeasuredColumn], last: int = -1
 ) -> Iterator[Entry]:
-    """All candidates in order of arrival, from the one after sequence number `last`."""
+    """Yields the candidates in order of arrival. last: sequence number after which to start; -1 for all."""
     labels = {r.position: r.name for r in rungs(connection, row.id)}
     names = {(c.rung, c.property, c.level): c.name for c in wanted}
     while page := ask.arrived(connection, row, last, PAGE):
@@ -109,7 +109,7 @@ def entries(
 
 
 def nested(entry: Entry) -> dict[str, dict[str, Any]]:
-    """rung -> property -> value with uncertainty, unit and level, for JSON."""
+    """Returns {rung: {property: value with uncertainty, unit and level}} for JSON."""
     by_rung: dict[str, dict[str, Any]] = {a.rung: {} for a in entry.answers}
     for (rung, name), m in entry.values.items():
         q = m.quantity
@@ -119,7 +119,7 @@ def nested(entry: Entry) -> dict[str, dict[str, Any]]:
 
 
 def write_jsonl(connection: Connection, row: CampaignRow, file: IO[str], proposed: bool = False) -> int:
-    """Write a line per candidate, or per proposal; returns the number of lines."""
+    """Writes a line per candidate, or per proposal. Returns the number of lines."""
     candidates = (
         {**entry.fixed, "values": nested(entry)} for entry in entries(connection, row, columns(connection, row))
     )
@@ -130,7 +130,7 @@ def write_jsonl(connection: Connection, row: CampaignRow, file: IO[str], propose
 
 
 def write_csv(connection: Connection, row: CampaignRow, file: IO[str], proposed: bool = False) -> int:
-    """Write a row per candidate, or per proposal; returns the number of rows.
+    """Writes a row per candidate, or per proposal. Returns the number of rows.
 
     A candidate has columns `rung.property [unit]`, each followed by its uncertainty, censoring and level.
     """
@@ -141,7 +141,7 @@ def write_csv(connection: Connection, row: CampaignRow, file: IO[str], proposed:
 
 
 def _candidate_cells(connection: Connection, row: CampaignRow) -> Iterator[Sequence[Any]]:
-    """The headings, then the cells of each candidate."""
+    """Yields the headings, then the cells of each candidate."""
     wanted, parts = columns(connection, row), ("", " uncertainty", " censoring", " level")
     yield [*FIXED, *(f"{column.heading()}{part}" for column in wanted for part in parts)]
     for entry in entries(connection, row, wanted):
@@ -163,14 +163,14 @@ def _proposal_cells(connection: Connection, row: CampaignRow) -> Iterator[Sequen
 
 
 def harmless(cell: Any) -> Any:
-    """The cell, quoted if it is a text that a spreadsheet would run as a formula."""
+    """Returns the cell, quoted if it is a text that a spreadsheet would run as a formula."""
     return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "@", "\t", "\r") else cell
 
 
 def geometry(
     artifacts: ArtifactStore, answers: Sequence[EvidenceAnswer], max_bytes: int = MAX_GEOMETRY
 ) -> tuple[str, str, EvidenceAnswer] | None:
-    """(text, `xyz` or `cif`, the answer it belongs to); None if no rung stored one, or the files are gone."""
+    """Returns (text, `xyz` or `cif`, answer) of the last stored geometry; None without one or if its file is gone."""
     for answer in reversed(answers):
         for _, sha256, size, media_type in answer.files:
             if media_type not in FORMATS or size > max_bytes:
@@ -199,7 +199,7 @@ PROPOSAL = (
 
 
 def proposals(connection: Connection, row: CampaignRow) -> Iterator[Mapping[str, Any]]:
-    """Proposals by status, then by arrival. text: as proposed. candidate: the candidate's key. predicted: JSON."""
+    """Yields the proposals by status, then by arrival. candidate: the candidate's key. predicted: JSON text."""
     for values in report_queries.proposals(connection, row):
         proposal = dict(zip(PROPOSAL, values, strict=True))
         proposal["at"] = proposal["at"].isoformat()

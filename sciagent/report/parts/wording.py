@@ -1,4 +1,4 @@
-"""How values, objectives, verdicts and costs are written in a report."""
+"""Texts for values, objectives, verdicts and costs in a report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MISSED = {"below_window", "above_window", "not_measured"}
 
 
 def value(m: Measured, unit: bool = True) -> str:
-    """`4.12 ± 0.05 eV`; `± ?` where the uncertainty is unknown; no `±` where it is 0, that is, exact by definition."""
+    """Returns a text such as `4.12 ± 0.05 eV`; `± ?` marks an unknown uncertainty, no `±` an exact value."""
     q = m.quantity
     text = _SIGNS[q.censoring] + show(q.value, q.uncertainty, unit_sign(q.unit) if unit else "1")
     if q.uncertainty is None:
@@ -26,7 +26,7 @@ def value(m: Measured, unit: bool = True) -> str:
 
 
 def words(name: str) -> str:
-    """`homo_lumo_gap` becomes `HOMO-LUMO gap`; other names get spaces for underscores."""
+    """Converts a name for people: `homo_lumo_gap` to `HOMO-LUMO gap`; other names get spaces for underscores."""
     return _NAMES.get(name, name.replace("_", " "))
 
 
@@ -46,7 +46,7 @@ _NAMES = {
 
 
 def unit_sign(unit: str) -> str:
-    """`angstrom**2` becomes `Å²`; other units stay as they are."""
+    """Converts a unit for people: `angstrom**2` to `Å²`; other units stay as they are."""
     return unit.replace("angstrom", "Å").replace("**2", "²").replace("**3", "³").replace("*", "·")
 
 
@@ -55,7 +55,7 @@ def with_unit(name: str, unit: str) -> str:
 
 
 def window(edges: Any, name: str, unit: str) -> str:
-    """`4 ≤ HOMO-LUMO gap ≤ 4.6 eV`; empty without edges."""
+    """Returns a text such as `4 ≤ HOMO-LUMO gap ≤ 4.6 eV`; empty without edges."""
     low, high = edges or (None, None)
     if low is None and high is None:
         return ""
@@ -64,7 +64,7 @@ def window(edges: Any, name: str, unit: str) -> str:
 
 
 def wish(objective: Mapping[str, Any]) -> str:
-    """A sentence on what an objective asks for."""
+    """Returns a sentence on the aim of an objective."""
     name, unit, ramp = objective["property"], objective["unit"], objective.get("ramp")
     tail = "" if unit == "1" else f" {unit_sign(unit)}"
     parts = []
@@ -76,18 +76,18 @@ def wish(objective: Mapping[str, Any]) -> str:
 
 
 def duration(seconds: float, prefix: str = "") -> str:
-    """`1.5 minutes`: the time in the largest unit in which it is at least 1."""
+    """Returns a text such as `1.5 minutes`, in the largest unit in which the time is at least 1."""
     factor, unit = (3600, "hours") if seconds >= 3600 else (60, "minutes") if seconds >= 60 else (1, "seconds")
     return f"{seconds / factor:.3g} {prefix}{unit}"
 
 
 def cost(core_seconds: float) -> str:
-    """`1.5 core-minutes`."""
+    """Returns a text such as `1.5 core-minutes`."""
     return duration(core_seconds, "core-")
 
 
 def change(path: str, old: Any, new: Any) -> str:
-    """`budget.rungs.dft: 10 → 20`: what differs between two values of a spec."""
+    """Returns the difference of two values of a spec, such as `budget.rungs.dft: 10 → 20`."""
     if isinstance(old, dict) and isinstance(new, dict):
         names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
         return "; ".join(change(f"{path}.{name}", old.get(name), new.get(name)) for name in names)
@@ -95,7 +95,7 @@ def change(path: str, old: Any, new: Any) -> str:
 
 
 def setting(value: Any) -> str:
-    """A value of a spec or an event: a text as it is, an object as `name: value, …`, anything else as JSON; cut."""
+    """Returns a value of a spec or event, cut: a text unchanged, an object as `name: value, …`, others as JSON."""
     if isinstance(value, dict):
         text = ", ".join(f"{words(str(name))}: {setting(part)}" for name, part in value.items())
     else:
@@ -104,12 +104,12 @@ def setting(value: Any) -> str:
 
 
 def number(value: float) -> str:
-    """Three significant digits, or all before the decimal point: `0.123`, `12.3`, `12 345`."""
+    """Returns a number with three significant digits, or all before the decimal point: `0.123`, `12.3`, `12 345`."""
     return f"{value:.3g}" if abs(value) < 1000 else f"{round(value):,}".replace(",", _THIN)
 
 
 def amounts(costs: Mapping[str, float], without: str = "") -> str:
-    """The amount spent of each resource but one: `12 345 LLM tokens, 0.5 money (EUR)`."""
+    """Returns a text such as `12 345 LLM tokens, 0.5 money (EUR)`. without: a resource to leave out."""
     units = {name: RESOURCE_UNITS.get(name, "1") for name in costs}
     return ", ".join(
         f"{number(amount)} {words(name)}" + ("" if units[name] in ("1", "s") else f" ({units[name]})")
@@ -119,6 +119,6 @@ def amounts(costs: Mapping[str, float], without: str = "") -> str:
 
 
 def many(n: int, singular: str, plural: str | None = None) -> str:
-    """`1 hit`, `2 hits`, `12 345 hits`."""
+    """Returns a number with its noun, such as `1 hit` or `12 345 hits`."""
     digits = f"{n:,}".replace(",", _THIN)
     return f"{digits} {singular if n == 1 else plural or singular + 's'}"

@@ -1,1 +1,1 @@
-"""The audit: what the scheduler missed, found out on candidates that it dropped; and what follows from that."""
+"""The audit of dropped candidates: estimates how many hits the scheduler missed."""

@@ -1,14 +1,14 @@
-"""The conformal guard: a score below which a candidate may be dropped, so that few true hits are.
+"""The conformal guard: a score below which candidates may be dropped, so that few hits are lost.
 
-Of n hits whose scores are known, at the time when they would have been dropped, it takes the largest of these scores t
-with (#{s < t} + 1) / (n + 1) <= alpha. If the next hit is exchangeable with them, it lies below t with a probability of
-at most alpha, whatever the distribution and however wrong the law behind the score. That needs n >= 1/alpha - 1 hits;
-with fewer the guard is not armed and nothing may be dropped on its word.
+Given the scores of n hits at the time when they would have been dropped, the guard takes the largest such score t with
+(#{s < t} + 1) / (n + 1) <= alpha. If the next hit is exchangeable with them, its score is below t with a probability of
+at most alpha, for any distribution and any error of the law behind the score. This needs n >= 1/alpha - 1 hits. With
+fewer hits, the guard is not armed and allows no drop.
 
-Hits known from an audit were not all equally likely to become known. Each then stands for 1 / π, and the next one for
-as much as the least likely: (Σ_{s < t} 1/π_i + 1/least) / (Σ 1/π_i + 1/least) <= alpha. Exact if hits come one by one
-from one distribution, each kept with a π that its features decide. A campaign's hits, with a law that learns and a
-proposer that improves, only come near that; no promise is made of each kind of candidate by itself.
+Hits found by an audit were not equally likely to be found. Each counts as 1 / π, and the next hit as much as the least
+likely one: (Σ_{s < t} 1/π_i + 1/least) / (Σ 1/π_i + 1/least) <= alpha. This is exact for independent hits from one
+distribution, each found with a π that depends on its features. The hits of a campaign, whose law learns and whose
+proposer improves, are only close to that. The guarantee holds on average, not for each kind of candidate.
 
 Sources: Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World (2005); Tibshirani, Foygel Barber, Candès
 and Ramdas, NeurIPS 2019, arXiv 1904.06019.
@@ -23,13 +23,13 @@ import numpy as np
 
 from sciagent.scheduling.arrays import Array
 
-_SLACK = 1e-9  # 1/alpha - 1 is often meant to be a whole number
+_SLACK = 1e-9  # tolerance for rounding, since 1/alpha - 1 is often a whole number
 
 
 @dataclass(frozen=True)
 class Guard:
-    """threshold: candidates with a score below it may be dropped; None: not armed. missing: so many more hits, as
-    unlikely to become known as the next one may be, would arm it; of likelier ones more are needed."""
+    """threshold: candidates with a lower score may be dropped; None if not armed. missing: number of further hits that
+    would arm the guard, if each has the propensity `least`; likelier hits count less."""
 
     threshold: float | None
     missing: int
@@ -37,9 +37,9 @@ class Guard:
 
 
 def guard(scores: Array, alpha: float = 0.1, pi: Array | None = None, least: float | None = None) -> Guard:
-    """scores: (n,) of true hits, higher for the more promising. alpha: the share of true hits that may be dropped.
-    pi: (n,) probability that each became known, 1 for those that the scheduler found by its own choice; default: equal.
-    least: the smallest pi that the next hit may have; default: the smallest given.
+    """Computes the guard. scores: (n,) of hits, higher for more promising ones. alpha: fraction of hits that may be
+    dropped. pi: (n,) probability that each hit became known, 1 if the scheduler chose it; default: equal. least:
+    smallest pi that the next hit may have; default: the smallest given.
 
     Raises ValueError if alpha is not in (0, 1) or a pi not in (0, 1].
     """
@@ -47,7 +47,7 @@ def guard(scores: Array, alpha: float = 0.1, pi: Array | None = None, least: flo
     lowest = float(known.min(initial=1.0)) if least is None else least
     if not 0 < alpha < 1 or not ((known > 0) & (known <= 1)).all() or not 0 < lowest <= 1:
         raise ValueError("a guard needs alpha between 0 and 1, and propensities above 0 and at most 1")
-    weights = lowest / known  # the next hit weighs 1
+    weights = lowest / known  # the next hit has weight 1
     total = float(weights.sum())
     lacking = 1 / alpha - 1 - total
     if lacking > _SLACK:

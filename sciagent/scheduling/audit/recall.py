@@ -1,20 +1,19 @@
-"""How many of all hits a campaign found, from an audit of the candidates that it dropped.
+"""Estimates the fraction of all hits that a campaign found, from an audit of the dropped candidates.
 
-Missed hits are those among the dropped. Of them a were audited, with propensities π; u, unknown, were not. The sum of
-(1 - π) / π over the a is an unbiased estimate of u (Horvitz and Thompson), and the sum of (1 - π) / π² one of the
-variance of its error. The limits on u are those of a binomial trial with this mean and variance, s successes of chance
-p beside u failures, which for one π common to all is the trial that took place, with p = π and s = a:
+Missed hits are hits among the dropped candidates: a were audited, with propensities π; u, an unknown number, were not.
+The sum of (1 - π) / π over the a audited hits estimates u without bias (Horvitz and Thompson); that of (1 - π) / π²
+estimates the variance of the error. The limits on u are those of a binomial trial with this mean and variance, s
+successes of probability p and u failures. If all π are equal, this is the actual trial, with p = π and s = a:
 
-    upper: the largest u with P(fewer than s successes) > 2.5 %, where mean, variance and s have one more hit in them,
-           of the least π that a candidate not audited had: a law that is wrong may hide hits there
-    lower: the smallest u with P(at least s successes, given that there are enough to say anything) > 2.5 %
+    upper: the largest u with P(fewer than s successes) > 2.5 %; mean, variance and s then include one more hit, with
+        the smallest π of an unaudited candidate, since a wrong law may hide hits there
+    lower: the smallest u with P(at least s successes, given enough audited hits for an interval) > 2.5 %
 
-Exact where all π are equal: whatever the number of hits, the interval holds in 95 % of the campaigns in which it is
-given; this is why the lower limit is conditional, for five audited hits may be luck. Approximate where they differ: as
-π falls it is the gamma interval of Fay and Feuer, which kept its promise wherever it was tried and has no proof. With
-two different π the error above was at most 2.5 % too, and came close: what assumes nothing can hardly be narrower.
-Of candidates with a small π as many as 3.7 / π may be hits that no audit shows; this, not the law, makes it wide. The
-law comes in by π alone; no p_hit is believed.
+Exact if all π are equal: for any number of hits, the interval is right in 95 % of the campaigns that get one. The lower
+limit is conditional, since five audited hits may be luck. If the π differ, the interval is approximate. For small π it
+becomes the gamma interval of Fay and Feuer, which held in all tests but is not proven. With two different π, the error
+at the upper limit came close to 2.5 %, so no limit without assumptions can be much narrower. Up to 3.7 / π hits may
+hide among candidates with a small π; this makes the interval wide. No p_hit is trusted.
 
 Sources: Clopper and Pearson, Biometrika 26, 404 (1934); Horvitz and Thompson, J. Am. Stat. Assoc. 47, 663 (1952); Fay
 and Feuer, Stat. Med. 16, 791 (1997).
@@ -29,13 +28,13 @@ from scipy.special import betainc
 
 from sciagent.scheduling.arrays import Array, Mask
 
-ENOUGH = 5  # audited hits
+ENOUGH = 5  # audited hits that an interval needs
 TAIL = 0.025
 
 
 @dataclass(frozen=True)
 class Span:
-    """A 95 % interval and the estimate in it."""
+    """An estimate with its 95 % interval."""
 
     low: float
     estimate: float
@@ -44,8 +43,8 @@ class Span:
 
 @dataclass(frozen=True)
 class Recall:
-    """own: of all hits, those that the scheduler found by its own choice. with_audit: those and the audited ones, found
-    by then too. missed: hits among the dropped, audited or not. All None where words says why."""
+    """own: recall of the hits that the scheduler chose. with_audit: recall with the audited hits. missed: number of
+    hits among the dropped candidates, audited or not. Each is None if `words` explains why there is no estimate."""
 
     own: Span | None
     with_audit: Span | None
@@ -54,11 +53,10 @@ class Recall:
 
 
 def recall(chosen: int, pi: Array, audited: Mask, hit: Mask) -> Recall:
-    """chosen: hits by the scheduler's own choice. pi, audited, hit: (n,) of all dropped candidates, the propensities of
-    the last draw; hit is False for those not audited. To be asked once all audits have ended: one that ended without an
-    answer is no hit.
+    """Estimates the recall, once all audits have ended. chosen: hits by the scheduler's choice. pi, audited, hit: (n,)
+    of all dropped candidates; pi of the last draw; hit is False without an audit, or if the audit gave no answer.
 
-    Raises ValueError where a pi is not in (0, 1], or a hit or a candidate with pi = 1 was not audited.
+    Raises ValueError if a pi is not in (0, 1], or a hit or a candidate with pi = 1 was not audited.
     """
     if not ((pi > 0) & (pi <= 1)).all():
         raise ValueError("every dropped candidate needs a propensity in (0, 1]; draw once more")
@@ -83,7 +81,7 @@ def recall(chosen: int, pi: Array, audited: Mask, hit: Mask) -> Recall:
 
 
 def missed_hits(pi: Array, least: float, left: int) -> Span:
-    """Hits among the dropped. pi: (a,) of the audited hits. least: of those not audited. left: as many were not."""
+    """Returns the number of missed hits. pi: (a,) of audited hits. least: smallest unaudited pi. left: unaudited."""
     a = len(pi)
     mean, variance = float(((1 - pi) / pi).sum()), float(((1 - pi) / pi**2).sum())
     low = _lower(mean, variance, a, left)
@@ -92,7 +90,7 @@ def missed_hits(pi: Array, least: float, left: int) -> Span:
 
 
 def _upper(mean: float, variance: float, left: int) -> int:
-    """mean, variance: of u, with the imagined hit."""
+    """Returns the upper limit on u. mean, variance: of u, with the additional hit."""
     if variance == 0:
         return 0
     p, s = _trial(mean, variance)
@@ -114,6 +112,6 @@ def _lower(mean: float, variance: float, a: int, left: int) -> int:
 
 
 def _trial(mean: float, variance: float) -> tuple[float, float]:
-    """Chance of success, and successes, in the binomial trial whose failures have this mean and variance."""
+    """Returns success probability and successes of the binomial trial whose failures have this mean and variance."""
     p = mean / variance
     return p, mean * p / (1 - p)

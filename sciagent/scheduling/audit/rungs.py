@@ -1,9 +1,9 @@
-"""How well each rung agrees with the next one up and with the terminal one.
+"""How well each rung agrees with the next higher rung and with the terminal rung.
 
-Only candidates that were thought promising have seen a dear rung, so what they show is not what the rung does: the mean
-of a noisy rung over those that it promoted lies too high. Weighted by 1 / π of the dearer rung, audited candidates
-speak for those that were dropped, and bias and RMSE are those over all candidates (exactly, in expectation over the
-draw, but for the weights' sum in the denominator: Hájek).
+Only promising candidates were run on an expensive rung, so the raw pairs are biased: among the promoted candidates, the
+mean of a noisy rung is too high. With weights 1 / π of the higher rung, audited candidates represent the dropped ones.
+Bias and RMSE are then those over all candidates: exact on average over the draw, except for the sum of weights in the
+denominator (Hájek).
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import numpy as np
 
 from sciagent.scheduling.arrays import Array, Mask
 
-FEWEST = 3  # for a rank correlation
+FEWEST = 3  # pairs that a rank correlation needs
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Rung `lower` against rung `upper`. n: candidates that have seen both. effective: as many equally weighted ones
-    would tell as much (Kish). bias: mean of lower less upper; rmse: of the same difference; both in the scores' unit.
-    spearman: None with fewer than three or where one of them is constant."""
+    """Rung `lower` against rung `upper`. n: candidates with both answers. effective: equivalent number with equal
+    weights (Kish). bias: mean of lower minus upper; rmse: of the same difference; both in the scores' unit. spearman:
+    None with fewer than three pairs or a constant rung."""
 
     lower: int
     upper: int
@@ -33,10 +33,10 @@ class Agreement:
 
 
 def agreements(scores: Array, comparable: Mask, propensity: Array | None = None) -> tuple[Agreement, ...]:
-    """scores: (n, k), the terminal rung last, NaN where not seen. comparable: (k, k) where two rungs give the same
-    property in the same unit. propensity: (n, k) probability that a candidate came to see a rung; read where it has.
+    """Compares each rung with the next comparable higher rung and, if that is another, the terminal rung.
 
-    Each rung against the next comparable one above it and, if another, the terminal one; by rung.
+    scores: (n, k), terminal rung last, NaN if unknown. comparable: (k, k) whether two rungs give the same property in
+    the same unit. propensity: (n, k) probability that a rung was run on a candidate; read where it was. Sorted by rung.
     """
     k = scores.shape[1]
     weights = np.ones(scores.shape) if propensity is None else 1 / np.where(np.isnan(scores), 1.0, propensity)
@@ -50,7 +50,7 @@ def agreements(scores: Array, comparable: Mask, propensity: Array | None = None)
 
 
 def _agreement(lower: int, upper: int, pairs: Array, weights: Array) -> Agreement:
-    """pairs: (n, 2); weights: (n,)."""
+    """Returns the agreement of pairs (n, 2) with weights (n,)."""
     n = len(pairs)
     if not n:
         return Agreement(lower, upper, 0, 0.0, None, None, None)
@@ -68,14 +68,14 @@ def _agreement(lower: int, upper: int, pairs: Array, weights: Array) -> Agreemen
 
 
 def spearman(x: Array, y: Array, share: Array) -> float | None:
-    """Correlation of ranks among all that the (n,) candidates stand for. share: (n,), of sum 1."""
+    """Returns the rank correlation over all represented candidates; None if undefined. share: (n,) of sum 1."""
     a, b = (ranks - share @ ranks for ranks in (_ranks(x, share), _ranks(y, share)))
     spread = float(np.sqrt((share @ a**2) * (share @ b**2)))
     return float(share @ (a * b)) / spread if spread > 1e-12 else None
 
 
 def _ranks(x: Array, share: Array) -> Array:
-    """(n,) in [0, 1]: the share that lies below, and half of the share that is equal."""
+    """Returns (n,) weighted ranks in [0, 1]: the share below, and half of the equal share."""
     _, place = np.unique(x, return_inverse=True)
     at = np.bincount(place, share)
     return (np.cumsum(at) - at / 2)[place]

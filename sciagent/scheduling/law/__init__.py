@@ -1,1 +1,1 @@
-"""The law of a ladder: what its rungs say about the terminal one, learned from what was paid for."""
+"""The law of a ladder: predicts terminal answers from lower rungs, and is fitted to all paid answers."""

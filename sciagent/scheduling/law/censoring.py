@@ -1,10 +1,10 @@
-"""Censored answers in the law: `< 1 %` says that the value lies below 1 %, not that it is 1 %.
+"""Censored answers in the law: `< 1 %` means that the value is below 1 %, not that it is 1 %.
 
-A censored answer enters the law as what is expected of it: with the mean of a normal distribution truncated at the
-bound as its value, and the standard deviation of that as its standard uncertainty. The normal is what is believed
-without the answer. For the answer that decides, that is the forecast of a law fitted to the exact answers alone, from
-what the lower rungs said; for a lower rung, or where there are too few exact answers, it is the distribution of the
-rung's exact answers. This is one expectation step of the EM algorithm for censored normal regression.
+A censored answer enters the law as its expectation: the mean of a normal distribution truncated at the bound, with that
+distribution's standard deviation as uncertainty. The normal is the prediction without this answer. For the deciding
+answer it is the forecast of a law fitted to exact answers only, given the lower rungs. For a lower rung, or with too
+few exact answers, it is the distribution of the rung's exact answers. This is one expectation step of the EM algorithm
+for censored normal regression.
 
 Sources: Tobin, Econometrica 26, 24 (1958); Cohen, Technometrics 1, 217 (1959); Dempster, Laird and Rubin, J. R. Stat.
 Soc. B 39, 1 (1977), section 4.1.
@@ -28,21 +28,21 @@ Errors = NDArray[np.float32]
 Bounds = NDArray[np.int8]
 Fit = Callable[[Array, Errors | None], list[Law]]
 
-FEWEST = 4  # exact answers of a rung before anything is expected of a censored one
-FAR = -30.0  # standard deviations below the mean from which on the variance is taken from its asymptote
+FEWEST = 4  # exact answers of a rung that are needed to replace a censored one
+FAR = -30.0  # standard deviations from the mean below which the variance comes from its asymptote
 
 
 def truncated_moments(mean: Array, sd: Array, bound: Array, side: Bounds) -> tuple[Array, Array]:
-    """Mean and standard deviation of normal distributions truncated at a bound, (n,) each. side: -1 where the value
-    lies below its bound, 1 where it lies above.
+    """Returns mean and standard deviation of normal distributions truncated at a bound, (n,) each. side: -1 if the
+    value is below its bound, 1 if above.
 
-    With b = (bound - mean) / sd and h = φ(b) / Φ(b), of the part below the bound:
+    With b = (bound - mean) / sd and h = φ(b) / Φ(b), for the part below the bound:
 
         mean' = mean - sd h        variance' = sd² (1 - b h - h²)
 
-    and by symmetry of the part above. Far below the mean the variance falls as sd² (1 - 6 / b²) / b².
+    The part above follows by symmetry. Far below the mean the variance falls as sd² (1 - 6 / b²) / b².
     """
-    sign = -side.astype(np.float64)  # mirrored where the value lies above, so that it always lies below
+    sign = -side.astype(np.float64)  # mirrored if the value is above its bound, so that the part below is needed
     b = sign * (bound - mean) / sd
     hazard = np.exp(-0.5 * b**2 - 0.5 * np.log(2 * np.pi) - log_ndtr(b))
     share = 1 - b * hazard - hazard**2
@@ -54,11 +54,11 @@ def truncated_moments(mean: Array, sd: Array, bound: Array, side: Bounds) -> tup
 def expected_answers(
     scores: Array, errors: Errors | None, bounds: Bounds | None, aims: Aims, truths: Sequence[TruthTransform], fit: Fit
 ) -> tuple[Array, Errors | None]:
-    """Scores and errors, (n, c), with censored answers as they are expected; those of columns with too few exact
-    answers stay at their bounds.
+    """Returns scores and errors, (n, c), with censored answers replaced by expectations. Columns with too few exact
+    answers keep their bounds.
 
-    bounds: (n, c) as in `CandidatePool`; None: no answer is censored. truths: one for each aim. fit: gives the laws of
-    some scores and errors.
+    bounds: (n, c) as in `CandidatePool`; None if no answer is censored. truths: one per aim. fit: returns the laws
+    fitted to scores and errors.
     """
     if bounds is None or not (censored := bounds != 0).any():
         return scores, errors

@@ -1,9 +1,9 @@
-"""A chain of Gaussian processes: what each rung says given the rungs below it, the terminal one last.
+"""A chain of Gaussian processes: predicts each rung from the rungs below it, the terminal rung last.
 
-A rung that was not run is replaced by its own prediction, whose variance is carried on to first order. With linear
-kernels this is the joint Gaussian's conditional, where the rungs seen are the lowest ones; a rung skipped below one
-that was seen is predicted from below alone, and what the seen one says of it is left out. The other kernels bend the
-conditional and let neighbours in structure speak.
+A missing rung is replaced by its own prediction, whose variance is propagated to first order. With linear kernels and
+the lowest rungs seen, this is the conditional of the joint Gaussian. If a rung below a seen one is missing, it is
+predicted from the rungs below it only, without the information of the seen one. Other kernels make the conditional
+nonlinear and use neighbours in structure.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from sciagent.scheduling.law.process import MAX_FIT_ROWS, Process, Rows, fit_hyp
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.transforms import ScoreTransform, TruthTransform
 
-BASIS = 200  # rows that carry a process without structure, which has few inputs
+BASIS = 200  # basis rows of a process without structure, which has few inputs
 BASIS_STRUCTURE = 900
 TERMINAL_ROWS, AT_RANDOM = 600, 0.25
 TRUST_ROWS, TRUST_PRIOR = 60, 30.0
-MIDDLE_ROWS = 500  # of a rung below the terminal one: what it says fills gaps, and is soon known well enough
-MANY = 2  # blocks, from which on two are worked on at a time
-AHEAD = 8  # of them that may be finished and wait to be asked for
-BLOCK = 4096  # candidates at a time, for what is computed of them to stay in the processor's cache
+MIDDLE_ROWS = 500  # fitting rows of a rung below the terminal one: it only fills gaps, and is soon known well enough
+MANY = 2  # smallest number of blocks for two threads
+AHEAD = 8  # largest number of blocks computed ahead of use
+BLOCK = 4096  # candidates computed at a time, so that the data stay in the processor's cache
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """The forecast of candidates that have seen the same rungs. missing: rungs not seen. mean: (n,) of the terminal
-    answer, hits above 0. covariance: (n, m + 1, m + 1) of the missing rungs' answers and, last, the terminal one."""
+    """The forecast of candidates with the same rungs seen. missing: rungs not seen. mean: (n,) of the terminal answer,
+    hits above 0. covariance: (n, m + 1, m + 1) of the missing rungs' answers and, last, the terminal one."""
 
     missing: tuple[int, ...]
     mean: Array
@@ -49,15 +49,15 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Trust:
-    """How much wider than foretold the answers scatter, by what was foretold: the noise of a method is not the same for
-    all it is used on, and the decisions fall at one end. means: (m,) ascending; factors: (m,) of the variance."""
+    """A correction of the predicted variance, by the predicted mean: the noise of a method varies over its range, and
+    decisions fall at one end. means: (m,) ascending; factors: (m,) on the variance."""
 
     means: Array
     factors: Array
 
     @classmethod
     def of(cls, mean: Array, variance: Array, answers: Array) -> Trust:
-        """From leave-one-out means and variances (n,) of the answers."""
+        """Learns the factors from leave-one-out means and variances (n,) of the answers."""
         order = np.argsort(mean, kind="stable")
         squares = ((answers - mean) ** 2 / variance)[order]
         width = max(TRUST_ROWS, len(order) // 10)
@@ -74,16 +74,15 @@ class Trust:
 
 
 class Chain:
-    """Fitted to what was paid for.
+    """A chain of processes, fitted to the paid answers. It needs at least one terminal answer.
 
-    scores: (n, k) raw scores of all candidates, the terminal one last, NaN where not seen; not copied. truth: of the
-    terminal one. start: hyper-parameters by rung, of an earlier fit; refit: look for better ones. errors: (n, k)
-    standard uncertainties of the scores, 0 where unknown: an answer that is known badly teaches less. Needs one
-    terminal answer.
+    scores: (n, k) raw scores of all candidates, terminal rung last, NaN if unknown; not copied. truth: transform of the
+    terminal answer. start: hyper-parameters by rung, of an earlier fit. refit: whether to optimise them. errors: (n, k)
+    standard uncertainties of the scores, 0 if unknown; uncertain answers have less weight.
 
-    Attributes: `hyper`, by rung; `log_loss`, the leave-one-out record of "is a hit", nats, summed over the rows;
-    `reach`, standard deviations that nine in ten terminal answers lie within, by the same record: see `interval`. A
-    rung that says several things is several columns.
+    Attributes: `hyper`, by rung; `log_loss`, the leave-one-out loss of "is a hit", in nats, summed over rows; `reach`,
+    number of standard deviations that covers 90 % of the terminal answers, leave-one-out (see `interval`). A rung with
+    several properties has several columns.
     """
 
     def __init__(
@@ -118,8 +117,8 @@ class Chain:
                 self._learn(j, self._near(rows) if j == self._last else rows, refit)
 
     def forecast(self, of: Places) -> Iterator[tuple[Places, Forecast]]:
-        """Candidates in groups of one pattern of rungs seen, each with places in `of`. Of many, two blocks are
-        worked on at a time, if there are two processors; what is said, and in which order, is the same."""
+        """Yields groups of candidates with the same missing rungs: positions in `of`, and the forecast. Many groups are
+        computed in two threads if there are two processors; results and their order are the same."""
         blocks = [
             (missing, group[start : start + BLOCK])
             for missing, group in self._groups(of, self._known)
@@ -137,35 +136,35 @@ class Chain:
             yield from map(forecast_block, blocks)
             return
         with ThreadPoolExecutor(2) as pool:
-            for start in range(0, len(blocks), AHEAD):  # few forecasts are held at a time
+            for start in range(0, len(blocks), AHEAD):  # limits the number of forecasts in memory
                 yield from pool.map(forecast_block, blocks[start : start + AHEAD])
 
     def _answers(self, of: Places, j: int) -> Array:
-        """(n,) transformed; NaN where not seen."""
+        """Returns (n,) transformed answers; NaN if unknown."""
         return self._transforms[j](self._scores[of, j])
 
     def _doubt(self, of: Places, j: int) -> Array:
-        """(n,) variance of the transformed answers that their measurement leaves open."""
+        """Returns (n,) measurement variance of the transformed answers."""
         if self._errors is None:
             return np.zeros(len(of))
         doubt: Array = (self._errors[of, j] * self._transforms[j].slope(self._scores[of, j])) ** 2
         return doubt
 
     def _z(self, of: Places, inputs: list[int]) -> Array:
-        """(n, d) the same of several rungs."""
+        """Returns (n, d) transformed answers of several rungs."""
         z = np.empty((len(of), len(inputs)))
         for place, j in enumerate(inputs):
             z[:, place] = self._answers(of, j)
         return z
 
     def _near(self, rows: Places) -> Places:
-        """Selects the terminal answers that matter most: mostly of candidates that promised most, where the next
-        decision falls, some at random. What a row promised is what the others foretell: none is chosen for its own
-        error."""
+        """Selects the terminal answers that matter most: mostly of the most promising candidates, near the next
+        decision, and some random ones. The promise of a row is its leave-one-out prediction, so that no row is chosen
+        for its own error."""
         if len(rows) <= TERMINAL_ROWS:
             return rows
         z = np.nan_to_num(self._z(rows, self._known))
-        rng = np.random.default_rng(len(rows))  # the same for every law, which are compared on these rows
+        rng = np.random.default_rng(len(rows))  # the same rows for every law, since laws are compared on them
         basis = np.sort(rng.permutation(len(rows))[:BASIS])
         whole = Rows(z, self._answers(rows, self._last), np.zeros(len(rows)))
         mean, spread = Process(self.hyper.get(self._last, Hyper(CENTRES)), whole, basis).leave_one_out
@@ -177,11 +176,11 @@ class Chain:
         return near
 
     def _learn(self, j: int, rows: Places, refit: bool) -> None:
-        """The process of rung j from the candidates in `rows`, which have its answer. A row that skipped a lower rung
-        enters with the more noise, the more the answer depends on that rung."""
+        """Fits the process of rung j to the candidates in `rows`, which have its answer. A row without a lower rung
+        gets extra noise, the more the answer depends on that rung."""
         inputs = [i for i in self._known if i < j]
         z, extra = np.empty((len(rows), len(inputs))), self._doubt(rows, j)
-        self._doubts[j] = float(np.median(extra))  # that of an answer to come
+        self._doubts[j] = float(np.median(extra))  # expected measurement variance of a future answer
         gaps: list[tuple[Places, list[int], Array]] = []
         for missing, group in self._groups(rows, inputs):
             z[group], covariance = self._fill(rows[group], inputs, missing)
@@ -210,7 +209,7 @@ class Chain:
             self.reach = Reach.of(mean, np.abs(whole.y - mean) / np.sqrt(spread))
 
     def _choose_basis(self, rows: Places) -> Places | None:
-        """Places in `rows`; None: all."""
+        """Returns positions in `rows`; None for all rows."""
         limit = BASIS if self._similarity is None else BASIS_STRUCTURE
         return None if len(rows) <= limit else np.sort(self._rng.permutation(len(rows))[:limit])
 
@@ -223,7 +222,7 @@ class Chain:
         return Process(hyper, rows, basis, self._similarity.between(places, places[basis]))
 
     def _groups(self, of: Places, inputs: list[int]) -> Iterator[tuple[tuple[int, ...], Places]]:
-        """Places in `of` by which of `inputs` are missing."""
+        """Yields positions in `of`, grouped by the missing rungs among `inputs`."""
         missing = np.isnan(self._scores[of[:, None], np.array(inputs, dtype=np.intp)])
         codes = missing @ (1 << np.arange(len(inputs), dtype=np.int64)) if inputs else np.zeros(len(of), dtype=np.int64)
         for code in np.unique(codes):
@@ -231,7 +230,7 @@ class Chain:
             yield gone, np.flatnonzero(codes == code)
 
     def _fill(self, of: Places, inputs: list[int], missing: tuple[int, ...]) -> tuple[Array, Array]:
-        """The inputs (n, d) with the missing ones predicted, and those predictions' covariance (n, m, m)."""
+        """Returns the inputs (n, d) with missing ones predicted, and the covariance (n, m, m) of those predictions."""
         z = self._z(of, inputs)
         covariance = np.zeros((len(of), 0, 0))
         columns: list[int] = []
@@ -243,8 +242,8 @@ class Chain:
         return z, covariance
 
     def _next(self, j: int, z: Array, of: Places, columns: list[int], covariance: Array) -> tuple[Array, Array, Array]:
-        """Mean and variance (n,) of rung j's noisy answer, and its covariance (n, m) with the inputs in `columns` that
-        are predictions themselves."""
+        """Returns mean and variance (n,) of rung j's noisy answer, and its covariance (n, m) with the predicted inputs,
+        which are in `columns`."""
         process = self._processes[j]
         alike = None if self._similarity is None else self._similarity.between(of, self._basis[j])
         mean, spread, slopes = process.foretell(z, alike)
@@ -259,7 +258,7 @@ class Chain:
 
 
 def _grown(covariance: Array, spread: Array, cross: Array) -> Array:
-    """(n, m, m) with one more variable: its variances (n,) and covariances (n, m) with the others."""
+    """Returns (n, m + 1, m + 1): one more variable with variances (n,) and covariances (n, m) to the others."""
     n, m = cross.shape
     grown = np.empty((n, m + 1, m + 1))
     grown[:, :m, :m] = covariance

@@ -1,4 +1,4 @@
-"""Likeness of molecules that keep arriving: rows are added, what is there is not made anew."""
+"""Similarity of molecules that keep arriving: rows are appended, and existing rows are not recomputed."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 Number = TypeVar("Number", bound=np.generic)
 
-WIDTH = 1 << 15  # features are folded into so many; two rarely meet
+WIDTH = 1 << 15  # number of columns for folded features; collisions are rare
 
 
 class GrowingStructures:
-    """A mean of the likeness of counts and that of traits. A candidate without a structure is unlike all others."""
+    """The weighted mean of count and trait similarity. Candidates without a structure have similarity 0 to all."""
 
     def __init__(self) -> None:
         self._counts = GrowingTanimoto()
         self._traits: NDArray[np.float32] = np.empty((0, 0), dtype=np.float32)
 
     def add(self, structures: Sequence[MoleculeFingerprint | None]) -> None:
-        """Append a row for each new candidate, in the order of arrival."""
+        """Appends a row for each new candidate, in the order of arrival."""
         before, n = len(self), len(self) + len(structures)
         self._counts.add([structure.counts if structure else {} for structure in structures])
         width = max((len(structure.traits) for structure in structures if structure), default=self._traits.shape[1])
@@ -56,10 +56,10 @@ class GrowingStructures:
 
 
 class GrowingTanimoto:
-    """sum_i min(a_i, b_i) / sum_i max(a_i, b_i) over counts of features, which are folded.
+    """Tanimoto similarity sum_i min(a_i, b_i) / sum_i max(a_i, b_i) over counts of folded features.
 
     A count c is written as c ones, so that the minimum becomes a product of sparse rows. Positive semi-definite:
-    Ralaivola et al., Neural Networks 18, 1093 (2005). A candidate without a feature is unlike all others.
+    Ralaivola et al., Neural Networks 18, 1093 (2005). Candidates without features have similarity 0 to all.
     """
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class GrowingTanimoto:
         self._n = self._filled = 0
 
     def add(self, counts: Sequence[Mapping[int, int]]) -> None:
-        """counts: of each new candidate, by feature; places follow the order of arrival."""
+        """Appends rows. counts: one mapping from feature to count per new candidate, in the order of arrival."""
         rows = [_unary(structure) for structure in counts]
         sizes = np.array([len(row) for row in rows], dtype=np.int64)
         self._starts = _room(self._starts, self._n + 1 + len(rows))
@@ -94,7 +94,7 @@ class GrowingTanimoto:
 
 
 def _unary(counts: Mapping[int, int]) -> list[int]:
-    """A count c as c columns."""
+    """Returns the columns of a structure; a count c takes c columns."""
     folded: dict[int, int] = {}
     for feature, n in counts.items():
         folded[feature % WIDTH] = folded.get(feature % WIDTH, 0) + n
@@ -102,7 +102,7 @@ def _unary(counts: Mapping[int, int]) -> list[int]:
 
 
 def _room(array: NDArray[Number], n: int) -> NDArray[Number]:
-    """At least n long; twice as long as before where it grows."""
+    """Returns an array at least n long; a growing array doubles in length."""
     if len(array) >= n:
         return array
     grown = np.zeros((max(n, 2 * len(array)), *array.shape[1:]), dtype=array.dtype)

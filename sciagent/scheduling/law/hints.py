@@ -1,9 +1,9 @@
-"""What is known of a rung before any answer: rows that stand for a declared relation until there are real ones.
+"""Hints: assumed relations between rungs, as artificial rows for the law until there are real answers.
 
-A hint says that the property that decides is about slope x + intercept, x being what a lower rung says, with a scatter.
-It enters as six made-up candidates, alike to nobody: at three quantiles of what the rung has said, one scatter above
-the line and one below. So the law begins with that line and that noise, and forgets them as real answers outnumber
-the six; from `UNTIL` answers on they are left out.
+A hint says that the deciding property is about slope x + intercept, with a scatter, where x is the answer of a lower
+rung. It enters as six artificial candidates without similar ones: at three quantiles of the rung's answers, one scatter
+above and one below the line. The law thus starts with this line and noise. Real answers soon outweigh the six rows,
+which are removed at `UNTIL` answers.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.law.similarity import Similarity
 
-UNTIL = 24  # real answers
+UNTIL = 24  # real answers at which the rows are removed
 QUANTILES = (0.1, 0.5, 0.9)
-FEWEST = 8  # candidates that must have the rung, for its quantiles to say anything
+FEWEST = 8  # answers of the lower rung that its quantiles need
 
 
 @dataclass(frozen=True)
 class Hint:
-    """column: of the lower rung; decides: of the rung that decides; both on the pool. residual: standard deviation
-    about the line, in the unit of what decides."""
+    """A linear relation. column: of the lower rung; decides: of the deciding rung; both in the pool. residual: standard
+    deviation about the line, in the deciding rung's unit."""
 
     column: int
     decides: int
@@ -35,7 +35,7 @@ class Hint:
 
 
 def made_up(hints: Sequence[Hint], scores: Array) -> Array:
-    """(6, c) rows to put below `scores`, (n, c); none where a rung has said too little yet."""
+    """Returns (6, c) rows to append to `scores`, (n, c); no rows while a rung has too few answers."""
     if not hints:
         return np.empty((0, scores.shape[1]))
     rows = np.full((2 * len(QUANTILES), scores.shape[1]), np.nan)
@@ -44,7 +44,7 @@ def made_up(hints: Sequence[Hint], scores: Array) -> Array:
         seen = seen[~np.isnan(seen)]
         if len(seen) < FEWEST:
             return np.empty((0, scores.shape[1]))
-        at = np.roll(np.quantile(seen, QUANTILES), number)  # properties do not rise together because we say so
+        at = np.roll(np.quantile(seen, QUANTILES), number)  # shifted per hint, so that the rows correlate no properties
         sign = np.array([1.0, -1.0]) if number % 2 == 0 else np.array([-1.0, 1.0])
         rows[:, hint.column] = np.repeat(at, 2)
         rows[:, hint.decides] = hint.slope * rows[:, hint.column] + hint.intercept + np.tile(sign, 3) * hint.residual
@@ -54,7 +54,7 @@ def made_up(hints: Sequence[Hint], scores: Array) -> Array:
 def hinted(
     hints: Sequence[Hint], scores: Array, errors: NDArray[np.float32] | None, decided: int
 ) -> tuple[Array, NDArray[np.float32] | None]:
-    """Scores and errors, (n, c), with the made-up rows below them as long as there are few real answers, (decided)."""
+    """Returns scores and errors, (n, c), with the artificial rows appended while `decided`, real answers, is small."""
     if not hints or decided >= UNTIL:
         return scores, errors
     rows = made_up(hints, scores)
@@ -63,7 +63,7 @@ def hinted(
 
 
 class Padded:
-    """A similarity in which places from `n` on are alike to themselves alone."""
+    """A similarity in which rows from `n` on are similar only to themselves."""
 
     def __init__(self, of: Similarity) -> None:
         self._of, self.n = of, 0

@@ -1,13 +1,13 @@
-"""What the laws foretell of an answer: its mean, and the interval that it lies in nine times in ten.
+"""Predicts answers with 90 % intervals.
 
-Errors have tails: nine in ten lie nearer than the 1.645 standard deviations of a normal, and a few much further. So the
-interval reaches as far as nine in ten of the leave-one-out errors of the law's own rows do, in units of what was
-foretold for each. The variance stays what it is, for hits are found in the tails.
+Prediction errors have heavy tails: 90 % are smaller than the 1.645 standard deviations of a normal, and a few are much
+larger. The width of the interval is therefore the 90 % quantile of the law's leave-one-out errors, in units of the
+predicted standard deviation. The variance is kept, since hits are in the tails.
 
-Source: split conformal intervals scaled by a foretold spread, Lei et al., J. Am. Stat. Assoc. 113, 1094 (2018), with
-leave-one-out residuals as in the jackknife+, Barber et al., Ann. Stat. 49, 486 (2021). In spirit only: the hyper-
-parameters have seen the row that is left out, the quantile is shrunk, and a campaign does not choose its rows at
-random, so none of their guarantees hold. What is measured stands in benchmarks/scheduling/README.md.
+Source: split conformal intervals scaled by a predicted spread, Lei et al., J. Am. Stat. Assoc. 113, 1094 (2018), with
+leave-one-out residuals as in the jackknife+, Barber et al., Ann. Stat. 49, 486 (2021). Their guarantees do not hold
+here: the hyper-parameters were fitted with the left-out row, the quantile is shrunk, and a campaign does not choose
+rows at random. benchmarks/scheduling/README.md has measured coverage.
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ if TYPE_CHECKING:
 
 
 INSIDE = 0.9
-NORMAL = 1.6449  # standard deviations that so many lie within, of a normal
-NORMAL_ROWS = 30.0  # that the normal counts for: so few errors tell little of the tenth that lies furthest out
+NORMAL = 1.6449  # half-width of the 90 % interval of a normal, in standard deviations
+NORMAL_ROWS = 30.0  # weight of the normal, in rows, since few errors say little about the quantile
 
 
 @dataclass(frozen=True)
 class PredictionInterval:
-    """Mean and ends of the interval of n answers, (n,) each."""
+    """Mean and limits of the predicted intervals of n answers, (n,) each."""
 
     mean: Array
     low: Array
     high: Array
 
     def in_unit(self, truth: TruthTransform) -> PredictionInterval:
-        """The same in the rung's own unit. Where lower values are better the ends change places."""
+        """Returns the interval in the rung's own unit. If lower values are better, the limits swap."""
         ends = truth.inverse(self.low), truth.inverse(self.high)
         return PredictionInterval(truth.inverse(self.mean), *(ends if truth.sign > 0 else ends[::-1]))
 
     def holds(self, answers: Array) -> Mask:
-        """Which answers lie in their intervals, (n,)."""
+        """Returns (n,) whether each answer lies in its interval."""
         return (self.low <= answers) & (answers <= self.high)
 
 
 @dataclass(frozen=True)
 class Reach:
-    """Standard deviations that nine in ten answers lie within. size: where it was learned, for means from low to high.
-    Beyond them it is no less than a normal's: a campaign verifies what promises most, and its law, sure of that, says
-    little of the rest."""
+    """Half-width of the 90 % interval, in standard deviations. size: for predicted means from low to high, where it was
+    learned. Outside it is at least the normal's: a campaign verifies the most promising candidates, so the errors there
+    say little about the others."""
 
     low: float
     high: float
@@ -60,11 +60,11 @@ class Reach:
 
     @classmethod
     def of(cls, mean: Array, away: Array) -> Reach:
-        """mean: (n,) leave-one-out means; away: (n,) sizes of their errors, in foretold standard deviations.
+        """Learns the half-width. mean: (n,) leave-one-out means; away: (n,) absolute errors, in predicted deviations.
 
-        size = (n q + 30 * 1.6449) / (n + 30), where q is the 90 % quantile of `away`: shrunk to the normal's, for at 20
-        rows q is the second or third largest of them and would jump with every answer. Four in five means lie from low
-        to high.
+        size = (n q + 30 * 1.6449) / (n + 30), where q is the 90 % quantile of `away`. It is shrunk to the normal's,
+        since at 20 rows q is the second or third largest error and would change with every answer. 80 % of the means
+        lie from low to high.
         """
         n = len(away)
         size = (n * float(np.quantile(away, INSIDE)) + NORMAL_ROWS * NORMAL) / (n + NORMAL_ROWS)
@@ -76,8 +76,8 @@ class Reach:
 
 
 def mixture(laws: Sequence[Law], question: int, of: Places) -> tuple[Array, Array, Array]:
-    """Mean and standard deviation of the answers of the candidates `of` by the laws together, and how many standard
-    deviations the interval reaches, by their weights; (n,) each, in the law's unit."""
+    """Returns mean and standard deviation of the answers of the candidates `of`, and the half-width in standard
+    deviations, each averaged over the laws by weight; (n,) each, in the law's unit."""
     mean, square, reach = np.zeros((3, len(of)))
     for law in laws:
         chain = law.chains[question]

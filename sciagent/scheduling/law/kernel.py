@@ -1,4 +1,4 @@
-"""The covariance of one rung's answer over the answers of lower rungs and the likeness of structures.
+"""The covariance of a rung's answers, over the answers of lower rungs and the similarity of structures.
 
     k(x, x') = 4 + a1² z·z' + a2² exp(-|z - z'|² / 2l²) + a3² S(x, x')
 
@@ -38,12 +38,12 @@ class Hyper:
 
 
 def squared_distance(z: NDArray[Real], w: NDArray[Real]) -> NDArray[Real]:
-    """(n, d) and (m, d) to (n, m)."""
+    """Returns (n, m) squared distances between rows of (n, d) and (m, d)."""
     return _squared(z @ w.T, z, w)
 
 
 def _squared(product: NDArray[Real], z: NDArray[Real], w: NDArray[Real]) -> NDArray[Real]:
-    """The same where z·w is known, which is overwritten: passes over (n, m) are what a forecast spends its time on."""
+    """As `squared_distance`, from z·w, which is overwritten: passes over (n, m) dominate the time of a forecast."""
     product *= -2
     product += (z**2).sum(1)[:, None]
     product += (w**2).sum(1)
@@ -52,7 +52,7 @@ def _squared(product: NDArray[Real], z: NDArray[Real], w: NDArray[Real]) -> NDAr
 
 
 def _near(squared: NDArray[Real], length: float, scale: float) -> NDArray[Real]:
-    """scale² exp(-squared / 2 length²), in place of `squared`."""
+    """Returns scale² exp(-squared / 2 length²); overwrites `squared`."""
     squared *= -0.5 / length**2
     np.exp(squared, out=squared)
     squared *= scale**2
@@ -60,7 +60,7 @@ def _near(squared: NDArray[Real], length: float, scale: float) -> NDArray[Real]:
 
 
 def covariance(hyper: Hyper, z: NDArray[Real], w: NDArray[Real], similarity: Array | None) -> NDArray[Real]:
-    """(n, d) and (m, d), with their (n, m) similarity or None, to (n, m) in the precision of z. Without noise."""
+    """Returns (n, m) covariances without noise, in z's precision. z: (n, d); w: (m, d); similarity: (n, m) or None."""
     far, near = answers_covariance(hyper, z, w)
     if near is not None:
         far += near
@@ -68,7 +68,7 @@ def covariance(hyper: Hyper, z: NDArray[Real], w: NDArray[Real], similarity: Arr
 
 
 def answers_covariance(hyper: Hyper, z: NDArray[Real], w: NDArray[Real]) -> tuple[NDArray[Real], NDArray[Real] | None]:
-    """What answers bring to it: 4 + a1² z·z', and the part that falls with their distance, None without any."""
+    """Returns the terms of the answers: 4 + a1² z·z', and the term that falls with distance, None without inputs."""
     a1, a2, length, *_ = hyper.values.tolist()
     product = z @ w.T
     far: NDArray[Real] = a1**2 * product
@@ -77,22 +77,22 @@ def answers_covariance(hyper: Hyper, z: NDArray[Real], w: NDArray[Real]) -> tupl
 
 
 def add_structure(hyper: Hyper, k: NDArray[Real], similarity: Array | None) -> NDArray[Real]:
-    """k, (n, m), and what likeness of structure brings to it, in its place."""
+    """Adds the structure term to k, (n, m), in place."""
     if similarity is not None:
         k += np.multiply(similarity, float(hyper.values[3]) ** 2, dtype=k.dtype)
     return k
 
 
 def variance(hyper: Hyper, z: Array, structure: bool) -> Array:
-    """k(x, x) of each row, (n,)."""
+    """Returns (n,) prior variances k(x, x)."""
     a1, a2, _, a3, _ = hyper.values
     total: Array = OFFSET + a1**2 * (z**2).sum(1) + (a2**2 if z.shape[1] else 0.0) + (a3**2 if structure else 0.0)
     return total
 
 
 def slopes_of(hyper: Hyper, z: Array, w: Array, weights: Array, near: NDArray[Real]) -> Array:
-    """Gradient over z of the posterior mean k(z, w) @ weights: (n, d). near: (n, m) as `answers_covariance` makes it,
-    which is overwritten."""
+    """Returns the gradient over z of the posterior mean k(z, w) @ weights: (n, d). near: (n, m) from
+    `answers_covariance`; it is overwritten."""
     a1, _, length, *_ = hyper.values.tolist()
     near *= weights.astype(near.dtype)
     pull = near @ w.astype(near.dtype) - near.sum(1)[:, None] * z
@@ -101,7 +101,7 @@ def slopes_of(hyper: Hyper, z: Array, w: Array, weights: Array, near: NDArray[Re
 
 
 def parts(hyper: Hyper, z: Array, distance: Array, product: Array, similarity: Array | None) -> tuple[Array, Array]:
-    """K without noise, (n, n), and its derivatives by the first four log_values, (4, n, n)."""
+    """Returns K without noise, (n, n), and its derivatives by the first four log_values, (4, n, n)."""
     a1, a2, length, a3, _ = hyper.values
     linear = a1**2 * product
     local = a2**2 * np.exp(-distance / (2 * length**2)) if z.shape[1] else np.zeros_like(distance)

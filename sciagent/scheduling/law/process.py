@@ -1,8 +1,8 @@
-"""A Gaussian process over few and growing rows: MAP hyper-parameters, posterior, leave-one-out record.
+"""A Gaussian process for few, growing rows: MAP hyper-parameters, posterior, leave-one-out predictions.
 
-Exact up to `inducing` rows; beyond, the projected process of Rasmussen and Williams, Gaussian Processes for Machine
-Learning (2006), section 8.3.4, on a part of the rows. Our own: scikit-learn's process takes no kernel over two inputs
-with noise by row, GPyTorch needs torch; both refit more slowly than 250 rows need.
+Exact without a basis; with a basis, a projected process on part of the rows: Rasmussen and Williams, Gaussian Processes
+for Machine Learning (2006), section 8.3.4. It is our own because scikit-learn has no kernel over two inputs with noise
+by row, GPyTorch needs torch, and both refit 250 rows more slowly than needed.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from sciagent.scheduling.law.kernel import (
 
 JITTER = 1e-6
 MAX_FIT_ROWS = 250
-PART = 1024  # rows at a time, for what is computed of them to stay in the processor's cache
+PART = 1024  # rows computed at a time, so that the data stay in the processor's cache
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What a process learns from. z: (n, d) inputs; y: (n,) answers; extra: (n,) variance of y beyond the noise;
-    similarity: (n, n) or None."""
+    """Training rows. z: (n, d) inputs. y: (n,) answers. extra: (n,) variance of y beyond the noise. similarity: (n, n)
+    or None."""
 
     z: Array
     y: Array
@@ -51,7 +51,7 @@ class Rows:
 
 
 def fit_hyper(rows: Rows, start: Hyper | None = None) -> Hyper:
-    """The hyper-parameters of largest posterior density on at most 250 rows, by L-BFGS with analytic gradients."""
+    """Returns the hyper-parameters with the largest posterior density, by L-BFGS with analytic gradients."""
     distance, product = squared_distance(rows.z, rows.z), rows.z @ rows.z.T
     n = len(rows.y)
 
@@ -80,15 +80,15 @@ def fit_hyper(rows: Rows, start: Hyper | None = None) -> Hyper:
 
 
 class Process:
-    """The posterior under given hyper-parameters.
+    """The posterior under given hyper-parameters. rows: all training rows. basis: positions of representative rows;
+    None: all.
 
-    rows: all of them; basis: places of the rows that carry it, all of them where they are few.
-    Attributes: `basis`, (m,) places in rows; `leave_one_out`, means and variances (n,) of each row's noisy answer as
-    the others tell it.
+    Attributes: `basis`, (m,) positions in rows; `leave_one_out`, means and variances (n,) of each row's noisy answer,
+    predicted from the other rows.
     """
 
     def __init__(self, hyper: Hyper, rows: Rows, basis: Places | None = None, cross: Array | None = None):
-        """cross: (n, m) similarity of rows to basis, where there is structure and a basis."""
+        """cross: (n, m) similarity of rows to basis, if there are structures and a basis."""
         self.hyper, self.structure = hyper, rows.similarity is not None or cross is not None
         noise = hyper.noise + rows.extra + JITTER
         if basis is None:
@@ -113,14 +113,14 @@ class Process:
         self._second = cholesky(inside, lower=True)
         right = cho_solve((self._second, True), scaled @ (rows.y / noise))
         self._weights = solve_triangular(self._lower, right, lower=True, trans=1)
-        # a projected process is a Bayesian regression on the rows of `scaled`: its hat matrix gives what each row's
-        # answer would be without that row
+        # a projected process is a Bayesian regression on the rows of `scaled`; its hat matrix gives the leave-one-out
+        # answers
         leverage = (solve_triangular(self._second, scaled, lower=True) ** 2).sum(0) / noise
         free = np.maximum(1 - leverage, 1e-9)
         self.leave_one_out = (rows.y - (rows.y - scaled.T @ right) / free, noise / free)
 
     def slopes(self, z: Array) -> Array:
-        """Gradient of the mean over z: (n, d)."""
+        """Returns (n, d) gradients of the mean over z."""
         gradient = np.zeros_like(z)
         for part in _pieces(len(z)):
             _, near = answers_covariance(self.hyper, z[part], self._z)
@@ -129,8 +129,8 @@ class Process:
         return gradient
 
     def foretell(self, z: Array, similarity: Array | None = None) -> tuple[Array, Array, Array]:
-        """Mean, variance and slopes at once, for very many. Without a basis in single precision, which takes half as
-        long: the noise keeps the matrix far from singular, and no figure moves by a thousandth of the noise."""
+        """Returns mean, variance and slopes together, for many rows. Without a basis in single precision, which halves
+        the time: the noise keeps the matrix well-conditioned, and no result changes by a thousandth of the noise."""
         mean, spread, gradient = np.empty(len(z)), np.empty(len(z)), np.zeros_like(z)
         precision: Any = np.float32 if self._second is None else np.float64
         w, lower = self._z.astype(precision), self._lower.astype(precision)
@@ -152,8 +152,8 @@ class Process:
 
     @cached_property
     def _explains(self) -> Array:
-        """(m, m) such that |k @ _explains|² is what the answers take from the variance, for a process with a basis: one
-        product for both triangular solves, which takes a third of the time at 200 rows, two thirds at 900."""
+        """(m, m) such that |k @ _explains|² is the variance that the answers explain, with a basis. One product
+        replaces two triangular solves, in a third of the time at 200 rows, two thirds at 900."""
         eye = np.eye(len(self._lower))
         doubted = solve_triangular(self._second, eye, lower=True)
         values, vectors = np.linalg.eigh(eye - doubted.T @ doubted)

@@ -1,5 +1,4 @@
-"""Likeness of structures: from counts of features, such as those of Morgan fingerprints, from a few numbers, from
-compositions."""
+"""Similarity of structures: from feature counts, such as Morgan fingerprints, from numbers, or from compositions."""
 
 from __future__ import annotations
 
@@ -14,23 +13,23 @@ from scipy.sparse import csr_matrix
 from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.law.kernel import Real, squared_distance
 
-PART = 1 << 17  # pairs at a time, for what is computed of them to stay in the processor's cache
-MAX_COUNT = 8  # a feature that occurs more often counts as so often
-# of the likeness of two molecules that of their traits as wholes, such as size and unsaturation: those of one kind err
-# together although they share few surroundings of atoms
+PART = 1 << 17  # pairs computed at a time, so that the data stay in the processor's cache
+MAX_COUNT = 8  # larger counts of a feature are cut to this
+# weight of whole-molecule traits, such as size and unsaturation, in the similarity of molecules: molecules of one kind
+# have correlated errors even if they share few atom environments
 OF_TRAITS = 0.5
 
 
 class Similarity(Protocol):
-    """Likeness of structures, in [0, 1]; the matrix over any set of candidates is positive semi-definite."""
+    """A similarity in [0, 1]. The matrix over any candidates is positive semi-definite."""
 
     def between(self, rows: Places, columns: Places) -> Array:
-        """(n,) and (m,) places of candidates to (n, m)."""
+        """Returns (n, m) similarities of candidates, given by rows (n,) and (m,)."""
 
 
 @dataclass(frozen=True)
 class Radial:
-    """exp(-|x - x'|² / 2d), so that those that differ by 1 in each of d numbers are 0.6 alike; points: (n, d)."""
+    """exp(-|x - x'|² / 2d): points that differ by 1 in each of d numbers have similarity 0.6. points: (n, d)."""
 
     points: Array
 
@@ -39,7 +38,7 @@ class Radial:
 
 
 def radial(x: NDArray[Real], y: NDArray[Real]) -> NDArray[Real]:
-    """(n, d) and (m, d) to (n, m), in their precision."""
+    """Returns (n, m) similarities of (n, d) and (m, d), in their precision."""
     likeness = squared_distance(x, y)
     likeness *= -0.5 / x.shape[1]
     np.exp(likeness, out=likeness)
@@ -48,7 +47,7 @@ def radial(x: NDArray[Real], y: NDArray[Real]) -> NDArray[Real]:
 
 @dataclass(frozen=True)
 class Mixed:
-    """A mean of similarities; weights sum to 1."""
+    """A weighted mean of similarities; the weights sum to 1."""
 
     parts: Sequence[Similarity]
     weights: Sequence[float]
@@ -61,8 +60,8 @@ class Mixed:
 
 
 def tanimoto(left: csr_matrix, right: csr_matrix) -> Array:
-    """Tanimoto similarity between rows of zeros and ones, (n, m). The rows of `right`, which are few, are written out
-    in full over the columns that they have: four times as fast as a product of two sparse matrices."""
+    """Returns (n, m) Tanimoto similarities between rows of zeros and ones. The few rows of `right` become dense over
+    their columns, which is four times as fast as a sparse product."""
     columns, places = np.unique(right.indices, return_inverse=True)
     full = np.zeros((len(columns), right.shape[0]), dtype=np.float32)
     full[places, np.repeat(np.arange(right.shape[0]), np.diff(right.indptr))] = 1.0
@@ -77,7 +76,7 @@ def tanimoto(left: csr_matrix, right: csr_matrix) -> Array:
     rows = max(PART // max(right.shape[0], 1), 1)
     for start in range(0, len(likeness), rows):
         part = slice(start, start + rows)
-        common = known[part] @ full  # whole numbers, exact
+        common = known[part] @ full  # exact, since these are whole numbers
         whole = sizes[0][part, None] + sizes[1]
         whole -= common
         np.divide(common, np.maximum(whole, 1.0, out=whole), out=likeness[part], dtype=np.float64)
@@ -85,7 +84,7 @@ def tanimoto(left: csr_matrix, right: csr_matrix) -> Array:
 
 
 class Overlap:
-    """sum_i min(a_i, b_i) over fractions that sum to 1, as of the elements in a composition. (n, features)."""
+    """sum_i min(a_i, b_i) of fractions of sum 1, such as of elements in a composition. fractions: (n, features)."""
 
     def __init__(self, fractions: Array) -> None:
         self._fractions = fractions[:, fractions.any(0)]

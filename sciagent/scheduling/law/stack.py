@@ -1,4 +1,4 @@
-"""Two laws: chains without structure and, where there is any, with it, weighted by their leave-one-out record."""
+"""Two laws, chains without and with structure, weighted by their leave-one-out loss. One law without structures."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from sciagent.scheduling.law.kernel import Hyper
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.transforms import TruthTransform
 
-GROWTH = 1.25  # hyper-parameters are looked for again when there are so many times more answers
+GROWTH = 1.25  # growth of the number of answers at which hyper-parameters are refitted
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is to be foretold: scores and errors as for `Chain`, the truth in the last column."""
+    """One property to predict. scores, errors: as in `Chain`, the deciding answers in the last column."""
 
     scores: Array
     truth: TruthTransform
@@ -30,28 +30,28 @@ class Question:
 
 @dataclass(frozen=True)
 class Law:
-    """A chain for each question, and how far it is trusted beside the other law."""
+    """One chain per question. weight: of this law among the laws."""
 
     weight: float
     chains: tuple[Chain, ...]
 
 
 class Stack:
-    """Fitted again and again as answers come; keeps the hyper-parameters in between."""
+    """Fits the laws again as answers arrive; keeps the hyper-parameters between fits."""
 
     def __init__(self, similarity: Similarity | None, rng: np.random.Generator) -> None:
         self._kinds: list[Similarity | None] = [None] if similarity is None else [None, similarity]
         self._rng = rng
         self._hyper: dict[tuple[int, int], dict[int, Hyper]] = {}  # by law and question
         self._fitted_at = 0
-        self.fits = 0  # how often hyper-parameters were looked for
+        self.fits = 0  # number of hyper-parameter fits
 
     def is_due(self, answers: int) -> bool:
-        """Whether hyper-parameters will be looked for. answers: how many were paid for."""
+        """Returns whether the next fit refits the hyper-parameters. answers: number of paid answers."""
         return answers >= GROWTH * self._fitted_at
 
     def fit(self, questions: Sequence[Question], answers: int) -> list[Law]:
-        """It needs an answer to every question."""
+        """Returns the fitted laws. Every question needs an answer."""
         refit = self.is_due(answers)
         if refit:
             self._fitted_at = answers
@@ -73,7 +73,7 @@ class Stack:
         return [Law(1 - weight, chains[0]), Law(weight, chains[1])]
 
     def state(self) -> Mapping[str, Any]:
-        """Hyper-parameters as JSON: `law.question.column` to the logarithms of five numbers, see `kernel`."""
+        """Returns the hyper-parameters as JSON: `law.question.column` to five logarithms (see `kernel`)."""
         hyper = {
             f"{place}.{number}.{column}": [float(x) for x in values.log_values]
             for (place, number), mine in self._hyper.items()
@@ -82,7 +82,7 @@ class Stack:
         return {"fitted_at": self._fitted_at, "log_hyper": hyper}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Begin where another left off."""
+        """Restores the state of an earlier stack."""
         self._fitted_at = int(state["fitted_at"])
         self._hyper = {}
         for name, values in state["log_hyper"].items():

@@ -1,4 +1,4 @@
-"""What a rung says, as the law reads it: of unit size, without tails that one outlier could stretch."""
+"""Transforms answers to the law's unit, about 1 in size, without tails that one outlier could stretch."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from sciagent.scheduling.arrays import Array
 
 CLIP = 6.0
 MAX_KNOTS = 512
-MOST = 40_000  # values that ranks are taken among
+MOST = 40_000  # values among which ranks are taken
 
 
 @dataclass(frozen=True)
 class ScoreTransform:
-    """Half the normal quantile of the rank, half the standardised value clipped at ±6.
+    """The mean of the rank's normal quantile and the standardised value clipped at ±6.
 
-    The first survives any monotone distortion, the second keeps distances in the tails. knots: (m,) values that were
-    seen, ascending; quantiles: (m,) normal quantiles of their ranks.
+    The first is invariant under monotone distortions; the second keeps distances in the tails. knots: (m,) known
+    values, ascending; quantiles: (m,) normal quantiles of their ranks.
     """
 
     knots: Array
@@ -31,8 +31,8 @@ class ScoreTransform:
 
     @classmethod
     def of(cls, seen: Array) -> ScoreTransform:
-        """seen: (n,) values that were paid for, n >= 1; NaN is left out. Of very many some stand for all, the least and
-        the largest among them."""
+        """seen: (n,) paid values, n >= 1; NaN is ignored. Very many values are sampled; the sample includes the
+        smallest and the largest."""
         values = seen[~np.isnan(seen)]
         if len(values) > MOST:
             drawn = np.random.default_rng(len(values)).choice(len(values), MOST, replace=False, shuffle=False)
@@ -47,24 +47,24 @@ class ScoreTransform:
         return cls(knots, quantiles, float(values.mean()), scale)
 
     def __call__(self, values: Array) -> Array:
-        """(n,) to (n,); NaN stays NaN."""
+        """Transforms (n,) values; NaN stays NaN."""
         ranked = np.interp(values, self.knots, self.quantiles)
         return (ranked + np.clip((values - self.mean) / self.scale, -CLIP, CLIP)) / 2
 
     def slope(self, values: Array) -> Array:
-        """Change of the transformed score per unit of the score, (n,); carries an uncertainty over."""
+        """Returns (n,) derivatives of the transformed score; they convert uncertainties."""
         step = 0.1 * self.scale
         return (self(values + step) - self(values - step)) / (2 * step)
 
 
 @dataclass(frozen=True)
 class TruthTransform:
-    """y = sign (value - centre) / scale; a hit lies between low and high: by default above 0.
+    """y = sign (value - centre) / scale; a hit lies between low and high, by default above 0.
 
     Linear: an inverse hyperbolic sine was no better on real tables (QM9's smallest gap: 90 % of the hits at .034 of the
-    cost instead of .029) and worse on Gaussian ladders (flat: .22 of the hits instead of .30), for it makes the noise
-    look smaller far from the threshold than near it. scale: median distance of the first values from the centre;
-    frozen then, so that the law's unit stays what it was.
+    cost instead of .029) and worse on Gaussian ladders (flat: .22 of the hits instead of .30), since the noise then
+    looks smaller far from the threshold than near it. scale: median distance of the first values from the centre; it
+    never changes, so that the law's unit stays the same.
     """
 
     centre: float
@@ -75,12 +75,12 @@ class TruthTransform:
 
     @classmethod
     def of(cls, seen: Array, threshold: float, sign: int) -> TruthTransform:
-        """seen: (n,) terminal values that were paid for; sign: 1 where hits lie above the threshold, else -1."""
+        """seen: (n,) paid terminal values. sign: 1 if hits lie above the threshold, -1 if below."""
         return cls(threshold, _distance(seen, threshold), sign)
 
     @classmethod
     def within(cls, seen: Array, low: float, high: float) -> TruthTransform:
-        """Hits between low and high, of which one may be infinite, or both where all values are as good."""
+        """Hits lie between low and high. One limit may be infinite, or both if all values are equally good."""
         if math.isfinite(low) and math.isfinite(high):
             centre = (low + high) / 2
             scale = max(_distance(seen, centre), (high - low) / 2)
@@ -95,11 +95,11 @@ class TruthTransform:
         return self.sign * (values - self.centre) / self.scale
 
     def slope(self, values: Array) -> Array:
-        """Size of the change of y per unit of the value, (n,)."""
+        """Returns (n,) absolute changes of y per unit of the value."""
         return np.full(len(values), 1 / self.scale)
 
     def state(self) -> dict[str, float | None]:
-        """As JSON, which has no infinity: None."""
+        """Returns the fields as JSON, with None for infinity."""
         return {k: (v if math.isfinite(v) else None) for k, v in asdict(self).items()}
 
     @classmethod
@@ -109,7 +109,7 @@ class TruthTransform:
         return cls(values["centre"], values["scale"], int(values["sign"]), values["low"], values["high"])
 
     def inverse(self, y: Array) -> Array:
-        """Values in the rung's own unit."""
+        """Returns values in the rung's own unit."""
         return self.centre + self.sign * self.scale * y
 
     @property
@@ -117,14 +117,14 @@ class TruthTransform:
         return self.low == 0.0 and self.high == math.inf
 
     def chance(self, mean: Array, sd: Array) -> Array:
-        """Probability of a hit of y ~ N(mean, sd²), (n,)."""
+        """Returns (n,) probabilities of a hit for y ~ N(mean, sd²)."""
         if self.is_one_sided:
             chance: Array = ndtr(mean / sd)
             return chance
         return between(mean, sd, self.low, self.high)
 
     def log_loss(self, mean: Array, sd: Array, y: Array) -> float:
-        """How badly N(mean, sd²) foretold "is a hit" of each y, (n,) each, in nats; of y itself without limits."""
+        """Returns the log loss of "is a hit" under N(mean, sd²), summed over y, (n,), in nats; without limits, of y."""
         if self.is_one_sided:
             return float(-log_ndtr(np.where(y > 0, 1.0, -1.0) * mean / sd).sum())
         if math.isinf(self.low) and math.isinf(self.high):
@@ -135,7 +135,7 @@ class TruthTransform:
 
 
 def between(mean: Array, sd: Array, low: float, high: float) -> Array:
-    """Probability that N(mean, sd²) lies between low and high; from the side where it does not cancel."""
+    """Returns the probability that N(mean, sd²) lies between low and high, from the tail that does not cancel."""
     above, below = (low - mean) / sd, (high - mean) / sd
     flipped = above > 0
     chance: Array = np.where(flipped, ndtr(-above) - ndtr(-below), ndtr(below) - ndtr(above))

@@ -1,1 +1,1 @@
-"""The schedulers that a campaign can name: rules that go up the ladder one rung at a time, and `priced`."""
+"""The schedulers that a campaign can name: rules that climb the ladder rung by rung, and `priced`."""

@@ -1,7 +1,7 @@
-"""Best rung: one cheap rung ranks all, the best go straight to the terminal rung; other rungs are never run.
+"""Best rung: one cheap rung ranks all candidates; the best go to the terminal rung. Other rungs are not run.
 
-The strongest simple baseline wherever one cheap rung ranks well. The terminal rung is run while nothing waits to be
-ranked, so that its places go to the best of all that were proposed and not to the first.
+The strongest simple baseline if one cheap rung ranks well. The terminal rung runs only when no candidate waits to be
+ranked, so that its places go to the best candidates proposed, not to the first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class BestRung(RungRule):
     name = "best_rung"
 
     def __init__(self, rung: PaidIndex, terminal: PaidIndex) -> None:
-        """rung: the one that ranks; equal to `terminal` where there is no other."""
+        """rung: the ranking rung; equal to `terminal` if there is no other."""
         if rung > terminal:
             raise ValueError(f"the rung that ranks, {rung}, comes after the terminal one, {terminal}")
         self.first_rung = rung

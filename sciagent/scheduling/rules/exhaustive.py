@@ -1,8 +1,8 @@
-"""Exhaustive: everything that passes its gates is run, first come, first served.
+"""Exhaustive: runs every rung on every candidate that passes its gates, in the order of arrival.
 
-Where a rung is limited by count, its places go to the earliest candidates and not to the fastest: a candidate is
-started only if every earlier one that may still come would find a place too. What is found then depends on the
-input alone, not on how many workers there were or how often they were killed.
+If a rung has a limit, its places go to the earliest candidates, not to the fastest: a candidate is started only if
+every earlier one that may still reach the rung also has a place. The result thus depends on the input alone, not on the
+number of workers or their failures.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ class Exhaustive(RungRule):
 
     def next(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
         purchases: list[Purchase] = []
-        for at in reversed(waiting):  # the highest rung first: answers come sooner
+        for at in reversed(waiting):  # the highest rung first, so that answers come sooner
             for taken, row in enumerate(at.rows[: slots - len(purchases)].tolist()):
                 if at.remaining is not None:
-                    # earlier candidates that are undecided; those chosen in this call are among them
+                    # earlier undecided candidates, with those chosen in this call
                     earlier = 0 if at.undecided is None else int(np.searchsorted(at.undecided, row))
                     if max(earlier, taken) >= at.remaining:
                         break
@@ -31,5 +31,5 @@ class Exhaustive(RungRule):
         return purchases
 
     def ends_with(self, remaining: int | None) -> bool:
-        """Never: the rungs below the terminal one are still run on everything."""
+        """Returns False: the rungs below the terminal one are still run on everything."""
         return False

@@ -1,12 +1,11 @@
-"""Halving: of all that a rung has answered, the best 1/eta go on to the next; asynchronous: nobody waits for a round.
+"""Halving: promotes the best 1/eta of the candidates that a rung has answered, without waiting for a full round.
 
-The rung that is furthest up comes first: its best candidate goes on as soon as there is a place for it, that is while
-    started(next rung) < floor(answered(this rung) / eta).
-When no rung has a place, the first paid rung takes the next that waits. What is not promoted stays where it is and may
-be promoted later, when more has been answered.
+The highest rungs come first. The best candidate is promoted while started(next rung) < floor(answered(rung) / eta). If
+no higher rung has a place, the first paid rung takes the next waiting candidate. Other candidates keep waiting, and may
+be promoted later, when there are more answers.
 
-Source: Li et al., MLSys 2020, arXiv 1810.05934 (ASHA), with one change: theirs promotes whoever is among the best 1/eta
-of all, even if 1/eta of all have gone on already; here the share is kept, because each rung is dearer than the last.
+Source: Li et al., MLSys 2020, arXiv 1810.05934 (ASHA), with one change: theirs promotes every candidate among the best
+1/eta, even if 1/eta of all were promoted already; here the share is kept, since each rung costs more than the last.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Priced: evidence is bought where it is worth most per unit of cost, by a law that learns what each rung tells.
+"""Priced: buys the evidence with the highest value per cost, by a law that learns what each rung tells.
 
-1. Rungs that cost next to nothing beside the terminal one are bought for every candidate: they are features.
-2. A few candidates, from both ends of what those say, go up the whole ladder, so that there is something to learn.
+1. Rungs that are very cheap compared with the terminal one are bought for every candidate, as features.
+2. A few candidates, from both ends of the features' range, run the whole ladder, so that the law has data.
 3. The law (a chain of Gaussian processes, with and without structure, stacked by their leave-one-out record) predicts
-   the terminal answer of every open candidate; the dynamic programme of `scheduling.value` turns that into an index
-   and the rung to buy. The largest indices are bought, the law takes in what they say, and so on.
+   the terminal answer of every open candidate. The dynamic programme of `scheduling.value` converts each prediction to
+   an index and the rung to buy. The largest indices are bought, the law is updated, and so on.
 """
 
 from __future__ import annotations
@@ -33,37 +33,37 @@ from sciagent.scheduling.value import PRICES, solve_price
 
 _ByLaw = tuple[Law, CandidateGroup]
 
-# a rung is a feature up to this share of the terminal one's cost and, for all candidates, of the budget
+# a feature costs at most these fractions: of the terminal rung's cost, and of the budget for all candidates
 FREE = 0.011, 0.03
-TRUSTED = 0.05, 0.25  # the same for a rung that measures what is wanted, if at another level
-WARM_UP = 4  # terminal answers before there is a law
-WARM_UP_RUNG = 8  # more of them for each paid rung whose worth has to be learned
-WARM_UP_SHARE = 0.1  # of the budget, at most
-# spent before the law takes in what it brought: terminal verifications, or a share of what was spent so far
+TRUSTED = 0.05, 0.25  # the same limits for a rung that measures the wanted property at another level
+WARM_UP = 4  # terminal answers before the first law
+WARM_UP_RUNG = 8  # additional terminal answers per paid rung, whose value must be learned
+WARM_UP_SHARE = 0.1  # largest fraction of the budget for these answers
+# spend before the law is updated: terminal verifications, or a fraction of the spend so far
 BATCH, BATCH_SHARE = 8, 0.04
-BATCH_LEFT = 0.125  # of what is left, at most, where that does not buy everything
-JUDGED = 500  # of the best, that say what a rung brings
-LESSONS = 0.03  # of the spend, for rungs that would be skipped on the way to the terminal one: to go on learning
-AT_ONCE = 1 << 14  # features, which may be wanted for a million candidates
-SOME = 10_000  # candidates whose costs stand for all
+BATCH_LEFT = 0.125  # largest fraction of the remaining budget, if that does not buy everything
+JUDGED = 500  # best candidates that are used to value a rung
+LESSONS = 0.03  # fraction of the spend for rungs that would be skipped before the terminal one, to keep learning
+AT_ONCE = 1 << 14  # features bought at a time, since a million candidates may need them
+SOME = 10_000  # candidates whose costs represent all
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How long a batch has to last, since a look takes time in which nobody decides anything."""
+    """The minimum duration of a batch, since computing the next one takes time."""
 
     seconds: Array
-    """(k,) that a purchase of each rung lasts on all workers together."""
+    """(k,) seconds that a purchase of each rung takes on all workers together."""
     lasts: float
-    """Seconds that a batch has to last at least."""
+    """Minimum duration of a batch, in seconds."""
 
     def count(self, rungs: NDArray[np.int64]) -> int:
-        """How many of these purchases, in their order, last so long."""
+        """Returns how many of these purchases, in order, take that long."""
         return int(np.searchsorted(self.seconds[rungs].cumsum(), self.lasts))
 
 
 class Priced:
-    """The law, the programme and the price together, as a scheduler."""
+    """The scheduler with law, programme and price."""
 
     name = "priced"
 
@@ -75,41 +75,41 @@ class Priced:
         budget: float = math.inf,
         trusted: frozenset[PaidIndex] = frozenset(),
     ) -> None:
-        """similarity: of the candidates' structures, by their row in the pool, if they have any. budget: in the unit of
-        the pool's costs. trusted: rungs that measure what is wanted, if at another level: known to tell."""
+        """similarity: of the structures, by row of the pool, or None. budget: in the unit of the pool's costs. trusted:
+        rungs that measure the wanted property at another level, and are therefore known to be informative."""
         self.aims, self.budget, self._trusted = aims, budget, trusted
         self._rng = np.random.default_rng(seed)
-        self._looks = np.random.default_rng([seed, 1])  # its own: the law must not depend on who is drawn
+        self._looks = np.random.default_rng([seed, 1])  # separate, so that draws do not change the law
         self.truths: tuple[TruthTransform, ...] | None = None
         self._padded = None if similarity is None else Padded(similarity)
         self._stack = Stack(self._padded, self._rng)
         self.laws: list[Law] = []
         self._lessons = 0.0
-        self._rest = np.zeros(len(PRICES))  # cost to go of those that were not evaluated, by price of a verification
-        self._base = 1.0  # what one costs
-        self._pupils: list[int] = []  # those that go up the whole ladder
-        self._ranked, self._taken = np.empty((2, 0), dtype=np.int64), 0  # rows and rungs by the last look, best first
+        self._rest = np.zeros(len(PRICES))  # cost to go of candidates not evaluated, by price of a verification
+        self._base = 1.0  # cost of one verification
+        self._pupils: list[int] = []  # rows of the candidates that run the whole ladder
+        self._ranked, self._taken = np.empty((2, 0), dtype=np.int64), 0  # rows and rungs, best first
         self._decisive = [aim.columns[-1] for aim in aims.aims]
 
         self.price = 0.0
-        """Payoff a unit of cost at which the budget would just be spent, as of the last choice; 0 where it buys all."""
+        """Payoff per unit of cost at which the budget is just spent, at the last choice; 0 if it buys everything."""
         self.patience: Patience | None = None
-        """How long a batch has to last; set by who knows how long a choice takes."""
+        """Minimum duration of a batch; set by the campaign, which measures the time of a choice."""
         self.index = np.empty(0)
-        """(n,) payoff a unit of cost when last evaluated, or predicted (see `subsampling`); NaN before."""
+        """(n,) payoff per unit of cost when last evaluated, or predicted (see `subsampling`); NaN if never."""
         self.expected = np.empty(0)
         """(n,) expected payoff of a terminal verification, when last evaluated."""
         self.value = np.empty(0)
-        """(n,) value at the price, when last evaluated."""
+        """(n,) value at the current price, when last evaluated."""
         self.purchases: NDArray[np.float32] = np.empty((0, 0), dtype=np.float32)
-        """(n, k) expected purchases to come, at the price."""
+        """(n, k) expected future purchases, at the current price."""
 
     def choose(self, pool: CandidatePool, left: float) -> list[Purchase]:
-        """The next batch, most urgent first; empty when nothing can be bought. left: what may still be spent."""
+        """Returns the next batch, most urgent first; empty if nothing can be bought. left: remaining budget."""
         return self.for_everyone(pool, left) or self._first(pool) or self._best(pool, left)
 
     def for_everyone(self, pool: CandidatePool, left: float) -> list[Purchase]:
-        """Rungs that cost next to nothing, for those who lack them: at most `AT_ONCE`, the rest when asked again."""
+        """Returns very cheap rungs for candidates without them: at most `AT_ONCE`, the others in later calls."""
         purchases: list[Purchase] = []
         for j in self.free(pool):
             of = pool.open[~pool.closed[pool.open, j] & (pool.costs[pool.open, j] <= left)]
@@ -117,13 +117,13 @@ class Priced:
         return purchases
 
     def valuation(self, pool: CandidatePool, row: int) -> Valuation:
-        """What a candidate is worth, as of when it was last evaluated."""
+        """Returns the value of a candidate when it was last evaluated."""
         payoff, cost = float(self.expected[row]), float(self.purchases[row] @ pool.costs[row])
         p_hit = payoff if self.aims.kind == "hits" else None
         return Valuation(payoff, p_hit, cost, float(self.value[row]), float(self.index[row]))
 
     def free(self, pool: CandidatePool) -> list[PaidIndex]:
-        """Rungs that cost next to nothing, none above a dearer one that decides an objective, which it would skip."""
+        """Returns the very cheap rungs, except those above a more expensive deciding rung, which they would skip."""
         rows = np.flatnonzero(pool.in_play)
         if not len(rows):
             return []
@@ -136,9 +136,9 @@ class Priced:
         return [j for j in free if not any(0 <= decides < j for decides in dearer)]
 
     def _first(self, pool: CandidatePool) -> list[Purchase]:
-        """Whole ladders for some, until there are enough terminal answers to learn from."""
+        """Returns whole ladders for some candidates, until there are enough terminal answers for a law."""
         if self.truths is not None or len(made_up(self.aims.hints, pool.scores)):
-            self._pupils = []  # what they lack is bought, or not, as for all others
+            self._pupils = []  # from now on their missing rungs are valued like any others
             return []
         free = self.free(pool)
         self._pupils = [i for i in self._pupils if not pool.out[i]]
@@ -153,7 +153,7 @@ class Priced:
         return [Purchase(i, j, math.inf) for i in ready for j in pool.paid if not pool.closed[i, j]]
 
     def _answers_wanted(self, pool: CandidatePool, paid: int) -> int:
-        """Terminal answers before there is a law. paid: rungs below the terminal one that are not bought for all."""
+        """Returns the terminal answers that a law needs. paid: rungs below the terminal one, without features."""
         rows = np.flatnonzero(pool.in_play)
         some = pool.costs[rows[:: math.ceil(len(rows) / SOME) or 1]]
         price = float(np.median(some.sum(1))) if len(some) else 1.0
@@ -161,7 +161,7 @@ class Priced:
         return max(WARM_UP, min(WARM_UP + WARM_UP_RUNG * paid, affordable))
 
     def _decided(self, scores: Array) -> int:
-        """How many candidates have an answer to every aim. scores: (n, c)."""
+        """Returns the number of candidates with an answer to every aim. scores: (n, c)."""
         return int((~np.isnan(scores[:, self._decisive])).all(1).sum())
 
     def _best(self, pool: CandidatePool, left: float) -> list[Purchase]:
@@ -174,7 +174,7 @@ class Priced:
             return []
         if self.truths is None:
             if decided < len(self._pupils):
-                return []  # most of those that are to be learned from are still at work
+                return []  # most of the training candidates are still running
             self.truths = self.aims.truths(scores)
         if self._padded is not None:
             self._padded.n = len(pool.scores)
@@ -195,13 +195,13 @@ class Priced:
         of, rung = self._ranked
         each = float(np.median(pool.costs[of, -1]))
         worth = max(BATCH * each, BATCH_SHARE * pool.spent)
-        if self.price > 0:  # near the end of what may be spent a batch must not be all that is left
+        if self.price > 0:  # near the end of the budget, a batch must not use all of it
             worth = max(min(worth, BATCH_LEFT * left), each)
         count = int(np.searchsorted(pool.costs[of, rung].cumsum(), worth, side="right"))
         return max(1, count, 0 if self.patience is None else self.patience.count(rung))
 
     def further(self, pool: CandidatePool, n: int) -> list[Purchase]:
-        """The n purchases that follow those taken so far, by the last look: for a batch that the budget refuses."""
+        """Returns the next n purchases of the last ranking, for purchases that the budget refuses."""
         of, rungs = self._ranked[:, self._taken : self._taken + n].tolist()
         self._taken += n
         return [
@@ -212,14 +212,14 @@ class Priced:
     def relearned(
         self, scores: Array, errors: Errors | None, bounds: Bounds | None, seed: int, structure: bool = True
     ) -> list[Law]:
-        """The laws of these answers with the hyper-parameters there are; none without an answer to each aim. scores,
-        errors, bounds: (n, c), as in `CandidatePool`. structure: False for the law without structure alone."""
+        """Returns the laws of these answers with the current hyper-parameters; none without an answer to each aim.
+        scores, errors, bounds: (n, c), as in `CandidatePool`. structure: False for only the law without structure."""
         assert self.truths is not None
         fit = self._scratch(self.truths, self._decided(scores), seed, structure)
         return fit(*expected_answers(scores, errors, bounds, self.aims, self.truths, fit))
 
     def _scratch(self, truths: Sequence[TruthTransform], decided: int, seed: int, structure: bool = True) -> Fit:
-        """Fits laws beside those that the scheduler works with, with the same hyper-parameters and draws of its own."""
+        """Returns a function that fits temporary laws with the same hyper-parameters and separate random draws."""
 
         def fit(scores: Array, errors: Errors | None) -> list[Law]:
             if self._padded is not None:
@@ -233,7 +233,7 @@ class Priced:
         return fit
 
     def _grow(self, pool: CandidatePool) -> None:
-        """Nothing is known of candidates that have arrived."""
+        """Extends the arrays for new candidates, with unknown values."""
         if more := len(pool.out) - len(self.index):
             k = pool.costs.shape[1]
             self.purchases = np.concatenate([self.purchases.reshape(-1, k), np.zeros((more, k), dtype=np.float32)])
@@ -242,7 +242,7 @@ class Priced:
             )
 
     def _look(self, pool: CandidatePool, fitted: bool) -> tuple[Evaluated, list[_ByLaw]]:
-        """Evaluates those open candidates that `subsampling` selects. fitted: hyper-parameters were looked for."""
+        """Evaluates the open candidates that `subsampling` selects. fitted: whether hyper-parameters were refitted."""
         of = pool.open
         if not fitted:
             look = ahead(of, self.index[of])
@@ -262,7 +262,7 @@ class Priced:
         return Evaluated(of[order], True, others[order]), by_law
 
     def _groups(self, pool: CandidatePool, of: Places, plans: Sequence[Plans] | None = None) -> list[_ByLaw]:
-        """What each law says of the candidates. plans: by law, that are to be kept, or were."""
+        """Returns the candidates' groups under each law. plans: by law, to keep or reuse."""
         assert self.truths is not None
         payoff = self.aims.payoff(self.truths, pool.scores)
         return [
@@ -272,7 +272,7 @@ class Priced:
         ]
 
     def evaluate(self, pool: CandidatePool, of: Places) -> list[CandidateGroup]:
-        """Values open candidates at the price of now; returns their groups by the heaviest law."""
+        """Values open candidates at the current price; returns their groups by the law with the largest weight."""
         self._grow(pool)
         by_law = self._groups(pool, of)
         self._value(pool, of, by_law)
@@ -283,8 +283,8 @@ class Priced:
         return max(self.laws, key=lambda law: law.weight)
 
     def _value(self, pool: CandidatePool, of: Places, by_law: list[_ByLaw]) -> NDArray[np.int64]:
-        """Sets what is known of the candidates, and returns the rung to buy, (n,). The index puts candidates in order;
-        the price that the budget affords says what to buy for them."""
+        """Sets index, payoff, value and purchases of the candidates `of`; returns the rungs to buy, (n,). The index
+        orders the candidates; the price that the budget affords decides the rung."""
         last = pool.paid[-1]
         rung = np.full(len(of), last)
         expected, value = np.zeros((2, len(of)))
@@ -301,8 +301,8 @@ class Priced:
         return rung
 
     def worth_without(self, pool: CandidatePool) -> tuple[float, dict[PaidIndex, float]]:
-        """What those near the top are worth at the price, payoff less what it pays for; and by rung that some of them
-        could still be bought, what they would be worth if it could not. The difference is what the rung brings."""
+        """Returns the value of the best candidates at the current price, payoff minus cost; and, by rung that some of
+        them lack, their value without that rung. The difference is the value of the rung."""
         if self.truths is None or not self.laws:
             return 0.0, {}
         of = pool.open[pool.open < len(self.index)]
@@ -315,12 +315,12 @@ class Priced:
             return float(sum(group.worth(self.price).sum() for group in valued))
 
         deciding = {pool.rungs[column] for column in self._decisive}
-        asked = [j for j in pool.paid[:-1] if j not in deciding and not pool.closed[of, j].all()]
-        return worth(), {j: worth(j) for j in asked}
+        lacking = [j for j in pool.paid[:-1] if j not in deciding and not pool.closed[of, j].all()]
+        return worth(), {j: worth(j) for j in lacking}
 
     def _with_lessons(self, pool: CandidatePool, batch: list[Purchase], rungs: list[PaidIndex]) -> list[Purchase]:
-        """The batch, and for some that skip `rungs` on their way to the terminal rung those too. None is bought after a
-        dearer rung: the law would learn that having its answer is the sign of a good candidate."""
+        """Returns the batch, with `rungs` added for some candidates that would skip them before the terminal rung. None
+        is added after a higher rung: the law would learn that only good candidates have its answer."""
         afford = LESSONS * pool.spent - self._lessons
         purchases: list[Purchase] = []
         for purchase in batch:
@@ -334,8 +334,8 @@ class Priced:
         return purchases
 
     def _solved(self, pool: CandidatePool, look: Evaluated, by_law: list[_ByLaw], left: float) -> float:
-        """The price at which what is left is just spent on all open candidates. What those far from the top would spend
-        is remembered from when they, or others like them, were evaluated."""
+        """Returns the price at which the remaining budget is just spent on all open candidates. The spend on candidates
+        that are far from the top is remembered from the last evaluation of these or similar ones."""
         heaviest = [group for law, group in by_law if law is self._heaviest]
         near = np.ones(len(look.of), dtype=bool)
         if look.anew:
@@ -354,20 +354,20 @@ class Priced:
         return self.truths is not None
 
     @property
-    def fits(self) -> int:  # searches for hyper-parameters
+    def fits(self) -> int:  # number of hyper-parameter fits
         return self._stack.fits
 
     def state(self) -> Mapping[str, Any]:
-        """What was learnt, as JSON; with the evidence of the time it makes the same law again."""
+        """Returns what was learned as JSON; with the same evidence it gives the same law again."""
         truths = None if self.truths is None else [truth.state() for truth in self.truths]
         return {"stack": self._stack.state(), "truths": truths, "lessons": self._lessons, "price": self.price}
 
     def learn_from(self, state: Mapping[str, Any]) -> None:
-        """Begin with the hyper-parameters of another campaign's law, to be looked for again at the first fit."""
+        """Starts with the hyper-parameters of another campaign's law, which are refitted at the first fit."""
         self._stack.restore(state["stack"] | {"fitted_at": 0})
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Begin where another left off."""
+        """Restores the state of an earlier run."""
         self._stack.restore(state["stack"])
         self._lessons, self.price = float(state["lessons"]), float(state["price"])
         if state["truths"] is not None:
@@ -375,7 +375,7 @@ class Priced:
 
 
 def _mixed(by_law: Sequence[_ByLaw], n: int) -> Array:
-    """(n,) index, the laws' together."""
+    """Returns the (n,) index, averaged over the laws."""
     index = np.zeros(n)
     for law, group in by_law:
         index[group.places] += law.weight * group.index
@@ -383,8 +383,8 @@ def _mixed(by_law: Sequence[_ByLaw], n: int) -> Array:
 
 
 def _spread(z: Array, open_: Places, n: int, rng: np.random.Generator, ends: bool) -> Places:
-    """n of `open_` by the leading component of what is known of all of them, (len(open_), d): half from each end of it,
-    or, where what is wanted may lie in the middle, all along it."""
+    """Selects n of `open_` by the leading component of their known answers, (len(open_), d): half from each end or, if
+    hits may lie in the middle, evenly along it."""
     z = z[:, ~np.isnan(z).all(0)]
     if not z.shape[1]:
         drawn: Places = rng.permutation(open_)[:n]

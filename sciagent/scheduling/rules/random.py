@@ -1,8 +1,8 @@
-"""Random: an open candidate, drawn uniformly, gets its next rung. What any cleverer rule has to beat.
+"""Random: runs the next rung on a candidate drawn uniformly. The baseline for all other rules.
 
-The draw depends on the seed and on what waits, on nothing else, so that a resumed campaign draws as one that was never
-stopped. The propensity of a choice is the probability with which it was drawn from what could still be drawn then.
-At most the window of candidates that a rule is shown takes part, the earliest of each rung.
+A draw depends only on the seed and the waiting candidates, so that a resumed campaign draws like an uninterrupted one.
+The propensity is the probability of the draw among the jobs that could still be drawn. Only the earliest WINDOW
+candidates of each rung take part.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Random(RungRule):
 
 
 def _digest(shown: Sequence[NDArray[np.intp]]) -> int:
-    """A number that depends on which candidates wait for which rung."""
+    """Returns a number that depends on which candidates wait for which rung."""
     digest = hashlib.blake2b(digest_size=8)
     for rung, rows in enumerate(shown):
         digest.update(np.int64(rung).tobytes() + np.asarray(rows, dtype=np.int64).tobytes() + b"|")

@@ -1,4 +1,4 @@
-"""Schedulers that send candidates up the ladder one rung at a time: a rule says who is next at each rung."""
+"""Schedulers that run the ladder one rung at a time: a rule selects the next candidates of each rung."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ FIRST = PaidIndex(0)
 
 @dataclass(frozen=True)
 class Waiting:
-    """The candidates that wait for one rung, n of them, in the order in which they came."""
+    """The n candidates that wait for one rung, in order of arrival."""
 
     rung: PaidIndex
-    """The rung that they wait for."""
+    """The rung for which they wait."""
     rows: Places
     """(n,) rows of the pool."""
     score: Array
-    """(n,) how good each looks so far, in [0, 1]; NaN where nothing is known."""
+    """(n,) score of each candidate so far, in [0, 1]; NaN if unknown."""
     remaining: int | None = None
-    """Jobs that the rung may still start; None without a limit."""
+    """Number of jobs that the rung may still start; None without a limit."""
     started: int = 0
-    """Candidates that the rung was run on, or whose answer was known before."""
+    """Number of candidates on which the rung was started, or whose answer was known before."""
     running: int = 0
-    """Those of them without an answer yet."""
+    """Number of started candidates without an answer yet."""
     undecided: Places | None = None
-    """Rows of all that wait for this rung or may still come to it; None where `remaining` is."""
+    """Rows of all candidates that wait for this rung or may still reach it; None if `remaining` is None."""
 
     def best(self, n: int) -> Places:
-        """Places in `rows` of the n with the highest score; equal ones in the order in which they came."""
+        """Returns positions in `rows` of the n highest scores; ties in order of arrival."""
         score = np.where(np.isnan(self.score), -1.0, self.score)
         if n < len(score):
             least = -np.partition(-score, max(n - 1, 0))[max(n - 1, 0)]
@@ -45,44 +45,44 @@ class Waiting:
         return np.argsort(-score, kind="stable")
 
     def places(self, slots: int) -> int:
-        """How many of so many free slots the rung may fill."""
+        """Returns how many of the free slots the rung may fill."""
         return slots if self.remaining is None else max(min(slots, self.remaining), 0)
 
 
 class RungRule(ABC):
-    """A scheduler that says which of the waiting candidates are next. A candidate waits for the rung after the last one
-    that it has seen. A rule keeps no state."""
+    """A scheduler that selects among waiting candidates. A candidate waits for the rung after the last one it has seen.
+    A rule keeps no state."""
 
     name: str
     """The rule's name in a campaign's YAML."""
     first_rung: PaidIndex = FIRST
-    """The rung that every candidate gets before any is sent higher."""
+    """The rung that every candidate gets before any candidate gets a higher one."""
     sign = 1
-    """1 where a higher answer is better; read where the pool has no scores, for then the last answers are ranked."""
+    """1 if a higher answer is better, else -1; used if the pool has no scores, since answers are then ranked."""
 
     @abstractmethod
     def next(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
-        """At most `slots` purchases, most urgent first. waiting: one entry a rung, in ladder order."""
+        """Returns at most `slots` purchases, most urgent first. waiting: one entry per rung, in ladder order."""
 
     def choose(self, pool: CandidatePool, left: float) -> list[Purchase]:
         return self.next(waiting_in(pool, self.sign), pool.free_slots)
 
     def for_everyone(self, pool: CandidatePool) -> list[Purchase]:
-        """Purchases of the first rung alone."""
+        """Returns purchases of the first rung only."""
         ladder = waiting_in(pool, self.sign)
         return self.next([w if w.rung == self.first_rung else replace(w, remaining=0) for w in ladder], pool.free_slots)
 
     def leaves(self, rung: PaidIndex) -> bool:
-        """Whether candidates that wait for the rung may stay there for good although there is room for them."""
+        """Returns whether candidates may stay at this rung for good although it has free places."""
         return False
 
     def ends_with(self, remaining: int | None) -> bool:
-        """Whether the campaign is over, given how many jobs the terminal rung may still start."""
+        """Returns whether the campaign is over. remaining: jobs that the terminal rung may still start."""
         return remaining == 0
 
 
 def waiting_in(pool: CandidatePool, sign: int = 1) -> list[Waiting]:
-    """One entry for each rung of the pool."""
+    """Returns one entry per rung of the pool."""
     k = pool.closed.shape[1]
     position, score = standing(pool, sign)
     waits, going, ladder = ~(pool.out | pool.pending), ~pool.out, []
@@ -97,8 +97,8 @@ def waiting_in(pool: CandidatePool, sign: int = 1) -> list[Waiting]:
 
 
 def standing(pool: CandidatePool, sign: int) -> tuple[NDArray[np.int64], Array]:
-    """The rung that each candidate waits for (the one after the last it has tried) and its score, NaN where no rung
-    has answered; (n,) each."""
+    """Returns the rung that each candidate waits for, which is the one after its last tried rung, and its score, NaN if
+    no rung has answered; (n,) each."""
     n, k = pool.closed.shape
     position = np.zeros(n, dtype=np.int64)
     for j in range(k):

@@ -1,7 +1,7 @@
-"""Thresholds: the gates decide who may go on; cheap rungs run first, and within a rung the most central go first.
+"""Thresholds: the usual screening funnel. Gates decide which candidates continue; cheap rungs run first.
 
-The usual screening funnel. A dear rung is run while no candidate waits for a cheaper one, so that its places go to the
-best of those that wait and not to the first.
+Within a rung, the best scores go first. An expensive rung runs only when no candidate waits for a cheaper one, so that
+its places go to the best waiting candidates, not to the first.
 """
 
 from __future__ import annotations
