@@ -194,9 +194,9 @@ def create_or_open(
             row = campaigns.create(connection, name=spec.campaign, identity_hash=identity, rungs=rungs, **stated)
         elif row.identity_hash != spec.identity_hash:
             lines = "\n  ".join(spec.diff(row.spec, identity_only=True)) or "the versions of its verifiers"
-            where = ledger.url.render_as_string(hide_password=True)
+            address = ledger.url.render_as_string(hide_password=True)
             raise UsageError(
-                f'campaign "{spec.campaign}" is in {where} already, with another spec:\n  {lines}\n'
+                f'campaign "{spec.campaign}" is in {address} already, with another spec:\n  {lines}\n'
                 "Budget, goal.count, limits, resources and workers may change; for anything else give it a new name "
                 "(evidence is reused)."
             )

@@ -29,7 +29,7 @@ class RungRules:
     gate: Mapping[str, Window]
     """Limits by property, in canonical units."""
     accept: Mapping[str, Window]
-    """Limits of the objectives; empty below the terminal rung."""
+    """Acceptance limits by objective, in canonical units; empty below the terminal rung."""
     drop_on_refusal: bool
     """Whether a candidate that the verifier refuses is dropped."""
     is_terminal: bool
@@ -86,7 +86,7 @@ class Answer(NamedTuple):
     position: Position
     judgement: Judgement
     measured: tuple[Measured, ...] = ()
-    """Empty unless the outcome is ok."""
+    """Measured values; empty if the outcome is not ok."""
 
 
 def judge(rules: RungRules, result: Finding | RecordedEvidence) -> Judgement:
@@ -178,7 +178,7 @@ def _ended(
     is_hit, worth = False, None
     if where.standing is Standing.SETTLED:
         worth = utility(objectives, {name: quantity.value for name, quantity in values.items()})
-        limits = {o.property: o.accept for o in objectives}  # an earlier rung may have measured an objective
+        limits = {o.property: o.accept for o in objectives}  # a lower rung may have measured an objective
         missed = _first_miss("objective", limits, values) if last.verdict is Verdict.PASS else None
         last = missed or last
         is_hit = last.verdict is Verdict.PASS and any(limits.values())

@@ -141,17 +141,17 @@ def settle_again(
     reusable evidence counts from now on. before: the place before a veto, which is restored if it came from a job that
     gave up, since such a job has no evidence.
     """
-    stands = standings.get(connection, built.row.id, candidate_id)
-    last = int(stands["position"]) - (stands["verdict"] is None)
+    row = standings.get(connection, built.row.id, candidate_id)
+    last = int(row["position"]) - (row["verdict"] is None)
     last = last if answered is None else max(last, answered)
     answers = _answers(connection, built, [Settling(candidate_id, Position(last))])[candidate_id]
     steering = directives.steering_of(connection, built.row.id, candidate_id)
-    where = place(built.rules, built.objectives, answers, steering)
-    if before is not None and where.standing in (Standing.OPEN, Standing.HELD):
-        rung = built.rungs[min(where.position, len(built.rungs) - 1)]
+    new_place = place(built.rules, built.objectives, answers, steering)
+    if before is not None and new_place.standing in (Standing.OPEN, Standing.HELD):
+        rung = built.rungs[min(new_place.position, len(built.rungs) - 1)]
         if rung in built.fast or jobs.gave_up(connection, built.row.id, rung.id, candidate_id):
-            where = steered(Place(**{**before, "standing": Standing(before["standing"])}), steering)
-    standings.update(connection, built.row.id, candidate_id, **where.columns)
+            new_place = steered(Place(**{**before, "standing": Standing(before["standing"])}), steering)
+    standings.update(connection, built.row.id, candidate_id, **new_place.columns)
 
 
 def set_pending(connection: Connection, built: Built, candidate_id: int, rung: BuiltRung) -> None:

@@ -36,7 +36,7 @@ class Dispatched:
     reused: bool = False
     """Whether evidence in the ledger answered at least one choice."""
     refused: list[Choice] = field(default_factory=list)
-    """Choices whose reservations did not fit the budget."""
+    """Choices whose reservation exceeds the budget."""
     unplaced: list[Choice] = field(default_factory=list)
     """Choices for which no worker had a place."""
     shortfall: str | None = None

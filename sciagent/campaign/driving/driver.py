@@ -184,7 +184,7 @@ class Driver:
                 crew.abort()
 
     def _rest(self, seconds: float) -> None:
-        """Waits until a job has finished or a model has answered, unless the source can propose candidates now."""
+        """Waits until a job has finished or a model has answered; returns at once if candidates can be proposed now."""
         source, asked, self.intake.is_asking = self.intake.source, self.intake.is_asking, False
         if (asked and source.is_ready) or not (self.running or (asked and source.is_busy)):
             return
@@ -240,7 +240,7 @@ class Driver:
                     return acted
                 resume_queued(connection, self.session, crew, places, preferred_only)
                 reused = not preferred_only and self._promote(connection, crew, places)
-            acted |= crew.launch() > 0 or reused  # only after the commit: the ledger is the record
+            acted |= crew.launch() > 0 or reused  # after the commit, so that no job runs that is not in the ledger
         return acted
 
     def _promote(self, connection: Connection, crew: Crew, places: Places) -> bool:

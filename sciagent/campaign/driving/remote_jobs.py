@@ -57,7 +57,7 @@ class RemoteJobs(Crew):
         self._executor, self._takes_new = executor, takes_new
         self._offered: list[OfferedJob] = []  # jobs offered since the last launch
         self._out: dict[int, OfferedJob] = {}
-        self._slots: dict[str, int] = {}  # by queue
+        self._slots: dict[str, int] = {}  # number of slots by queue
         self._most: dict[Position, int] = {}  # number of jobs of each rung that could run at once
         self.unheld: dict[str, str] = {}
         """Reason why no registered worker can run a rung's jobs, by rung label."""
@@ -180,8 +180,8 @@ class RemoteJobs(Crew):
 
     def _waits(self, connection: Connection, job: OfferedJob) -> bool:
         """Whether the candidate still waits for this rung; a person who cancelled its job may have moved it."""
-        stands = standings.get(connection, self.session.built.row.id, job.out.candidate_id)
-        return bool(stands["standing"] == Standing.PENDING and stands["position"] == job.position)
+        row = standings.get(connection, self.session.built.row.id, job.out.candidate_id)
+        return bool(row["standing"] == Standing.PENDING and row["position"] == job.position)
 
     def _account(self, end: Ended) -> OfferedJob:
         """Updates budget, cost model and pace after a job is settled."""

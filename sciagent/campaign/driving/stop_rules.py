@@ -1,4 +1,4 @@
-"""Why a campaign ends: its goal is reached, its budget is spent, or nothing is left to do."""
+"""The rules by which a campaign ends: its goal is reached, its budget is spent, or no job is left."""
 
 from __future__ import annotations
 

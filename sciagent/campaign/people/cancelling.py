@@ -124,11 +124,11 @@ def _why_not(
     if steering.blocks_scheduling and not _held_by_cancelling(connection, built, job.candidate_id):
         which = "vetoed" if steering.vetoed else "held"
         return f"its candidate is {which} by {steering.who}: {steering.why}; release it first: sciagent release"
-    stands = standings.get(connection, built.row.id, job.candidate_id)
-    standing, position = Standing(stands["standing"]), Position(int(stands["position"]))
+    row = standings.get(connection, built.row.id, job.candidate_id)
+    standing, position = Standing(row["standing"]), Position(int(row["position"]))
     if standing in (Standing.PENDING, Standing.SETTLED) or position != rung.rules.position:
-        there = built.rungs[min(position, len(built.rungs) - 1)].spec.rung
-        return f"its candidate has gone elsewhere since: {standing} at {there}"
+        current_rung = built.rungs[min(position, len(built.rungs) - 1)].spec.rung
+        return f"its candidate has gone elsewhere since: {standing} at {current_rung}"
     if job.state is JobState.CANCELLED and room[position] == 0:
         label = rung.spec.rung
         return (

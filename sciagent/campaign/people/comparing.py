@@ -24,7 +24,7 @@ MARKS = (0.1, 0.25, 0.5, 0.75, 1.0)  # shares of the cheaper campaign's cost at 
 
 
 class _Side(NamedTuple):
-    """One of the two campaigns."""
+    """The data of one of the two campaigns."""
 
     row: CampaignRow
     ladder: list[RungRow]
@@ -90,10 +90,10 @@ def _counts_at(side: _Side, rung: RungRow | None) -> RungCounts | None:
 
 def _values(connection: Connection, first: _Side, second: _Side) -> list[ValueComparison]:
     """Returns the common objectives, as each campaign's terminal rung measured them."""
-    theirs = {objective["property"] for objective in second.row.spec["objectives"]}
+    other_properties = {objective["property"] for objective in second.row.spec["objectives"]}
     compared = []
     for name in (objective["property"] for objective in first.row.spec["objectives"]):
-        if name not in theirs:
+        if name not in other_properties:
             continue
         a, b = (overlap.spreads(connection, side.row, side.terminal, name) for side in (first, second))
         same = _calculation(first.terminal) == _calculation(second.terminal)

@@ -215,8 +215,8 @@ def _quantity(text: str, column: Column, prop: Property, row: Mapping[str, Any])
         unit = (row[unit] or "").strip()
     spread: float | None = None
     if column.uncertainty is not None:
-        given = (row[column.uncertainty] or "").strip() if column.uncertainty in row else column.uncertainty
-        spread = _number(given) if given else None
+        uncertainty_text = (row[column.uncertainty] or "").strip() if column.uncertainty in row else column.uncertainty
+        spread = _number(uncertainty_text) if uncertainty_text else None
     typed = text if column.unit is None or unit == "1" else f"{text} {unit}"
     quantity = convert(Quantity(value, unit, spread, censoring, as_typed=typed), prop)
     low = -math.inf if prop.low is None else prop.low
@@ -241,7 +241,7 @@ def _number(text: str) -> float:
 def _write(
     ledger: Ledger, path: Path, rows: Sequence[_Row], who: str, revise: str | None, report: ImportReport
 ) -> None:
-    """Write all rows in one transaction."""
+    """Writes all rows in one transaction."""
     source = f"{path.name[:120]} sha256:{file_hash(path)[:16]}"
     with ledger.begin() as connection:
         # candidates are written before evidence, since a writer that holds the watermark must not wait for a lock
@@ -249,13 +249,13 @@ def _write(
         elsewhere: Counter[Any] = Counter()
         for start in range(0, len(rows), CHUNK):
             chunk = rows[start : start + CHUNK]
-            there = evidence.ids_by_key(connection, [row.key.hash for row in chunk])
+            known_keys = evidence.ids_by_key(connection, [row.key.hash for row in chunk])
             first = [row for row in chunk if row.key.replicate == 0]
             elsewhere.update(_elsewhere(connection, [(ids[row.molecule.key], row.key) for row in first]))
             new: list[NewEvidence] = []
             for molecule, key, measured in chunk:
                 same = (ids[molecule.key], *_values(measured))
-                current, key = _latest(connection, key) if key.hash in there else (None, key)
+                current, key = _latest(connection, key) if key.hash in known_keys else (None, key)
                 in_other_file = current is None and elsewhere[same] > 0
                 elsewhere[same] -= in_other_file
                 if in_other_file or _is_same(current, measured):

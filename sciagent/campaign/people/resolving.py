@@ -12,7 +12,7 @@ from sciagent.store.campaign_state import standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.results import candidates
 
-SHOWN = 12  # digits of a key in messages
+SHOWN = 12  # number of digits of a key in messages
 
 
 @dataclass(frozen=True)
@@ -70,13 +70,13 @@ def _matches(connection: Connection, row: CampaignRow | None, name: str) -> tupl
 
 
 def _unknown(text: str, row: CampaignRow | None, is_molecule: bool) -> str:
-    where = f'campaign "{row.name}"' if row is not None else "the ledger"
+    scope = f'campaign "{row.name}"' if row is not None else "the ledger"
     if is_molecule:
         name = row.name if row is not None else "NAME"
-        return f'"{text}" is not in {where}; bring it in with: sciagent add \'{text}\' --campaign {name} --reason "..."'
+        return f'"{text}" is not in {scope}; bring it in with: sciagent add \'{text}\' --campaign {name} --reason "..."'
     if len(text) < 6 and all(c in "0123456789abcdef" for c in text):
         return f'"{text}" is too short for a key; give at least 6 digits, a SMILES, or an InChIKey'
     return (
-        f'no candidate "{text}" in {where}; give a SMILES, at least 6 digits of its key (sciagent best --json shows '
+        f'no candidate "{text}" in {scope}; give a SMILES, at least 6 digits of its key (sciagent best --json shows '
         "keys), or its InChIKey"
     )

@@ -62,11 +62,11 @@ def add(built: Built, given: Iterable[ProposalIn], who: str, why: str) -> Iterat
                     directives.write(connection, built.row.id, Verb.ADD, who, why, candidate_id=ids[key])
                 places = {k: standings.get(connection, built.row.id, i) for k, i in ids.items()}
             for proposal, answer in zip(batch, answers, strict=True):
-                stands: tuple[str | None, str | None, str] = None, answer.reason, answer.detail
+                outcome: tuple[str | None, str | None, str] = None, answer.reason, answer.detail
                 if answer.key:
                     place = places[answer.key]
-                    stands = str(place["standing"]), place["reason"], place["detail"] or ""
-                yield AddedCandidate(proposal.text, answer.status, answer.key, *stands)
+                    outcome = str(place["standing"]), place["reason"], place["detail"] or ""
+                yield AddedCandidate(proposal.text, answer.status, answer.key, *outcome)
 
 
 def complete_fast(built: Built, named: Named, who: str) -> str:

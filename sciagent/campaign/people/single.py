@@ -45,7 +45,7 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -
     prepare(ladder.rungs)
     answers: list[Answer] = []
     rows: list[RungAnswer] = []
-    where = place(ladder.rules, ladder.objectives, answers)
+    current_place = place(ladder.rules, ladder.objectives, answers)
     with Worker(scratch_of(ledger.artifacts)) as worker:
         for rung in ladder.rungs:
             v = rung.verifier
@@ -58,13 +58,13 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -
                 result = run_directly(ledger, worker, rung, candidate, candidate_id)
                 rows.append(_row(rung, result.finding, result.cost.get("core_seconds", 0.0)))
                 answers.append(answer_of(rung, result.finding))
-            where = place(ladder.rules, ladder.objectives, answers)
-            if where.standing is not Standing.OPEN:
+            current_place = place(ladder.rules, ladder.objectives, answers)
+            if current_place.standing is not Standing.OPEN:
                 break
-    verdict, reason, detail = where.verdict or Verdict.PASS, where.reason, where.detail
+    verdict, reason, detail = current_place.verdict or Verdict.PASS, current_place.reason, current_place.detail
     if verdict is Verdict.NOT_APPLICABLE:
-        verdict = Verdict.FAIL if ladder.rules[where.position].drop_on_refusal else Verdict.INCONCLUSIVE
-        if ladder.rungs[where.position].verifier.name == SCREEN:
+        verdict = Verdict.FAIL if ladder.rules[current_place.position].drop_on_refusal else Verdict.INCONCLUSIVE
+        if ladder.rungs[current_place.position].verifier.name == SCREEN:
             blocked = {"key": candidate.key, "text": smiles, "reason": reason or "", "detail": detail}
             with ledger.begin() as connection:
                 safety.log_blocked(connection, None, **blocked, operation="verify")

@@ -40,9 +40,9 @@ class SteeringResult:
     standing: str
     rung: str | None = None
     cancelled: tuple[str, ...] = ()
-    """Labels of the rungs whose queued job was cancelled."""
+    """Labels of rungs at which the queued job was cancelled."""
     running: tuple[str, ...] = ()
-    """Labels of the rungs whose job runs to its end."""
+    """Labels of rungs at which a running job may finish."""
     detail: str = ""
 
 
@@ -159,8 +159,7 @@ class _Case:
         return built.rungs[min(max(wanted, built.paid[0].rules.position), built.terminal)]
 
     def start(self, rung: BuiltRung, who: str, why: str) -> str:
-        """Writes a decision and puts a job at the front of the queue, unless evidence can be reused; returns a
-        message."""
+        """Writes a decision, and puts a job at the front of the queue or reuses evidence; returns a message."""
         connection, built, named, v = self.connection, self.built, self.named, rung.verifier
         known = evidence.find_reusable(connection, [named.id], v.name, v.version, v.settings_hash)
         if named.id in known:
@@ -184,7 +183,7 @@ class _Case:
         reservation = rung.reservation(candidate)
         self._check_budget(rung, reservation, new)
         self._decide(rung, "promote", who, why)
-        jobs.cancel_queued(connection, list(queued.values()))  # at other rungs
+        jobs.cancel_queued(connection, list(queued.values()))  # queued jobs at other rungs
         if new:
             key = v.evidence_key(candidate).hash
             [job_id] = jobs.create_many(connection, [NewJob(built.row.id, rung.id, named.id, 0, key, jobs.PREFERRED)])
@@ -225,6 +224,6 @@ class _Case:
         self.connection.execute(t.decision.insert().values(values))
 
     def result(self, verb: Verb, rung: str | None = None, **more: Any) -> SteeringResult:
-        stands = standings.get(self.connection, self.built.row.id, self.named.id)
-        label = rung or self.built.rungs[min(int(stands["position"]), len(self.built.rungs) - 1)].spec.rung
-        return SteeringResult(str(verb), self.named.key, self.named.text, str(stands["standing"]), label, **more)
+        row = standings.get(self.connection, self.built.row.id, self.named.id)
+        label = rung or self.built.rungs[min(int(row["position"]), len(self.built.rungs) - 1)].spec.rung
+        return SteeringResult(str(verb), self.named.key, self.named.text, str(row["standing"]), label, **more)

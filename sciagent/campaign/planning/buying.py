@@ -48,7 +48,7 @@ class BudgetProblem:
 
     @property
     def most(self) -> Array:
-        """(r,) the limits."""
+        """(r,) amounts of the limits."""
         return np.array([allowance.limit for allowance in self.limits])
 
     @property

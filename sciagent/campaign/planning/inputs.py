@@ -79,7 +79,7 @@ class Sample:
     """Largest possible number of candidates; None without a limit."""
 
 
-# The molecules
+# The sample of molecules
 
 
 def sample_of(ladder: BuiltLadder) -> Sample:
@@ -253,7 +253,7 @@ def _learnt(
 ) -> tuple[LearntTells, float | None]:
     """Returns the correlation of each rung and the chance of a hit (None if the objectives differ) for a candidate
     without answers, by the law of the earlier campaign `name` without structures."""
-    theirs, scores = remade.schema, remade.pool.scores
+    earlier, scores = remade.schema, remade.pool.scores
     position = {_identity(r): r.rules.position for r in remade.built.rungs}
     at_theirs = {position[identity[p]]: at for at, p in enumerate(schema.paid[:-1])}
     fresh = np.vstack([scores, np.full((1, scores.shape[1]), np.nan)])
@@ -261,19 +261,19 @@ def _learnt(
     learnt: dict[tuple[int, int], RungTells] = {}
     chance: float | None = 1.0
     for number in asked(schema):
-        mine = schema.aims.aims[number]
-        wanted = schema.columns[mine.columns[-1]].property
-        same = [i for i, aim in enumerate(theirs.aims.aims) if theirs.columns[aim.columns[-1]].property == wanted]
+        own_aim = schema.aims.aims[number]
+        wanted = schema.columns[own_aim.columns[-1]].property
+        same = [i for i, aim in enumerate(earlier.aims.aims) if earlier.columns[aim.columns[-1]].property == wanted]
         if not same:
             chance = None
             continue
-        aim, truth = theirs.aims.aims[same[0]], (remade.scheduler.truths or ())[same[0]]
+        aim, truth = earlier.aims.aims[same[0]], (remade.scheduler.truths or ())[same[0]]
         [(_, forecast)] = list(law.chains[same[0]].forecast(np.array([len(scores)])))
-        for at, (r, n) in _correlations(theirs, aim, forecast, scores, at_theirs).items():
+        for at, (r, n) in _correlations(earlier, aim, forecast, scores, at_theirs).items():
             middle, low, high = _interval(6 / math.pi * math.asin(r / 2), n)
             why = f"the law of {name}, {n} candidates"
             learnt[at, number] = RungTells(property=wanted, low=low, middle=middle, high=high, kind="learnt", why=why)
-        if chance is not None and theirs.aims.kind == "hits" and (aim.low, aim.high) == (mine.low, mine.high):
+        if chance is not None and earlier.aims.kind == "hits" and (aim.low, aim.high) == (own_aim.low, own_aim.high):
             chance *= float(truth.chance(forecast.mean, np.sqrt(forecast.variance))[0])
         else:
             chance = None

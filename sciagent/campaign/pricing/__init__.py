@@ -1,1 +1,1 @@
-"""The `priced` scheduler over a campaign's ledger."""
+"""The scheduler `priced` in a campaign: its data from the ledger, its purchases, forecasts and audit."""

@@ -130,13 +130,13 @@ class Auditing:
 
     def _raise(self, spent: float) -> list[list[float]]:
         """Returns [place in the log, new propensity] for candidates whose propensity rises."""
-        was = np.array(self.log.pi)
-        if not len(was):
+        old = np.array(self.log.pi)
+        if not len(old):
             return []
         budget = self.share * spent
-        now = np.minimum(propensities(np.array(self.log.p), np.array(self.log.cost), budget, was), 1.0)
-        rises = (now > STEP * was) | ((now == 1) & (was < 1))
-        rounded = np.maximum(_rounded(now[rises]), was[rises]).tolist()
+        new = np.minimum(propensities(np.array(self.log.p), np.array(self.log.cost), budget, old), 1.0)
+        rises = (new > STEP * old) | ((new == 1) & (old < 1))
+        rounded = np.maximum(_rounded(new[rises]), old[rises]).tolist()
         return [list(entry) for entry in zip(np.flatnonzero(rises).tolist(), rounded, strict=True)]
 
     def _outlay(self, connection: Connection) -> float:

@@ -35,7 +35,7 @@ def with_chances(
     try:
         campaign = remake(open_for_people(ledger, row.name), connection)
     except (SciagentError, OSError):
-        return list(best)  # its files or verifiers are gone; `sciagent explain` says which
+        return list(best)  # files or verifiers are missing; `sciagent explain` names them
     if campaign is None or campaign.schema.aims.kind != "hits":
         return list(best)
     p_hit = _chances(campaign, candidates.ids_of(connection, waiting))

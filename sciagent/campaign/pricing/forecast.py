@@ -61,7 +61,7 @@ def _price(connection: Connection, campaign: PricedCampaign, row: laws.LawRow) -
         .limit(1)
     )
     known, limits = connection.execute(query).scalar(), {a.name: a.limit for a in campaign.numeraire.allowances}
-    if known and set(known) == set(limits):  # the weights sum to 1
+    if known and set(known) == set(limits):  # sum of price * limit is the price per budget, since weights sum to 1
         return float(sum(amount * limits[name] for name, amount in known.items()))
     return float(row.state["priced"]["price"])
 

@@ -121,8 +121,8 @@ class LedgerPool(CandidatePool):
         first = last - len(loaded)
         self._counted = np.vstack([self._counted, np.zeros((len(loaded), k), dtype=bool)])
         drawn = np.full(len(loaded), np.nan)
-        there = [place for place, candidate in enumerate(loaded) if candidate is not None]
-        drawn[there] = lots(self._built.spec.seed, (candidate.key for candidate in loaded if candidate is not None))
+        places = [place for place, candidate in enumerate(loaded) if candidate is not None]
+        drawn[places] = lots(self._built.spec.seed, (candidate.key for candidate in loaded if candidate is not None))
         self.lots = np.concatenate([self.lots, drawn])
         for resource, known in self.declared.items():
             self.declared[resource] = np.vstack([known, np.zeros((len(loaded), k))])

@@ -31,9 +31,9 @@ class Allowance:
     limit: float
     """Total amount that may be spent, in the resource's unit."""
     resource: str | None = None
-    """The resource that is limited; None where jobs of one rung are counted."""
+    """The limited resource; None if the limit counts jobs of one rung."""
     rung: PaidIndex | None = None
-    """The rung whose jobs are counted."""
+    """Index of the rung whose jobs are counted; None for a resource."""
 
     def factors(self, learnt: Array) -> Array:
         """Returns (k,) factors from declared to expected amounts. learnt: (k,) learnt factors of measured resources."""

@@ -56,12 +56,12 @@ def observation_schema(built: BuiltLadder) -> ObservationSchema | None:
 
     below = [r for r in built.rungs if r.rules.position <= built.terminal]
     paid = tuple(r.rules.position for r in below if r in built.paid)
-    wanted = [(o, mine) for o in built.objectives if (mine := _columns_of(o.property, below, paid))]
+    wanted = [(o, own_columns) for o in built.objectives if (own_columns := _columns_of(o.property, below, paid))]
     if not paid or not wanted:
         return None
-    columns = tuple(sorted({c for _, mine in wanted for c in mine}, key=lambda c: (c.rung, c.property)))
+    columns = tuple(sorted({c for _, own_columns in wanted for c in own_columns}, key=lambda c: (c.rung, c.property)))
     place = {c: i for i, c in enumerate(columns)}
-    aims = tuple(_aim(objective, mine, built.rungs, place) for objective, mine in wanted)
+    aims = tuple(_aim(objective, own_columns, built.rungs, place) for objective, own_columns in wanted)
     objectives, goal = [objective for objective, _ in wanted], built.spec.goal
     trusted = _measuring(columns, objectives) - {KNOWN, PaidIndex(len(paid) - 1)}
     return ObservationSchema(columns, paid, Aims(aims, _kind(goal.kind, objectives), goal.count or 1), trusted)

@@ -256,9 +256,9 @@ class Pricing(Purchasing):
         if np.any(in_play != self._in_play[rows]):
             self._free = self._wanted = None
         elif self._wanted is not None:
-            now = self._is_wanted(rows)
-            self._count += int(now.sum()) - int(self._wanted[rows].sum())
-            self._wanted[rows] = now
+            wanted = self._is_wanted(rows)
+            self._count += int(wanted.sum()) - int(self._wanted[rows].sum())
+            self._wanted[rows] = wanted
 
     def _cost(self) -> None:
         """Computes the expected costs of all jobs again."""

@@ -117,16 +117,16 @@ class InTurn(Purchasing):
         return self._rule.ends_with(purse.remaining_jobs(self._built.terminal))
 
     def left_over(self, n: int) -> tuple[CampaignState, str]:
-        stands = set(self._stands().tolist())
-        if any(self._rule.leaves(j) for j in self.pool.paid if j in stands):
+        indices = set(self._stands().tolist())
+        if any(self._rule.leaves(j) for j in self.pool.paid if j in indices):
             return CampaignState.FINISHED, f"nothing is left to do; {n} candidates were not promoted"
         return CampaignState.BUDGET_SPENT, f"the budget by rung is used; {n} candidates still wait"
 
     def _stands(self) -> Places:
         """Returns (m,) the index of the paid rung that each open or pending candidate waits for or is at."""
         going = ~self.pool.out
-        stands: Places = self.pool.closed[going].sum(1, dtype=np.intp) - self.pool.pending[going]
-        return stands
+        indices: Places = self.pool.closed[going].sum(1, dtype=np.intp) - self.pool.pending[going]
+        return indices
 
 
 def purchasing_of(built: Built, connection: Connection) -> Purchasing:

@@ -1,4 +1,4 @@
-"""The text before a model's first turn: goal, ladder, remaining budget, and what the campaign has learned."""
+"""The text before a model's first turn: goal, ladder, remaining budget, and results of the campaign so far."""
 
 from __future__ import annotations
 

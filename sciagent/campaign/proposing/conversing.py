@@ -37,7 +37,7 @@ FAULTS = 5  # number of successive failed episodes after which the model is not 
 
 
 class ModelSource:
-    """Implements `sources.Source` with a language model."""
+    """The source for a language model."""
 
     total: int | None = None
     patience = 100

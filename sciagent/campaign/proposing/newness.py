@@ -24,18 +24,18 @@ def notes(connection: Connection, molecules: Sequence[Molecule]) -> list[Note]:
     is unknown, since the scaffolds of some earlier candidates are not stored yet. `nearest`: Tanimoto similarity, by
     `fingerprint`, to the nearest of the `compared` latest candidates; 1 for a known molecule, None if there are none.
     """
-    there = set(candidates.ids_of(connection, {molecule.key for molecule in molecules}))
-    fresh = {molecule.key: features(molecule.text) for molecule in molecules if molecule.key not in there}
+    known_keys = set(candidates.ids_of(connection, {molecule.key for molecule in molecules}))
+    fresh = {molecule.key: features(molecule.text) for molecule in molecules if molecule.key not in known_keys}
     old_scaffolds = scaffolds.known(connection, (f.scaffold_hash for f in fresh.values()))
     unsure = bool(fresh) and bool(scaffolds.without(connection, 1))
     earlier = [features(text) for text in scaffolds.latest(connection, COMPARED)] if fresh else []
     noted: list[Note] = []
     for key in (molecule.key for molecule in molecules):
-        if key in there:
+        if key in known_keys:
             noted.append({"candidate": False, "scaffold": False, "nearest": 1.0})
         else:
             noted.append(_note(fresh[key], old_scaffolds, earlier, unsure))
-            there.add(key)
+            known_keys.add(key)
             old_scaffolds.add(fresh[key].scaffold_hash)
             earlier = [fresh[key], *earlier[: COMPARED - 1]]
     return noted

@@ -1,5 +1,5 @@
-"""Several proposers in a campaign. The proposer with the fewest proposals goes next, and a fast one waits for slower
-ones, so that each gets its share of the budget."""
+"""Several proposers in one campaign. The next turn is that of the proposer with the fewest proposals. A fast proposer
+waits for slower ones, so that each gets its share of the budget."""
 
 from __future__ import annotations
 
@@ -35,9 +35,11 @@ class SideBySide:
         chosen = built.spec.proposer
         assert isinstance(chosen, SeveralSpec)
         with built.ledger.read() as connection:
-            made = trajectories.proposals_by(connection, built.row.id)
+            counts = trajectories.proposals_by(connection, built.row.id)
         self._lead = chosen.lead
-        self._members = [_Member(source, chosen.proposers[name], made.get(name, 0)) for name, source in sources.items()]
+        self._members = [
+            _Member(source, chosen.proposers[name], counts.get(name, 0)) for name, source in sources.items()
+        ]
         self._next: _Member | None = None
 
     def _open(self) -> list[_Member]:
@@ -57,11 +59,11 @@ class SideBySide:
         return any(member.source.is_ready for member in self._open())
 
     def prepare(self) -> bool:
-        there = self._open()
-        least = min((member.made for member in there), default=0)
-        ready = [member for member in there if member.made < least + self._lead and member.source.prepare()]
+        open_members = self._open()
+        least = min((member.made for member in open_members), default=0)
+        ready = [member for member in open_members if member.made < least + self._lead and member.source.prepare()]
         self._next = min(ready, key=lambda member: member.made, default=None)
-        return self._next is not None or not there
+        return self._next is not None or not open_members
 
     def take(self, limit: int) -> TurnResult | None:
         """Runs the turn of the next proposer; returns None if all proposers are exhausted."""

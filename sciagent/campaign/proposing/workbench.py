@@ -37,7 +37,7 @@ class _Entry:
 
     given: ProposalIn
     candidate: Molecule | None
-    """None if the text was refused."""
+    """The parsed molecule; None if the text was refused."""
     status: str
     """`new`, `duplicate` or `refused`."""
     reason: Reason | None = None
@@ -99,7 +99,7 @@ class CampaignWorkbench:
 
     @property
     def observations(self) -> list[dict[str, Any]]:
-        """The answer to each call."""
+        """Observations that answer the calls, in the ledger's form."""
         answers = (entry.out() for entry in self._entries)
         return [{"status": o.status, "key": o.key, "standing": o.standing, "reason": o.reason} for o in answers]
 
@@ -248,7 +248,7 @@ class CampaignWorkbench:
     def _write_blocked(self, connection: Connection, fresh: Sequence[_Fresh], turn_id: int | None) -> None:
         """Logs an event for each candidate that the safety screen refused."""
         for new in fresh:
-            place, given = new.entry.place, new.entry.given
+            place, proposal = new.entry.place, new.entry.given
             if place is None or place.verdict is not Verdict.NOT_APPLICABLE:
                 continue
             if self._built.rungs[place.position].verifier.name == SCREEN:
@@ -256,10 +256,10 @@ class CampaignWorkbench:
                     connection,
                     self._built.row.id,
                     key=new.candidate.key,
-                    text=given.text,
+                    text=proposal.text,
                     reason=place.reason or "",
                     detail=place.detail,
-                    operation=given.operation[:100],
+                    operation=proposal.operation[:100],
                     turn_id=turn_id,
                 )
 

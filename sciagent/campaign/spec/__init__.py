@@ -1,1 +1,1 @@
-"""The campaign file: its keys, what is checked in it, and how two of them differ."""
+"""The campaign file: its keys, the checks on it, and the differences between two files."""

@@ -136,8 +136,8 @@ def _check_objectives(parts: Draft, faults: Faults) -> None:
     for i, objective in parts.objectives.items():
         first = seen.setdefault(objective.property, i)
         if first != i:
-            where = ("objectives", i, "property")
-            faults.add(where, f'"{objective.property}" is also objectives[{first}]; state all in one objective')
+            path = ("objectives", i, "property")
+            faults.add(path, f'"{objective.property}" is also objectives[{first}]; state all in one objective')
     unclear = not parts.all_rungs or len(set(parts.labels)) < len(parts.labels)
     if unclear or parts.terminal not in parts.labels:
         return  # another check reports this
@@ -171,8 +171,8 @@ def _check_ranking(parts: Draft, ranking: BestRungSpec, faults: Faults) -> None:
     run = [rung for rung in ladder if rung.label in (*fast, chosen, parts.terminal)]
     for name in _unmeasured(parts, run):
         message = f'"{name}" is measured only by a rung that best_rung leaves out'
-        where = ("scheduler", "rung" if ranking.rung else "kind")
-        faults.add(where, message, "name that rung, or use another scheduler")
+        path = ("scheduler", "rung" if ranking.rung else "kind")
+        faults.add(path, message, "name that rung, or use another scheduler")
 
 
 def _unmeasured(parts: Draft, run: Sequence[RungSpec]) -> list[str]:
