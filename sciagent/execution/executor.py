@@ -1,4 +1,4 @@
-"""The interface by which a driver notifies remote workers of offered jobs, and hears that jobs have ended."""
+"""The interface by which a driver notifies remote workers of offered jobs, and is notified of ended jobs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 class Executor:
     """Notifies remote workers of offered jobs. The jobs themselves are in the ledger, so a notification may be lost.
 
-    This base class sends no notification: `sciagent worker` polls the ledger at least about once per second.
+    This base class sends no notification: `sciagent worker` polls the ledger about once per second or more often.
     """
 
     @property

@@ -43,8 +43,7 @@ class Station:
         self._last_work = time.monotonic()
 
     def serve(self) -> int:
-        """Run jobs until the worker ends. Returns their number. Raises SchemaVersionError if the ledger has another
-        schema."""
+        """Run jobs until the worker ends; returns their number. Raises SchemaVersionError for another schema."""
         new, ledger = self._new, self._ledger
         patiently(lambda: self._presence.step(ledger), self._stop)
         presence = threading.Thread(target=self._presence.serve, args=(lambda: ledger, self._stop), daemon=True)

@@ -62,7 +62,7 @@ class Consumer(CeleryConsumer):  # type: ignore[misc]
         message.ack_log_error(log, self.connection_errors)
 
     def ensure_connected(self, connection: Any) -> Any:
-        """Tries to connect at least every five seconds, until the worker is shut down."""
+        """Tries to connect, with pauses of at most five seconds, until the worker is shut down."""
 
         def warn(error: Exception, interval: float) -> None:
             log.warning("the broker %s does not answer: %s", connection.as_uri(), type(error).__name__)

@@ -70,8 +70,8 @@ class Slots:
         self._finishing.set()
 
     def stop(self) -> None:
-        """End running jobs, which return to the queue, and take no more. A signal handler may call this, since other
-        threads take the locks: the interrupted thread may hold them."""
+        """End running jobs, which return to the queue, and take no more. A signal handler may call this: the runners
+        are stopped in other threads, since the interrupted thread may hold the locks."""
         self._stopped.set()
         for runner in list(self._runners.values()):
             threading.Thread(target=runner.stop, name="stop", daemon=True).start()

@@ -51,8 +51,8 @@ def serve(
 ) -> None:
     """Take tokens of the queues until a signal ends the worker. Must run in the main thread, which handles signals.
 
-    SIGTERM, SIGINT or SIGHUP: running jobs finish, and no new job is taken. A second signal, or SIGQUIT: jobs that run
-    longer than `soft_seconds` more are ended and return to the queue. A third signal ends them at once.
+    SIGTERM, SIGINT or SIGHUP: running jobs finish, and no new job is taken. A second signal, or SIGQUIT: jobs that are
+    not finished after `soft_seconds` are ended and return to the queue. A third signal ends them at once.
 
     name: unique among the ledger's workers. slots: number of jobs at a time, each in its own process.
     memory_mb, cores, resources: capacity for the jobs of all slots together; cores: as many as slots by default.

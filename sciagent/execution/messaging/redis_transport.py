@@ -1,4 +1,4 @@
-"""Redis transport for Celery's workers that drops and logs malformed messages, since anybody may write to the queue.
+"""Redis transport of Celery's workers. It drops and logs malformed messages, since other programs may write them.
 
 The library's own reader raises an error that ends the worker.
 """
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class Channel(redis.Channel):  # type: ignore[misc]
-    """Drops malformed messages. Redis has removed a message from the queue before it is read: it cannot come back."""
+    """Drops malformed messages. Redis removes a message from the queue before it is read, so it cannot come back."""
 
     def _brpop_read(self, **options: Any) -> Any:
         try:

@@ -26,7 +26,7 @@ class AwayError(Exception):
 
 
 class Wakeups:
-    """Sends messages through a broker in a thread of its own, so that no caller waits for the network.
+    """Sends messages through a broker in its own thread, so that no caller waits for the network.
 
     Safe from any thread. No method raises an error while the broker is away. Messages that cannot be sent are dropped,
     and the connection is tried again after growing pauses.
@@ -43,26 +43,26 @@ class Wakeups:
 
     def wake(self, name: str, n: int = 1) -> None:
         """Send n tokens "there is work in NAME". Returns at once. Raises ValueError for an invalid queue name."""
-        place = self.broker.queue(name)
+        token_queue = self.broker.queue(name)
 
         def send(channel: Any) -> None:
             from kombu import Producer
 
             if name not in self._declared:
-                place(channel).queue_declare()
+                token_queue(channel).queue_declare()
                 self._declared.add(name)
             producer = Producer(channel, serializer="json")
             for _ in range(min(n, MOST_TOKENS)):
                 producer.publish(
-                    tokens.body(name), routing_key=place.routing_key, headers=tokens.headers(name), retry=False
+                    tokens.body(name), routing_key=token_queue.routing_key, headers=tokens.headers(name), retry=False
                 )
 
         self._submit(send)
 
     def waiting(self, name: str) -> int | None:
         """Number of tokens in the broker's queue; None if the broker does not answer. Takes a second at most."""
-        place = self.broker.queue(name)
-        answer = self._submit(lambda channel: place(channel).queue_declare()[1])
+        token_queue = self.broker.queue(name)
+        answer = self._submit(lambda channel: token_queue(channel).queue_declare()[1])
         try:
             return None if answer is None else int(answer.result(PATIENCE_SECONDS + 0.2))
         except (AwayError, NotInTime, CancelledError):
@@ -74,11 +74,11 @@ class Wakeups:
         def send(channel: Any) -> None:
             from kombu import Producer
 
-            place = exchange()
+            ended = exchange()
             if ENDED not in self._declared:
-                place(channel).declare()
+                ended(channel).declare()
                 self._declared.add(ENDED)
-            Producer(channel, exchange=place, serializer="json").publish(int(campaign_id), retry=False)
+            Producer(channel, exchange=ended, serializer="json").publish(int(campaign_id), retry=False)
 
         self._submit(send)
 

@@ -27,7 +27,7 @@ class PartitionStatus:
     name: str
     up: bool
     minutes: int | None
-    """Time limit; None if there is none."""
+    """Time limit, in minutes; None if there is none."""
     memory_mb: int
     """Memory of the largest node, in MB."""
     cores: int
@@ -46,7 +46,7 @@ class ProfileCheck:
     request: ResourceRequest | None = None
     """The request for the example job, if a partition holds it."""
     rehearsal: str | None = None
-    """Slurm's message on the example job, if it was asked."""
+    """Slurm's message on the example job; None if Slurm was not asked."""
 
 
 def check(site: SiteProfile, need: Need) -> ProfileCheck:

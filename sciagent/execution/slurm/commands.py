@@ -18,7 +18,7 @@ _KEPT = ("PATH", "HOME", "USER", "LOGNAME", "TZ", "SLURM_CONF", "SLURM_CONF_SERV
 class Commands:
     """sbatch, squeue, scontrol and sinfo of a site.
 
-    Variables such as SBATCH_PARTITION or SQUEUE_FORMAT are not passed on: they would change requests and output.
+    Variables such as SBATCH_PARTITION or SQUEUE_FORMAT are not passed on, since they would change requests and output.
     """
 
     def __init__(self, site: SiteProfile) -> None:

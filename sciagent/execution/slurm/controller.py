@@ -38,7 +38,7 @@ UNKNOWN_SECONDS = 600.0  # assumed for a job whose duration is unknown
 
 
 class SlurmController(Executor):
-    """Submits jobs to one site, in threads of the driver. Several controllers may share a spool and never a job."""
+    """Submits jobs to one site, in threads of the driver. Several controllers may share a spool; each job has one."""
 
     def __init__(self, ledger: Ledger, site: SiteProfile, queues: Sequence[str]) -> None:
         self._ledger, self._site, self._queues = ledger, site, tuple(queues)

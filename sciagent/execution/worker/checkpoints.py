@@ -37,14 +37,14 @@ def folders_of(scratch: Path, attempts: Iterable[tuple[str, int]]) -> tuple[Path
 
 def adopt(home: Path, fence: int) -> Path:
     """Returns the folder of the attempt with this fence. A new folder is a copy of the previous attempt's, if any."""
-    mine = home / f"{_PREFIX}{fence}"
-    if not home.is_dir() or mine.exists():
-        return mine
+    folder = home / f"{_PREFIX}{fence}"
+    if not home.is_dir() or folder.exists():
+        return folder
     fences = [int(path.name.removeprefix(_PREFIX)) for path in home.glob(f"{_PREFIX}*")]
     before = max((number for number in fences if number < fence), default=None)
     if before is not None:
-        partial = home / f".{mine.name}"
+        partial = home / f".{folder.name}"
         remove_folder(partial)
         shutil.copytree(home / f"{_PREFIX}{before}", partial, symlinks=True)
-        partial.rename(mine)  # only a complete copy gets the final name
-    return mine
+        partial.rename(folder)  # only a complete copy gets the final name
+    return folder

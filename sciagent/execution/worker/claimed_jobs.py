@@ -111,13 +111,13 @@ class CannotError(SciagentError):
 
 
 class Tasks:
-    """The tasks of the rungs that a worker runs. A task is created anew only if its rung changed in the ledger."""
+    """The tasks of the rungs that a worker runs. A task is created again only if its rung changed in the ledger."""
 
     def __init__(self) -> None:
         self._tasks: dict[int, tuple[Any, Task]] = {}
 
     def jobs(self, asked: Sequence[AskedJob]) -> list[ClaimedJob]:
-        """The jobs as this process can run them, in order. Raises CannotError."""
+        """Returns the jobs in order, with verifiers created in this process. Raises CannotError."""
         jobs = []
         for claim, row, candidate in asked:
             task = self._task(row)

@@ -100,7 +100,7 @@ class JobEnding:
     result: JobResult
     after: AfterAttempt
     kills: int
-    """Kills of the job, this attempt included."""
+    """Number of kills of the job, including this attempt."""
     recorded: RecordedEvidence | None = None
     """The evidence as `find_reusable` reads it; None if no reusable evidence was recorded."""
 
@@ -318,9 +318,8 @@ def _record(
         )
         if direct.declared is not None:
             actual = result.cost + (result.finding.spent or {})
-            ids = (direct.candidate_id, attempt_id)
-            about = verifier.name, verifier.version, verifier.settings_hash
-            seen.append(CostSeen(*about, *ids, direct.declared, actual))
+            key = verifier.name, verifier.version, verifier.settings_hash, direct.candidate_id
+            seen.append(CostSeen(*key, attempt_id, direct.declared, actual))
     recorded = evidence.record_once(connection, new)
     spend.observe_costs(connection, seen)
     return [

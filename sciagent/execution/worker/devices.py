@@ -9,7 +9,7 @@ from sciagent.errors import UsageError
 
 
 def check(gpus: int) -> None:
-    """Raises UsageError for more GPUs than CUDA_VISIBLE_DEVICES names, where it is set."""
+    """Raises UsageError if CUDA_VISIBLE_DEVICES is set and names fewer GPUs than `gpus`."""
     if gpus and (own := _own()) is not None and gpus > len(own):
         raise UsageError(f"{gpus} GPUs, and CUDA_VISIBLE_DEVICES names {len(own)}")
 

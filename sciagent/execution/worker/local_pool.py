@@ -19,7 +19,7 @@ from sciagent.execution.worker.lease_renewal import Held, Keeper
 from sciagent.store.database.ledger import Ledger
 from sciagent.verification.sandbox.host import HostResult, Request, Worker
 
-SWITCH_SECONDS = 0.0005  # longest wait of a slot's thread for the interpreter lock
+SWITCH_SECONDS = 0.0005  # after which a waiting slot's thread gets the interpreter lock
 
 Jobs = tuple[ClaimedJob, ...]
 """Jobs that one call runs together."""

@@ -49,7 +49,7 @@ def patiently(
     what: str = "the ledger",
 ) -> T:
     """Returns work(), which is called again while it raises an error of `away`. Raises that error once `stop` is set.
-    Always raises FileNotFoundError, since a missing file does not come back. what: name of the resource, for the log."""
+    Always raises FileNotFoundError, since a missing file does not come back. what: name of the resource, in the log."""
     pause = 0.1
     while True:
         try:

@@ -1,4 +1,4 @@
-"""The standing of each candidate in a campaign: entered, promoted, dropped, settled. Queries are bounded."""
+"""The standing of each candidate in a campaign, such as open, dropped or settled. All queries are bounded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ONE_OF = sa.update(t.campaign_candidate).where(
 
 
 def members(connection: Connection, campaign_id: int, candidate_ids: Sequence[int]) -> set[int]:
-    """The candidates among these that the campaign has already."""
+    """Returns those of the candidate ids that already belong to the campaign."""
     query = sa.select(_CC.candidate_id).where(
         _CC.campaign_id == campaign_id, among(connection, _CC.candidate_id, candidate_ids)
     )
@@ -28,8 +28,8 @@ def members(connection: Connection, campaign_id: int, candidate_ids: Sequence[in
 
 
 def add(connection: Connection, campaign_id: int, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Enter candidates. rows: candidate_id, proposal_id, in_seeds and more columns. Sequence numbers follow their
-    order."""
+    """Add candidates to the campaign. rows: candidate_id, proposal_id, in_seeds and further columns. Sequence numbers
+    follow the order of the rows."""
     if not rows:
         return
     last = connection.execute(sa.select(sa.func.max(_CC.seq)).where(_CC.campaign_id == campaign_id)).scalar()
@@ -40,25 +40,25 @@ def add(connection: Connection, campaign_id: int, rows: Sequence[Mapping[str, An
 
 
 def update(connection: Connection, campaign_id: int, candidate_id: int, **values: Any) -> None:
-    """Write columns of a candidate."""
+    """Set columns of one candidate's standing."""
     update_many(connection, campaign_id, {candidate_id: values})
 
 
 def update_many(connection: Connection, campaign_id: int, values: Mapping[int, Mapping[str, Any]]) -> None:
-    """Write columns of several candidates, by candidate id; the same columns for each."""
+    """Set columns of several candidates. values: {candidate id: columns}, with the same column names for each."""
     rows = [{"of": id_, **columns} for id_, columns in values.items()]
     execute_many(connection, _ONE_OF, rows, {"in_campaign": campaign_id, "updated_at": db_now(connection)})
 
 
 def update_alike(connection: Connection, campaign_id: int, candidate_ids: Sequence[int], **values: Any) -> None:
-    """Write the same values for several candidates."""
+    """Set the same values for several candidates."""
     mine = (_CC.campaign_id == campaign_id, among(connection, _CC.candidate_id, candidate_ids))
     changed = sa.update(t.campaign_candidate).where(*mine).values(**values, updated_at=db_now(connection))
     connection.execute(changed)
 
 
 def get(connection: Connection, campaign_id: int, candidate_id: int) -> Any:
-    """The row of the table, as a mapping; None if the campaign does not have the candidate."""
+    """The candidate's row of campaign_candidate, as a mapping; None if the campaign lacks the candidate."""
     query = sa.select(t.campaign_candidate).where(_CC.campaign_id == campaign_id, _CC.candidate_id == candidate_id)
     return connection.execute(query).mappings().one_or_none()
 
@@ -71,24 +71,24 @@ class Stands(NamedTuple):
     """Sequence number in the campaign."""
     standing: Standing
     position: int
-    """Position of the rung where it stands."""
+    """Position of the candidate's present rung."""
     depth: int
-    """Position of the highest rung that has answered; -1 for none."""
+    """Position of the highest rung with an answer; -1 if there is none."""
     score: float | None
-    """How good it looks so far, in (0, 1]; None where nothing is known."""
+    """Score from the evidence so far, in (0, 1]; None without evidence."""
 
 
 _STANDS = sa.select(*(_CC[name] for name in Stands._fields))
 
 
 def arrivals(connection: Connection, campaign_id: int, first: int, limit: int) -> list[Stands]:
-    """Candidates with a sequence number from `first` on, in order."""
+    """Candidates whose sequence number is at least `first`, in order."""
     query = _STANDS.where(_CC.campaign_id == campaign_id, _CC.seq >= first).order_by(_CC.seq).limit(limit)
     return _stands(connection, query)
 
 
 def of(connection: Connection, campaign_id: int, candidate_ids: Sequence[int]) -> list[Stands]:
-    """The candidates among these that belong to the campaign."""
+    """Standings of those of the candidates that belong to the campaign."""
     mine = among(connection, _CC.candidate_id, candidate_ids)
     return _stands(connection, _STANDS.where(_CC.campaign_id == campaign_id, mine))
 
@@ -100,7 +100,7 @@ def _stands(connection: Connection, query: sa.Select[Any]) -> list[Stands]:
 
 
 def climbed(connection: Connection, campaign_id: int, limit: int) -> list[int]:
-    """Ids of candidates with an answer of any rung: hits first, then by the highest rung answered."""
+    """Ids of candidates with an answer from any rung: hits first, then by the highest rung with an answer."""
     query = sa.select(_CC.candidate_id).where(_CC.campaign_id == campaign_id, _CC.depth >= 0)
     order = (_CC.is_hit.desc(), _CC.depth.desc(), _CC.score.desc(), _CC.seq)
     return list(connection.execute(query.order_by(*order).limit(limit)).scalars())
@@ -110,11 +110,11 @@ def waiting(
     connection: Connection, campaign_id: int, position: int, *, by_score: bool, limit: int
 ) -> list[tuple[int, int, float | None]]:
     """(candidate id, seq, score) of open candidates at a rung, by score (best first) or by arrival."""
-    there = (_CC.campaign_id == campaign_id, _CC.standing == Standing.OPEN, _CC.position == position)
-    query = sa.select(_CC.candidate_id, _CC.seq, _CC.score).where(*there)
+    conditions = (_CC.campaign_id == campaign_id, _CC.standing == Standing.OPEN, _CC.position == position)
+    query = sa.select(_CC.candidate_id, _CC.seq, _CC.score).where(*conditions)
     if not by_score:
         return [(*row,) for row in connection.execute(query.order_by(_CC.seq).limit(limit))]
-    # two queries, since only so does an index hold the order on both databases
+    # two queries, since only then an index gives the order on both databases
     scored = query.where(_CC.score.is_not(None)).order_by(_CC.score.desc(), _CC.seq).limit(limit)
     rows = list(connection.execute(scored))
     if len(rows) < limit:
@@ -136,7 +136,7 @@ def count_up_to(connection: Connection, at_most: int, *conditions: sa.ColumnElem
 
 
 def top(connection: Connection, campaign_id: int, n: int) -> list[Any]:
-    """The n best by score: (candidate id, key, text, score, depth, in_seeds, seq, operation that made it)."""
+    """The n candidates with the best score: (candidate id, key, text, score, depth, in_seeds, seq, operation)."""
     c, p = t.candidate.c, t.proposal.c
     query = (
         sa.select(_CC.candidate_id, c.key, c.text, _CC.score, _CC.depth, _CC.in_seeds, _CC.seq, p.operation)

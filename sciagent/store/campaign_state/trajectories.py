@@ -19,7 +19,7 @@ RUNNING, ENDED = "running", "ended"
 
 @dataclass(frozen=True)
 class TrajectoryRow:
-    """One row of the table."""
+    """One row of the trajectory table."""
 
     id: int
     number: int
@@ -32,10 +32,10 @@ class SampledRow:
     """What a model sampled in a turn. The token fields are None if the provider returns no tokens."""
 
     message: Mapping[str, Any] = field(default_factory=dict)
-    """The parsed answer."""
+    """The parsed answer of the model."""
     sampling: Mapping[str, Any] = field(default_factory=dict)
     kept: int | None = None
-    """The prompt begins with this many tokens of the earlier turns."""
+    """Number of tokens of earlier turns with which the prompt begins."""
     prompt_ids: Sequence[int] | None = None
     """The tokens of the prompt after the kept ones."""
     output_ids: Sequence[int] | None = None
@@ -56,7 +56,7 @@ class NewTurn:
     calls: Sequence[Mapping[str, Any]]
     observations: Sequence[Mapping[str, Any]]
     cost: Mapping[str, float]
-    """By resource."""
+    """{resource: amount}."""
     policy: str
     sampled: SampledRow | None = None
 
@@ -64,7 +64,7 @@ class NewTurn:
 def open_(
     connection: Connection, campaign_id: int, number: int, *, proposer: str, settings: Mapping[str, Any], seed: int
 ) -> int:
-    """Id of the campaign's trajectory of this number, which is created if it does not exist."""
+    """Returns the id of the campaign's trajectory with this number. Creates the trajectory if it does not exist."""
     query = sa.select(_J.id).where(_J.campaign_id == campaign_id, _J.number == number)
     if (id_ := connection.execute(query).scalar()) is not None:
         return int(id_)

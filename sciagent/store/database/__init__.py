@@ -1,1 +1,1 @@
-"""The database itself: tables, engine, migrations, files, back-ups."""
+"""The database of the ledger: tables, engine, migrations, artifacts, backups."""

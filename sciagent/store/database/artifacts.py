@@ -11,7 +11,7 @@ from sciagent.errors import LedgerError
 
 
 class ArtifactStore:
-    """Files under `root/ab/cdef…`; a file is complete or absent, and stored only once."""
+    """Stores files as `root/ab/cdef…`. A file is complete or absent, and stored only once."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -22,7 +22,7 @@ class ArtifactStore:
         return self.root / sha256[:2] / sha256[2:]
 
     def put(self, source: Path) -> tuple[str, int]:
-        """Copy a file in; returns (SHA-256, size in bytes). Safe against a kill at any moment."""
+        """Copy a file into the store; returns (SHA-256, size in bytes). Safe against a kill at any moment."""
         self.root.mkdir(parents=True, exist_ok=True)
         digest, size = hashlib.sha256(), 0
         with tempfile.NamedTemporaryFile(dir=self.root, prefix=".incoming-", delete=False) as write:
@@ -42,11 +42,11 @@ class ArtifactStore:
         target = self.path(sha256)
         target.parent.mkdir(exist_ok=True)
         partial.replace(target)
-        _sync_folder(target.parent)  # the rows that name it must not outlive a power cut that it did not
+        _sync_folder(target.parent)  # a power cut must not remove the file but keep the rows that name it
         return sha256, size
 
     def get(self, sha256: str) -> bytes:
-        """The content, checked against its name. Raises LedgerError if it is missing or damaged."""
+        """The content of an artifact, checked against its hash. Raises LedgerError if it is missing or damaged."""
         try:
             content = self.path(sha256).read_bytes()
         except FileNotFoundError as error:

@@ -15,7 +15,7 @@ from sciagent.errors import LedgerError, UsageError
 
 
 def back_up(url: URL, target: Path) -> None:
-    """Write a copy; it gets its name once it is complete.
+    """Write a copy, which gets its name only when it is complete.
 
     Raises UsageError if the target exists or there is no ledger, LedgerError if pg_dump is missing or fails.
     """
@@ -43,7 +43,7 @@ def _sqlite(path: Path, target: Path) -> None:
 
 
 def _postgresql(url: URL, target: Path) -> None:
-    """Copy by pg_dump, which reads a single snapshot. Its command line, which others can read, has no password."""
+    """Copy by pg_dump, which reads a single snapshot. The command line has no password, since others can read it."""
     if shutil.which("pg_dump") is None:
         raise LedgerError("pg_dump is not installed here; it comes with PostgreSQL's client package")
     plain = url.set(drivername="postgresql", password=None)

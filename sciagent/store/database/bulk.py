@@ -27,10 +27,10 @@ def execute_many(
 ) -> int:
     """Insert rows into a table, or update it by rows. Returns the number of rows written.
 
-    rows: all with the same names, those of columns or of `bindparam`s; no two rows of an update may match the same row
-    of the table. alike: values that are equal for all rows, and not in the rows. A column that is left out gets the
-    database's default, not Python's. Callers should keep an `Update` that they use often, since its SQL is cached by
-    object.
+    rows: mappings with the same names, those of columns or of `bindparam`s. Two rows of an update must not match the
+    same row of the table. alike: values for all rows, under names that the rows lack. A column that is left out gets
+    the database's default, not Python's. Callers should keep an `Update` object that they use often, since its SQL is
+    cached by object.
     """
     if not rows:
         return 0
@@ -45,13 +45,13 @@ class _Parameter(NamedTuple):
     """A parameter of a statement."""
 
     key: str | None
-    """Its name in the rows; None where `constant` is the value for all rows."""
+    """Name of the value in the rows; None if `constant` is the value for all rows."""
     convert: Callable[[Any], Any] | None
     constant: Any
 
 
 class _Plan(NamedTuple):
-    """A statement of SQLite."""
+    """A compiled SQLite statement."""
 
     sql: str
     parameters: tuple[_Parameter, ...]
@@ -82,19 +82,19 @@ def _column(parameter: _Parameter, rows: Sequence[Mapping[str, Any]], alike: Map
         return [convert(alike[key]) if convert else alike[key]] * len(rows)
     if convert is None:
         return [row[key] for row in rows]
-    column, before, made = [], object(), None
+    column, previous, converted = [], object(), None
     for row in rows:
         value = row[key]
-        if value is not before:  # a time is that of many rows
-            before, made = value, convert(value)
-        column.append(made)
+        if value is not previous:  # many rows have the same time
+            previous, converted = value, convert(value)
+        column.append(converted)
     return column
 
 
 def insert_many(
     connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]], alike: Mapping[str, Any] = NOTHING
 ) -> list[int]:
-    """Insert rows and return their ids, which rise, in order. SQLite has only a single writing transaction."""
+    """Insert rows; returns their ids, which ascend, in order. On SQLite no other transaction writes meanwhile."""
     if not rows:
         return []
     if connection.dialect.name == "postgresql":
@@ -106,7 +106,7 @@ def insert_many(
 
 
 def among(connection: Connection, column: sa.ColumnElement[Any], values: Sequence[int] | Sequence[str]) -> Any:
-    """`column IN values` with a single parameter, since SQLAlchemy compiles an `IN` name by name at every call."""
+    """`column IN values` with a single parameter, since SQLAlchemy compiles a list of parameters at every call."""
     if len(values) == 1:
         return column == values[0]
     if connection.dialect.name == "postgresql":
@@ -116,5 +116,5 @@ def among(connection: Connection, column: sa.ColumnElement[Any], values: Sequenc
 
 
 def by_resource(amounts: Mapping[str, float], **columns: Any) -> list[dict[str, Any]]:
-    """A row for each resource. columns: values that all rows have."""
+    """Returns one row per resource. columns: values that all rows share."""
     return [columns | {"resource": resource, "amount": amount} for resource, amount in amounts.items()]

@@ -9,19 +9,19 @@ from weakref import WeakKeyDictionary
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-_asked: WeakKeyDictionary[Connection, tuple[datetime, float]] = WeakKeyDictionary()  # and when, by our own clock
+_read: WeakKeyDictionary[Connection, tuple[datetime, float]] = WeakKeyDictionary()  # its time, local time
 
 
 def db_now(connection: Connection) -> datetime:
-    """The time in UTC.
+    """The present time in UTC.
 
-    PostgreSQL's own clock, read once per transaction and counted on from there; for SQLite the machine's clock, since
-    all its users are on the same machine.
+    PostgreSQL's clock is read once per transaction; the time since then is counted by the local clock. SQLite uses the
+    machine's clock, since all its users are on the same machine.
     """
     if connection.dialect.name != "postgresql":
         return datetime.now(UTC)
-    if connection not in _asked:
+    if connection not in _read:
         now = connection.execute(sa.select(sa.func.clock_timestamp())).scalar_one()
-        _asked[connection] = now.astimezone(UTC), time.monotonic()
-    at, then = _asked[connection]
+        _read[connection] = now.astimezone(UTC), time.monotonic()
+    at, then = _read[connection]
     return at + timedelta(seconds=time.monotonic() - then)

@@ -20,7 +20,7 @@ _ENCODE = json.JSONEncoder(allow_nan=False).encode
 
 
 class UtcDateTime(sa.types.TypeDecorator[datetime]):
-    """A timezone-aware datetime in UTC; SQLite drops the zone, this puts it back."""
+    """A timezone-aware datetime in UTC. SQLite drops the zone, and this type restores it."""
 
     impl = sa.DateTime(timezone=True)
     cache_ok = True
@@ -36,7 +36,7 @@ class UtcDateTime(sa.types.TypeDecorator[datetime]):
 
 
 def storable_json(value: Any) -> Any:
-    """The same value with storable texts; NaN and infinity, which JSON lacks, become their names."""
+    """The same value with storable texts. NaN and infinity, which JSON lacks, become texts."""
     if isinstance(value, str):
         return storable(value)
     if isinstance(value, float) and not math.isfinite(value):
@@ -49,7 +49,7 @@ def storable_json(value: Any) -> Any:
 
 
 class String(sa.types.TypeDecorator[str]):
-    """Text that both databases accept, cut to `length` characters where a length is given."""
+    """Text that both databases accept, for a column of at most `length` characters."""
 
     impl = sa.String
     cache_ok = True
@@ -66,7 +66,7 @@ class Text(String):
 
 
 class WrittenJson(str):
-    """JSON that is serialised already and needs no change by `storable_json`."""
+    """JSON text that is already serialised and needs no change by `storable_json`."""
 
 
 class Json(sa.types.TypeDecorator[Any]):
@@ -79,7 +79,7 @@ class Json(sa.types.TypeDecorator[Any]):
         return dialect.type_descriptor(JSONB() if dialect.name == "postgresql" else sa.JSON())
 
     def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any] | None:
-        """Serialise a value; only if it cannot be stored as it is, which is rare, are its parts checked."""
+        """Returns a function that serialises a value; it checks the parts only if the value cannot be stored as is."""
         carefully = super().bind_processor(dialect)
         if carefully is None:
             return None
@@ -93,7 +93,7 @@ class Json(sa.types.TypeDecorator[Any]):
                 return "{}"
             try:
                 text = _ENCODE(value)
-            except (TypeError, ValueError):  # a mapping that is no dict, NaN, infinity
+            except (TypeError, ValueError):  # a mapping other than a dict, NaN or infinity
                 return carefully(value)
             return carefully(value) if value is None or "\\u0000" in text or "\\ud" in text else text
 

@@ -15,26 +15,26 @@ from sqlalchemy.engine import URL, Connection, Engine, ExceptionContext, make_ur
 from sciagent.errors import LedgerAwayError, LedgerError, SchemaVersionError, UsageError
 
 BUSY_SECONDS = 15
-CACHE_KIB = 65536  # of pages a connection; the default, 2 MB, does not hold the inner pages of a large ledger
+CACHE_KIB = 65536  # page cache of a connection; the default, 2 MB, is too small for the inner pages of a large ledger
 
-# of 4 KiB in the log before they are written into the file; after the default, 1000, each page of an index is written
-# again for every few hundred rows
+# pages of 4 KiB in the log before they are written into the file; with the default, 1000, each page of an index is
+# written again for every few hundred rows
 LOG_PAGES = 16384
 
 
-# SQLite's result codes after which the same statement may succeed later
+# SQLite's result codes of statements that may succeed later
 _SQLITE_AWAY = frozenset(
     {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL}
 )
 _SQLITE_SCHEMA = ("no such column", "no such table", "has no column named")
 
-# PostgreSQL's: lost connections, no resources, shutdown and restart, I/O errors; locks, deadlocks and idle timeouts
+# the same for PostgreSQL: lost connections, no resources, shutdown, I/O errors, locks, deadlocks and idle timeouts
 _SQLSTATE_AWAY = ("08", "53", "57P01", "57P02", "57P03", "57P05", "58030", "55P03", "40001", "40P01", "25P03")
 _SQLSTATE_SCHEMA = ("42703", "42P01")  # undefined column, undefined table
 
 
 def ledger_url(text: str) -> URL:
-    """A file path means SQLite; otherwise a SQLAlchemy URL of SQLite or PostgreSQL. Raises UsageError."""
+    """Returns the URL for a file path (SQLite) or a SQLAlchemy URL (SQLite or PostgreSQL). Raises UsageError."""
     if "://" not in text:
         return URL.create("sqlite", database=str(Path(text).expanduser().resolve()))
     try:
@@ -50,10 +50,10 @@ def ledger_url(text: str) -> URL:
 
 
 def connect(url: URL, idle_seconds: float | None = None) -> Engine:
-    """An engine whose write transactions begin at once (`BEGIN IMMEDIATE`) and wait for others.
+    """Returns an engine. On SQLite a write transaction takes the lock at its start (`BEGIN IMMEDIATE`).
 
-    idle_seconds: PostgreSQL ends a transaction that is idle for so long, so that a frozen process blocks no other; None
-    for processes that compute while they hold a transaction.
+    idle_seconds: PostgreSQL ends a transaction that is idle for this time, so that a frozen process does not block
+    others; None for processes that compute during a transaction.
     """
     if url.get_backend_name() == "postgresql":
         try:
@@ -64,22 +64,22 @@ def connect(url: URL, idle_seconds: float | None = None) -> Engine:
             raise LedgerError("PostgreSQL needs an extra: pip install 'sciagent[postgres]'") from error
         event.listen(engine, "handle_error", _translate)
         return engine
-    # the connection used last is used next, since a write through a connection empties the page caches of all others
+    # the last used connection is used next, since a write through a connection empties the page caches of all others
     engine = sa.create_engine(url, pool_use_lifo=True)
     event.listen(engine, "handle_error", _translate)
 
     @event.listens_for(engine, "connect")
     def _on_connect(connection: Any, record: Any) -> None:
-        connection.isolation_level = None  # we say BEGIN ourselves
+        connection.isolation_level = None  # `_on_begin` sends BEGIN
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}")
         _switch_to_wal(cursor)
-        # a commit survives the kill of any process; a power cut may take the last commits, whole, and damages nothing
+        # a commit survives the kill of any process; a power cut may undo the last commits, but damages nothing
         cursor.execute("PRAGMA synchronous=NORMAL")
         cursor.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
         cursor.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
         cursor.execute("PRAGMA foreign_keys=ON")
-        # else INSERT OR REPLACE deletes a row without asking the append-only triggers
+        # otherwise INSERT OR REPLACE deletes a row without firing the append-only triggers
         cursor.execute("PRAGMA recursive_triggers=ON")
         cursor.close()
 
@@ -93,7 +93,7 @@ def connect(url: URL, idle_seconds: float | None = None) -> Engine:
 
 
 def _translate(context: ExceptionContext) -> None:
-    """Raise LedgerAwayError or SchemaVersionError in place of the driver's error, where it means either of these."""
+    """Raises LedgerAwayError or SchemaVersionError in place of a database error with that meaning."""
     if context.is_pre_ping:
         return  # the pool makes another connection
     error = context.original_exception
@@ -114,7 +114,7 @@ def _is_away(error: BaseException) -> bool:
     state = getattr(error, "sqlstate", None)
     if state is not None:
         return str(state).startswith(_SQLSTATE_AWAY)
-    # psycopg knows no state where there was no connection, or where it broke
+    # psycopg gives no state if there was no connection, or if it broke
     return type(error).__module__.startswith("psycopg") and any(
         base.__name__ in ("OperationalError", "InterfaceError") for base in type(error).__mro__
     )
@@ -123,7 +123,7 @@ def _is_away(error: BaseException) -> bool:
 def _reachable(idle_seconds: float | None) -> Mapping[str, Any]:
     """Connection arguments that make both ends notice within half a minute that the other cannot be reached.
 
-    Linux's default is two hours, for which the locks of a disconnected machine would be held.
+    With Linux's default, a disconnected machine would hold its locks for two hours.
     """
     alive = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 25_000}
     server = {f"tcp_{name}": value for name, value in alive.items() if name != "tcp_user_timeout"}

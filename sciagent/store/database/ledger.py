@@ -15,7 +15,7 @@ from sciagent.store.database.engine import connect, ledger_url, read_only, sqlit
 class Ledger:
     """An open ledger at the code's revision.
 
-    copy_taken: where SQLite was copied before an upgrade, or None. idle_seconds: as for `engine.connect`.
+    copy_taken: path of the copy of a SQLite file before its upgrade, or None. idle_seconds: see `engine.connect`.
     """
 
     def __init__(self, url: str, artifacts: Path | None = None, idle_seconds: float | None = None) -> None:

@@ -1,6 +1,6 @@
-"""Migrations: SQLite upgrades itself after a copy is taken, PostgreSQL only by `sciagent db upgrade`.
+"""Migrations. A SQLite ledger is copied and upgraded when it is opened, PostgreSQL only by `sciagent db upgrade`.
 
-Alembic is imported only when there is something to migrate, since every command opens a ledger, and rarely an old one.
+Alembic is imported only for a migration, since every command opens a ledger and few ledgers are old.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def upgrade(engine: Engine, revision: str = "head") -> Path | None:
 def _run(engine: Engine, revision: str) -> None:
     """Run the migrations in a single transaction.
 
-    On SQLite foreign keys are off, since a table that is rebuilt is dropped in between; they are checked before commit.
+    On SQLite foreign keys are off, since rebuilding a table drops it first; they are checked before the commit.
     """
     from alembic import command
 
@@ -119,7 +119,7 @@ def _copy(path: Path, revision: str) -> Path:
 
 
 def ensure(engine: Engine) -> Path | None:
-    """Bring SQLite to the code's revision; raise SchemaVersionError for a PostgreSQL that is behind or ahead."""
+    """Upgrade SQLite to the code's revision. Raises SchemaVersionError for PostgreSQL at any other revision."""
     if (at := current(engine)) == HEAD:
         return None
     refuse_newer(at)
@@ -141,7 +141,7 @@ def refuse_newer(at: str | None) -> None:
 
 
 def differences(engine: Engine) -> list[str]:
-    """How the database differs from the tables of the code; empty if it does not."""
+    """The differences between the database and the tables of the code; empty if there are none."""
     from alembic.autogenerate import compare_metadata
     from alembic.runtime.migration import MigrationContext
 
@@ -152,7 +152,7 @@ def differences(engine: Engine) -> list[str]:
             suffixes, query = ("no_update", "no_delete"), "SELECT name FROM sqlite_master WHERE type = 'trigger'"
         else:
             suffixes, query = ("append_only", "no_truncate"), "SELECT tgname FROM pg_trigger WHERE tgenabled <> 'D'"
-        there = set(connection.exec_driver_sql(query).scalars())
+        triggers = set(connection.exec_driver_sql(query).scalars())
     return differing + [
-        f"{t}: trigger {t}_{s} is missing" for t in APPEND_ONLY for s in suffixes if f"{t}_{s}" not in there
+        f"{t}: trigger {t}_{s} is missing" for t in APPEND_ONLY for s in suffixes if f"{t}_{s}" not in triggers
     ]

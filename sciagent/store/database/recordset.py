@@ -1,6 +1,6 @@
-"""Many rows for PostgreSQL in a single JSON parameter.
+"""Writes many rows to PostgreSQL in a single JSON parameter.
 
-The statement is the same for any number of rows, so the server has planned it before. With a parameter for each value,
+The statement is the same for any number of rows, so the server plans it only once. With a parameter for each value,
 psycopg would take longer to parse the statement than the server to execute it.
 """
 
@@ -27,7 +27,7 @@ Rows = Sequence[Mapping[str, Any]]
 def write(connection: Connection, what: sa.Table | sa.Update, rows: Rows, alike: Mapping[str, Any]) -> int:
     """Insert rows into a table, or update it by rows; returns the number of rows written.
 
-    rows: all with the same names; no two rows of an update may match the same row of the table. alike: values of all.
+    rows: mappings with the same names; no two rows of an update may match the same table row. alike: values of all.
     """
     plan = _plan(what, connection.dialect, (*rows[0], *alike), ids=False)
     return connection.exec_driver_sql(plan.sql, {"rows": _text(rows, alike), **plan.constants}).rowcount
@@ -36,8 +36,8 @@ def write(connection: Connection, what: sa.Table | sa.Update, rows: Rows, alike:
 def insert(connection: Connection, table: sa.Table, rows: Rows, alike: Mapping[str, Any]) -> list[int]:
     """Insert rows into a table that generates ids; returns the ids in order."""
     plan = _plan(table, connection.dialect, (*rows[0], *alike), ids=True)
-    made = connection.exec_driver_sql(plan.sql, {"rows": _text(rows, alike)}).scalars()
-    return sorted(made)  # they were given in the order of the rows
+    ids = connection.exec_driver_sql(plan.sql, {"rows": _text(rows, alike)}).scalars()
+    return sorted(ids)  # ids were assigned in the order of the rows
 
 
 class _Plan(NamedTuple):
@@ -56,16 +56,16 @@ def _insert(table: sa.Table, dialect: sa.Dialect, names: tuple[str, ...], ids: b
     quoted = {name: dialect.identifier_preparer.quote(name) for name in names}
     typed = ", ".join(f"{quoted[name]} {table.c[name].type.compile(dialect)}" for name in names)
     values = ", ".join(_value(quoted[name], table.c[name].type) for name in names)
-    made = f"json_to_recordset(%(rows)s::json) AS {{}}({typed})"
+    records = f"json_to_recordset(%(rows)s::json) AS {{}}({typed})"
     into = f"INSERT INTO {dialect.identifier_preparer.format_table(table)} ({', '.join(quoted.values())})"
     if not ids:
-        return _Plan(f"{into} SELECT {values} FROM {made.format('r')}", {})
-    numbered = f"ROWS FROM ({made.format('')}) WITH ORDINALITY AS r({', '.join(quoted.values())}, nr)"
+        return _Plan(f"{into} SELECT {values} FROM {records.format('r')}", {})
+    numbered = f"ROWS FROM ({records.format('')}) WITH ORDINALITY AS r({', '.join(quoted.values())}, nr)"
     return _Plan(f"{into} SELECT {values} FROM {numbered} ORDER BY r.nr RETURNING id", {})
 
 
 def _update(what: sa.Update, dialect: sa.Dialect, names: tuple[str, ...]) -> _Plan:
-    """SQLAlchemy's statement with its parameters replaced by columns of the rows."""
+    """Returns SQLAlchemy's statement with its parameters replaced by columns of the rows."""
     compiled = what.compile(dialect=dialect, column_keys=list(names))
     binds = {bound: bind for bind, bound in compiled.bind_names.items() if bind.key in names}
     typed = ", ".join(f'"{bind.key}" {bind.type.compile(dialect)}' for bind in binds.values())
@@ -101,7 +101,7 @@ _ENCODE = json.JSONEncoder(allow_nan=False, default=_plain).encode
 
 
 def _text(rows: Rows, alike: Mapping[str, Any]) -> str:
-    """The rows as JSON; their parts are checked only where something cannot be stored as it is."""
+    """The rows as JSON. Their parts are checked only if a value cannot be stored as it is."""
     whole = [{**row, **alike} for row in rows]
     try:
         text = _ENCODE(whole)

@@ -1,4 +1,4 @@
-"""What all tables of the ledger are made of: the metadata that holds them, columns that recur, partial indexes."""
+"""Parts of the ledger's tables: the metadata object, common kinds of columns, partial indexes."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ APPEND_ONLY = (
 
 
 def table(name: str, *items: sa.schema.SchemaItem) -> Table:
-    """A table with an `id`."""
+    """Returns a table with the primary key `id`."""
     return Table(name, metadata, Column("id", Id, primary_key=True, autoincrement=True), *items)
 
 
 def needed(name: str, kind: Any, **more: Any) -> Column[Any]:
-    """A column without NULL."""
+    """Returns a column that is never NULL."""
     return Column(name, kind, nullable=False, **more)
 
 
@@ -55,5 +55,5 @@ def moment(name: str, *, nullable: bool = False) -> Column[datetime]:
 
 
 def index_of_some(name: str, where: sa.ColumnElement[bool], *columns: Any) -> None:
-    """An index that holds only rows of which something is true: nearly all are over, and none of those is asked for."""
+    """Create an index of only the rows that meet `where`, since queries ask for few of all rows."""
     Index(name, *columns, sqlite_where=where, postgresql_where=where)

@@ -38,7 +38,7 @@ candidate = table(
     needed("standardiser", String(20)),
     needed("library", String(60)),
     moment("created_at"),
-    Column("scaffold_hash", Key),  # None: not worked out yet, or no molecule
+    Column("scaffold_hash", Key),  # None: not computed yet; empty: no molecule
     Index("ix_candidate_scaffold_hash", "scaffold_hash", "id"),
 )
 
@@ -58,7 +58,7 @@ campaign = table(
     needed("spec_hash", Key),
     needed("identity_hash", Key),
     needed("base", Text),
-    needed("source", Text),  # the YAML as it was given
+    needed("source", Text),  # the YAML text of the spec
     needed("state", String(20)),
     Column("stop_reason", Text),
     Column("driver", String(200)),
@@ -67,7 +67,7 @@ campaign = table(
     needed("wall_seconds", sa.Float, default=0.0),
     moment("created_at"),
     moment("updated_at"),
-    # a dispatcher shall drive it; it goes by this, not by who began it
+    # whether a dispatcher is to drive the campaign, whoever created it
     needed("hosted", sa.Boolean, server_default=sa.false()),
     Index("ix_campaign_hosted", "hosted", "state"),
 )
@@ -96,7 +96,7 @@ rung = table(
     needed("gate", Json),
     UniqueConstraint("campaign_id", "position"),
     UniqueConstraint("campaign_id", "name"),
-    # for workers elsewhere: settings with the paths of their files, and limits as they are now
+    # for remote workers: settings with the paths of their files, and the present limits
     Column("request", Json),
 )
 
@@ -119,7 +119,7 @@ turn = table("turn", reference("trajectory_id", "trajectory.id"), needed("number
     Column("prompt_ids", Json), Column("output_ids", Json), Column("logprobs", Json), Column("sampling", Json),
     Column("template_hash", Key), Column("policy_version", String(200)), needed("watermark", Id),
     needed("cost", Json), moment("at"), Column("message", Json), Column("forced", Json),
-    Column("kept", Integer),  # of the tokens held, those that the prompt begins with; prompt_ids come after them
+    Column("kept", Integer),  # number of earlier tokens with which the prompt begins; prompt_ids follow them
     UniqueConstraint("trajectory_id", "number"),
 )  # fmt: skip
 
@@ -136,7 +136,7 @@ proposal = table(
     Column("rationale", Text),
     Column("predicted", Json),
     moment("at"),
-    Column("novelty", Json),  # how new it was to the ledger when it was made
+    Column("novelty", Json),  # novelty in the ledger at the time of the proposal
     Index("ix_proposal_campaign_status", "campaign_id", "status"),
 )
 
@@ -186,11 +186,11 @@ job = table("job", reference("campaign_id", "campaign.id"), reference("rung_id",
     needed("cancel_requested", sa.Boolean, default=False), Column("outcome", String(20)),
     moment("created_at"), moment("updated_at"),
     UniqueConstraint("campaign_id", "rung_id", "candidate_id", "replicate"),
-    # where workers find it; none: its own driver runs it. external: what an outside queue calls it, as "slurm 4711_3"
+    # queue: where workers find it; None: its driver runs it. external: name in a cluster's queue, as "slurm 4711_3"
     Column("queue", String(60)), Column("external", String(100)),
-    Column("seconds", sa.Float), Column("memory_mb", Integer),  # on the clock, as expected; the limit
-    needed("losses", Integer, server_default="0"),  # attempts that vanished with their worker
-    Column("needs", String(400)),  # what it holds while it runs, as "cores=4 gpu=1"; none: one core and nothing else
+    Column("seconds", sa.Float), Column("memory_mb", Integer),  # expected wall time; memory limit
+    needed("losses", Integer, server_default="0"),  # attempts that were lost with their worker
+    Column("needs", String(400)),  # resources that it holds while it runs, as "cores=4 gpu=1"; None: one core
     Index("ix_job_campaign_state", "campaign_id", "state", "priority"), Index("ix_job_rung_state", "rung_id", "state"),
 )  # fmt: skip
 
@@ -203,13 +203,13 @@ index_of_some(
 )
 index_of_some("ix_job_needs", _job.needs.is_not(None), _job.state, _job.queue, _job.needs)
 
-# who works on queues; its name begins the owner of its leases
+# the owner of a worker's leases begins with the worker's name
 worker = table("worker", needed("name", String(200), unique=True),
     needed("host", String(200)), needed("pid", Integer),
     needed("executor", String(20)), needed("queues", Json),
     needed("slots", Integer), Column("memory_mb", Integer), moment("started_at"), moment("seen_at"),
     moment("until"), needed("draining", sa.Boolean, default=False), moment("stopped_at", nullable=True),
-    # of all its slots together; cores: none where they are its slots; resources: {name: how many}, GPUs among them
+    # of all its slots together; cores: None if equal to the slots; resources: {name: amount}, including GPUs
     Column("cores", Integer), Column("resources", Json), Index("ix_worker_until", "until"),
 )  # fmt: skip
 
@@ -221,7 +221,7 @@ attempt = table("attempt", reference("campaign_id", "campaign.id", nullable=True
     needed("cost", Json), Column("wall_seconds", sa.Float), moment("started_at"),
     moment("heartbeat_at"), moment("ended_at", nullable=True), Index("ix_attempt_campaign_state", "campaign_id", "state"),
     Index("ix_attempt_rung_outcome", "rung_id", "outcome"),
-    # what it holds until it ends, where its job needs more than a core: {name: how many}, of GPUs which
+    # resources that it holds until it ends, if more than one core: {name: amount}, for GPUs their indices
     Column("holds", Json),
 )  # fmt: skip
 
@@ -316,7 +316,7 @@ decision = table("decision", reference("campaign_id", "campaign.id"), reference(
     Index("ix_decision_campaign_action", "campaign_id", "action"), Index("ix_decision_rung_action", "rung_id", "action"),
 )  # fmt: skip
 
-# what a scheduler had learnt when it looked for hyper-parameters; with the evidence up to the watermark it is the law
+# a fit of a scheduler's hyper-parameters; together with the evidence up to the watermark it defines the law
 law = table(
     "law",
     reference("campaign_id", "campaign.id"),
@@ -342,7 +342,7 @@ directive = table(
     Index("ix_directive_candidate", "campaign_id", "candidate_id", "id"),
 )
 
-# a file that is gone on purpose: its artifact row stays, and this says who removed it, when and why
+# a file that a person removed: its artifact row stays, and this row records who removed it, when and why
 artifact_removal = table(
     "artifact_removal",
     needed("sha256", Key, index=True),

@@ -1,1 +1,1 @@
-"""Jobs, leases, attempts, what they cost, and the workers that take them."""
+"""Jobs, leases, attempts and their costs, and the workers that run them."""

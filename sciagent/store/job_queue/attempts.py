@@ -1,4 +1,4 @@
-"""Attempts: each run of a job, and each run of a verifier without a job, with its end."""
+"""Attempts: each execution of a job, and each execution of a verifier without a job, with its end."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _END_AS = {
 
 @dataclass(frozen=True)
 class AttemptEnd:
-    """What became of an attempt."""
+    """The end of an attempt."""
 
     attempt_id: int
     state: AttemptState
     cost: Mapping[str, float]
     wall_seconds: float | None
-    """None where nobody knows."""
+    """None if unknown."""
     outcome: str | None = None
     reason: str | None = None
     detail: str = ""
@@ -49,7 +49,7 @@ def begin(
 
 
 def end_many(connection: Connection, ends: Sequence[AttemptEnd]) -> None:
-    """Raises ValueError for an end that the state of the attempt does not allow."""
+    """End attempts. Raises ValueError if the state of an attempt does not allow its end."""
     rows = [
         {
             "of": end.attempt_id,
@@ -70,14 +70,14 @@ def end_many(connection: Connection, ends: Sequence[AttemptEnd]) -> None:
 
 
 def booked(connection: Connection, attempt_ids: Sequence[int]) -> dict[int, tuple[AttemptState, Mapping[str, float]]]:
-    """{attempt id: its state, and what was booked for it}."""
+    """{attempt id: (state, booked cost)}."""
     a = t.attempt.c
     query = sa.select(a.id, a.state, a.cost).where(among(connection, a.id, attempt_ids))
     return {id_: (AttemptState(state), cost) for id_, state, cost in connection.execute(query).all()}
 
 
 def _refuse(connection: Connection, attempt_ids: Sequence[int], end: AttemptState) -> None:
-    """Raise the ValueError that names what was wrong with one of these attempts."""
+    """Raises the ValueError that explains why one of these attempts cannot end."""
     for before, _ in booked(connection, attempt_ids).values():
         if before != end:  # the others have just been ended
             check_transition(ATTEMPT_TRANSITIONS, before, end)

@@ -1,4 +1,4 @@
-"""Jobs queued in a cluster's own scheduler: each is reserved for a single array element there."""
+"""Jobs that a cluster's own scheduler runs. Each job is reserved for a single array element."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _RESERVE = sa.update(t.job).where(t.job.c.id == sa.bindparam("of"))
 
 
 class WaitingExternalJob(NamedTuple):
-    """A queued job that no worker has claimed and no element is to run."""
+    """A queued job that no worker has claimed and that is not reserved for an array element."""
 
     job_id: int
     rung_id: int
     seconds: float | None
-    """Expected wall time."""
+    """Expected wall time, in seconds; None if unknown."""
     limit: float
     """Wall-time limit of its rung, in seconds."""
     memory_mb: int | None
     tries: int
     """Attempts made so far."""
     needs: str | None = None
-    """What the job holds while it runs, as `domain.needs.text_of` writes it."""
+    """Resources that the job holds while it runs, as text of `domain.jobs.needs.text_of`."""
 
 
 def waiting(connection: Connection, queues: Sequence[str], limit: int) -> list[WaitingExternalJob]:
@@ -77,7 +77,7 @@ def claim_reserved(connection: Connection, job_id: int, name: str, owner: str) -
 
 
 def reserved(connection: Connection, queues: Sequence[str]) -> dict[int, tuple[str, float]]:
-    """Jobs that wait for their element: {job id: (the element, seconds waited)}."""
+    """Reserved jobs that are still queued: {job id: (element, seconds since the reservation)}."""
     j, now = t.job.c, db_now(connection)
     query = sa.select(j.id, j.external, j.updated_at).where(
         j.queue.in_(queues), j.state == JobState.QUEUED, j.external.is_not(None)
@@ -88,7 +88,7 @@ def reserved(connection: Connection, queues: Sequence[str]) -> dict[int, tuple[s
 def free(connection: Connection, job_ids: Sequence[int], lost: bool) -> list[int]:
     """Drop the reservations of these jobs, so that any worker may claim them.
 
-    lost: count a loss for each, since the cluster gave the element up. Returns the ids of jobs lost too often.
+    lost: whether to count a loss for each job. Returns the ids of the jobs that were lost too often.
     """
     j = t.job.c
     values = {"external": None, "updated_at": db_now(connection)} | ({"losses": j.losses + 1} if lost else {})

@@ -81,7 +81,7 @@ def page(
 ) -> list[JobRow]:
     """The next `limit` jobs after job `after`, by state as in `ORDER`, then by priority, then newest first.
 
-    rung_ids: only jobs of these rungs. A job whose state has changed meanwhile is sorted by its present state.
+    rung_ids: only jobs of these rungs. A job is sorted by its present state, also if the state has just changed.
     """
     begin = None
     if after is not None:

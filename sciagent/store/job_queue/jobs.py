@@ -1,4 +1,4 @@
-"""Jobs: a rung to be run on a candidate. Made, looked up, and changed while no worker holds them."""
+"""Jobs, each a rung to be run on a candidate: they are created, read, and changed while no worker holds them."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from sciagent.store.database.bulk import among, execute_many, insert_many
 from sciagent.store.database.clock import db_now
 from sciagent.store.job_queue import reservations
 
-PREFERRED = 1e6  # priority of what a person promoted: before all that a rule chose
+PREFERRED = 1e6  # priority of jobs that a person promoted; above all priorities of a scheduler
 UNFINISHED = (JobState.QUEUED, JobState.RUNNING)
 
 
 @dataclass(frozen=True)
 class Offer:
-    """Where workers find a job."""
+    """The queue in which workers find a job, and the resources that the job needs."""
 
     queue: str
     seconds: float | None
-    """Expected wall time; None where nobody knows."""
+    """Expected wall time, in seconds; None if unknown."""
     memory_mb: int | None
-    """Memory limit."""
+    """Memory limit, in MB."""
     needs: str | None = None
-    """What the job holds while it runs, as `needs.text_of` writes it; None for one core."""
+    """Resources that the job holds while it runs, as text of `needs.text_of`; None for one core."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,11 @@ class NewJob:
     evidence_key: str
     priority: float
     offer: Offer | None = None
-    """None where the campaign's own driver runs it."""
+    """None if the campaign's own driver runs the job."""
 
     @property
     def place(self) -> tuple[int, ...]:
-        """The columns of which the ledger has each combination once."""
+        """The columns whose combination is unique in the ledger."""
         return self.campaign_id, self.rung_id, self.candidate_id, self.replicate
 
 
@@ -59,36 +59,36 @@ _BY_ID = sa.update(t.job).where(t.job.c.id == sa.bindparam("of"))
 
 
 def create_many(connection: Connection, new: Sequence[NewJob]) -> list[int]:
-    """Make queued jobs; returns their ids in order. Raises what `write_many` raises."""
+    """Create queued jobs; returns their ids in order. Raises the errors of `write_many`."""
     return [job_id for job_id, _ in write_many(connection, new, {"state": JobState.QUEUED}, 0)]
 
 
 def write_many(
     connection: Connection, new: Sequence[NewJob], alike: Mapping[str, Any], attempts: int
 ) -> list[tuple[int, int]]:
-    """Write jobs, which the caller does under the lock of their campaign's row; returns (id, fence) in order.
+    """Write jobs; returns (id, fence) in order. The caller must hold the lock of their campaign's row.
 
-    A job that was cancelled before is written again. alike: columns that all of them share. attempts: 1 where each is
-    claimed as it is made, else 0.
-    Raises LedgerError if the ledger has one of the jobs already.
+    A job that was cancelled before is written again. alike: columns with the same value for all jobs. attempts: 1 if
+    each job is claimed at its creation, else 0.
+    Raises LedgerError if the ledger already has one of the jobs in another state.
     """
-    there = cancelled_before(connection, new)
+    cancelled = cancelled_before(connection, new)
     now = db_now(connection)
-    fresh = [job for job in new if job.place not in there] if there else new
+    fresh = [job for job in new if job.place not in cancelled] if cancelled else new
     first = {"attempts": attempts, "fence": attempts, "kills": 0, "cancel_requested": False}
     ids = insert_many(connection, t.job, _rows(fresh), {**alike, **first, "created_at": now, "updated_at": now})
-    if not there:
+    if not cancelled:
         return [(job_id, attempts) for job_id in ids]
-    made = {job.place: (job_id, attempts) for job, job_id in zip(fresh, ids, strict=True)}
+    written = {job.place: (job_id, attempts) for job, job_id in zip(fresh, ids, strict=True)}
     again = []
-    for job in (job for job in new if job.place in there):
-        job_id, fence, tries = there[job.place]
-        made[job.place] = job_id, fence + attempts
+    for job in (job for job in new if job.place in cancelled):
+        job_id, fence, tries = cancelled[job.place]
+        written[job.place] = job_id, fence + attempts
         counts = {"fence": fence + attempts, "attempts": tries + attempts}
         again.append({"of": job_id, "priority": job.priority, **counts, **offered(job.offer)})
     nothing = {"outcome": None, "external": None, "cancel_requested": False}
     execute_many(connection, _BY_ID, again, {**alike, **nothing, "updated_at": now})
-    return [made[job.place] for job in new]
+    return [written[job.place] for job in new]
 
 
 def _rows(new: Sequence[NewJob]) -> list[dict[str, Any]]:
@@ -99,12 +99,12 @@ def _rows(new: Sequence[NewJob]) -> list[dict[str, Any]]:
 
 
 def offered(offer: Offer | None) -> Mapping[str, Any]:
-    """Columns that say where workers find a job."""
+    """The columns of an offer; all are None for a job that its driver runs."""
     return {"queue": None, "seconds": None, "memory_mb": None, "needs": None} if offer is None else vars(offer)
 
 
 def cancelled_before(connection: Connection, new: Sequence[NewJob]) -> dict[tuple[int, ...], tuple[int, int, int]]:
-    """{place: (id, fence, attempts)} of the jobs among these that the ledger has, since they were cancelled.
+    """{place: (id, fence, attempts)} of those of the new jobs that the ledger already has as cancelled jobs.
 
     new: jobs of one campaign. Raises LedgerError if the ledger has one of them in another state.
     """
@@ -114,13 +114,13 @@ def cancelled_before(connection: Connection, new: Sequence[NewJob]) -> dict[tupl
         among(connection, j.rung_id, sorted({job.rung_id for job in new})),
         among(connection, j.candidate_id, [job.candidate_id for job in new]),
     )
-    there = {}
+    cancelled = {}
     for *place, job_id, fence, attempts, state in connection.execute(query).all():
         if tuple(place) in places:
             if state != JobState.CANCELLED:
                 raise LedgerError(f"rung {place[1]} has a job on candidate {place[2]} already")
-            there[tuple(place)] = job_id, fence, attempts
-    return there
+            cancelled[tuple(place)] = job_id, fence, attempts
+    return cancelled
 
 
 def of_candidate(connection: Connection, campaign_id: int, candidate_id: int, rung_ids: Sequence[int]) -> list[Any]:
@@ -133,13 +133,13 @@ def of_candidate(connection: Connection, campaign_id: int, candidate_id: int, ru
 
 
 def gave_up(connection: Connection, campaign_id: int, rung_id: int, candidate_id: int) -> bool:
-    """Whether the rung was tried on the candidate and will not be tried again by itself."""
+    """Whether the rung was tried on the candidate and will not be tried again automatically."""
     states = {state for _, _, state, _ in of_candidate(connection, campaign_id, candidate_id, [rung_id])}
     return bool(states & {JobState.FAILED, JobState.QUARANTINED})
 
 
 def cancel_queued(connection: Connection, job_ids: Sequence[int]) -> list[int]:
-    """Cancel the jobs among these that no worker has claimed, and release their reservations; returns their ids."""
+    """Cancel those of the jobs that no worker has claimed, and release their reservations; returns their ids."""
     j = t.job.c
     changed = sa.update(t.job).where(among(connection, j.id, job_ids), j.state == JobState.QUEUED)
     changed = changed.values(state=JobState.CANCELLED, updated_at=db_now(connection)).returning(j.id)
@@ -157,9 +157,9 @@ def request_cancel(connection: Connection, job_ids: Sequence[int]) -> tuple[list
 
 
 def retry(connection: Connection, job_id: int, priority: float | None = None) -> None:
-    """Queue a job again that gave up, since a person asked for it; its kills and losses count no more.
+    """Queue a failed, quarantined or cancelled job again, since a person asked for it. Resets its kills and losses.
 
-    priority: None keeps the job's own.
+    priority: the new priority; None keeps the present one.
     """
     j = t.job.c
     gave_up = (j.id == job_id, j.state.in_([JobState.FAILED, JobState.QUARANTINED, JobState.CANCELLED]))
@@ -169,7 +169,7 @@ def retry(connection: Connection, job_id: int, priority: float | None = None) ->
 
 
 def requeue(connection: Connection, campaign_id: int, rung_id: int, outcomes: Sequence[str]) -> list[int]:
-    """Queue failed jobs of a rung again that ended in one of these outcomes; returns the ids of their candidates."""
+    """Queue the rung's failed jobs with one of these outcomes again; returns the ids of their candidates."""
     j = t.job.c
     changed = connection.execute(
         sa.update(t.job)
@@ -187,8 +187,8 @@ def prefer(connection: Connection, job_id: int, priority: float) -> None:
 
 
 def queued(connection: Connection, campaign_id: int) -> list[Any]:
-    """Queued jobs that the campaign's own driver is to run, most urgent first: (job id, candidate id, rung id,
-    replicate, priority)."""
+    """Queued jobs for the campaign's own driver, most urgent first: (job id, candidate id, rung id, replicate,
+    priority)."""
     j = t.job.c
     query = (
         sa.select(j.id, j.candidate_id, j.rung_id, j.replicate, j.priority)
@@ -202,14 +202,14 @@ def queued(connection: Connection, campaign_id: int) -> list[Any]:
 def any_in_state(
     connection: Connection, state: JobState, *, rung_id: int | None = None, queues: Sequence[str] = ()
 ) -> bool:
-    """Whether a job of the rung, or of one of the queues where no rung is given, is in this state."""
+    """Whether a job of the rung is in this state; without a rung, a job of one of the queues."""
     j = t.job.c
     mine = j.queue.in_(queues) if rung_id is None else j.rung_id == rung_id
     return connection.execute(sa.select(j.id).where(mine, j.state == state).limit(1)).first() is not None
 
 
 def live_keys(connection: Connection, keys: Set[str]) -> set[str]:
-    """The evidence keys among these that an unfinished job will answer."""
+    """Returns those of the evidence keys that belong to an unfinished job."""
     j = t.job.c
     query = sa.select(j.evidence_key).where(
         j.campaign_id.in_(sa.select(t.campaign.c.id)),

@@ -1,4 +1,4 @@
-"""Leases: jobs are claimed, kept, ended and given back under a fence. All statements compare and set."""
+"""Leases: jobs are claimed, renewed and ended under a fence, so that only the holder of a lease can write."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Claim:
 
 
 def claim(connection: Connection, job_id: int, owner: str, lease_seconds: float = LEASE_SECONDS) -> Claim | None:
-    """Claim a queued job, or one whose lease ran out; None if another owner has it or it is over."""
+    """Claim a queued job, or one whose lease has expired; None if another owner holds the job or it has ended."""
     return claim_many(connection, [job_id], owner, lease_seconds).get(job_id)
 
 
 def claim_many(
     connection: Connection, job_ids: Sequence[int], owner: str, lease_seconds: float = LEASE_SECONDS
 ) -> dict[int, Claim]:
-    """{job id: claim} of the jobs that could be claimed."""
+    """Claim jobs; returns {job id: claim} of those that could be claimed."""
     now, j = db_now(connection), t.job.c
     free = sa.or_(j.state == JobState.QUEUED, sa.and_(j.state == JobState.RUNNING, j.lease_until < now))
     claimed = connection.execute(
@@ -54,10 +54,10 @@ def claim_many(
 
 
 def start_many(connection: Connection, new: Sequence[NewJob], owner: str) -> list[Claim]:
-    """Make jobs that are claimed at once; returns their claims in order. Raises what `jobs.write_many` raises."""
+    """Create jobs that are claimed at once; returns their claims in order. Raises the errors of `jobs.write_many`."""
     now = db_now(connection)
-    made = jobs.write_many(connection, new, _lease(owner, now, LEASE_SECONDS), 1)
-    claimed = [(*ids, job.campaign_id, job.rung_id) for ids, job in zip(made, new, strict=True)]
+    written = jobs.write_many(connection, new, _lease(owner, now, LEASE_SECONDS), 1)
+    claimed = [(*ids, job.campaign_id, job.rung_id) for ids, job in zip(written, new, strict=True)]
     return _attempts_of(connection, claimed, owner, now)
 
 
@@ -66,7 +66,7 @@ def _lease(owner: str, now: datetime, seconds: float) -> Mapping[str, Any]:
 
 
 def _attempts_of(connection: Connection, claimed: Sequence[Sequence[int]], owner: str, now: datetime) -> list[Claim]:
-    """Write a live attempt of each job. claimed: (job id, fence, campaign id, rung id)."""
+    """Write a running attempt of each job. claimed: (job id, fence, campaign id, rung id)."""
     alike: dict[str, object] = {"owner": owner, "state": AttemptState.RUNNING, "n_candidates": 1, "cost": {}}
     alike |= {"started_at": now, "heartbeat_at": now}
     rows = [
@@ -78,7 +78,7 @@ def _attempts_of(connection: Connection, claimed: Sequence[Sequence[int]], owner
 
 
 def heartbeat(connection: Connection, claims: Sequence[Claim], lease_seconds: float = LEASE_SECONDS) -> None:
-    """Extend the leases of the jobs that are still under these claims and not to be cancelled."""
+    """Extend the leases of the jobs that are still under these claims, except jobs to be cancelled."""
     now, j, a = db_now(connection), t.job.c, t.attempt.c
     kept = {job_id for job_id, job in hold(connection, claims).items() if not job.cancel}
     if kept:
@@ -97,8 +97,8 @@ class HeldJob(NamedTuple):
 
 
 def hold(connection: Connection, claims: Sequence[Claim]) -> dict[int, HeldJob]:
-    """Lock the jobs that are still under these claims, by id, in the order of ids, so that no two callers wait for each
-    other."""
+    """Lock the jobs that are still under these claims; returns {job id: job}. The jobs are locked in the order of their
+    ids, so that two callers cannot deadlock."""
     j, fences = t.job.c, {claim.job_id: claim.fence for claim in claims}
     query = sa.select(j.id, j.fence, j.cancel_requested, j.kills).where(
         among(connection, j.id, list(fences)), j.state == JobState.RUNNING
@@ -108,7 +108,7 @@ def hold(connection: Connection, claims: Sequence[Claim]) -> dict[int, HeldJob]:
 
 
 def not_mine(connection: Connection, claims: Sequence[Claim]) -> dict[int, bool]:
-    """{job id: whether it is to be cancelled} of the claimed jobs that are lost or to be cancelled. Locks nothing."""
+    """{job id: whether a person cancels it} of the claimed jobs whose lease is lost or that are to be cancelled."""
     j = t.job.c
     query = sa.select(j.id, j.fence, j.cancel_requested).where(
         among(connection, j.id, [claim.job_id for claim in claims]), j.state == JobState.RUNNING
@@ -119,7 +119,7 @@ def not_mine(connection: Connection, claims: Sequence[Claim]) -> dict[int, bool]
 
 
 class JobEnd(NamedTuple):
-    """What became of a job under a claim."""
+    """The end of a claim, with the new state of its job."""
 
     claim: Claim
     state: JobState
@@ -131,7 +131,7 @@ class JobEnd(NamedTuple):
 
 
 def end_held(connection: Connection, ends: Sequence[JobEnd]) -> None:
-    """End jobs that the caller has locked by `hold`."""
+    """Write the ends of jobs that the caller has locked by `hold`."""
     j, now = t.job.c, db_now(connection)
     alike: dict[tuple[Any, ...], list[int]] = {}
     for end in ends:
@@ -164,22 +164,22 @@ class LiveAttempt(NamedTuple):
 
 
 def orphans(connection: Connection, campaign_id: int, owner: str) -> list[LiveAttempt]:
-    """Attempts of the campaign's earlier drivers; only `owner`, the holder of the driver lease, may ask.
+    """Running attempts of the campaign's earlier drivers. owner: the holder of the driver lease, the only caller.
 
-    Attempts of workers are not among them: they belong to the workers until their leases run out.
+    Attempts of workers are not included, since the workers hold them until their leases expire.
     """
     a, j = t.attempt.c, t.job.c
     return _live(connection, a.campaign_id == campaign_id, a.owner != owner, j.queue.is_(None))
 
 
 def expired(connection: Connection, limit: int) -> list[LiveAttempt]:
-    """Attempts of workers whose lease has run out. Their jobs are locked; jobs that others lock are passed over."""
+    """Attempts of workers whose lease has expired. Their jobs are locked; jobs that others have locked are skipped."""
     j = t.job.c
     return _live(connection, j.lease_until < db_now(connection), j.queue.is_not(None), limit=limit)
 
 
 def held_by_workers(connection: Connection, campaign_id: int) -> list[LiveAttempt]:
-    """The attempts of workers on jobs of the campaign, which are locked."""
+    """The attempts of workers on jobs of the campaign. The jobs are locked."""
     j = t.job.c
     return _live(connection, j.campaign_id == campaign_id, j.queue.is_not(None))
 

@@ -32,7 +32,7 @@ _OFFER = sa.update(t.job).where(t.job.c.id == sa.bindparam("of"), t.job.c.state 
 
 
 def offer_many(connection: Connection, offers: Mapping[int, Offer]) -> None:
-    """Let workers take these queued jobs from now on. offers: by job id."""
+    """Offer queued jobs to workers. offers: {job id: offer}."""
     rows = [{"of": job_id, "external": None, **jobs.offered(offer)} for job_id, offer in offers.items()]
     execute_many(connection, _OFFER, rows)
 
@@ -58,7 +58,7 @@ def withdraw(connection: Connection, campaign_id: int) -> list[int]:
     return list(changed.scalars())
 
 
-# (needs, most memory in MB) of the jobs that fit a worker; None: one core
+# (needs, largest memory in MB) of the jobs that fit a worker; needs None: one core
 Kinds = tuple[tuple[str | None, float], ...]
 
 
@@ -76,7 +76,7 @@ class _Queries:
 
 @lru_cache(maxsize=64)
 def _queries(queues: tuple[str, ...], kinds: Kinds, skip: tuple[int, ...], seconds: float | None) -> _Queries:
-    """The queries, which are cached since SQLAlchemy takes as long to compile them as the database to run them."""
+    """Returns a worker's queries. They are cached, since compiling them takes as long as running them."""
     j = t.job.c
     of_kind = [
         sa.and_(j.needs == needs, sa.true() if most == math.inf else sa.or_(j.memory_mb.is_(None), j.memory_mb <= most))
@@ -101,8 +101,8 @@ def _queries(queues: tuple[str, ...], kinds: Kinds, skip: tuple[int, ...], secon
 def _turns(connection: Connection, campaigns: sa.Select[Any], queues: Sequence[str], after: int) -> list[int]:
     """Ids of campaigns in the order in which they are served.
 
-    Campaigns with a job that a person preferred come first, then those of which the fewest jobs run, since priorities
-    of two campaigns have different units. Ties go round, beginning behind the campaign `after`.
+    Campaigns with a job that a person preferred come first, then campaigns with the fewest running jobs, since
+    priorities of two campaigns have different units. Ties are served in turn, starting after the campaign `after`.
     """
     j, waiting = t.job.c, connection.execute(campaigns).all()
     if len(waiting) < 2:
@@ -129,13 +129,13 @@ def claim_next(
     seconds: float | None = None,
     after: int = 0,
 ) -> list[Claim]:
-    """Claim the most urgent job that fits, of the campaign whose turn it is; empty where there is none.
+    """Claim the most urgent job that fits, from the campaign whose turn it is; returns [] if there is none.
 
-    Where the verifier runs several jobs together, further jobs of the same rung are claimed with it.
-    worker: whose name begins the owner; None where a scheduler elsewhere gave this slot one core and `memory_mb`.
-    skip: rungs that the worker cannot run. seconds: the most that a job is expected to take. after: the campaign whose
-    job this slot ran last.
-    On PostgreSQL a row that another worker has locked is passed over.
+    If the verifier runs several jobs together, further jobs of the same rung are claimed with it.
+    worker: the worker, with whose name `owner` begins; None if a cluster gave this slot one core and `memory_mb`.
+    skip: ids of rungs that the worker cannot run. seconds: longest expected duration of a job. after: id of the
+    campaign whose job this slot ran last.
+    On PostgreSQL a row that another worker has locked is skipped.
     """
     free, kinds = (None, ((None, memory_mb),)) if worker is None else _fitting(connection, queues, worker)
     if not kinds:
@@ -157,9 +157,9 @@ def claim_next(
 
 
 def _fitting(connection: Connection, queues: Sequence[str], worker: NewWorker) -> tuple[Free | None, Kinds]:
-    """What is free at the worker, and the kinds of jobs that fit.
+    """The free resources of the worker, and the kinds of jobs that fit.
 
-    Nothing is counted (None) where all jobs of the queues need one core and each slot has one.
+    Free resources are not counted (None) if all jobs of the queues need one core and each slot has one.
     """
     needed, free = worker_resources.kinds(connection, queues, jobs.UNFINISHED), None
     fitting = [None, *needed]
@@ -198,7 +198,7 @@ class Out(NamedTuple):
     candidate_id: int
     rung_id: int
     seen: int = 0
-    """Id of the last of its attempts whose cost the driver has counted."""
+    """Id of the job's last attempt whose cost the driver has counted."""
 
 
 def outstanding(connection: Connection, campaign_id: int) -> list[Out]:
@@ -224,14 +224,14 @@ def last_attempts(connection: Connection, job_ids: Sequence[int]) -> dict[int, i
 
 @dataclass(frozen=True)
 class Ended:
-    """What became of a job that was out."""
+    """An offered job that has ended."""
 
     job_id: int
     state: JobState
     cost: Cost
-    """Of the attempts that the driver has not counted yet."""
+    """Cost of the attempts that the driver has not counted yet."""
     wall_seconds: float | None
-    """Of the last of these attempts, as are `reason` and `detail`."""
+    """Wall time of the last of these attempts; `reason` and `detail` are from the same attempt."""
     outcome: Outcome | None
     reason: Reason | None
     detail: str
@@ -240,7 +240,7 @@ class Ended:
 
 
 def ended(connection: Connection, out: Mapping[int, Out]) -> list[Ended]:
-    """What became of the jobs among these that are neither queued nor running. out: by job id."""
+    """Returns those of the offered jobs that are neither queued nor running. out: {job id: offered job}."""
     j, a = t.job.c, t.attempt.c
     query = (
         sa.select(j.id, j.state, j.outcome, j.kills, j.losses, a.id, a.cost, a.wall_seconds, a.reason, a.detail)

@@ -19,7 +19,7 @@ def reserve_many(connection: Connection, campaign_id: int, by_job: Mapping[int, 
 
 
 def release_many(connection: Connection, job_ids: Sequence[int]) -> None:
-    """Give back what is reserved for these jobs."""
+    """Release the reservations of these jobs."""
     r = t.reservation.c
     if job_ids:
         connection.execute(
@@ -37,7 +37,7 @@ def reserved(connection: Connection, campaign_id: int) -> dict[str, float]:
 
 
 def held(connection: Connection, campaign_id: int) -> dict[int, dict[str, float]]:
-    """What is reserved for each job: {job id: {resource: amount}}."""
+    """{job id: {resource: amount}} reserved for the jobs of the campaign."""
     r = t.reservation.c
     query = sa.select(r.job_id, r.resource, r.amount).where(r.campaign_id == campaign_id, r.released_at.is_(None))
     by_job: dict[int, dict[str, float]] = {}

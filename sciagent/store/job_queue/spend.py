@@ -1,4 +1,4 @@
-"""Spend: what attempts cost, and what verifications cost against what their verifiers declared."""
+"""Spend: the costs of attempts, and the actual costs of verifications beside the declared ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sciagent.store.database.clock import db_now
 
 
 class Bill(NamedTuple):
-    """What an attempt cost."""
+    """The cost of an attempt."""
 
     campaign_id: int
     rung_id: int | None
@@ -23,7 +23,7 @@ class Bill(NamedTuple):
 
 
 def book_many(connection: Connection, bills: Sequence[Bill]) -> None:
-    """Book what attempts cost; lost attempts are booked like others."""
+    """Book the costs of attempts; lost attempts are booked like others."""
     rows = []
     for bill in bills:
         amounts = {resource: amount for resource, amount in bill.cost.items() if amount}
@@ -33,7 +33,7 @@ def book_many(connection: Connection, bills: Sequence[Bill]) -> None:
 
 
 class CostSeen(NamedTuple):
-    """What a verification cost against what its verifier declared."""
+    """The declared and the actual cost of a verification."""
 
     verifier: str
     version: str
@@ -45,7 +45,7 @@ class CostSeen(NamedTuple):
 
 
 def observe_costs(connection: Connection, seen: Sequence[CostSeen]) -> None:
-    """Store what verifications cost, for the cost models."""
+    """Store the costs of verifications, from which the cost models learn."""
     rows = []
     for cost in seen:
         keys = {"candidate_id": cost.candidate_id, "attempt_id": cost.attempt_id, "settings_hash": cost.settings_hash}
@@ -57,7 +57,7 @@ def observe_costs(connection: Connection, seen: Sequence[CostSeen]) -> None:
 def cost_ratios(
     connection: Connection, verifier: str, version: str, settings_hash: str, last: int = 200
 ) -> list[float]:
-    """Observed over declared core-seconds of the last verifications with these settings."""
+    """Ratios of actual to declared core-seconds of the last verifications with these settings."""
     c = t.cost_observation.c
     mine = (c.verifier == verifier, c.verifier_version == version, c.settings_hash == settings_hash)
     query = sa.select(c.amount, c.declared).where(*mine, c.resource == "core_seconds").order_by(c.id.desc()).limit(last)

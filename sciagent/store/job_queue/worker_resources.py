@@ -1,4 +1,4 @@
-"""The resources of workers: which jobs they can hold, what is missing, what is in use and what is free."""
+"""The resources of workers: their capacity for jobs, what they lack, and the amounts in use and free."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.job_queue import workers
 from sciagent.store.job_queue.workers import NewWorker, Running, WorkerRow
 
-CLUSTER = "slurm"  # it has partitions of its own, and refuses jobs that fit in none of them
+CLUSTER = "slurm"  # its own partitions decide which jobs fit
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,9 @@ class Capacity:
     """How many jobs of one kind the workers of a queue can run."""
 
     most: int
-    """Jobs at once, if nothing else ran."""
+    """Number of jobs at a time if no other job runs."""
     missing: str = ""
-    """Why no such job can ever run; empty where one can, or where no worker serves the queue."""
+    """Why no such job can ever run; empty if one can, or if no worker serves the queue."""
 
 
 def capacity(
@@ -54,7 +54,7 @@ def _missing(pulling: Sequence[NewWorker], needs: Mapping[str, int], memory_mb: 
 
 
 def kinds(connection: Connection, queues: Sequence[str], states: Sequence[JobState] = (JobState.QUEUED,)) -> list[str]:
-    """The distinct needs of jobs in these queues, where they are more than a core."""
+    """The distinct needs of jobs in these queues, except needs of one core only."""
     j = t.job.c
     query = sa.select(j.needs).where(j.needs.is_not(None), j.state.in_(states), j.queue.in_(queues)).distinct()
     return list(connection.execute(query).scalars())
@@ -73,10 +73,10 @@ def cannot(queue: str, needs: Mapping[str, int], capacity_: Capacity) -> str:
 
 @dataclass(frozen=True)
 class Free:
-    """What the running jobs of a worker leave free."""
+    """The resources of a worker that its running jobs do not use."""
 
     amounts: Mapping[str, int]
-    """{resource: how many}, cores among them."""
+    """{resource: free amount}, including cores."""
     gpus: Sequence[int]
     """Indices of the free GPUs."""
 
@@ -84,12 +84,12 @@ class Free:
         return all(self.amounts.get(name, 0) >= n for name, n in needs.items())
 
     def holds(self, needs: Mapping[str, int]) -> Mapping[str, Any]:
-        """What a job with these needs is given: amounts, and for GPUs their indices."""
+        """The resources given to a job with these needs: amounts, and for GPUs their indices."""
         return {**needs, GPU: list(self.gpus[: needs[GPU]])} if GPU in needs else dict(needs)
 
 
 def free_at(connection: Connection, worker: NewWorker) -> Free:
-    """What is free at the worker, whose row stays locked, so that no two of its slots claim at the same time."""
+    """The worker's free resources. Its row stays locked, so that two of its slots cannot claim at the same time."""
     connection.execute(sa.select(t.worker.c.id).where(t.worker.c.name == worker.name).with_for_update())
     j, a = t.job.c, t.attempt.c
     query = (
@@ -116,7 +116,7 @@ class Used:
 
 
 def in_use(held: Iterable[tuple[str, Mapping[str, Any] | None]]) -> dict[str, int]:
-    """{resource: how many}. held: (lease owner, resources held) of each running job; a busy slot holds a core."""
+    """{resource: amount in use}. held: (lease owner, resources held) of each running job; a busy slot holds a core."""
     by_owner = dict[str, dict[str, Any]]()
     for owner, holds in held:
         by_owner.setdefault(owner, {CORES: 1}).update(holds or {})

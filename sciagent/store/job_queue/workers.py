@@ -17,7 +17,9 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 from sciagent.store.job_queue.leases import LEASE_SECONDS
 
-SEEN_SECONDS = 0.75 * LEASE_SECONDS  # a worker silent for so long is taken for dead; it reports four times in it
+SEEN_SECONDS = (
+    0.75 * LEASE_SECONDS
+)  # a worker without a report for this time counts as dead; it reports four times in it
 
 
 @dataclass(frozen=True)
@@ -25,32 +27,32 @@ class NewWorker:
     """What a worker states about itself when it registers."""
 
     name: str
-    """Unique; the owners of its leases begin with it."""
+    """Unique name; the owners of the worker's leases begin with it."""
     host: str
     pid: int
     executor: str
     queues: tuple[str, ...]
     slots: int
-    """Jobs at once."""
+    """Number of jobs at a time."""
     memory_mb: int | None = None
-    """Memory for all slots together; None where it was not stated."""
+    """Memory for all slots together, in MB; None if not stated."""
     cores: int | None = None
-    """None for as many as slots."""
+    """Cores for all slots together; None for as many as slots."""
     resources: dict[str, int] = field(default_factory=dict)
-    """{name: how many}, GPUs among them."""
+    """{name: amount}, including GPUs."""
 
     @property
     def amounts(self) -> dict[str, int]:
-        """{name: how many} with the cores."""
+        """{name: amount}, including cores."""
         return {CORES: self.slots if self.cores is None else self.cores, **self.resources}
 
     def memory_for(self, needs: Mapping[str, int]) -> float:
-        """The most memory a job may ask for, in MB: a slot's share for each core, unless cores outnumber slots."""
+        """Largest memory of a job, in MB: a slot's share per core of the job; one share if cores outnumber slots."""
         shares = needs[CORES] if self.amounts[CORES] <= self.slots else 1
         return math.inf if self.memory_mb is None else self.memory_mb // self.slots * shares
 
     def at_once(self, needs: Mapping[str, int], memory_mb: int | None) -> int:
-        """How many jobs with these needs the worker can hold if it runs nothing else. memory_mb: limit of each."""
+        """Number of jobs with these needs that the worker can hold if it runs no other. memory_mb: limit of each."""
         if self.memory_for(needs) < (memory_mb or 0):
             return 0
         return min(self.slots, *(self.amounts.get(name, 0) // n for name, n in needs.items()))
@@ -58,14 +60,14 @@ class NewWorker:
 
 @dataclass(frozen=True)
 class WorkerRow(NewWorker):
-    """A registered worker as the ledger has it."""
+    """A registered worker as read from the ledger."""
 
     started_at: datetime | None = None
     seen_at: datetime | None = None
     until: datetime | None = None
-    """When it is taken for dead unless it reports again."""
+    """Time from which it counts as dead unless it reports again."""
     draining: bool = False
-    """It takes no new jobs."""
+    """Whether it takes no new jobs."""
     stopped_at: datetime | None = None
 
 
@@ -81,7 +83,7 @@ class Running:
     candidate: str
     since: datetime
     holds: dict[str, Any] | None = None
-    """{resource or licence: how many}, for GPUs their indices; None where it holds a single core."""
+    """{resource or licence: amount}, for GPUs their indices; None if the job holds a single core."""
 
     @property
     def worker(self) -> str:
@@ -114,18 +116,18 @@ def stopped(connection: Connection, name: str) -> None:
 
 
 def drain(connection: Connection, name: str, draining: bool = True) -> bool:
-    """Make the worker take no new jobs, or take them again; False where no such worker is registered."""
+    """Make the worker take no new jobs, or take them again. Returns False if no such worker is registered."""
     changed = connection.execute(sa.update(t.worker).where(t.worker.c.name == name).values(draining=draining))
     return changed.rowcount == 1
 
 
 def alive(connection: Connection) -> list[WorkerRow]:
-    """Workers that are not taken for dead, oldest first."""
+    """Workers that do not count as dead, oldest first."""
     return reported_since(connection, db_now(connection))
 
 
 def reported_since(connection: Connection, moment: datetime, limit: int | None = None) -> list[WorkerRow]:
-    """The last `limit` workers that were taken for alive at that moment or later, oldest first."""
+    """The last `limit` workers that counted as alive at that moment or later, oldest first."""
     w = t.worker.c
     query = sa.select(w.id, *(w[name] for name in WorkerRow.__dataclass_fields__)).where(w.until > moment)
     latest = connection.execute(query.order_by(w.until.desc()).limit(limit)).mappings()
@@ -136,7 +138,7 @@ def reported_since(connection: Connection, moment: datetime, limit: int | None =
 
 
 def slots_of(workers: Sequence[WorkerRow]) -> dict[str, int]:
-    """{queue: how many jobs these workers could run at once}; draining workers do not count."""
+    """{queue: number of slots of these workers}; draining workers do not count."""
     by_queue = dict[str, int]()
     for worker in workers:
         for queue in () if worker.draining else worker.queues:

@@ -1,6 +1,6 @@
 """The log of the scheduler's audit: which candidates were passed over, with which propensity, and their results.
 
-Each row of `law` holds the entries that were new then and is never changed; together the rows are the log.
+Each row of `law` holds the entries that were new at that time, and never changes. All rows together are the log.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from sciagent.domain.jobs.states import Standing
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 
-AUDIT = "audit"  # the chooser of what was drawn
+AUDIT = "audit"  # the chooser in decisions of the audit
 
 _CC = t.campaign_candidate.c
 
 
 @dataclass
 class Log:
-    """Candidates that were passed over, in order; the lists run in parallel."""
+    """Candidates that were passed over, in order; the lists have one entry per candidate."""
 
     ids: list[int] = field(default_factory=list)
     p: list[float] = field(default_factory=list)
-    """Chance of a hit, as believed when passed over."""
+    """Estimated probability of a hit when the candidate was passed over."""
     cost: list[float] = field(default_factory=list)
-    """Cost of finishing, as believed when passed over."""
+    """Estimated cost of finishing when the candidate was passed over."""
     lot: list[float] = field(default_factory=list)
-    """A random number; the candidate is drawn for the audit once `lot` < `pi`."""
+    """A random number in [0, 1); the candidate is drawn for the audit once `lot` < `pi`."""
     pi: list[float] = field(default_factory=list)
-    """Propensity of being drawn."""
+    """Propensity: probability of being drawn."""
     chosen: dict[int, float] = field(default_factory=dict)
-    """{candidate id: chance of a hit when first picked for the terminal rung}."""
+    """{candidate id: probability of a hit when it was first chosen for the terminal rung}."""
 
     def add(self, news: Mapping[str, Any]) -> None:
         """Add the entries of a row of `law`: `passed`, `raised` (place, pi) and `chosen`."""
@@ -94,7 +94,7 @@ class Became(NamedTuple):
 
 
 def became(connection: Connection, campaign_id: int, candidate_ids: Sequence[int]) -> dict[int, Became]:
-    """The present standing of these candidates."""
+    """{candidate id: present state}."""
     query = sa.select(_CC.candidate_id, _CC.standing, _CC.is_hit).where(
         _CC.campaign_id == campaign_id, among(connection, _CC.candidate_id, candidate_ids)
     )
@@ -108,13 +108,13 @@ def hits(connection: Connection, campaign_id: int) -> set[int]:
 
 
 def climbed(connection: Connection, campaign_id: int, depth: int, limit: int) -> list[int]:
-    """Candidates that reached the rung at position `depth`, in order of arrival."""
+    """Ids of candidates that have an answer at position `depth` or higher, in order of arrival."""
     query = sa.select(_CC.candidate_id).where(_CC.campaign_id == campaign_id, _CC.depth >= depth)
     return list(connection.execute(query.order_by(_CC.seq).limit(limit)).scalars())
 
 
 def undecided(connection: Connection, campaign_id: int) -> int:
-    """The number of candidates that are open or being verified."""
+    """The number of candidates that are open or pending."""
     undecided = _CC.standing.in_((Standing.OPEN, Standing.PENDING))
     query = (
         sa.select(sa.func.count()).select_from(t.campaign_candidate).where(_CC.campaign_id == campaign_id, undecided)

@@ -1,4 +1,4 @@
-"""Candidates in the ledger: looked up or entered by key, with the notations they were proposed under."""
+"""Candidates in the ledger: they are inserted and found by key, with the texts under which they were proposed."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ def library() -> str:
 
 
 def enter(connection: Connection, candidates: Iterable[Candidate]) -> dict[str, int]:
-    """Enter new candidates; returns {key: ledger id} of all.
+    """Insert new candidates; returns {key: ledger id} of all candidates.
 
-    Call it before anything that takes a watermark (`evidence.record`), and once per transaction: writers that lock in
-    different orders can deadlock.
+    Call it once per transaction, and before any function that takes a watermark (`evidence.record`), since writers
+    that lock in different orders can deadlock.
     """
     by_key = {c.key: c for c in candidates}
-    there = ids_of(connection, by_key)
-    if len(there) == len(by_key):
-        return there
+    known = ids_of(connection, by_key)
+    if len(known) == len(by_key):
+        return known
     ours = {"standardiser": STANDARDISER_VERSION, "library": library(), "created_at": db_now(connection)}
-    fresh = sorted(by_key.keys() - there.keys())
+    fresh = sorted(by_key.keys() - known.keys())
     rows = [
         {"payload": c.payload(), **ours, **{name: getattr(c, name) for name in _COLUMNS}}
         for c in map(by_key.__getitem__, fresh)
     ]
     insert_or_ignore(connection, t.candidate, rows)
-    return there | ids_of(connection, by_key.keys() - there.keys())
+    return known | ids_of(connection, fresh)
 
 
 def ids_of(connection: Connection, keys: Iterable[str]) -> dict[str, int]:
@@ -71,7 +71,7 @@ def enter_aliases(connection: Connection, pairs: Iterable[tuple[int, str]], nota
         for id_, text in pairs
         if len(text) <= MAX_ALIAS and (digest := _digest(text))
     }
-    insert_or_ignore(connection, t.candidate_alias, [rows[d] for d in sorted(rows)])  # sorted: no deadlock
+    insert_or_ignore(connection, t.candidate_alias, [rows[d] for d in sorted(rows)])  # sorted, to avoid deadlocks
 
 
 def _digest(text: str) -> str:
@@ -82,7 +82,7 @@ def load(connection: Connection, ids: Sequence[int]) -> dict[int, Candidate]:
     """{ledger id: candidate}.
 
     A molecule entered by the present versions of the chemistry libraries is read from its columns, since an InChI takes
-    4 ms; all others are made again from their payloads.
+    4 ms; all others are built again from their payloads.
     """
     c, candidates = t.candidate.c, dict[int, Candidate]()
     known = (c.text, c.identity, c.charge, c.multiplicity, c.formula, c.n_atoms, c.inchikey)
@@ -104,7 +104,7 @@ def find(connection: Connection, text: str) -> list[sa.Row[tuple[int, str, str]]
     """(id, key, text) of candidates whose key begins with `text` (6 digits or more), or whose InChIKey or notation
     equals it; at most 20."""
     columns = (t.candidate.c.id, t.candidate.c.key, t.candidate.c.text)
-    alias = t.candidate_alias.c  # asked first: PostgreSQL reads all candidates when this is a subquery of the next
+    alias = t.candidate_alias.c  # a query of its own: as a subquery, PostgreSQL would read all candidates
     via_alias = connection.execute(sa.select(alias.candidate_id).where(alias.text_hash == _digest(text))).scalars()
     condition = sa.or_(t.candidate.c.inchikey == storable(text), t.candidate.c.id.in_(list(via_alias)))
     if len(text) >= 6 and all(c in "0123456789abcdef" for c in text):

@@ -46,7 +46,7 @@ class NewEvidence:
 
 @dataclass(frozen=True)
 class RecordedEvidence:
-    """Evidence as it stands in the ledger."""
+    """Evidence as read from the ledger."""
 
     id: int
     key: str
@@ -72,7 +72,7 @@ _RECORDED = ("id", "key", "candidate_id", "outcome", "reason", "detail", "waterm
 
 
 def next_watermark(connection: Connection, n: int = 1) -> int:
-    """Take the next n numbers and return the last.
+    """Take the next n watermarks and return the last.
 
     The row stays locked until commit, so that the order of the numbers is the order of the commits.
     """
@@ -85,12 +85,12 @@ def read_watermark(connection: Connection) -> int:
 
 
 def record(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
-    """Record all of it or nothing; returns evidence ids in order.
+    """Record all of the evidence or nothing; returns evidence ids in order.
 
-    Raises EvidenceConflictError if any key is recorded already, or supersedes evidence that is superseded: the caller
-    decides whether to keep the first or to write a revision. The transaction can go on after it.
-    Raises LedgerError for an outcome that is no evidence or a value given twice, UnknownNameError and UnitError for a
-    value of an unregistered property or in a foreign unit; nothing has been written then either.
+    Raises EvidenceConflictError if a key is already recorded, or if the superseded evidence has another revision. The
+    caller then keeps the first evidence or writes a revision, in the same transaction. Raises LedgerError for an
+    outcome that is not evidence, or a value given twice; UnknownNameError for an unregistered property; UnitError for
+    a wrong unit. Nothing is written if an error is raised.
     """
     measured = [_checked(evidence) for evidence in new]
     try:
@@ -102,7 +102,7 @@ def record(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
 
 
 def record_once(connection: Connection, new: Sequence[NewEvidence]) -> list[RecordedEvidence | int]:
-    """Record evidence whose key is new. Returns it as it will be read, or the id of the evidence that existed.
+    """Record evidence whose key is new. Returns the evidence as it will be read, or the id of existing evidence.
 
     On PostgreSQL a query before the write is not enough: another writer's row may become visible in between. So the
     watermark is taken first; from then on no other writer can record, and no savepoint is needed. Revisions are not
@@ -112,16 +112,16 @@ def record_once(connection: Connection, new: Sequence[NewEvidence]) -> list[Reco
         return []
     measured = {evidence.key.hash: _checked(evidence) for evidence in new}
     last = next_watermark(connection, len(new))
-    there = ids_by_key(connection, [evidence.key.hash for evidence in new])
-    fresh = {evidence.key.hash: evidence for evidence in new if evidence.key.hash not in there}
+    existing = ids_by_key(connection, [evidence.key.hash for evidence in new])
+    fresh = {evidence.key.hash: evidence for evidence in new if evidence.key.hash not in existing}
     if surplus := len(new) - len(fresh):
         last = next_watermark(connection, -surplus)
     try:
         recorded = _record(connection, list(fresh.values()), [measured[key] for key in fresh], last)
     except sa.exc.IntegrityError as error:
         raise LedgerError(UNKNOWN) from error
-    made = dict(zip(fresh, recorded, strict=True))
-    return [made[key] if (key := evidence.key.hash) in made else there[key] for evidence in new]
+    by_hash = dict(zip(fresh, recorded, strict=True))
+    return [by_hash[key] if (key := evidence.key.hash) in by_hash else existing[key] for evidence in new]
 
 
 def ids_by_key(connection: Connection, keys: Sequence[str]) -> dict[str, int]:
@@ -148,17 +148,17 @@ def _as_read(measured: Measured) -> Measured:
     q = convert(measured.quantity, properties()[measured.property])
     plain = q.uncertainty is None and q.as_typed is None and q.n == 1 and q.censoring is Censoring.NONE
     if plain and q is measured.quantity and type(q.value) is float:
-        return measured  # nearly all
+        return measured  # the usual case
     typed = None if q.as_typed is None else storable(q.as_typed)
     uncertainty = None if q.uncertainty is None else float(q.uncertainty)
-    made = Quantity(float(q.value), q.unit, uncertainty, Censoring(q.censoring), q.n, typed)
-    return Measured(measured.property, measured.level, made)
+    quantity = Quantity(float(q.value), q.unit, uncertainty, Censoring(q.censoring), q.n, typed)
+    return Measured(measured.property, measured.level, quantity)
 
 
 def _record(
     connection: Connection, new: Sequence[NewEvidence], measured: Sequence[tuple[Measured, ...]], last: int
 ) -> list[RecordedEvidence]:
-    """Write the evidence with a single statement per table. last: the watermark of the last piece."""
+    """Write the evidence with a single statement per table. last: the watermark of the last evidence."""
     rows = [_row(evidence, last - len(new) + 1 + i) for i, evidence in enumerate(new)]
     ids = insert_many(connection, t.evidence, rows, {"at": db_now(connection)})
     property_ids, level_ids = ids_of_names(connection, [m for mine in measured for m in mine])
@@ -214,9 +214,9 @@ def _row(evidence: NewEvidence, watermark: int) -> dict[str, Any]:
 def _conflict(connection: Connection, new: Sequence[NewEvidence]) -> LedgerError:
     """The error that explains why the database refused these rows."""
     counts = Counter(evidence.key.hash for evidence in new)
-    there = ids_by_key(connection, list(counts))
+    existing = ids_by_key(connection, list(counts))
     for evidence in new:
-        if evidence.key.hash in there or counts[evidence.key.hash] > 1:
+        if evidence.key.hash in existing or counts[evidence.key.hash] > 1:
             return EvidenceConflictError(f"evidence {evidence.key.hash[:12]} ({evidence.key.verifier}) stands already")
     for evidence in new:
         query = sa.select(t.evidence.c.id).where(t.evidence.c.supersedes_id == evidence.supersedes)
@@ -235,9 +235,9 @@ def find_reusable(
     settings_hash: str,
     replicate: int = 0,
 ) -> dict[int, RecordedEvidence]:
-    """{candidate id: current reusable evidence}; the settings must be identical."""
-    asked = reusable(verifier, version, settings_hash).where(t.current_evidence.c.replicate == replicate)
-    return {evidence.candidate_id: evidence for evidence in all_of(connection, asked, candidate_ids)}
+    """{candidate id: current reusable evidence} with identical settings."""
+    query = reusable(verifier, version, settings_hash).where(t.current_evidence.c.replicate == replicate)
+    return {evidence.candidate_id: evidence for evidence in all_of(connection, query, candidate_ids)}
 
 
 def reusable(verifier: str, version: str, settings_hash: str) -> sa.Select[Any]:
@@ -249,24 +249,24 @@ def reusable(verifier: str, version: str, settings_hash: str) -> sa.Select[Any]:
 
 
 def all_of(connection: Connection, query: sa.Select[Any], candidate_ids: Sequence[int]) -> list[RecordedEvidence]:
-    """The evidence that a query selects, for these candidates, read with its values by the same statement."""
+    """The evidence of these candidates that a query selects, read with its values in one statement."""
     e, q, width = t.current_evidence.c, t.quantity.c, len(_RECORDED)
-    asked = query.add_columns(*_MEASURED).select_from(t.current_evidence.outerjoin(t.quantity, q.evidence_id == e.id))
-    asked = asked.where(among(connection, e.candidate_id, candidate_ids)).order_by(e.replicate, e.id, q.id)
-    rows = connection.execute(asked).all()
+    query = query.add_columns(*_MEASURED).select_from(t.current_evidence.outerjoin(t.quantity, q.evidence_id == e.id))
+    query = query.where(among(connection, e.candidate_id, candidate_ids)).order_by(e.replicate, e.id, q.id)
+    rows = connection.execute(query).all()
     measured = _measured(connection, [(row[0], *row[width:]) for row in rows if row[width] is not None])
     return [_recorded(row, measured.get(row[0], ())) for row in {row[0]: row[:width] for row in rows}.values()]
 
 
 def by_key(connection: Connection, key: str) -> RecordedEvidence | None:
-    """The evidence with this key; None where there is none."""
+    """The evidence with this key; None if there is none."""
     columns = (t.evidence.c[name] for name in _RECORDED)
     row = connection.execute(sa.select(*columns).where(t.evidence.c.key == key)).one_or_none()
     return None if row is None else _recorded(row, measured_of(connection, [row[0]]).get(row[0], ()))
 
 
 def measured_of(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, tuple[Measured, ...]]:
-    """The values of each piece of evidence, by its id."""
+    """{evidence id: values}."""
     q = t.quantity.c
     query = sa.select(q.evidence_id, *_MEASURED).where(among(connection, q.evidence_id, evidence_ids)).order_by(q.id)
     return _measured(connection, connection.execute(query).all())
@@ -284,14 +284,14 @@ def _measured(connection: Connection, rows: Sequence[Sequence[Any]]) -> dict[int
 
 
 def property_names(connection: Connection, property_ids: Set[int]) -> dict[int, str]:
-    """{id: name} of properties."""
+    """{property id: name}."""
     p = t.property_.c
     query = sa.select(p.id, p.name).where(p.id.in_(sorted(property_ids)))
     return {int(id_): str(name) for id_, name in connection.execute(query)} if property_ids else {}
 
 
 def _levels(connection: Connection, level_ids: Set[int]) -> dict[int, Level]:
-    """{id: level}."""
+    """{level id: level}."""
     query = sa.select(t.level.c.id, t.level.c.spec).where(t.level.c.id.in_(sorted(level_ids)))
     return {int(id_): Level(**spec) for id_, spec in connection.execute(query)} if level_ids else {}
 

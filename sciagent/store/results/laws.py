@@ -14,7 +14,7 @@ from sciagent.store.database.clock import db_now
 from sciagent.store.database.column_types import WrittenJson
 from sciagent.store.results.evidence import read_watermark
 
-SHOWN = 16  # digits of a version
+SHOWN = 16  # hexadecimal digits of a version
 
 
 class LawRow(NamedTuple):
@@ -24,7 +24,7 @@ class LawRow(NamedTuple):
 
 
 def write(connection: Connection, campaign_id: int, state: Mapping[str, Any]) -> str:
-    """Write a law and return its version; equal states have equal versions. Audit entries are written only once."""
+    """Write a law and return its version, a hash of the state. The state holds only audit entries that are new."""
     text = canonical_json(dict(state))
     version = text_hash(text)[:SHOWN]
     connection.execute(

@@ -1,4 +1,4 @@
-"""Answers with all replicates pooled, as verdicts, the law and the report read them."""
+"""Answers with all replicates pooled, for verdicts, the law and reports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sciagent.store.results.evidence import CENSORED, RecordedEvidence, all_of, 
 def pooled_answers(
     connection: Connection, candidate_ids: Sequence[int], verifier: str, version: str, settings_hash: str
 ) -> dict[int, RecordedEvidence]:
-    """Like `find_reusable`, with all replicates pooled: the first that gave an answer, with the values of all."""
+    """Like `find_reusable`, with replicates pooled: the first replicate with an answer gets the values of all."""
     replicates: dict[int, list[RecordedEvidence]] = {}
     for replicate in all_of(connection, reusable(verifier, version, settings_hash), candidate_ids):
         replicates.setdefault(replicate.candidate_id, []).append(replicate)
@@ -31,12 +31,12 @@ def replicated(
 ) -> set[int]:
     """Ids of the candidates that have reusable evidence of more than one replicate."""
     e = t.current_evidence.c
-    asked = reusable(verifier, version, settings_hash).with_only_columns(e.candidate_id).where(e.replicate > 0)
-    return set(connection.execute(asked.where(among(connection, e.candidate_id, candidate_ids))).scalars())
+    query = reusable(verifier, version, settings_hash).with_only_columns(e.candidate_id).where(e.replicate > 0)
+    return set(connection.execute(query.where(among(connection, e.candidate_id, candidate_ids))).scalars())
 
 
 def pooled_evidence(replicates: Sequence[RecordedEvidence]) -> RecordedEvidence:
-    """Replicates of one verification as one answer."""
+    """Returns one answer for the replicates of one verification."""
     answered = [replicate for replicate in replicates if replicate.outcome is Outcome.OK] or [replicates[0]]
     if len(answered) == 1:
         return answered[0]
@@ -49,14 +49,14 @@ Values = dict[str, Quantity]  # by property, with all replicates pooled
 def values_of(
     connection: Connection, candidate_ids: Sequence[int], verifier: str, version: str, settings_hash: str
 ) -> dict[int, Values | None]:
-    """Only the values of `pooled_answers`, in canonical units; None where no replicate gave an answer."""
+    """Only the values of `pooled_answers`, in canonical units; None if no replicate gave an answer."""
     e, q = t.current_evidence.c, t.quantity.c
-    asked = reusable(verifier, version, settings_hash).with_only_columns(
+    query = reusable(verifier, version, settings_hash).with_only_columns(
         e.candidate_id, e.outcome, q.property_id, q.value, q.uncertainty, q.censoring
     )
-    asked = asked.select_from(t.current_evidence.outerjoin(t.quantity, q.evidence_id == e.id))
-    asked = asked.where(among(connection, e.candidate_id, candidate_ids)).order_by(e.replicate, e.id, q.id)
-    rows = connection.execute(asked).all()
+    query = query.select_from(t.current_evidence.outerjoin(t.quantity, q.evidence_id == e.id))
+    query = query.where(among(connection, e.candidate_id, candidate_ids)).order_by(e.replicate, e.id, q.id)
+    rows = connection.execute(query).all()
     names = property_names(connection, {row[2] for row in rows if row[2] is not None})
     replicates: dict[int, dict[str, list[Quantity]] | None] = {}
     for candidate_id, outcome, property_id, value, uncertainty, censoring in rows:

@@ -1,4 +1,4 @@
-"""Rows of properties and levels: entered when a value is recorded for the first time, and read back."""
+"""Rows of properties and levels. A row is inserted when a value needs it for the first time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sciagent.store.results.candidates import insert_or_ignore
 
 
 def ids_of_names(connection: Connection, measured: Sequence[Measured]) -> tuple[dict[str, int], dict[Level, int]]:
-    """({property: id}, {level: id}). A single statement reads all that are known; the rest are entered."""
+    """Returns ({property: id}, {level: id}). A single statement reads the known ones; the others are inserted."""
     names, levels = {m.property for m in measured}, {level.hash: level for level in {m.level for m in measured}}
     known = _known(connection, names, levels.keys()) if measured else {}
     if len(known) < len(names) + len(levels):
@@ -26,7 +26,7 @@ def ids_of_names(connection: Connection, measured: Sequence[Measured]) -> tuple[
 
 
 def _enter(connection: Connection, new: Sequence[Property], levels: Sequence[Level]) -> None:
-    """Enter those that the ledger lacks. They come sorted, so that no two writers wait for each other."""
+    """Insert the rows that the ledger lacks. Both arguments are sorted, so that two writers cannot deadlock."""
     rows = [{"name": p.name, "unit": p.unit, "kind": p.kind, "description": p.description} for p in new]
     insert_or_ignore(connection, t.property_, rows)
     specs = [{"hash": level.hash, "label": level.label, "spec": asdict(level)} for level in levels]
@@ -34,7 +34,7 @@ def _enter(connection: Connection, new: Sequence[Property], levels: Sequence[Lev
 
 
 def _known(connection: Connection, names: Set[str], hashes: Set[str]) -> dict[tuple[bool, str], int]:
-    """{(whether it is a property, its name or the hash of a level): id}."""
+    """{(True, name of a property) or (False, hash of a level): id}."""
     p, level = t.property_.c, t.level.c
     query = sa.union_all(
         sa.select(sa.literal(True), p.name, p.id).where(among(connection, p.name, sorted(names))),
@@ -44,7 +44,7 @@ def _known(connection: Connection, names: Set[str], hashes: Set[str]) -> dict[tu
 
 
 def know_properties(connection: Connection) -> None:
-    """Register properties that the ledger holds and no package of this process defines, such as a notebook's."""
+    """Register properties of the ledger that no package of this process defines, such as those of a notebook."""
     p = t.property_.c
     for name, unit, kind, description in connection.execute(sa.select(p.name, p.unit, p.kind, p.description)):
         if name not in properties():

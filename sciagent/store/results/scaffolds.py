@@ -11,13 +11,13 @@ from sqlalchemy.engine import Connection
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 
-NONE = ""  # of what has no scaffold by its nature: crystals
+NONE = ""  # for candidates that cannot have a scaffold: crystals
 
 _C = t.candidate.c
 
 
 def known(connection: Connection, hashes: Iterable[str]) -> set[str]:
-    """Those of the scaffolds that occur in the ledger."""
+    """Returns those of the scaffold hashes that occur in the ledger."""
     query = sa.select(_C.scaffold_hash).where(among(connection, _C.scaffold_hash, sorted(set(hashes)))).distinct()
     return set(connection.execute(query).scalars())
 
@@ -29,7 +29,7 @@ def without(connection: Connection, limit: int) -> list[tuple[int, str, str]]:
 
 
 def write(connection: Connection, hashes: Mapping[int, str]) -> None:
-    """Store scaffolds. hashes: {candidate id: scaffold}."""
+    """Store scaffolds. hashes: {candidate id: scaffold hash}."""
     if hashes:
         statement = t.candidate.update().where(_C.id == sa.bindparam("of")).values(scaffold_hash=sa.bindparam("is_"))
         connection.execute(statement, [{"of": id_, "is_": hashes[id_]} for id_ in sorted(hashes)])
@@ -46,12 +46,12 @@ class Tried(NamedTuple):
 
     n: int
     dropped: int
-    """How many a rung rejected."""
+    """Number of candidates that a rung rejected."""
     hits: int
     best: float | None
-    """The best score."""
+    """The best score; None if no candidate has one."""
     text: str
-    """The text of the first of them."""
+    """The text of the first candidate."""
 
 
 def tried(connection: Connection, campaign_id: int, latest: int, most: int) -> list[Tried]:

@@ -1,1 +1,1 @@
-"""Queries over several tables, for people and reports. They write nothing."""
+"""Read-only queries over several tables, for people and reports."""

@@ -21,11 +21,11 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.results.evidence import measured_of
 
-MANY = 200  # rows of one kind that are shown at most
+MANY = 200  # largest number of rows of one kind
 
 
 class ProposedOnce(NamedTuple):
-    """One time that a candidate was handed in to a campaign."""
+    """One proposal of a candidate to a campaign."""
 
     id: int
     text: str
@@ -40,7 +40,7 @@ class ProposedOnce(NamedTuple):
 
 
 class JobAttempt(NamedTuple):
-    """One attempt of a job; `state` is None where the job has not been tried."""
+    """One attempt of a job; `state` is None if the job has not been tried."""
 
     rung: str
     job: str
@@ -60,7 +60,7 @@ class JobAttempt(NamedTuple):
 
 
 class StoredEvidence(NamedTuple):
-    """One row of evidence, with its values, its files and what it cost where."""
+    """One row of evidence, with its values, its files, its cost and the campaign that paid."""
 
     key: str
     verifier: str
@@ -79,7 +79,7 @@ class StoredEvidence(NamedTuple):
     campaign: str | None
     """The campaign that paid; None for `verify` and files."""
     core_seconds: float
-    """Core-seconds of this candidate; those of a batch are shared."""
+    """Core-seconds of this candidate; the cost of a batch is shared equally."""
     is_current: bool
     """Whether no later revision supersedes it."""
     measured: tuple[Measured, ...]
@@ -92,21 +92,21 @@ def candidate(connection: Connection, candidate_id: int) -> Any:
 
 
 def aliases(connection: Connection, candidate_id: int) -> list[str]:
-    """Other texts it was handed in as."""
+    """Other texts under which the candidate was proposed."""
     a = t.candidate_alias.c
     query = sa.select(a.text).where(a.candidate_id == candidate_id).order_by(a.id).limit(20)
     return list(connection.execute(query).scalars())
 
 
 def campaigns_of(connection: Connection, candidate_id: int) -> list[str]:
-    """Names of the campaigns that have it."""
+    """Names of the campaigns that have the candidate."""
     cc, c = t.campaign_candidate.c, t.campaign.c
     member = sa.exists().where(cc.campaign_id == c.id, cc.candidate_id == candidate_id)  # campaigns are few
     return list(connection.execute(sa.select(c.name).where(member).order_by(c.id)).scalars())
 
 
 def proposals(connection: Connection, row: CampaignRow, candidate_id: int) -> list[ProposedOnce]:
-    """Each time it was handed in to the campaign, oldest first, with the proposer and the turn."""
+    """The candidate's proposals to the campaign, oldest first, with proposer and turn."""
     p, turn, trajectory = t.proposal.c, t.turn.c, t.trajectory.c
     columns = (p.id, p.text, p.status, p.operation, p.rationale, p.predicted, p.at, turn.number, trajectory.proposer)
     turns = t.proposal.outerjoin(t.turn, turn.id == p.turn_id)
@@ -121,7 +121,7 @@ def proposals(connection: Connection, row: CampaignRow, candidate_id: int) -> li
 
 
 def parents(connection: Connection, proposal_ids: Sequence[int], candidate_id: int) -> list[Any]:
-    """(key, text, operation, proposal id) of what it was made from."""
+    """(key, text, operation, proposal id) of the candidate's parents."""
     cp, c = t.candidate_parent.c, t.candidate.c
     query = (
         sa.select(c.key, c.text, cp.operation, cp.proposal_id)
@@ -134,16 +134,16 @@ def parents(connection: Connection, proposal_ids: Sequence[int], candidate_id: i
 
 
 def children(connection: Connection, candidate_id: int) -> tuple[int, list[Any]]:
-    """How many candidates were made from it, and (key, text) of the first five."""
+    """The number of candidates made from this one, and (key, text) of five of them."""
     cp, c = t.candidate_parent.c, t.candidate.c
-    there = cp.parent_id == candidate_id
-    n = connection.execute(sa.select(sa.func.count(cp.candidate_id.distinct())).where(there)).scalar_one()
-    query = sa.select(c.key, c.text).join(t.candidate, c.id == cp.candidate_id).where(there).distinct().limit(5)
+    is_child = cp.parent_id == candidate_id
+    n = connection.execute(sa.select(sa.func.count(cp.candidate_id.distinct())).where(is_child)).scalar_one()
+    query = sa.select(c.key, c.text).join(t.candidate, c.id == cp.candidate_id).where(is_child).distinct().limit(5)
     return n, list(connection.execute(query))
 
 
 def decisions(connection: Connection, row: CampaignRow, candidate_id: int) -> dict[str, list[DecisionStory]]:
-    """What was decided on it, oldest first, by the rung's label."""
+    """Decisions on the candidate, oldest first, by the rung's label."""
     d, r = t.decision.c, t.rung.c
     columns = (d.action, d.chooser, d.why, d.index, d.price, d.law_version, d.propensity, d.watermark, d.at)
     query = (
@@ -161,7 +161,7 @@ def decisions(connection: Connection, row: CampaignRow, candidate_id: int) -> di
 
 
 def attempts(connection: Connection, row: CampaignRow, candidate_id: int, rung_ids: Sequence[int]) -> list[JobAttempt]:
-    """Each attempt of each job, oldest first."""
+    """Attempts of the candidate's jobs, oldest first."""
     j, a, r = t.job.c, t.attempt.c, t.rung.c
     columns = (a.state, a.outcome, a.reason, a.detail, a.cost, a.wall_seconds, a.started_at, a.owner)
     query = (
@@ -175,7 +175,7 @@ def attempts(connection: Connection, row: CampaignRow, candidate_id: int, rung_i
 
 
 def evidence(connection: Connection, candidate_id: int) -> list[StoredEvidence]:
-    """All evidence on it, superseded revisions too, oldest first."""
+    """All evidence on the candidate, including superseded revisions, oldest first."""
     e, a = t.evidence.c, t.attempt.c
     of_verifier = (e.key, e.verifier, e.verifier_version, e.settings_hash, e.outcome, e.reason, e.detail, e.versions)
     of_record = (e.source, e.who, e.why, e.at, e.revision, e.watermark, t.campaign.c.name)
@@ -207,12 +207,12 @@ def evidence(connection: Connection, candidate_id: int) -> list[StoredEvidence]:
 
 
 def _files(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, list[EvidenceFile]]:
-    """Artifacts by evidence, each with its removal, if it was removed."""
-    f, gone = t.artifact.c, t.artifact_removal.c
+    """Artifacts by evidence id, each with its removal if it was removed."""
+    f, r = t.artifact.c, t.artifact_removal.c
     query = sa.select(f.evidence_id, f.name, f.sha256, f.size, f.media_type)
     rows = connection.execute(query.where(among(connection, f.evidence_id, evidence_ids)).order_by(f.id)).all()
-    removals = sa.select(gone.sha256, gone.who, gone.why, gone.at).order_by(gone.id)
-    removals = removals.where(among(connection, gone.sha256, sorted({row.sha256 for row in rows})))
+    removals = sa.select(r.sha256, r.who, r.why, r.at).order_by(r.id)
+    removals = removals.where(among(connection, r.sha256, sorted({row.sha256 for row in rows})))
     removed = {sha256: FileRemoval(who=who, why=why, at=at) for sha256, who, why, at in connection.execute(removals)}
     by_evidence: dict[int, list[EvidenceFile]] = {}
     for evidence_id, name, sha256, size, media_type in rows:
@@ -222,9 +222,9 @@ def _files(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, lis
 
 
 def ahead(connection: Connection, row: CampaignRow, position: int, score: float | None, seq: int) -> int:
-    """How many open candidates wait at the same rung with a better score, or without a score how many came earlier;
-    counted up to a thousand."""
+    """Number of open candidates at the same rung with a better score; without a score, of those that came earlier.
+    Counting stops at 1000."""
     cc = t.campaign_candidate.c
     better = cc.score > score if score is not None else cc.seq < seq
-    there = (cc.campaign_id == row.id, cc.standing == Standing.OPEN, cc.position == position, better)
-    return count_up_to(connection, 1000, *there)
+    conditions = (cc.campaign_id == row.id, cc.standing == Standing.OPEN, cc.position == position, better)
+    return count_up_to(connection, 1000, *conditions)

@@ -1,4 +1,4 @@
-"""What two campaigns share: candidates, hits, and values of one property at the same level."""
+"""Compares campaigns: the candidates and hits that two campaigns share, and the values of a property."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def candidates(connection: Connection, first: CampaignRow, second: CampaignRow) 
 
 
 def spreads(connection: Connection, row: CampaignRow, rung: RungRow, name: str) -> tuple[ValueSpread, ...]:
-    """What a rung measured of a property, by level; usually one level.
+    """Statistics of a rung's values of a property, by level; usually there is one level.
 
-    Only candidates that the campaign itself has taken to the rung count: the ledger may know more.
+    Only candidates that the campaign itself took to the rung count; the ledger may have values of others.
     """
     e, q, p, level = t.current_evidence.c, t.quantity.c, t.property_.c, t.level.c
     cc = t.campaign_candidate.c

@@ -1,4 +1,4 @@
-"""The whole ledger at a glance: queues, workers, running campaigns, latest attempts. All queries are bounded."""
+"""An overview of the ledger: queues, workers, running campaigns, latest attempts. All queries are bounded."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from sciagent.store.database.clock import db_now
 from sciagent.store.job_queue import workers
 from sciagent.store.job_queue.workers import WorkerRow
 
-QUEUES = ("simulation", "high_fidelity")  # of the tiers, shown even where they have neither job nor worker
+QUEUES = ("simulation", "high_fidelity")  # queues of the tiers, shown even without jobs and workers
 LATELY = timedelta(days=1)
-WINDOW = 20_000  # newest attempts that are read
+WINDOW = 20_000  # number of newest attempts that are read
 _J = t.job.c
 _A = t.attempt.c
 
@@ -34,13 +34,13 @@ class Queue:
     depth: int
     """Number of queued jobs."""
     oldest: datetime | None
-    """When the job that waits longest last changed its state."""
+    """Time of the last change of the job that has waited longest."""
     slots: int
-    """Slots that serve the queue."""
+    """Number of slots that serve the queue."""
 
 
 def queues(connection: Connection) -> list[Queue]:
-    """Every queue that has a queued job, or a worker, or the name of a tier."""
+    """Every queue of a tier, of a live worker or of a job."""
     slots = workers.slots_of(workers.alive(connection))
     names = dict.fromkeys([*QUEUES, *sorted(slots), *_names(connection)])
     query = sa.select(_J.queue, sa.func.count(), sa.func.min(_J.updated_at))
@@ -50,7 +50,7 @@ def queues(connection: Connection) -> list[Queue]:
 
 
 def _names(connection: Connection, limit: int = 100) -> list[str]:
-    """Names of queues that any job has: one step in the index for each, however many jobs there are."""
+    """Names of the queues of all jobs. Each takes one step in the index, however many jobs there are."""
     names: list[str] = []
     query = sa.select(sa.func.min(_J.queue)).where(_J.queue > "")
     while (name := connection.execute(query).scalar_one()) is not None and len(names) < limit:
@@ -65,14 +65,14 @@ def workers_of_late(connection: Connection, limit: int = 200) -> list[WorkerRow]
 
 
 class Going(NamedTuple):
-    """A campaign that is driven, or was lately."""
+    """A campaign that is driven, or was driven lately."""
 
     id: int
     name: str
     state: str
     spec: dict[str, Any]
     wall_seconds: float
-    """Time during which it was driven."""
+    """Time during which the campaign was driven."""
 
 
 _GOING = sa.select(*(t.campaign.c[name] for name in Going._fields))
@@ -87,7 +87,7 @@ def going(connection: Connection, limit: int = 50) -> list[Going]:
 
 
 def recent(connection: Connection, days: float = 7.0, limit: int = 100) -> list[Going]:
-    """Campaigns that changed lately, and those that run, the newest first."""
+    """Campaigns that changed in the last `days`, run or are paused, newest first."""
     c = t.campaign.c
     live = c.state.in_([CampaignState.RUNNING, CampaignState.PAUSED])
     query = _GOING.where(sa.or_(c.updated_at > db_now(connection) - timedelta(days=days), live))
@@ -95,7 +95,7 @@ def recent(connection: Connection, days: float = 7.0, limit: int = 100) -> list[
 
 
 class Failure(NamedTuple):
-    """An attempt that ended badly."""
+    """An attempt that failed, was lost, or returned its result too late."""
 
     job_id: int
     campaign: str
@@ -116,13 +116,13 @@ class Lately(NamedTuple):
     per_minute: dict[int, float]
     """{campaign id: jobs done per minute}."""
     failures: list[Failure]
-    """The newest first."""
+    """Newest first."""
 
 
 def lately(connection: Connection, minutes: float = 5.0, failures: int = 8, window: int = WINDOW) -> Lately:
-    """Attempts that ended in the last minutes, among the last `window` attempts.
+    """Results of attempts that ended in the last `minutes`, among the newest `window` attempts.
 
-    Where that many began in a shorter time, the rate is that of the shorter time.
+    If all these attempts began within a shorter time, the rate is that of the shorter time.
     """
     now = db_now(connection)
     last = connection.execute(sa.select(sa.func.max(_A.id))).scalar_one() or 0
@@ -136,7 +136,7 @@ def lately(connection: Connection, minutes: float = 5.0, failures: int = 8, wind
         _A.job_id.is_not(None),
         _A.state.in_((AttemptState.DONE, AttemptState.CANCELLED_LATE)),
     )
-    some = ended.order_by(_A.id).limit(window).subquery()  # in order, else SQLite reads the whole of another index
+    some = ended.order_by(_A.id).limit(window).subquery()  # ordered; otherwise SQLite reads all of another index
     query = sa.select(some.c.campaign_id, sa.func.count()).group_by(some.c.campaign_id)
     rates = {campaign_id: n / max(passed, 1 / 60) for campaign_id, n in connection.execute(query)}
     return Lately(rates, _failures(connection, last - window, failures))
@@ -164,15 +164,15 @@ class Totals(NamedTuple):
     """Counts and costs of a campaign from its beginning."""
 
     attempts: dict[tuple[str, str], int]
-    """{(rung, outcome): number of attempts that ended so}; a refused late result counts as lost, as it did before."""
+    """{(rung, outcome): number of attempts}; an attempt whose late result was refused counts as lost."""
     stale: dict[str, int]
     """{rung: number of refused late results}."""
     spent: dict[tuple[str, str], float]
-    """{(rung, resource): amount}; the rung is empty for costs of no rung."""
+    """{(rung, resource): amount}; the rung is empty for costs without a rung."""
 
 
 def totals(connection: Connection, campaign_id: int) -> Totals:
-    """Counted in indexes that hold all columns that are needed."""
+    """Returns a campaign's totals. They are counted in indexes that hold all needed columns."""
     names = {rung.id: rung.name for rung in rungs(connection, campaign_id)}
     by = (_A.rung_id, _A.outcome)
     ended = sa.select(*by, sa.func.count()).where(_A.rung_id.in_(list(names)), _A.outcome.is_not(None)).group_by(*by)

@@ -24,7 +24,7 @@ _CC = t.campaign_candidate.c
 
 
 def spent(connection: Connection, campaign_id: int) -> dict[str, float]:
-    """{resource: amount} booked for the campaign, core-seconds always among them."""
+    """{resource: amount} booked for the campaign, always with core-seconds."""
     s = t.spend.c
     query = sa.select(s.resource, sa.func.sum(s.amount)).where(s.campaign_id == campaign_id).group_by(s.resource)
     return {"core_seconds": 0.0} | {r: float(a) for r, a in connection.execute(query)}
@@ -33,7 +33,7 @@ def spent(connection: Connection, campaign_id: int) -> dict[str, float]:
 def spent_since(
     connection: Connection, campaign_id: int, resources: Sequence[str], since: float
 ) -> list[tuple[str, float, float]]:
-    """What was booked of these resources after `since` (seconds since the epoch), oldest first: (resource, amount,
+    """Amounts of these resources booked after `since` (seconds since the epoch), oldest first: (resource, amount,
     seconds since the epoch)."""
     if not resources:
         return []
@@ -45,8 +45,7 @@ def spent_since(
 
 
 def jobs_by_rung(connection: Connection, campaign_id: int) -> dict[int, int]:
-    """How many jobs each rung was asked to run, whatever became of them, but for those cancelled before they ran:
-    {rung id: n}."""
+    """{rung id: number of jobs} of the campaign, in all states except cancelled."""
     j = t.job.c
     own = sa.select(t.rung.c.id).where(t.rung.c.campaign_id == campaign_id)
     query = sa.select(j.rung_id, sa.func.count()).where(j.rung_id.in_(own), j.state != JobState.CANCELLED)
@@ -55,29 +54,29 @@ def jobs_by_rung(connection: Connection, campaign_id: int) -> dict[int, int]:
 
 
 def reuses_by_rung(connection: Connection, campaign_id: int) -> dict[int, int]:
-    """How many answers of each rung were known before: {rung id: n}."""
+    """{rung id: number of answers that were reused}."""
     d = t.decision.c
     query = sa.select(d.rung_id, sa.func.count()).where(d.campaign_id == campaign_id, d.action == "reuse")
     return {rung_id: n for rung_id, n in connection.execute(query.group_by(d.rung_id))}
 
 
 def count(connection: Connection, table: sa.FromClause, *conditions: Any) -> int:
-    """How many rows of the table, or of the join, meet the conditions."""
+    """Number of rows of the table, or of the join, that meet the conditions."""
     return int(connection.execute(sa.select(sa.func.count()).select_from(table).where(*conditions)).scalar_one())
 
 
 def hits(connection: Connection, campaign_id: int) -> int:
-    """How many hits the campaign has."""
+    """Number of hits of the campaign."""
     return count(connection, t.campaign_candidate, _CC.campaign_id == campaign_id, _CC.is_hit == sa.true())
 
 
 def members(connection: Connection, campaign_id: int) -> int:
-    """How many candidates the campaign has."""
+    """Number of candidates of the campaign."""
     return count(connection, t.campaign_candidate, _CC.campaign_id == campaign_id)
 
 
 def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
-    """What `sciagent status` says that can be counted in a few queries."""
+    """Returns the counts that `sciagent status` shows, from a few queries."""
     standing = places(connection, row)
     by_tier: Counter[str] = Counter()
     for place in standing:
@@ -112,7 +111,7 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
 
 
 class LadderPlace(NamedTuple):
-    """How many candidates stand at one place of the ladder."""
+    """The number of candidates with one position, standing, verdict and hit tier."""
 
     position: int
     standing: str
@@ -135,7 +134,7 @@ def _core_seconds_by_rung(connection: Connection, row: CampaignRow) -> dict[int,
 
 
 def _rates(connection: Connection, row: CampaignRow) -> dict[str, RateUse]:
-    """Limits on any seven days, by resource, with what was spent in the last seven."""
+    """Limits on any seven days, by resource, with the amount spent in the last seven."""
     budget = row.spec.get("budget", {})
     rates = {name: limit for name, limit in budget.items() if name in RESOURCE_UNITS and isinstance(limit, dict)}
     used = dict.fromkeys(rates, 0.0)
@@ -146,7 +145,7 @@ def _rates(connection: Connection, row: CampaignRow) -> dict[str, RateUse]:
 
 
 def _rung_counts(rung: RungRow, places: Sequence[LadderPlace], core_seconds: float, jobs: int) -> RungCounts:
-    """A candidate above the rung has passed it, whatever the rung said: it may have been waived or forgiven."""
+    """Counts of one rung. A candidate above it counts as passed, since its verdict may have been waived or forgiven."""
     here = [place for place in places if place.position == rung.position]
     over = (Standing.DROPPED, Standing.SETTLED, Standing.VETOED)
 

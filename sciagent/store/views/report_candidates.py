@@ -19,13 +19,13 @@ from sciagent.store.database.bulk import among
 from sciagent.store.results.evidence import IMPORT, measured_of
 
 _CC, _CE = t.campaign_candidate.c, t.current_evidence.c
-GENERATIONS = 4  # of a lineage that are shown
+GENERATIONS = 4  # generations of a lineage that are shown
 FILES = 20  # artifacts of one piece of evidence that are listed
 BEST_FIRST = (_CC.is_hit.desc(), _CC.depth.desc(), _CC.score.desc().nulls_last(), _CC.seq)
 
 
 class Ranked(NamedTuple):
-    """A candidate of the campaign; `position` and `depth` are those of campaign_candidate."""
+    """A candidate of the campaign, with columns of the tables candidate and campaign_candidate."""
 
     id: int
     key: str
@@ -84,7 +84,7 @@ class EvidenceAnswer(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """How a candidate came to be proposed."""
+    """The origin of a candidate: its proposal and its ancestors."""
 
     proposer: str | None
     trajectory: int | None
@@ -94,11 +94,11 @@ class Origin(NamedTuple):
     predicted: Mapping[str, Any] | None
     at: datetime | None
     parents: tuple[tuple[tuple[str, str, str], ...], ...]
-    """(operation, key, text), a tuple for each generation, the nearest first."""
+    """(operation, key, text) of the ancestors, a tuple for each generation, nearest first."""
 
 
 def best(connection: Connection, row: CampaignRow, n: int, vetoed: bool = True) -> list[Ranked]:
-    """The n best: hits first, then by depth reached and score. vetoed: whether vetoed candidates are among them."""
+    """The n best candidates: hits first, then by depth and score. vetoed: whether to include vetoed candidates."""
     query = _CANDIDATES.where(_CC.campaign_id == row.id).order_by(*BEST_FIRST).limit(n)
     query = query if vetoed else query.where(_CC.standing != Standing.VETOED)
     return [Ranked(*candidate) for candidate in connection.execute(query)]
@@ -111,13 +111,13 @@ def arrived(connection: Connection, row: CampaignRow, after: int, n: int) -> lis
 
 
 def members(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dict[int, Ranked]:
-    """The candidates among these that belong to the campaign, by id."""
+    """Those of the candidates that belong to the campaign, by id."""
     query = _CANDIDATES.where(_CC.campaign_id == row.id, among(connection, _CC.candidate_id, ids))
     return {candidate.id: Ranked(*candidate) for candidate in connection.execute(query)}
 
 
 def answers(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dict[int, list[EvidenceAnswer]]:
-    """Current evidence under the campaign's own rungs, in ladder order, with values, files and origin."""
+    """Current evidence of the campaign's own rungs, in ladder order, with values, files and origin."""
     by_rung = [(rung.name, _evidence(connection, ids, *of_rung(rung))) for rung in rungs(connection, row.id)]
     return _answers(connection, [(name, evidence) for name, rows in by_rung for evidence in rows])
 
@@ -128,13 +128,13 @@ def imported(connection: Connection, ids: Sequence[int]) -> dict[int, list[Evide
 
 
 def pooled_by_rung(answers: Iterable[EvidenceAnswer]) -> list[EvidenceAnswer]:
-    """One answer a rung, with the values of its replicates pooled. answers: of one candidate, in ladder order."""
+    """One answer per rung, with the values of its replicates pooled. answers: of one candidate, in ladder order."""
     by_rung = [list(same) for _, same in groupby(answers, key=lambda answer: answer.rung)]
     return [same[0]._replace(measured=pooled_measured(answer.measured for answer in same)) for same in by_rung]
 
 
 def of_rung(rung: RungRow) -> tuple[sa.ColumnElement[bool], ...]:
-    """Conditions on current evidence to answer this rung."""
+    """Conditions that select the current evidence of this rung."""
     version = _CE.verifier_version == rung.verifier_version
     return _CE.verifier == rung.verifier, version, _CE.settings_hash == rung.settings_hash
 
@@ -187,7 +187,7 @@ def origin(connection: Connection, candidate: Ranked) -> Origin:
 
 
 def _ancestors(connection: Connection, candidate: Ranked) -> tuple[tuple[tuple[str, str, str], ...], ...]:
-    """Generations of parents: of the proposal that entered the candidate into this campaign, then of any proposal."""
+    """Ancestors by generation: parents in the candidate's own proposal to the campaign, then in any proposal."""
     cp, c = t.candidate_parent.c, t.candidate.c
     generations, ids, seen = [], [candidate.id], {candidate.id}
     for generation in range(GENERATIONS):

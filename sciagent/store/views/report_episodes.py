@@ -1,6 +1,6 @@
 """Single episodes of a report. An episode is a trajectory of a model or of a client of the tools.
 
-Trajectories of scripts, which have no conversation, are none. Prompt ids and log-probabilities stay in the database.
+A script's trajectory is not an episode, since it has no conversation. Prompt ids and log-probabilities are not read.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from sciagent.store.views import queries
 from sciagent.store.views.report_candidates import BEST_FIRST
 
 _CC, _P, _U, _J = t.campaign_candidate.c, t.proposal.c, t.turn.c, t.trajectory.c
-LOOKED_AT = 400  # of the best candidates, for the episodes that proposed them
+LOOKED_AT = 400  # number of best candidates whose episodes are read
 
 
 class Begun(NamedTuple):
-    """An episode, as its trajectory has it."""
+    """An episode, with columns of its trajectory."""
 
     id: int
     number: int
@@ -31,17 +31,17 @@ class Begun(NamedTuple):
     started_at: datetime
     ended_at: datetime | None
     settings: dict[str, Any]
-    """Of the proposer, with `opening` and, once it is over, `ended`."""
+    """Settings of the proposer, with `opening` and, after the end, `ended`."""
 
 
 class EpisodeOutcome(NamedTuple):
-    """What an episode came to."""
+    """The results of an episode."""
 
     turns: int
     new: int
-    """Candidates that it was the first to propose."""
+    """Number of candidates that it proposed first."""
     hits: int
-    """Hits among these."""
+    """Number of hits among these candidates."""
 
 
 class Proposed(NamedTuple):
@@ -64,7 +64,7 @@ _EPISODES = sa.select(*(_J[name] for name in Begun._fields)).where(_IS_EPISODE)
 
 
 def count(connection: Connection, row: CampaignRow) -> int:
-    """How many episodes the campaign has."""
+    """Number of episodes of the campaign."""
     return queries.count(connection, t.trajectory, _J.campaign_id == row.id, _IS_EPISODE)
 
 
@@ -81,7 +81,7 @@ def latest(connection: Connection, row: CampaignRow, n: int) -> list[Begun]:
 
 
 def behind_the_best(connection: Connection, row: CampaignRow, n: int) -> list[Begun]:
-    """At most n episodes that were the first to propose one of the best candidates, the best first."""
+    """At most n episodes that first proposed one of the best candidates, in the order of the candidates."""
     query = (
         _EPISODES.select_from(t.campaign_candidate)
         .join(t.proposal, _P.id == _CC.proposal_id)
@@ -96,28 +96,28 @@ def behind_the_best(connection: Connection, row: CampaignRow, n: int) -> list[Be
 
 
 def outcomes(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dict[int, EpisodeOutcome]:
-    """What became of the candidates of these trajectories, by trajectory id."""
+    """{trajectory id: results of the episode}."""
     turns = sa.select(_U.trajectory_id, sa.func.count()).where(_U.trajectory_id.in_(ids)).group_by(_U.trajectory_id)
     here = sa.and_(_CC.campaign_id == row.id, _CC.candidate_id == _P.candidate_id, _CC.proposal_id == _P.id)
-    made = (
+    first_proposals = (
         sa.select(_U.trajectory_id, sa.func.count(), sa.func.sum(sa.case((_CC.is_hit, 1), else_=0)))
         .select_from(t.turn.join(t.proposal, _P.turn_id == _U.id).outerjoin(t.campaign_candidate, here))
         .where(_U.trajectory_id.in_(ids), _P.status == "new")
         .group_by(_U.trajectory_id)
     )
-    brought = {id_: (n, hits) for id_, n, hits in connection.execute(made)}
-    return {id_: EpisodeOutcome(n, *brought.get(id_, (0, 0))) for id_, n in connection.execute(turns)}
+    new_and_hits = {id_: (n, hits) for id_, n, hits in connection.execute(first_proposals)}
+    return {id_: EpisodeOutcome(n, *new_and_hits.get(id_, (0, 0))) for id_, n in connection.execute(turns)}
 
 
 def turns(connection: Connection, trajectory_id: int, n: int) -> list[Any]:
-    """The first n turns, as mappings with the columns that are selected here."""
+    """The first n turns of an episode, as mappings of selected columns."""
     shown = (_U.id, _U.number, _U.message, _U.calls, _U.observations, _U.sampling, _U.policy_version, _U.cost, _U.at)
     query = sa.select(*shown, _U.output_ids, _U.forced).where(_U.trajectory_id == trajectory_id)
     return list(connection.execute(query.order_by(_U.number).limit(n)).mappings())
 
 
 def proposals(connection: Connection, trajectory_id: int, n: int | None = None) -> list[Proposed]:
-    """The first n proposals of an episode, or all, in the order they came."""
+    """The first n proposals of an episode, or all, in order of arrival."""
     query = sa.select(*(_P[name] for name in Proposed._fields)).join(t.turn, _U.id == _P.turn_id)
     query = query.where(_U.trajectory_id == trajectory_id)
     return [Proposed(*proposal) for proposal in connection.execute(query.order_by(_P.id).limit(n))]

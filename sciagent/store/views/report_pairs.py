@@ -20,11 +20,11 @@ CHUNK = 500
 
 
 class Replicates(NamedTuple):
-    """The values that one source has of one property of a candidate, at one level, in the property's canonical unit."""
+    """One source's values of one property of a candidate, at one level, in the property's canonical unit."""
 
     level_id: int
     values: list[tuple[float, float | None]]
-    """Each value with its standard uncertainty, None where nobody knows it."""
+    """(value, standard uncertainty or None if unknown) of each replicate."""
     is_censored: bool
     """Whether one of the values is only a limit."""
 
@@ -32,9 +32,9 @@ class Replicates(NamedTuple):
 def pairs(
     connection: Connection, row: CampaignRow, lower: RungRow | None, upper: RungRow, property_name: str
 ) -> Iterator[tuple[Replicates, Replicates, bool]]:
-    """For each candidate with values of both sources: those of `lower`, those of `upper`, whether it is a hit.
+    """Yields (values of `lower`, values of `upper`, whether it is a hit) for candidates with values of both sources.
 
-    lower: a rung, or None for imported values. A candidate has one pair for each two levels. Streamed.
+    lower: a rung, or None for imported values. A candidate has one pair for each combination of levels.
     """
     candidates = sa.select(_CC.candidate_id, _CC.is_hit).where(
         _CC.campaign_id == row.id, _CC.is_hit.in_([True, False]), _CC.depth >= upper.position
@@ -52,7 +52,7 @@ def _replicates(
 ) -> dict[int, list[Replicates]]:
     """Current values of a rung, or imported values, by candidate.
 
-    There are two queries, since the database may begin a single one with every value of the property.
+    There are two queries, since for a single one the database may first read every value of the property.
     """
     e, q, p = t.current_evidence.c, t.quantity.c, t.property_.c
     of_source = (e.verifier == IMPORT,) if rung is None else of_rung(rung)
@@ -77,7 +77,7 @@ def _replicates(
 
 
 def imported_properties(connection: Connection, row: CampaignRow) -> list[str]:
-    """Names of the properties of which candidates of the campaign have imported values."""
+    """Names of the properties for which candidates of the campaign have imported values."""
     e, q, p = t.current_evidence.c, t.quantity.c, t.property_.c
     query = (
         sa.select(p.name)

@@ -32,7 +32,7 @@ class ProgressStep:
 
 
 def progress(connection: Connection, row: CampaignRow, terminal: RungRow, points: int = 800) -> list[ProgressStep]:
-    """Steps of the whole campaign: all core-seconds booked until each answer came; at most 2 x `points`, streamed."""
+    """Steps of the whole campaign, each with the core-seconds booked up to its answer; at most 2 x `points` steps."""
     events = (_paid(connection, row, terminal, booked(), sa.null()), _reused(connection, row, terminal, sa.null()))
     start = ProgressStep(0.0, 0, None)
     return _steps(heapq.merge(*events, key=lambda event: event[0]), points).get(None, [start, start])
@@ -41,7 +41,7 @@ def progress(connection: Connection, row: CampaignRow, terminal: RungRow, points
 def progress_by_proposer(
     connection: Connection, row: CampaignRow, terminal: RungRow, points: int = 300
 ) -> dict[str | None, list[ProgressStep]]:
-    """Steps of each proposer: the core-seconds booked for its candidates and its own turns."""
+    """Steps of each proposer, with the core-seconds booked for its candidates and its own turns."""
     events = (
         _paid(connection, row, terminal, with_proposer(booked_for_jobs()), _J.proposer),
         _reused(connection, row, terminal, _J.proposer),
@@ -68,7 +68,7 @@ def _steps(events: Iterable[_Event], points: int) -> dict[str | None, list[Progr
 
 
 def _paid(connection: Connection, row: CampaignRow, terminal: RungRow, costs: Any, proposer: Any) -> Iterator[_Event]:
-    """Booked core-seconds, with hit and utility where an answer of the terminal rung was booked."""
+    """Booked core-seconds, with hit and utility if they paid for an answer of the terminal rung."""
     s, a = t.spend.c, t.attempt.c
     settles = sa.and_(a.outcome == Outcome.OK, s.rung_id == terminal.id, t.job.c.replicate == 0)
     query = (
@@ -81,7 +81,7 @@ def _paid(connection: Connection, row: CampaignRow, terminal: RungRow, costs: An
 
 
 def _reused(connection: Connection, row: CampaignRow, terminal: RungRow, proposer: Any) -> Iterator[_Event]:
-    """Answers of the terminal rung that were known before."""
+    """Answers of the terminal rung that were reused."""
     d = t.decision.c
     here = sa.and_(_CC.campaign_id == d.campaign_id, _CC.candidate_id == d.candidate_id)
     joined = t.decision.join(t.campaign_candidate, here).outerjoin(t.proposal, _P.id == _CC.proposal_id)

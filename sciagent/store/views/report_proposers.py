@@ -1,7 +1,7 @@
-"""Queries of a report on proposers: what each handed in, what became of it, what it cost, what it predicted.
+"""Queries of a report on proposers: their proposals, and the results, costs and predictions of these.
 
-The database makes counts and sums. A proposer is known by the label of its trajectories; None stands for proposals
-without a turn, which people made.
+The database computes counts and sums. A proposer is identified by the label of its trajectories; None stands for
+people, whose proposals have no turn.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ _CC, _P, _U, _J = t.campaign_candidate.c, t.proposal.c, t.turn.c, t.trajectory.c
 
 
 class Handed(NamedTuple):
-    """Proposals of one status."""
+    """The number of a proposer's proposals with one status."""
 
     proposer: str | None
     status: str
     readable: bool
-    """Whether a structure could be made of their texts."""
+    """Whether a structure could be read from their texts."""
     n: int
 
 
 class Brought(NamedTuple):
-    """What became of the candidates that a proposer was the first to propose."""
+    """Results of the candidates that a proposer proposed first."""
 
     proposer: str | None
     paid: int
-    """How many have an answer of a paid rung."""
+    """Number of candidates with an answer of a paid rung."""
     hits: int
     hits_in_seeds: int
     utility: float | None
-    """The best of the settled candidates."""
+    """The best utility of the settled candidates."""
 
 
 class Turns(NamedTuple):
@@ -49,7 +49,7 @@ class Turns(NamedTuple):
     episodes: int
     turns: int
     costs: dict[str, float]
-    """{resource: amount} of the turns themselves: of sampling, and of fast rungs that ran at once."""
+    """{resource: amount} of the turns themselves: of sampling, and of fast rungs that ran during a turn."""
 
 
 class PredictionMade(NamedTuple):
@@ -57,21 +57,21 @@ class PredictionMade(NamedTuple):
 
     candidate_id: int
     predicted: Any
-    """JSON as it was given."""
+    """The prediction as it was given, as JSON."""
     proposer: str | None
     episode: int | None
     """Number of the trajectory."""
 
 
 def handed(connection: Connection, row: CampaignRow) -> list[Handed]:
-    """Proposals by proposer, status, and whether they could be read."""
+    """Numbers of proposals by proposer, status, and whether the texts could be read."""
     by = (_J.proposer, _P.status, _P.candidate_id.is_not(None))
     query = sa.select(*by, sa.func.count()).select_from(with_proposer(t.proposal)).where(_P.campaign_id == row.id)
     return [Handed._make(group) for group in connection.execute(query.group_by(*by))]
 
 
 def brought(connection: Connection, row: CampaignRow, first_paid: int) -> list[Brought]:
-    """What became of the candidates, by proposer. first_paid: position of the first rung that is not fast."""
+    """Results of candidates, by the proposer that proposed them first. first_paid: position of the first paid rung."""
     paid, hit_in_seeds = _CC.depth >= first_paid, sa.and_(_CC.is_hit, _CC.in_seeds)
     numbers = [sa.func.sum(sa.case((condition, 1), else_=0)) for condition in (paid, _CC.is_hit, hit_in_seeds)]
     query = (
@@ -111,7 +111,7 @@ def turns(connection: Connection, row: CampaignRow) -> list[Turns]:
 
 
 def predictions(connection: Connection, row: CampaignRow, latest: int | None = None) -> Iterator[PredictionMade]:
-    """Predictions with proposals that were new, in the order they came, streamed. latest: only so many, the latest
+    """Predictions of new proposals, in order of arrival, streamed. latest: only this many predictions, the latest
     first."""
     query = (
         sa.select(_P.candidate_id, _P.predicted, _J.proposer, _J.number)
@@ -135,12 +135,12 @@ def episode_numbers(connection: Connection, row: CampaignRow) -> dict[str, tuple
 
 
 def with_proposer(joined: Any) -> Any:
-    """A join that holds proposals, with their turns and trajectories; proposals of people have neither."""
+    """Adds turns and trajectories to a join that holds proposals; proposals of people have neither."""
     return joined.outerjoin(t.turn, _U.id == _P.turn_id).outerjoin(t.trajectory, _J.id == _U.trajectory_id)
 
 
 def booked_for_jobs() -> Any:
-    """Costs booked for jobs, with their candidates and the proposals that brought these."""
+    """A join of costs booked for jobs, with the candidates and the proposals that first brought them."""
     s, a, j = t.spend.c, t.attempt.c, t.job.c
     here = sa.and_(_CC.campaign_id == s.campaign_id, _CC.candidate_id == j.candidate_id)
     jobs = t.spend.join(t.attempt, a.id == s.attempt_id).join(t.job, j.id == a.job_id)
@@ -148,5 +148,5 @@ def booked_for_jobs() -> Any:
 
 
 def turn_cost(resource: str) -> Any:
-    """The amount of a resource in a turn's own cost; NULL where it has none."""
+    """The amount of a resource in a turn's own cost; NULL if there is none."""
     return sa.type_coerce(_U.cost, sa.JSON())[resource].as_float()

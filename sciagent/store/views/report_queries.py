@@ -1,6 +1,6 @@
 """Queries of a report on a whole campaign: the funnel, costs, rejections, reuse, amendments, proposals.
 
-Every query enters through an index. Queries that read every candidate of the campaign do so inside the database, once.
+Every query uses an index. Queries over all candidates of the campaign read each of them once, inside the database.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ UNDECIDED = (Outcome.NOT_CONVERGED, Outcome.IMPLAUSIBLE, Outcome.UNSTABLE)
 
 @dataclass(frozen=True)
 class Passage:
-    """What became of the candidates that came to a rung."""
+    """The numbers of candidates that reached a rung, by result."""
 
     rung: RungRow
     came: int
@@ -38,11 +38,11 @@ class Passage:
     waiting: int
     running: int
     set_aside: int
-    """Taken out by people at this rung."""
+    """Held or vetoed by people at this rung."""
 
 
 def funnel(connection: Connection, row: CampaignRow) -> list[Passage]:
-    """Passages, rung by rung. A refusal that was skipped over counts as refused, not as passed."""
+    """The passage of each rung, in order. A refusal that was skipped counts as refused, not as passed."""
     counted = places(connection, row)
     return [_passage(connection, row, rung, counted) for rung in rungs(connection, row.id)]
 
@@ -78,7 +78,7 @@ def _passage(connection: Connection, row: CampaignRow, rung: RungRow, counted: S
 
 
 def _refused(connection: Connection, rung: RungRow) -> int:
-    """How many candidates the rung refused, computed or reused."""
+    """Number of candidates that the rung refused, computed or reused."""
     j, d, e = t.job.c, t.decision.c, t.evidence.c
     reused = t.decision.join(t.evidence, e.id == d.evidence_id)
     reuse = (d.rung_id == rung.id, d.action == "reuse", e.outcome == Outcome.REFUSED)
@@ -87,7 +87,7 @@ def _refused(connection: Connection, rung: RungRow) -> int:
 
 
 def fate() -> Any:
-    """What came of a booked cost: `batch` (a fast rung's batch of all verdicts), `no_answer` (the attempt ended without
+    """The result of a booked cost: `batch` (a fast rung's batch of all verdicts), `no_answer` (the attempt gave no
     evidence), `refused`, `inconclusive`, `passed`, `failed`."""
     a, r = t.attempt.c, t.rung.c
     return sa.case(
@@ -102,7 +102,7 @@ def fate() -> Any:
 
 
 def booked() -> Any:
-    """Booked costs with the attempt, job, rung and candidate that they belong to, where there is one."""
+    """A join of booked costs with their attempt, job, rung and candidate, if there is one."""
     s, a, j, r = t.spend.c, t.attempt.c, t.job.c, t.rung.c
     return (
         t.spend.outerjoin(t.attempt, a.id == s.attempt_id)
@@ -113,7 +113,7 @@ def booked() -> Any:
 
 
 def costs(connection: Connection, row: CampaignRow) -> list[tuple[int | None, str, str, float]]:
-    """(rung id or None, resource, fate, amount): every booked cost of the campaign, once."""
+    """(rung id or None, resource, fate, amount): sums over all booked costs of the campaign."""
     s, what = t.spend.c, fate().label("fate")
     query = (
         sa.select(s.rung_id, s.resource, what, sa.func.sum(s.amount))
@@ -125,10 +125,10 @@ def costs(connection: Connection, row: CampaignRow) -> list[tuple[int | None, st
 
 
 def fallen(connection: Connection, row: CampaignRow, names: Sequence[str], limit: int = 60) -> list[Any]:
-    """(rung position, verdict, reason, property or None, n, text and detail of the first candidate): why candidates
-    ended, the most frequent way first.
+    """(rung position, verdict, reason, property or None, n, text and detail of the first candidate): reasons why
+    candidates ended, the most frequent first.
 
-    names: properties of gates and objectives; a gate's detail opens with the one that was missed.
+    names: properties of gates and objectives; a gate's detail begins with the property that missed its limits.
     """
     opens = [(_CC.detail.startswith(f"{name} ", autoescape=True), name) for name in names]
     missed = sa.case(*opens, else_=sa.null()) if opens else sa.null()
@@ -140,7 +140,7 @@ def fallen(connection: Connection, row: CampaignRow, names: Sequence[str], limit
 
 
 def unread(connection: Connection, row: CampaignRow, limit: int = 40) -> list[Any]:
-    """(status, reason, n, text and detail of the first one) of proposals that did not become a new candidate."""
+    """(status, reason, n, text and detail of the first proposal) of proposals that gave no new candidate."""
     p = t.proposal.c
     turned_away, example = (p.campaign_id == row.id, p.status != "new"), sa.select(p.id, p.text, p.detail)
     return _with_examples(connection, (p.status, p.reason), p.id, turned_away, example, limit)
@@ -159,7 +159,7 @@ def _with_examples(
 
 
 def events(connection: Connection, row: CampaignRow, kind: str, limit: int = 200) -> tuple[int, list[Any]]:
-    """How many events of this kind, and the latest of them as (at, payload)."""
+    """The number of events of this kind, and the latest events as (at, payload)."""
     e = t.event.c
     here = (e.campaign_id == row.id, e.kind == kind)
     latest = sa.select(e.at, e.payload).where(*here).order_by(e.id.desc()).limit(limit)
@@ -167,7 +167,7 @@ def events(connection: Connection, row: CampaignRow, kind: str, limit: int = 200
 
 
 def reused(connection: Connection, row: CampaignRow) -> list[tuple[int | None, str | None, str, int]]:
-    """(rung id, campaign it came from or None, source of the evidence, n) of all answers that cost nothing."""
+    """(rung id, campaign that paid or None, source of the evidence, n) of all reused answers."""
     d, e, a, c = t.decision.c, t.evidence.c, t.attempt.c, t.campaign.c
     query = (
         sa.select(d.rung_id, c.name, e.source, sa.func.count().label("n"))
@@ -183,21 +183,21 @@ def reused(connection: Connection, row: CampaignRow) -> list[tuple[int | None, s
 
 
 def amendments(connection: Connection, row: CampaignRow, limit: int = 100) -> list[Any]:
-    """(at, who, path, old, new, why), the latest first."""
+    """Amendments as (at, who, path, old, new, why), the latest first."""
     m = t.campaign_amendment.c
     query = sa.select(m.at, m.who, m.path, m.old, m.new, m.why).where(m.campaign_id == row.id)
     return list(connection.execute(query.order_by(m.id.desc()).limit(limit)))
 
 
 def dates(connection: Connection, row: CampaignRow) -> tuple[datetime, datetime]:
-    """When the campaign was entered, and when it last changed."""
+    """Times at which the campaign was created and last changed."""
     c = t.campaign.c
     created, updated = connection.execute(sa.select(c.created_at, c.updated_at).where(c.id == row.id)).one()
     return created, updated
 
 
 def measured_by(connection: Connection, rung: RungRow, limit: int = 100) -> list[Any]:
-    """(engine versions, when) of the rung's latest evidence, and of what it reused; a sample of 2 x `limit`."""
+    """(engine versions, time) of the rung's latest and reused evidence; a sample of at most 2 x `limit`."""
     a, e, d = t.attempt.c, t.evidence.c, t.decision.c
     latest = sa.select(a.id).where(a.rung_id == rung.id).order_by(a.id.desc()).limit(limit).subquery()
     own = sa.select(e.versions, e.at).join(latest, latest.c.id == e.attempt_id).limit(limit)
@@ -207,7 +207,7 @@ def measured_by(connection: Connection, rung: RungRow, limit: int = 100) -> list
 
 
 def measures(connection: Connection, rung: RungRow, property_name: str, looked_at: int = 50) -> bool:
-    """Whether the rung gave this property, judged by its latest answers and those it reused."""
+    """Whether the rung has given this property, judged by its latest answers and reused answers."""
     q, p, e, d, a = t.quantity.c, t.property_.c, t.evidence.c, t.decision.c, t.attempt.c
     tries = sa.select(a.id).where(a.rung_id == rung.id, a.outcome == Outcome.OK).order_by(a.id.desc()).limit(looked_at)
     taken = sa.select(d.evidence_id).where(d.rung_id == rung.id, d.action == "reuse").limit(looked_at)
@@ -232,7 +232,7 @@ def directives(connection: Connection, row: CampaignRow, limit: int = 200) -> li
 
 def proposals(connection: Connection, row: CampaignRow) -> Iterator[Any]:
     """(id, at, turn, proposer, status, reason, detail, text, candidate key, operation, rationale, predicted) of every
-    proposal, by status and in the order they came."""
+    proposal, by status and in order of arrival."""
     p, u, j, c = t.proposal.c, t.turn.c, t.trajectory.c, t.candidate.c
     fate = (p.status, p.reason, p.detail, p.text, c.key, p.operation, p.rationale, p.predicted)
     query = (
@@ -248,5 +248,5 @@ def proposals(connection: Connection, row: CampaignRow) -> Iterator[Any]:
 
 
 def stream(connection: Connection, query: sa.Select[Any]) -> Iterator[Any]:
-    """Rows of a query, some hundreds at a time in memory."""
+    """Yields the rows of a query, with CHUNK rows at a time in memory."""
     yield from connection.execute(query, execution_options={"yield_per": CHUNK})

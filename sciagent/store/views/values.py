@@ -1,4 +1,4 @@
-"""Every value in the ledger, with what makes it evidence, read in pages."""
+"""All values in the ledger with their provenance, read in pages."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ PAGE = 1000
 
 @dataclass(frozen=True)
 class ValueFilter:
-    """Which values are wanted; None does not restrict."""
+    """Selects values; None does not restrict."""
 
     property: str | None = None
     """Name of a property."""
     campaign: str | None = None
-    """Name of a campaign: the values of its candidates, whoever paid for them."""
+    """Name of a campaign; selects all values of its candidates, even if another campaign paid for them."""
     verifier: str | None = None
     """Name of a verifier, `import` for values from files."""
     key: str | None = None
@@ -41,17 +41,17 @@ class LedgerValue:
     property: str
     """Name of the property."""
     value: float
-    """In `unit`."""
+    """The value, in `unit`."""
     uncertainty: float | None
-    """Standard uncertainty, k = 1, in `unit`; None where nobody knows it."""
+    """Standard uncertainty, k = 1, in `unit`; None if unknown."""
     unit: str
     """Canonical unit of the property."""
     censoring: str
     """`none`, or on which side of `value` the true value lies: `below`, `above`."""
     level: str
-    """How it was obtained: method, basis, phase and geometry."""
+    """How the value was obtained: method, basis, phase and geometry."""
     verifier: str
-    """What measured or computed it; `import` for a value from a file."""
+    """Name of the verifier; `import` for a value from a file."""
     version: str
     """Version of the verifier."""
     replicate: int
@@ -61,9 +61,9 @@ class LedgerValue:
     source: str
     """`computed`, or the name of a file."""
     who: str
-    """Who brought it in."""
+    """Person or program that recorded the value."""
     at: datetime
-    """When it was written, UTC."""
+    """Time at which the value was recorded, UTC."""
 
 
 def check(connection: Connection, wanted: ValueFilter) -> None:
@@ -76,14 +76,14 @@ def check(connection: Connection, wanted: ValueFilter) -> None:
 
 
 def count(connection: Connection, wanted: ValueFilter) -> int:
-    """How many values there are."""
+    """Number of values that the filter selects."""
     return int(connection.execute(_joined(sa.select(sa.func.count()), wanted)).scalar_one())
 
 
 def page(connection: Connection, wanted: ValueFilter, after: int = 0, n: int = PAGE) -> tuple[list[LedgerValue], int]:
-    """The next n values in the order they were written, and the cursor to go on after; an empty list at the end.
+    """The next n values in the order of writing, and the cursor for the next page; an empty list at the end.
 
-    after: the cursor of the page before, 0 for the first.
+    after: the cursor of the previous page; 0 for the first page.
     """
     q, c, p, lv, e = t.quantity.c, t.candidate.c, t.property_.c, t.level.c, t.current_evidence.c
     value = (c.key, c.text, p.name, q.value, q.uncertainty, q.unit, q.censoring, lv.label)
@@ -94,7 +94,7 @@ def page(connection: Connection, wanted: ValueFilter, after: int = 0, n: int = P
 
 
 def all_pages(connection: Connection, wanted: ValueFilter) -> Iterator[list[LedgerValue]]:
-    """All values, a page at a time."""
+    """Yields all values, one page at a time."""
     rows, after = page(connection, wanted)
     while rows:
         yield rows
