@@ -1,1 +1,1 @@
-"""What notebooks, scripts and the command line call: a campaign, a ledger, and the tables they give back."""
+"""The Python interface for notebooks, scripts and the command line: campaigns, ledgers and tables of results."""

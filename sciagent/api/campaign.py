@@ -94,20 +94,20 @@ class Campaign:
         """
         file = Path(path)
         spec = load_spec(file)
-        made = cls.__new__(cls)
-        made._begin(open_ledger(ledger, create=True), spec.campaign, spec, file.read_text(encoding="utf-8"))
+        campaign = cls.__new__(cls)
+        campaign._begin(open_ledger(ledger, create=True), spec.campaign, spec, file.read_text(encoding="utf-8"))
         if enter:
-            made.enter()
-        return made
+            campaign.enter()
+        return campaign
 
     @classmethod
     def open(cls, name: str | None = None, ledger: LedgerLike = None) -> Campaign:
         """Returns a campaign of the ledger; without a name, the only campaign. Raises UnknownNameError."""
         store = open_ledger(ledger)
-        made = cls.__new__(cls)
+        campaign = cls.__new__(cls)
         with store.read() as connection:
-            made._begin(store, pick_campaign(connection, name).name)
-        return made
+            campaign._begin(store, pick_campaign(connection, name).name)
+        return campaign
 
     def _begin(self, store: Ledger, name: str, spec: CampaignSpec | None = None, source: str = "") -> None:
         """Sets the attributes. spec, source: given for a campaign that the ledger may not have yet."""
@@ -133,7 +133,7 @@ class Campaign:
         person = who or settings.user()
         if self._spec is not None and not self._entered:
             self._built, self.amended = create_or_open(self._store, self._spec, self._source, person)
-        else:  # amendments that others made since are kept
+        else:  # keeps amendments by other processes
             self._built = open_stored(self._store, self.name, person)
         self._spec, self._entered = self._built.spec, True
 

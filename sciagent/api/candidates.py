@@ -73,8 +73,8 @@ def candidates_of(store: Ledger, name: str, properties: Sequence[str]) -> Result
     def page(connection: Connection, last: int | None) -> tuple[list[CandidateRow], int | None]:
         row = campaigns.get(connection, name)
         entries = table.entries(connection, row, table.columns(connection, row), -1 if last is None else last)
-        some = list(islice(entries, table.PAGE))
-        return [_row(entry) for entry in some], some[-1].candidate.seq if some else last
+        chunk = list(islice(entries, table.PAGE))
+        return [_row(entry) for entry in chunk], chunk[-1].candidate.seq if chunk else last
 
     return ResultQuery(
         f"Candidates of {name}",

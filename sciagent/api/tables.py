@@ -38,9 +38,9 @@ class ResultTable(tuple[R, ...]):
     """Returns all cells of a row, for a data frame."""
 
     def __new__(cls, rows: Iterable[R], title: str, brief: Cells[R] = vars, record: Cells[R] = vars) -> Self:
-        made = super().__new__(cls, rows)
-        made.title, made.brief, made.record = title, brief, record
-        return made
+        table = super().__new__(cls, rows)
+        table.title, table.brief, table.record = title, brief, record
+        return table
 
     def to_pandas(self) -> pd.DataFrame:
         """Returns a data frame. Raises UsageError if pandas is not installed."""

@@ -37,10 +37,10 @@ def yaml_of(keys: Mapping[str, Any]) -> str:
 
 def check_executor(spec: CampaignSpec, executor: str) -> None:
     """Raises UsageError if a rung is a function of this process but its jobs would run in other processes."""
-    mine = [rung.rung for rung in spec.ladder if rung.verifier in registry.defined()]
-    if mine and executor != "local":
+    local = [rung.rung for rung in spec.ladder if rung.verifier in registry.defined()]
+    if local and executor != "local":
         raise UsageError(
-            f'executor="{executor}": {", ".join(mine)} is a function of this process, which workers elsewhere do not '
+            f'executor="{executor}": {", ".join(local)} is a function of this process, which workers elsewhere do not '
             'have; run it with executor="local", or put it in a package (docs/verifiers.md)'
         )
 

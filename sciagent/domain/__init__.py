@@ -1,1 +1,1 @@
-"""Plain values that every other part shares. No I/O, no chemistry library, no database."""
+"""Plain values that all other packages share; without I/O, chemistry libraries or database."""

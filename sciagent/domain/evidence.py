@@ -77,10 +77,9 @@ A = TypeVar("A", bound=HasMeasured)
 
 
 def at_highest_rung(answers: Iterable[A]) -> dict[str, tuple[A, Measured]]:
-    """Returns, by property name, the value at the highest rung that measured it and the answer that holds the value.
+    """Returns {property: (answer, value)}, with the value at the highest rung that measured the property.
 
-    answers: answers on one candidate, in ladder order. The last of several answers of a rung counts.
-    """
+    answers: answers on one candidate, in ladder order. The last of several answers of a rung counts."""
     return {measured.property: (answer, measured) for answer in answers for measured in answer.measured}
 
 
@@ -99,9 +98,7 @@ class Finding:
 
     spent: amounts that the verifier has counted and the host cannot measure, such as tokens of a language model. None
     means that the verifier counts nothing; its declared cost is booked.
-
-    Raises ValueError when an outcome other than ok has no reason, or ok has one.
-    """
+    Raises ValueError when an outcome other than ok has no reason, or ok has one."""
 
     candidate_key: str
     outcome: Outcome

@@ -16,8 +16,7 @@ def pooled_quantity(quantities: Sequence[Quantity]) -> Quantity:
 
     Exact values are pooled (see `pooled`). A bound beside them is left out unless their mean contradicts it; then it
     enters as a value at the bound. Bounds on one side alone give the tightest bound. Bounds on both sides give their
-    middle, with the standard uncertainty of a uniform distribution between them. Raises ValueError for no quantities.
-    """
+    middle, with the standard uncertainty of a uniform distribution between them. Raises ValueError without any."""
     if len(quantities) == 1:
         return quantities[0]
     exact, below, above = (

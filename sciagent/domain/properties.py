@@ -98,6 +98,8 @@ class Level:
 
 @dataclass(frozen=True)
 class PropertyAtLevel:
+    """A property measured at a level."""
+
     property: Property
     level: Level
 
@@ -214,8 +216,8 @@ class Clash:
         both = (self.set_aside, self.stands)
         names = ("unit", *(field.name for field in fields(Property)))
         name = next(name for name in names if getattr(both[0], name) != getattr(both[1], name))
-        mine, theirs = (f"{name} {_quoted(getattr(prop, name))}" for prop in both)
-        return f"{self.package} ({mine}) against {self.stands_from} ({theirs})"
+        rejected, used = (f"{name} {_quoted(getattr(prop, name))}" for prop in both)
+        return f"{self.package} ({rejected}) against {self.stands_from} ({used})"
 
 
 def _quoted(value: object) -> str:

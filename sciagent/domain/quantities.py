@@ -58,9 +58,7 @@ class Quantity:
 
 
 def show(value: float, uncertainty: float | None, unit: str) -> str:
-    """Returns a text such as `10.043 ± 0.001 eV`: the uncertainty to one digit, the value to the same decimal place.
-
-    Without an uncertainty the value has four digits."""
+    """Returns a text such as `10.043 ± 0.001 eV`: the uncertainty has one digit; without it the value has four."""
     tail = "" if unit == "1" else f" {unit}"
     if not uncertainty:
         return f"{value:.4g}{tail}"

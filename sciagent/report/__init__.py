@@ -1,1 +1,1 @@
-"""Reports: they read the ledger, and nothing else."""
+"""Reports on campaigns; they only read the ledger."""

@@ -1,1 +1,1 @@
-"""YAML files that people write: plain data with the place of every key, and mistakes in words they understand."""
+"""Reads YAML files as plain data with the place of every key, and explains mistakes in plain messages."""

@@ -61,7 +61,7 @@ class StoredFiles:
 
 def find_waste(ledger: Ledger, keep_days: float | None, now: float | None = None) -> tuple[list[Waste], StoredFiles]:
     """Returns removable files and the file counts. keep_days: age in days above which artifacts are removable, except
-    those of hits; None: no limit on age. now: Unix time in seconds."""
+    those of hits; None: age does not matter. now: Unix time in seconds."""
     now = time.time() if now is None else now
     files = dict(_stored(ledger.artifacts.root))
     with ledger.read() as connection:

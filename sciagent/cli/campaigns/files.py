@@ -49,14 +49,14 @@ def init(
         raise UsageError("name the folder to make: sciagent init DIR, or see the templates: sciagent init --list")
     if name is not None and not re.fullmatch(NAME, name):
         raise UsageError(f'--name "{name}": 1 to 64 of a-z, 0-9, "_" and "-", the first a letter or digit')
-    made = templates.write(folder, template, name)
-    load_spec(made[0])  # checks that the written campaign is valid
+    paths = templates.write(folder, template, name)
+    load_spec(paths[0])  # checks that the written campaign is valid
     if json:
-        put_json({"folder": str(folder), "template": template, "files": [str(path) for path in made]})
+        put_json({"folder": str(folder), "template": template, "files": [str(path) for path in paths]})
         return
-    for path in made:
+    for path in paths:
         put(str(path))
-    say(f"run it: cd {folder} && sciagent run {made[0].name}")
+    say(f"run it: cd {folder} && sciagent run {paths[0].name}")
 
 
 def schema(

@@ -43,8 +43,8 @@ def _ledger(url: str | None) -> Ledger | None:
     """Returns the ledger, or None if the default ledger does not exist. Raises UsageError for a missing named one."""
     from sciagent.store.database.engine import ledger_url
 
-    made = ledger_url(load(url).ledger)
-    if url is None and made.get_backend_name() == "sqlite" and not Path(str(made.database)).exists():
+    location = ledger_url(load(url).ledger)
+    if url is None and location.get_backend_name() == "sqlite" and not Path(str(location.database)).exists():
         return None
     return open_ledger(url)
 

@@ -30,7 +30,7 @@ def set_up(form: LogFormat = LogFormat.AUTO, level: int = logging.INFO) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(TextLines() if is_text else JsonLines())
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    logging.getLogger("alembic").setLevel(logging.WARNING)  # it lists every plug-in
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # alembic logs every plug-in at level INFO
 
 
 def about(record: logging.LogRecord) -> dict[str, object]:

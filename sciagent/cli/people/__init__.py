@@ -1,1 +1,1 @@
-"""Commands by which people steer a campaign."""
+"""Commands with which people steer a campaign."""

@@ -1,1 +1,1 @@
-"""What parts of a campaign share: positions on the ladder, ports, what people decide."""
+"""Types that several parts of a campaign share: ladder positions, interfaces and directives of people."""

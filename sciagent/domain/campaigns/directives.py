@@ -44,8 +44,7 @@ class SteeringState:
 def fold_directives(spoken: Iterable[tuple[str, int | None, str, str]]) -> SteeringState:
     """Returns the state after all directives. A veto ends a promotion.
 
-    spoken: (verb, rung position, author, reason) of each directive, oldest first.
-    """
+    spoken: (verb, rung position, author, reason) of each directive, oldest first."""
     steering = SteeringState()
     for verb, position, who, why in spoken:
         if verb == Verb.HOLD:

@@ -37,8 +37,7 @@ class ProposalOut:
 class Scored:
     """A candidate as a proposer sees it, with its score in [0, 1].
 
-    depth: position of the rung reached. seq: place in the order of arrival, from 0. operation: as its proposal states.
-    """
+    depth: position of the rung reached. seq: place in order of arrival, from 0. operation: as its proposal states."""
 
     key: str
     text: str

@@ -1,1 +1,1 @@
-"""Jobs: their states, what they need, what they may cost, and when they are given up."""
+"""Jobs: their states, resources and budget, and the rules for retries."""

@@ -41,8 +41,7 @@ def after_result(
     """Returns the new states after an attempt that ended with an outcome.
 
     kills: kills of the job before this attempt. interrupted: the worker or driver ended the job on purpose. cancelled:
-    a person cancelled the job; a result that arrived is kept, since it is paid for.
-    """
+    a person cancelled the job; a result that arrived is kept, since it is paid for."""
     if cancelled:
         if outcome.rule.is_evidence:
             return AfterAttempt(JobState.DONE, AttemptState.CANCELLED_LATE)

@@ -1,1 +1,1 @@
-"""The analyses of a report: which rung was worth its cost, why candidates were rejected, proposers compared."""
+"""The analyses of a report: audit, rungs, rejections, predictions and proposers."""

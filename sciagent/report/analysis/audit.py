@@ -90,6 +90,7 @@ def audit(connection: Connection, row: CampaignRow) -> AuditReport | None:
 
 
 def population(connection: Connection, row: CampaignRow, log: audits.Log) -> Population:
+    """Returns the passed-over candidates that no person holds or vetoed. log: all passed-over candidates."""
     became = audits.became(connection, row.id, log.ids)
     places = [i for i, id_ in enumerate(log.ids) if id_ in became and became[id_].standing not in ASIDE]
     ids = [log.ids[i] for i in places]
@@ -120,8 +121,7 @@ def missed(dropped: Population, hits: int, own: int, open_: int) -> Missed:
     """Returns recall and missed hits, with 95 % intervals.
 
     hits: number of known hits. own: number of hits found by choice. open_: number of candidates that were neither
-    passed over nor decided.
-    """
+    passed over nor decided."""
     from sciagent.scheduling.audit.recall import Span, recall  # imports SciPy
 
     known, audited_hits = int(dropped.hit.sum()), dropped.hit & dropped.audited
@@ -178,7 +178,7 @@ def compared(connection: Connection, row: CampaignRow, dropped: Population) -> l
     in canonical units, None where the scale belongs to the method. Audited candidates are weighted by 1 / π."""
     ladder = rungs(connection, row.id)
     terminal = next(i for i, rung in enumerate(ladder) if rung.name == row.spec["terminal"])
-    made: list[RungAgreement] = []
+    comparisons: list[RungAgreement] = []
     for name in dict.fromkeys(o["property"] for o in row.spec.get("objectives", ())):
         measuring = [rung for rung in ladder[: terminal + 1] if report_queries.measures(connection, rung, name)]
         if len(measuring) < 2:
@@ -188,8 +188,8 @@ def compared(connection: Connection, row: CampaignRow, dropped: Population) -> l
         propensity = np.ones(scores.shape)
         if dropped.audited.any() and measuring[-1] is ladder[terminal]:
             _weigh_audited(dropped, ids, scores, propensity)
-        made += _agreements(name, [rung.name for rung in measuring], scores, propensity)
-    return made
+        comparisons += _agreements(name, [rung.name for rung in measuring], scores, propensity)
+    return comparisons
 
 
 def _agreements(name: str, labels: Sequence[str], scores: Array, propensity: Array) -> list[RungAgreement]:

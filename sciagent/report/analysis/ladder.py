@@ -26,7 +26,7 @@ WASTED = ("no_answer", "inconclusive")
 
 @dataclass(frozen=True)
 class Spending:
-    """What a campaign spent."""
+    """The spending of a campaign."""
 
     by_rung: dict[str, dict[str, float]]
     """{rung or `proposer`: {fate: core-seconds}}."""

@@ -24,7 +24,7 @@ from sciagent.store.views import report_proposers as ask
 from sciagent.store.views.report_proposers import PredictionMade
 
 CHUNK = 500
-BINS = 10  # of a proposer's episodes
+BINS = 10  # number of bins over a proposer's episodes
 
 
 @dataclass
@@ -34,7 +34,7 @@ class PredictionRecord:
     n: int = 0
     score: float = 0.0
     off: float = 0.0
-    """Sum of predicted less measured."""
+    """Sum of predicted minus measured."""
     within: int = 0
     """Number of answers within one predicted standard deviation."""
     within_90: int = 0
@@ -61,7 +61,7 @@ class PredictionRecord:
 
     @property
     def bias(self) -> float:
-        """Mean of predicted less measured."""
+        """Mean of predicted minus measured."""
         return self.off / self.n
 
     @property
@@ -111,16 +111,16 @@ def answered(
     paid = [rung for rung in rungs(connection, row.id) if rung.tier != Tier.FAST]
     stream = iter(predictions)
     while chunk := list(islice(stream, CHUNK)):
-        stated = {int(made.candidate_id): (made, expected) for made in chunk if (expected := read(made.predicted))}
+        stated = {int(p.candidate_id): (p, expected) for p in chunk if (expected := read(p.predicted))}
         for rung in paid:
             answers = pooled.values_of(
                 connection, list(stated), rung.verifier, rung.verifier_version, rung.settings_hash
             )
             for id_, values in answers.items():
-                made, expected = stated[id_]
+                prediction, expected = stated[id_]
                 for name, quantity in (values or {}).items():
                     if name in expected:
-                        yield AnsweredPrediction(rung, name, made, *expected[name], quantity.value)
+                        yield AnsweredPrediction(rung, name, prediction, *expected[name], quantity.value)
 
 
 def latest_scores(connection: Connection, row: CampaignRow, n: int) -> dict[tuple[str, str], PredictionRecord]:
@@ -137,14 +137,14 @@ def prediction_scores(connection: Connection, row: CampaignRow) -> list[Predicti
     records: dict[tuple[bool, int, str, str], PredictionAccuracy] = {}
     binned: dict[tuple[bool, int, str, str], dict[int, PredictionRecord]] = {}
     spans = ask.episode_numbers(connection, row)
-    for rung, name, made, *numbers in answered(connection, row, ask.predictions(connection, row)):
-        who = made.proposer or PEOPLE
+    for rung, name, prediction, *numbers in answered(connection, row, ask.predictions(connection, row)):
+        who = prediction.proposer or PEOPLE
         key = (rung.name != row.spec.get("terminal"), -rung.position, name, who)
         if key not in records:
             records[key] = PredictionAccuracy(rung.name, name, properties()[name].unit, who)
         records[key].record.add(*numbers)
         first, last = spans.get(who, (0, 0))
-        begin = first if made.episode is None else made.episode - (made.episode - first) % _width(first, last)
+        begin = first if (n := prediction.episode) is None else n - (n - first) % _width(first, last)
         binned.setdefault(key, {}).setdefault(begin, PredictionRecord()).add(*numbers)
     for key, accuracy in records.items():
         first, last = spans.get(accuracy.proposer, (0, 0))

@@ -57,25 +57,25 @@ def results(connection: Connection, row: CampaignRow) -> tuple[ProposerResults, 
         of(spent.proposer).update(episodes=spent.episodes, turns=spent.turns)
         book(spent.proposer, spent.costs)
     for group in ask.handed(connection, row):
-        mine = of(group.proposer)
+        totals = of(group.proposer)
         kind = "duplicates" if group.status == "duplicate" else group.status
         for name, counts in (("proposals", True), ("readable", group.readable), (kind, True)):
-            mine[name] += group.n * counts
+            totals[name] += group.n * counts
     paid = next((r.position for r in rungs(connection, row.id) if r.tier != Tier.FAST), 0)
     for got in ask.brought(connection, row, paid):
         settled = {"hits": got.hits, "hits_in_seeds": got.hits_in_seeds, "utility": got.utility}
         of(got.proposer).update(settled, verified=got.paid)
     for who, resource, amount in ask.costs_of_jobs(connection, row):
         book(of(who)["proposer"], {resource: amount})
-    made = [
+    listed = [
         ProposerResults(
-            **mine,
+            **totals,
             costs=costs[who],
-            hits_per_core_hour=3600 * mine["hits"] / seconds if (seconds := costs[who].get("core_seconds")) else None,
+            hits_per_core_hour=3600 * totals["hits"] / seconds if (seconds := costs[who].get("core_seconds")) else None,
         )
-        for who, mine in figures.items()
+        for who, totals in figures.items()
     ]
-    return tuple(sorted(made, key=lambda m: (-m.hits, -(m.utility or 0.0), -m.new, m.proposer)))
+    return tuple(sorted(listed, key=lambda m: (-m.hits, -(m.utility or 0.0), -m.new, m.proposer)))
 
 
 def summary_sentence(figures: ProposerResults, row: CampaignRow) -> str:
@@ -99,13 +99,13 @@ def progress(
     if terminal is None:
         return {}
     steps = {
-        PEOPLE if who is None else who: mine for who, mine in progress_by_proposer(connection, row, terminal).items()
+        PEOPLE if who is None else who: own for who, own in progress_by_proposer(connection, row, terminal).items()
     }
     drawn = {
         figures.proposer: steps[figures.proposer]
         for figures in among
         if figures.proposer in steps and figures.costs.get("core_seconds")
     }
-    if not any(mine[-1].hits or mine[-1].utility is not None for mine in drawn.values()):
+    if not any(own[-1].hits or own[-1].utility is not None for own in drawn.values()):
         return {}
     return dict(list(drawn.items())[:DRAWN])

@@ -48,10 +48,12 @@ def answers(
 
 
 def has_limits(row: CampaignRow) -> bool:
+    """Returns whether an objective of the campaign has acceptance limits, which define hits."""
     return any(o.get("accept") not in (None, [None, None]) for o in row.spec.get("objectives", ()))
 
 
 def terminal(row: CampaignRow, passages: Sequence[Passage]) -> Passage:
+    """Returns the passage of the terminal rung."""
     return next((p for p in passages if p.rung.name == row.spec.get("terminal")), passages[-1])
 
 

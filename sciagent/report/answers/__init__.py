@@ -1,1 +1,1 @@
-"""Makers of the answers that stand in `sciagent.domain.answers`, from what the ledger holds."""
+"""Builds the answers of `sciagent.domain.answers` from the ledger."""

@@ -44,7 +44,7 @@ def episode(connection: Connection, row: CampaignRow, number: int) -> Mapping[st
     if trajectory is None:
         there = [str(trajectory["number"]) for trajectory in listed(connection, row)]
         raise UnknownNameError(f"episode of {row.name}", str(number), there)
-    made = _proposals(connection, row, trajectory["id"])
+    proposals = _proposals(connection, row, trajectory["id"])
     return {
         "campaign": row.name,
         "number": number,
@@ -57,7 +57,7 @@ def episode(connection: Connection, row: CampaignRow, number: int) -> Mapping[st
             | {
                 "policy": turn["policy_version"],
                 "trainable": bool(turn["output_ids"]),
-                "proposals": made.get(turn["id"], []),
+                "proposals": proposals.get(turn["id"], []),
             }
             for turn in trajectories.turns(connection, trajectory["id"])
         ],

@@ -32,22 +32,22 @@ def write_ase(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
 
     wanted = columns(connection, row)
     keys = _keys(wanted)
-    made = connect(str(path), type="db", append=False, use_lock_file=False)
+    database = connect(str(path), type="db", append=False, use_lock_file=False)
     written = without = 0
     stream = entries(connection, row, wanted)
     while batch := list(islice(stream, BATCH)):
-        with made:
+        with database:
             for entry in batch:
                 atoms, source = _atoms(entry, artifacts)
                 if atoms is None:
                     without += 1
                     continue
-                made.write(atoms, key_value_pairs=_pairs(entry, keys), data=_data(entry, source))
+                database.write(atoms, key_value_pairs=_pairs(entry, keys), data=_data(entry, source))
                 written += 1
     if not written:
-        with made:
+        with database:
             pass  # an empty database is valid, too
-    made.metadata = {
+    database.metadata = {
         "title": row.name,
         "sciagent": __version__,
         "spec_hash": row.spec_hash,

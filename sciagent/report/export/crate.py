@@ -71,15 +71,15 @@ def write_crate(
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".crate-") as folder:
         inside = Path(folder) / "files"
         inside.mkdir()
-        made = _Crate(connection, row, artifacts, inside, authors, license_url)
+        builder = _Crate(connection, row, artifacts, inside, authors, license_url)
         part = Path(folder) / f"crate{target.suffix}"
         if target.suffix == ".zip":
-            made.crate.write_zip(part)
+            builder.crate.write_zip(part)
         else:
-            made.crate.write(part)
+            builder.crate.write(part)
             part.chmod(0o755)
         part.replace(target)
-    return len([e for e in made.crate.data_entities if e.type != "Dataset"])
+    return len([e for e in builder.crate.data_entities if e.type != "Dataset"])
 
 
 class _Crate:

@@ -74,12 +74,12 @@ def candidate_rows(connection: Connection, row: CampaignRow) -> ArrowRows:
         ]
 
     def line(entry: Entry) -> Mapping[str, Any]:
-        made = dict(entry.fixed)
+        cells = dict(entry.fixed)
         for (rung, name), m in entry.values.items():
-            made[f"{rung}.{name}"] = m.quantity.value
-            made[f"{rung}.{name}.uncertainty"] = m.quantity.uncertainty
-            made[f"{rung}.{name}.censoring"] = str(m.quantity.censoring)
-        return made
+            cells[f"{rung}.{name}"] = m.quantity.value
+            cells[f"{rung}.{name}.uncertainty"] = m.quantity.uncertainty
+            cells[f"{rung}.{name}.censoring"] = str(m.quantity.censoring)
+        return cells
 
     schema = pa.schema(fields, metadata=_about(row, "candidates"))
     return ArrowRows(schema, (line(entry) for entry in entries(connection, row, wanted)))

@@ -1,1 +1,1 @@
-"""A campaign while it runs: metrics and views that refresh."""
+"""Views of running campaigns: metrics and snapshots."""

@@ -78,6 +78,7 @@ class Frame:
 
 
 def look(connection: Connection, sparing: Sparing) -> Frame:
+    """Returns a snapshot of the ledger; `sparing` limits the slow queries."""
     lately = overview.lately(connection)
     watched = [
         _watched(connection, campaign, lately.per_minute.get(campaign.id, 0.0), sparing)

@@ -168,15 +168,15 @@ def environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
-    made = Environment(
+    templates = Environment(
         loader=PackageLoader("sciagent.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals |= {"asset": asset, "policy": policy, "version": __version__, "now": lambda: datetime.now(UTC)}
-    made.filters |= {
+    templates.globals |= {"asset": asset, "policy": policy, "version": __version__, "now": lambda: datetime.now(UTC)}
+    templates.filters |= {
         "unit": unit_sign,
         "change": lambda amendment: change(amendment.path, amendment.old, amendment.new),
         "when": lambda moment: moment.strftime("%Y-%m-%d %H:%M:%S UTC"),
@@ -184,8 +184,8 @@ def environment() -> Environment:
         "source": Markup,
         "json": lambda value: Markup(as_json(value)),
     }
-    made.filters |= {f.__name__: f for f in (amounts, cost, many, number, setting, value, wish, words)}
-    return made
+    templates.filters |= {f.__name__: f for f in (amounts, cost, many, number, setting, value, wish, words)}
+    return templates
 
 
 _SVG = re.compile(r"<(script|foreignObject|iframe|image|a)\b|\bon[a-z]+\s*=|javascript:", re.IGNORECASE)

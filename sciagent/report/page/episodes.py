@@ -160,10 +160,10 @@ def _episode(connection: Connection, row: CampaignRow, begun: Begun, room: PageR
     proposed = ask.proposals(connection, begun.id, PROPOSALS)
     members = report_candidates.members(connection, row, [p.candidate_id for p in proposed if p.candidate_id])
     answers = _answers(connection, ladder, proposed)
-    made: dict[int, list[ShownProposal]] = {}
+    by_turn: dict[int, list[ShownProposal]] = {}
     for p in proposed:
         shown = _shown_proposal(p, members.get(p.candidate_id or 0), ladder, answers, room)
-        made.setdefault(p.turn_id, []).append(shown)
+        by_turn.setdefault(p.turn_id, []).append(shown)
     limits = (("turns", "turns"), ("tokens", "sampled tokens"), ("context", "tokens of context"))
     settings = begun.settings
     return ShownEpisode(
@@ -172,11 +172,11 @@ def _episode(connection: Connection, row: CampaignRow, begun: Begun, room: PageR
         room.cut(settings.get("ended"), 300),
         ", ".join(f"{settings[key]} {label}" for key, label in limits if isinstance(settings.get(key), int)),
         [(str(m.get("role", "")), room.cut(m.get("content"), 2 * room.longest)) for m in settings.get("opening") or ()],
-        [_turn(turn, made.get(turn["id"], []), room) for turn in ask.turns(connection, begun.id, room.turns)],
+        [_turn(turn, by_turn.get(turn["id"], []), room) for turn in ask.turns(connection, begun.id, room.turns)],
     )
 
 
-def _turn(turn: Mapping[str, Any], made: list[ShownProposal], room: PageRoom) -> ShownTurn:
+def _turn(turn: Mapping[str, Any], proposals: list[ShownProposal], room: PageRoom) -> ShownTurn:
     message = turn["message"] or {}
     content = str(message.get("content") or "")
     seen = [
@@ -200,7 +200,7 @@ def _turn(turn: Mapping[str, Any], made: list[ShownProposal], room: PageRoom) ->
         room.cut(content) if is_call else "",
         calls,
         [] if paired else seen,
-        made,
+        proposals,
     )
 
 

@@ -40,9 +40,9 @@ class RankAgreement:
     high: float | None
     """Upper end of its 95 % interval."""
     mae: float | None
-    """Mean absolute difference; None where the two levels have scales of their own."""
+    """Mean absolute difference; None if the two levels have different scales."""
     bias: float | None
-    """Mean of y - x; None where the two levels have scales of their own."""
+    """Mean of y - x; None if the two levels have different scales."""
 
 
 def agreement(x: Array, y: Array, shared_scale: bool) -> RankAgreement:

@@ -20,7 +20,7 @@ from sciagent.store.views.report_candidates import EvidenceAnswer, Origin, Ranke
 
 CARDS = 12
 ROWS = 1000
-COLUMNS = 14  # of the table, besides those of every campaign
+COLUMNS = 14  # columns of the table besides those that every campaign has
 MAX_GEOMETRY = 100_000  # bytes of one XYZ file
 
 
@@ -55,11 +55,11 @@ def cards(
     ids = [candidate.id for candidate in ranked]
     answers, imported = ask.answers(connection, row, ids), ask.imported(connection, ids)
     wanted = [o["property"] for o in row.spec.get("objectives", ())]
-    made = []
+    shown_cards = []
     for rank, candidate in enumerate(ranked, start=1):
         own, from_files = answers.get(candidate.id, []), imported.get(candidate.id, [])
         highest = at_highest_rung(pooled_by_rung(own))
-        made.append(
+        shown_cards.append(
             Card(
                 rank,
                 candidate,
@@ -75,7 +75,7 @@ def cards(
                 [*own, *from_files],
             )
         )
-    return made
+    return shown_cards
 
 
 def all_values(answers: Sequence[EvidenceAnswer]) -> list[MeasuredAt]:
@@ -83,6 +83,7 @@ def all_values(answers: Sequence[EvidenceAnswer]) -> list[MeasuredAt]:
 
 
 def kind(candidate: Ranked) -> str:
+    """Returns `hit`, `verified`, `open` or `fallen`, which selects the style of a card."""
     if candidate.hit:
         return "hit"
     if candidate.standing == Standing.SETTLED:
@@ -189,6 +190,7 @@ def _columns(
 
 
 def named_order(spec: Mapping[str, Any]) -> dict[str, None]:
+    """Returns the properties that a spec names as an ordered set: those of the objectives, then those of the gates."""
     names = [o["property"] for o in spec.get("objectives", ())]
     return dict.fromkeys(names + [name for rung in spec.get("ladder", ()) for name in rung.get("gate", {})])
 

@@ -30,12 +30,14 @@ FATES = {
 @contexted
 def funnel(passages: Sequence[Passage]) -> str:
     """Draws one bar per rung, all of the same length, with the share and number of candidates by outcome."""
-    made, axes = figure(7.4, 0.95 + 0.58 * len(passages))
+    chart, axes = figure(7.4, 0.95 + 0.58 * len(passages))
     bars = []
     for p in passages:
         parts = {name: getattr(p, name) for name in ("passed", "failed", "refused", "inconclusive", "errors")}
         bars.append(parts | {"waiting": p.waiting + p.running + p.set_aside})
-    _bars(made, axes, [{name: n / (p.came or 1) for name, n in b.items()} for p, b in zip(passages, bars, strict=True)])
+    _bars(
+        chart, axes, [{name: n / (p.came or 1) for name, n in b.items()} for p, b in zip(passages, bars, strict=True)]
+    )
     for i, (passage, parts) in enumerate(zip(passages, bars, strict=True)):
         left = 0.0
         for n in parts.values():
@@ -51,7 +53,7 @@ def funnel(passages: Sequence[Passage]) -> str:
     _rung_axis(axes, [f"{shorten(p.rung.name, 22)}\nn = {p.came}" for p in passages])
     axes.set_xlim(0, 1)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100 %"])
-    return svg(made, "What became of the candidates at each rung", "funnel")
+    return svg(chart, "What became of the candidates at each rung", "funnel")
 
 
 @contexted
@@ -59,9 +61,9 @@ def costs(by_rung: Mapping[str, Mapping[str, float]]) -> str:
     """Draws one bar per rung; its length is the cost. by_rung: {rung: {fate: core-seconds}}."""
     total = sum(sum(parts.values()) for parts in by_rung.values())
     unit, factor = cost_unit(total)
-    made, axes = figure(6.0, 1.25 + 0.56 * len(by_rung))
+    chart, axes = figure(6.0, 1.25 + 0.56 * len(by_rung))
     bars = [{name.replace("no_answer", "errors"): n / factor for name, n in b.items()} for b in by_rung.values()]
-    _bars(made, axes, bars, columns=3)
+    _bars(chart, axes, bars, columns=3)
     longest = max(sum(parts.values()) for parts in bars)
     for i, parts in enumerate(bars):
         cost = sum(parts.values())
@@ -71,10 +73,10 @@ def costs(by_rung: Mapping[str, Mapping[str, float]]) -> str:
     axes.set_xlim(0, longest * 1.24)
     axes.set_xlabel(f"{unit} booked")
     axes.grid(axis="x")
-    return svg(made, f"Where the cost went, in {unit}, by rung and by what came of it", "costs")
+    return svg(chart, f"Where the cost went, in {unit}, by rung and by what came of it", "costs")
 
 
-def _bars(made: Any, axes: Any, bars: Sequence[Mapping[str, float]], columns: int = 6) -> None:
+def _bars(chart: Any, axes: Any, bars: Sequence[Mapping[str, float]], columns: int = 6) -> None:
     """Draws a stacked bar for each mapping of fates to lengths, from the top down, with a legend."""
     from matplotlib.patches import Patch
 
@@ -91,7 +93,7 @@ def _bars(made: Any, axes: Any, bars: Sequence[Mapping[str, float]], columns: in
     patches = [Patch(label=FATES[name], **styles[name]) for name in used]
     look = {"fontsize": 9.5, "handlelength": 1.4, "handleheight": 1.1, "columnspacing": 1.2}
     if patches:
-        made.legend(handles=patches, loc="outside upper left", ncols=min(len(patches), columns), **look)
+        chart.legend(handles=patches, loc="outside upper left", ncols=min(len(patches), columns), **look)
 
 
 def _rung_axis(axes: Any, labels: Sequence[str]) -> None:
@@ -120,7 +122,7 @@ def progress(lines: Mapping[str, Sequence[ProgressStep]], counts_hits: bool) -> 
     by_proposer, what = "" not in lines, "hits" if counts_hits else "best utility"
     cost = max(steps[-1].core_seconds for steps in lines.values())
     unit, factor = cost_unit(cost)
-    made, axes = figure(6.0, 3.3 if by_proposer else 3.0)
+    chart, axes = figure(6.0, 3.3 if by_proposer else 3.0)
     top = 1.0 if counts_hits else 0.01
     for (name, steps), style in zip(lines.items(), LINES, strict=False):
         if points := _reached(steps, counts_hits, factor):
@@ -134,9 +136,9 @@ def progress(lines: Mapping[str, Sequence[ProgressStep]], counts_hits: bool) -> 
         _whole(axes.yaxis)
     axes.grid(axis="y")
     if by_proposer:
-        _key(made, axes)
+        _key(chart, axes)
     title = f"{what.capitalize()} against {unit}{', by proposer' if by_proposer else ''}"
-    return svg(made, title, f"progress-{by_proposer}")
+    return svg(chart, title, f"progress-{by_proposer}")
 
 
 def _reached(steps: Sequence[ProgressStep], counts_hits: bool, factor: float) -> list[tuple[float, float]]:
@@ -150,7 +152,7 @@ def _reached(steps: Sequence[ProgressStep], counts_hits: bool, factor: float) ->
 @contexted
 def learning(lines: Mapping[str, Sequence[tuple[float, float]]], label: str, salt: str) -> str:
     """Draws the mean prediction score over the episodes of each proposer; 0 is best."""
-    made, axes = figure(6.0, 3.0)
+    chart, axes = figure(6.0, 3.0)
     for (name, points), style in zip(lines.items(), LINES, strict=False):
         _line(axes, points, style, name)
     axes.set_ylim(0, max(y for points in lines.values() for _, y in points) * 1.15 or 1.0)
@@ -158,8 +160,8 @@ def learning(lines: Mapping[str, Sequence[tuple[float, float]]], label: str, sal
     _whole(axes.xaxis)
     axes.set_ylabel(label)
     axes.grid(axis="y")
-    _key(made, axes)
-    return svg(made, f"{label} by episode", f"learning-{salt}")
+    _key(chart, axes)
+    return svg(chart, f"{label} by episode", f"learning-{salt}")
 
 
 def _line(axes: Any, points: Sequence[tuple[float, float]], style: Any, name: str, drawstyle: str = "default") -> None:
@@ -178,9 +180,9 @@ def _whole(axis: Any) -> None:
     axis.set_major_locator(MaxNLocator(integer=True))
 
 
-def _key(made: Any, axes: Any) -> None:
+def _key(chart: Any, axes: Any) -> None:
     handles, _ = axes.get_legend_handles_labels()
-    made.legend(handles=handles, loc="outside upper left", ncols=min(len(handles), 3), fontsize=9.5, handlelength=3.2)
+    chart.legend(handles=handles, loc="outside upper left", ncols=min(len(handles), 3), fontsize=9.5, handlelength=3.2)
 
 
 Window = tuple[float | None, float | None] | None
@@ -189,21 +191,21 @@ Window = tuple[float | None, float | None] | None
 @contexted
 def scatter(pairs: Sequence[Pair], x_label: str, y_label: str, x_window: Window, y_window: Window, salt: str) -> str:
     """Draws a property at two levels, a point per candidate. Triangles are hits, dashed lines are limits."""
-    made, axes = figure(4.3, 3.9)
+    chart, axes = figure(4.3, 3.9)
     drawn = pairs if len(pairs) <= DRAWN else random.Random(1).sample(pairs, DRAWN)
     edges = {"markeredgecolor": COLOURS["surface"] if len(drawn) < 400 else "none", "markeredgewidth": 0.7}
     for hit, marker, size, colour, label in ((False, "o", 6.5, "passed", "not a hit"), (True, "^", 9, "hit", "hit")):
-        some = [pair for pair in drawn if pair.hit is hit]
-        if some:
+        group = [pair for pair in drawn if pair.hit is hit]
+        if group:
             look = {"color": COLOURS[colour], "markersize": size, "label": label} | edges
-            _points(axes, some, marker, with_bars=len(drawn) <= WITH_BARS, **look)
+            _points(axes, group, marker, with_bars=len(drawn) <= WITH_BARS, **look)
     _limits(axes, x_window, y_window)
     axes.set_xlabel(shorten(x_label, 52), fontsize=9.5)
     axes.set_ylabel(shorten(y_label, 52), fontsize=9.5)
     axes.grid(True)
     if any(pair.hit for pair in drawn):
         axes.legend(fontsize=9, loc="best", handletextpad=0.2)
-    return svg(made, f"{y_label} against {x_label}", salt)
+    return svg(chart, f"{y_label} against {x_label}", salt)
 
 
 def _points(axes: Any, pairs: Sequence[Pair], marker: str, with_bars: bool, **look: Any) -> None:

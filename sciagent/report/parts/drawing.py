@@ -42,18 +42,18 @@ def figure(width: float, height: float) -> tuple[Figure, Any]:
     """Returns an empty figure and its axes. width, height: in inches of 72 points."""
     from matplotlib.figure import Figure
 
-    made = Figure(figsize=(width, height), layout="constrained")
-    return made, made.subplots()
+    chart = Figure(figsize=(width, height), layout="constrained")
+    return chart, chart.subplots()
 
 
-def svg(made: Figure, title: str, salt: str) -> str:
+def svg(chart: Figure, title: str, salt: str) -> str:
     """Returns the figure as an `svg` element. title: for screen readers. salt: makes the ids unique on the page."""
     import matplotlib
     from markupsafe import escape
 
     buffer = io.StringIO()
     with matplotlib.rc_context({"svg.hashsalt": salt, "svg.fonttype": "none"}):
-        made.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Type": None, "Format": None})
+        chart.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Type": None, "Format": None})
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>|<!--.*?-->", "", text, flags=re.DOTALL)

@@ -33,6 +33,7 @@ class RungProvenance:
 
 
 def of_rungs(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[RungProvenance]:
+    """Returns the provenance of each rung of the ladder."""
     provenance = []
     for rung in ladder:
         engines: dict[str, set[str]] = {}

@@ -95,16 +95,16 @@ def entries(
     while page := ask.arrived(connection, row, last, PAGE):
         answers = ask.answers(connection, row, [candidate.id for candidate in page])
         for candidate in page:
-            mine = answers.get(candidate.id, [])
+            own_answers = answers.get(candidate.id, [])
             values = {
                 (a.rung, names[place]): m
-                for a in ask.pooled_by_rung(mine)
+                for a in ask.pooled_by_rung(own_answers)
                 for m in a.measured
                 if (place := (a.rung, m.property, m.level.label)) in names
             }
             fixed = {name: getattr(candidate, name, None) for name in FIXED}
             fixed |= {"smiles": candidate.text, "rung": labels.get(candidate.position)}
-            yield Entry(candidate, mine, values, fixed)
+            yield Entry(candidate, own_answers, values, fixed)
         last = page[-1].seq
 
 
