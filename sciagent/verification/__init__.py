@@ -1,1 +1,1 @@
-"""Verification: the contract of verifiers, their registry, and the host that runs them in processes of their own."""
+"""The contract of verifiers, their registry, and the host that runs them in separate processes."""

@@ -1,4 +1,4 @@
-"""What the registered verifiers declare, for `sciagent verifiers`; an error in place of what does not load."""
+"""The declarations of all registered verifiers, for `sciagent verifiers`; an error for one that fails to load."""
 
 from __future__ import annotations
 
@@ -20,33 +20,34 @@ from sciagent.verification.registry import provider, verifier_class, verifier_na
 
 
 def catalogue(samples: Mapping[str, Candidate]) -> Sequence[Mapping[str, Any]]:
-    """Every verifier by tier, then by name. samples: candidates by name, to show what each verifier costs."""
+    """Returns an entry for every verifier, sorted by tier and name. samples: {name: candidate} for example costs."""
     order = {"fast": 0, "simulation": 1, "high_fidelity": 2, "world": 3, "": 4}
     entries = [entry(name, samples) for name in verifier_names()]
     return sorted(entries, key=lambda item: (order[item["tier"]], item["name"]))
 
 
 def entry(name: str, samples: Mapping[str, Candidate]) -> Mapping[str, Any]:
-    """One verifier with its default settings. needs: settings without a default; what it measures and costs is known
-    only with them. error: why it cannot be used; then nothing else is known. Raises UnknownNameError."""
+    """Returns the entry of one verifier with its default settings. Raises UnknownNameError.
+
+    Key `needs`: settings without a default; if there are any, `measures` and `cost` are empty. Key `error`: why the
+    verifier cannot be used; the entry then has little else."""
     if name not in verifier_names():
         verifier_class(name)
-    made: Verifier[Any] | None = None
+    verifier: Verifier[Any] | None = None
     needs: list[str] = []
     try:
         verifier_type = verifier_class(name)
         try:
-            made = verifier_type()
+            verifier = verifier_type()
         except ValidationError:
             needs = [key for key, field in verifier_type.Settings.model_fields.items() if field.is_required()]
             if not needs:
                 raise
-        if made is not None:
-            check_measures(made, provider(name))
-        measures = made.measures if made is not None else ()
-        costs = _costs(made, samples) if made is not None else []
-    except Exception as error:  # noqa: BLE001 - third-party code; whatever it raises, the others are shown
-        # whoever asks for the list needs it most when a verifier is broken
+        if verifier is not None:
+            check_measures(verifier, provider(name))
+        measures = verifier.measures if verifier is not None else ()
+        costs = _costs(verifier, samples) if verifier is not None else []
+    except Exception as error:  # noqa: BLE001 - one broken third-party verifier must not hide the others
         reason = str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
         return {"name": name, "tier": "", "package": provider(name), "error": " ".join(reason.split())[:500]}
     return {
@@ -72,17 +73,17 @@ def _measure(prop: Property, level: Level) -> Mapping[str, Any]:
     return {"property": prop.name, "unit": prop.unit, "level": level.label, "description": prop.description}
 
 
-def _costs(made: Verifier[Any], samples: Mapping[str, Candidate]) -> Sequence[Mapping[str, Any]]:
-    """What it declares to cost, for the samples of its kind that it accepts."""
+def _costs(verifier: Verifier[Any], samples: Mapping[str, Candidate]) -> Sequence[Mapping[str, Any]]:
+    """Returns the declared costs of the samples that the verifier accepts."""
     costs = []
     for name, candidate in samples.items():
-        if candidate.kind == made.kind and made.accepts(candidate) is None:
-            costs.append({"candidate": name, "atoms": candidate.n_atoms, **dict(made.cost(candidate))})
+        if candidate.kind == verifier.kind and verifier.accepts(candidate) is None:
+            costs.append({"candidate": name, "atoms": candidate.n_atoms, **dict(verifier.cost(candidate))})
     return costs
 
 
 def _settings(model: type[BaseModel], prefix: str = "") -> Iterator[Mapping[str, Any]]:
-    """Every setting, nested ones by their path."""
+    """Yields an entry for every setting; a nested setting is named by its path."""
     for name, field in model.model_fields.items():
         inner = field.annotation
         default = None if field.default is PydanticUndefined else field.default
@@ -104,7 +105,7 @@ def _settings(model: type[BaseModel], prefix: str = "") -> Iterator[Mapping[str,
 
 
 def _takes(annotation: Any) -> str:
-    """The type, as a person who writes YAML would say it."""
+    """Returns the type in plain words for authors of YAML files."""
     words = {str: "text", int: "whole number", float: "number", bool: "true or false", type(None): "nothing"}
     if annotation in words:
         return words[annotation]
@@ -123,5 +124,5 @@ def _takes(annotation: Any) -> str:
 
 
 def _about(model: type[BaseModel]) -> str:
-    """The model's own docstring; not the one that pydantic would inherit."""
+    """Returns the model's own docstring, not an inherited one."""
     return inspect.cleandoc(model.__dict__.get("__doc__") or "")

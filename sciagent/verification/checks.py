@@ -1,4 +1,4 @@
-"""What a class must be before the registry calls it a verifier. Faults are reported by package and attribute."""
+"""Checks of verifier classes against the contract. Messages name the package and the faulty attribute."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KINDS = ("molecule", "crystal")
 
 
 def check_class(verifier_type: object, name: str, package: str) -> type[Verifier[Any]]:
-    """The class, if it keeps to the contract. Raises UsageError naming the package, the verifier and the fault."""
+    """Returns the class if it meets the contract. Raises UsageError with package, verifier and fault."""
     where = f'verifier "{name}" of {package}'
     if not (isinstance(verifier_type, type) and issubclass(verifier_type, Verifier)):
         raise UsageError(f"{where}: {verifier_type!r} is no subclass of Verifier")
@@ -51,19 +51,19 @@ def _check_names(verifier_type: type[Verifier[Any]], name: str, where: str) -> N
 
 
 def check_defaults(verifier_type: type[Verifier[Any]], package: str) -> None:
-    """Checks what the verifier measures with its default settings. Constructs it; a class without defaults passes.
+    """Checks the measures of an instance with default settings; a class whose settings lack defaults passes.
 
     Raises UsageError as `check_measures` does.
     """
     try:
         verifier = verifier_type()
     except (ValidationError, OSError):
-        return  # it needs settings; a campaign that gives them calls `check_measures`
+        return  # settings are required; a campaign that has them calls `check_measures`
     check_measures(verifier, package)
 
 
 def check_measures(verifier: Verifier[Any], package: str) -> None:
-    """Raises UsageError where it measures what is not registered, or what another package has defined differently."""
+    """Raises UsageError if a measured property is unregistered or is defined differently by another package."""
     registry, where = properties(), f'verifier "{verifier.name}" of {package}'
     try:
         measures = tuple(verifier.measures)

@@ -1,4 +1,4 @@
-"""The contract of verifiers: what it measures, what it refuses, what it costs, how sure it is."""
+"""The contract of verifiers: the abstract class `Verifier` and the types that its methods take and return."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ C = TypeVar("C", bound=Candidate)
 
 
 class Settings(BaseModel):
-    """Base of a verifier's settings: unknown keys are refused, values are frozen."""
+    """The base class of a verifier's settings. Unknown keys are refused, and values are frozen."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """The rung does not apply to the candidate."""
+    """The reason why a verifier does not apply to a candidate."""
 
     reason: Reason
     detail: str
@@ -46,13 +46,12 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Context:
-    """What the host gives a verification. scratch: a clean folder, the working directory, removed afterwards.
-
-    checkpoint: a folder that outlives the attempt, for long verifications to resume from.
-    """
+    """The folders and numbers that the host provides for a verification."""
 
     scratch: Path
+    """An empty folder, also the working directory; it is removed after the job."""
     checkpoint: Path
+    """A folder that is kept after the attempt, from which a later attempt can resume."""
     replicate: int = 0
     settings_hash: str = ""
     threads: int = 1
@@ -60,12 +59,12 @@ class Context:
 
 @dataclass(frozen=True)
 class Prior:
-    """What a rung is expected to tell about a named level before any data.
+    """The expected relation between a verifier's values and those of a named level, before any data.
 
     spearman: rank correlation with `level`. residual: standard deviation after a linear fit, in the property's unit.
-    n: how many molecules this was measured on. source: where. slope, intercept: of that fit, the level's value over the
-    rung's: with them a scheduler knows where on the rung's own scale a limit lies before it has seen any answer.
-    method: of the rung's own level, where settings change it.
+    n: number of molecules. source: origin of these numbers. slope, intercept: the fit of the level's value over the
+    verifier's; a scheduler uses them to convert a limit to the verifier's scale before any finding.
+    method: method of the verifier's level for which the prior holds, if settings change it.
     """
 
     property: str
@@ -83,10 +82,10 @@ class Verifier(ABC, Generic[C]):
     """One calculation or measurement; an instance is configured by its settings and otherwise stateless.
 
     Raise `version` whenever the numbers change for the same settings: old evidence is then not reused.
-    `reusable`: whether the answer holds whenever and for whomever it is asked; else it belongs to its campaign. An
-    `opinion` is of the simulation tier at best, is not reusable, and no campaign lets it outrank a calculation.
-    `preload` names the modules the host imports once before it forks a process per job, and `warm` builds tables that
-    every job would otherwise build anew. `engines` names the distributions whose versions belong to the provenance.
+    `reusable`: whether other campaigns may reuse the evidence. An `opinion` has at most the tier simulation, is not
+    reusable, and never outranks a calculation. `preload` names modules that the host imports once, before it forks a
+    process for each job; `warm` builds tables that every job would otherwise rebuild. `engines` names the distributions
+    whose versions belong to the provenance.
     """
 
     name: ClassVar[str]
@@ -96,78 +95,83 @@ class Verifier(ABC, Generic[C]):
     Settings: ClassVar[type[Settings]] = Settings
     reusable: ClassVar[bool] = True
     together: ClassVar[int] = 1
-    """How many candidates a call of `verify` takes at most; above 1, that many jobs are claimed and run together."""
-    opinion: ClassVar[bool] = False  # somebody was asked; nothing was computed or measured
+    """Largest number of candidates in a call of `verify`; above 1, up to that many jobs are claimed together."""
+    opinion: ClassVar[bool] = False
+    """Whether the values are judgements, neither computed nor measured."""
     preload: ClassVar[tuple[str, ...]] = ()
     engines: ClassVar[tuple[str, ...]] = ()
     priors: ClassVar[tuple[Prior, ...]] = ()
 
     def __init__(self, settings: Any = None, base: Path | None = None) -> None:
-        """base: the folder that relative paths among the settings start from; default: the working directory."""
+        """base: folder from which relative paths in the settings start; default: the working directory."""
         context = None if base is None else {"base": base}
         self.settings = self.Settings.model_validate({} if settings is None else settings, context=context)
         self.scope = ""
 
     @classmethod
     def warm(cls) -> None:
-        """Called once in the process that forks the jobs; nothing by default."""
+        """Builds shared tables. Called once in the process that forks the jobs; does nothing by default."""
         return None
 
     def prepare(self) -> None:
-        """Called by whoever drives, before the first candidate: the place for what takes minutes once and is kept on
-        disk, such as an index of a reference file. Raise SimulatorError if it cannot be; nothing by default."""
+        """Builds files that take minutes once, such as the index of a reference file. Does nothing by default.
+
+        The driver calls it before the first candidate. Raise SimulatorError if the files cannot be built."""
         return None
 
     def attach(self) -> None:
-        """Called once for these settings in the process that forks the jobs: open what `prepare` has made, so that
-        all jobs share it. What is raised here is ignored; the job will say it. Nothing by default."""
+        """Opens the files of `prepare`, so that all jobs share them. Does nothing by default.
+
+        It is called once for these settings in the process that forks the jobs. Errors are ignored; the job meets them
+        again and reports them."""
         return None
 
     @property
     @abstractmethod
     def measures(self) -> tuple[PropertyAtLevel, ...]:
-        """Every property this verifier can report, at the level its settings give it."""
+        """Every property that this verifier can report, at the level that follows from its settings."""
 
     @property
     def gates(self) -> Mapping[str, tuple[float | None, float | None]]:
-        """Limits that the settings themselves bring, lowest and highest value by property, in canonical units; a
-        campaign's own gate on the property stands before them."""
+        """Gates that follow from the settings, {property: (lowest, highest value)}, in canonical units. A campaign's
+        own gate on the property replaces them."""
         return {}
 
     def accepts(self, candidate: C) -> Refusal | None:
-        """None, or why the rung does not apply; cheap, called before anything is spent."""
+        """Returns None, or why the verifier does not apply. It must be cheap: it is called before the job starts."""
         return None
 
     @abstractmethod
     def cost(self, candidate: C) -> Cost:
-        """Expected cost of a verification on a core; the scheduler learns the rest."""
+        """Returns the expected cost of a verification on one core. The scheduler learns a correction factor."""
 
     @abstractmethod
     def verify(self, batch: Sequence[C], context: Context) -> Iterator[Finding]:
-        """One finding for each candidate, in order. Raise SimulatorError in a helper or yield
-        findings with their outcome; an exception that leaves this method is recorded as `crashed`."""
+        """Yields one finding for each candidate, in order.
+
+        A SimulatorError gives the failed candidate's outcome; another exception is recorded as `crashed`."""
 
     @cached_property
     def settings_hash(self) -> str:
-        """Over all settings after defaults were filled in; of files, over name and content. Where evidence is not
-        reusable, over `scope` too, which is the campaign that it belongs to: no other will find it."""
+        """The hash of all settings including defaults; a file enters by name and content. If evidence is not reusable,
+        the hash includes `scope`, the campaign, so that no other campaign finds the evidence."""
         settings = self.settings.model_dump(mode="json")
         return content_hash(settings if self.reusable else [settings, self.scope])
 
     @property
     def request_settings(self) -> Mapping[str, Any]:
-        """The settings for a `Request`: as JSON, files with their paths."""
+        """The settings of a `Request`, as JSON with the paths of files."""
         return self.settings.model_dump(mode="json", context=WITH_PATHS)
 
     def evidence_key(self, candidate: C, replicate: int = 0) -> EvidenceKey:
         return EvidenceKey(candidate.key, self.name, self.version, self.settings_hash, replicate=replicate)
 
     def failed(self, candidate: C, error: SimulatorError) -> Finding:
-        """The finding of an engine that gave no trustworthy result."""
+        """Returns the finding for an engine's error."""
         return error_finding(candidate.key, error)
 
 
 def error_finding(key: str, error: SimulatorError) -> Finding:
-    """The finding that an engine's error stands for. Raises ValueError for an unknown outcome or reason."""
+    """Returns the finding for an engine's error. Raises ValueError for an unknown outcome or reason."""
     outcome, reason = Outcome(error.outcome), Reason(error.reason)
     return Finding(key, outcome, reason=reason, detail=error.detail, diagnostics=dict(error.diagnostics))

@@ -1,4 +1,4 @@
-"""Cost models: a verifier declares what it expects to cost, the ledger teaches by how much it was wrong."""
+"""Cost models: the declared cost of a rung, corrected by the observed ratios of actual to declared cost."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from sciagent.domain.cost import MAX_AMOUNT, MEASURED, Cost
 from sciagent.verification.contract import Verifier
 
 MIN_OBSERVATIONS = 5
-UNLEARNT_FACTOR = 3.0  # the 90th percentile is taken as 3x what is declared before the first observation
-SCATTER = 0.35  # of the logarithm of actual over declared cost, between jobs of a rung
-LEAST_RATIO = 1e-3  # a job that took nothing measurable
-WINDOW = 200
+UNLEARNT_FACTOR = 3.0  # 90th percentile of actual over declared cost before the first observation
+SCATTER = 0.35  # standard deviation of ln(actual / declared cost) between jobs of a rung
+LEAST_RATIO = 1e-3  # replaces the ratio of a job without measurable cost
+WINDOW = 200  # number of latest ratios that are kept
 NOTHING = Cost()
 
 
 def declared_cost(verifier: Verifier[Any], candidate: Candidate) -> Cost:
-    """What the verifier expects to spend. Raises TypeError or ValueError for what is no cost, and whatever else a
-    plug-in's `cost` raises."""
+    """Returns the declared cost. Raises TypeError or ValueError if it is invalid, and any exception of a plug-in's
+    `cost`."""
     declared: object = verifier.cost(candidate)
     if not isinstance(declared, Cost):
         raise TypeError(f"a {type(declared).__name__}, not a Cost")
@@ -34,8 +34,8 @@ def declared_cost(verifier: Verifier[Any], candidate: Candidate) -> Cost:
 
 
 def cost_or_none(verifier: Verifier[Any], candidate: Candidate) -> Cost | None:
-    """The same for whoever must go on: None where the plug-in fails. The job itself asks again, and records the error
-    as the candidate's (see `child`)."""
+    """Returns the declared cost, or None if the plug-in fails. The job calls `cost` again and records the error as the
+    candidate's (see `child`)."""
     try:
         return declared_cost(verifier, candidate)
     except (Exception, SystemExit):  # noqa: BLE001  a plug-in may raise anything
@@ -43,23 +43,23 @@ def cost_or_none(verifier: Verifier[Any], candidate: Candidate) -> Cost | None:
 
 
 class CostModel:
-    """Expected cost and reservation of a rung: the declared cost times the learnt ratio of actual to declared."""
+    """The expected cost and the reservation of a rung's jobs: the declared cost times a learnt factor."""
 
     def __init__(self, ratios: Iterable[float] = ()) -> None:
         self._ratios: deque[float] = deque(ratios, maxlen=WINDOW)
-        self._wall: deque[float] = deque(maxlen=WINDOW)  # seconds on the clock over declared core-seconds
-        self._upper: float | None = None  # 90th percentile of the ratios, and below that of the clock: each costs
-        self._upper_wall: float | None = None  # more than a decision, so both are kept until the next observation
+        self._wall: deque[float] = deque(maxlen=WINDOW)  # ratios of wall time to declared core-seconds
+        self._upper: float | None = None  # 90th percentile of `_ratios`, cached until the next observation,
+        self._upper_wall: float | None = None  # and of `_wall`; computing one takes longer than a decision
 
     @property
     def learnt(self) -> bool:
-        """Whether enough was observed to trust a reservation."""
+        """Whether MIN_OBSERVATIONS jobs were observed."""
         return len(self._ratios) >= MIN_OBSERVATIONS
 
     def observe(
         self, declared: Mapping[str, float], actual: Mapping[str, float], wall_seconds: float | None = None
     ) -> None:
-        """Learn from a job that has ended. wall_seconds: how long it took on the clock."""
+        """Adds the costs of a job that has ended. wall_seconds: its wall time."""
         if (seconds := declared.get("core_seconds", 0.0)) > 0:
             self._ratios.append(actual.get("core_seconds", 0.0) / seconds)
             self._upper = self._upper_wall = None
@@ -68,22 +68,22 @@ class CostModel:
 
     @property
     def factor(self) -> float:
-        """Mean ratio of actual to declared; 1 below five observations."""
+        """The mean ratio of actual to declared cost; 1 below five observations."""
         return float(np.mean(self._ratios)) if self.learnt else 1.0
 
     def expected(self, declared: Cost) -> Cost:
-        """The declared cost, what is measured times the mean ratio."""
+        """Returns the declared cost with measured resources multiplied by the mean ratio."""
         return _scaled(declared, self.factor)
 
     def reservation(self, declared: Cost) -> Cost:
-        """The 90th percentile: what must be left in the budget before a job is started."""
+        """Returns the 90th percentile of the cost; the budget must have this much left before a job starts."""
         if self._upper is None:
             self._upper = ninetieth(self._ratios)
         return _scaled(declared, self._upper)
 
     def wall_seconds(self, declared: Cost) -> float:
-        """The 90th percentile of how long a job takes on the clock: on a busy machine longer than its CPU time. Until a
-        job was observed it is taken as its reservation of CPU time, for engines run on a single thread."""
+        """Returns the 90th percentile of a job's wall time, which exceeds its CPU time on a busy machine. Before the
+        first observation it is the reservation of CPU time, since engines use one thread."""
         if not self._wall:
             return self.reservation(declared).get("core_seconds", 0.0)
         if self._upper_wall is None:
@@ -92,11 +92,11 @@ class CostModel:
 
 
 def ninetieth(ratios: Collection[float]) -> float:
-    """The 90th percentile of the next ratio of actual to declared cost, given those observed.
+    """Returns the 90th percentile of the next ratio of actual to declared cost, given the observed ratios.
 
-    From `MIN_OBSERVATIONS` on it is their quantile. Below, the logarithms of ratios are taken as normal with mean m and
-    standard deviation S = `SCATTER`, and m as normal around 0 with variance T² = (ln 3 / z)² - S², z = 1.2816, so that
-    the percentile is 3 before the first. The predictive distribution after n ratios with mean logarithm x is normal:
+    From `MIN_OBSERVATIONS` on it is their quantile. Below, the logarithm of a ratio is normal with mean m and standard
+    deviation S = `SCATTER`, and m is normal around 0 with variance T² = (ln 3 / z)² - S², z = 1.2816. The percentile is
+    then 3 before the first observation. The predictive distribution after n ratios with mean logarithm x is normal:
 
         mean = (n x / S²) / (n / S² + 1 / T²)      variance = S² + 1 / (n / S² + 1 / T²)
 
@@ -115,12 +115,12 @@ def ninetieth(ratios: Collection[float]) -> float:
 
 
 def unmeasured(declared: Mapping[str, float], counted: Mapping[str, float] | None = None) -> Cost:
-    """The part that the host does not measure while a job runs: it is booked as the verifier has counted it, and where
-    it counts nothing itself as it was declared."""
+    """Returns the cost in resources that the host does not measure: as counted by the verifier, or as declared if
+    counted is None."""
     known = declared if counted is None else counted
     return NOTHING if known.keys() <= MEASURED else Cost({r: a for r, a in known.items() if r not in MEASURED})
 
 
 def _scaled(declared: Mapping[str, float], factor: float) -> Cost:
-    """A slot in a laboratory remains a slot, however long the jobs take."""
+    """Returns the cost with measured resources multiplied; others, such as slots in a laboratory, are unchanged."""
     return Cost({r: a * (factor if r in MEASURED else 1.0) for r, a in declared.items()})

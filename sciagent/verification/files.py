@@ -1,10 +1,9 @@
-"""Files that settings of verifiers name: given as a path, identified by content.
+"""Files in the settings of verifiers: named by a path, identified by content.
 
-In YAML a file is a path, or a mapping with `path` and, if wished, the `sha256` it must have. Relative paths start at
-the folder of the campaign file. What enters hashes and ledgers is the file's name and the SHA-256 of its content, never
-its folder or its date: a file that was moved or copied is the same, a file that was edited is another. The absolute
-path travels beside it to the process that opens it (`Verifier.request_settings`), and whoever opens it checks the
-content."""
+In YAML a file is a path, or a mapping with `path` and an optional `sha256` to compare with. Relative paths start at the
+folder of the campaign file. Hashes and ledgers contain the file's name and the SHA-256 of its content, but neither
+folder nor date: a moved or copied file is the same, an edited file is another. The absolute path is sent to the process
+that opens the file (`Verifier.request_settings`), and that process checks the content."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ from pydantic import (
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SimulatorError
 
-WITH_PATHS = {"paths": True}  # the context under which a path is written too
+WITH_PATHS = {"paths": True}  # serialisation context that includes paths
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -51,7 +50,7 @@ class ReferenceFile(BaseModel):
             return given
         base, wanted = (info.context or {}).get("base"), _wanted_hash(given)
         named = {**given, "name": given.get("name") or Path(given["path"]).name}
-        if wanted and base is None:  # it was hashed before; whoever opens it hashes it again
+        if wanted and base is None:  # already hashed; `check` hashes it again before it is opened
             return named
         path = (Path(base) if base is not None else Path.cwd()) / given["path"]
         digest = content_of(path, given["path"])
@@ -65,12 +64,12 @@ class ReferenceFile(BaseModel):
         return whole if (info.context or {}).get("paths") else {k: v for k, v in whole.items() if k != "path"}
 
     def changed(self) -> SimulatorError:
-        """The error for a file that has another content than was hashed, or is gone."""
+        """Returns the error for a file that is missing or has changed since it was hashed."""
         detail = f"{self.name} is gone or is not what it was when the campaign was read (SHA-256 {self.sha256[:12]}…)"
         return SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.REFERENCE_FILE, detail)
 
     def check(self) -> Path:
-        """The path, after the content was hashed again. Raises SimulatorError if it is another."""
+        """Returns the path after hashing the content again. Raises SimulatorError if the content has changed."""
         path = Path(self.path)
         try:
             digest = content_of(path, self.path)
@@ -95,7 +94,7 @@ class StructureFile(ReferenceFile):
 
 
 def _wanted_hash(given: Mapping[str, Any]) -> str:
-    """The SHA-256 that the file must have; empty for any."""
+    """Returns the SHA-256 that the file must have; empty if any will do. Raises ValueError for an invalid hash."""
     wanted = given.get("sha256") or ""
     if wanted and not (isinstance(wanted, str) and _SHA256.fullmatch(wanted)):
         raise ValueError("sha256 is 64 hexadecimal digits, in small letters")
@@ -103,7 +102,7 @@ def _wanted_hash(given: Mapping[str, Any]) -> str:
 
 
 def content_of(path: Path, shown: str) -> str:
-    """SHA-256 of a regular file. Raises ValueError, with the name as `shown`, if it cannot be read."""
+    """Returns the SHA-256 of a regular file. Raises ValueError, with the name `shown`, if it cannot be read."""
     try:
         if not path.is_file():
             what = "is not a regular file" if path.exists() else "does not exist"
@@ -116,6 +115,6 @@ def content_of(path: Path, shown: str) -> str:
 
 @lru_cache(maxsize=256)
 def _hashed(path: str, size: int, mtime_ns: int, ctime_ns: int, inode: int) -> str:
-    """Hashed once for as long as the file looks untouched; settings are validated many times."""
+    """Returns the SHA-256, cached until size, times or inode change, since settings are validated many times."""
     with Path(path).open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""The fingerprint of a function: what it does, whatever its comments, its layout and the names of its file."""
+"""The fingerprint of a function: a hash of its code that ignores comments, layout and file names."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 def code_of(function: Callable[..., Any], where: str) -> str:
-    """SHA-256 over the source of the function, of the functions of its module that it calls, and over the constants
-    and arrays of numbers that it uses. Of any other object, such as a trained model, only the type is known.
+    """Returns the SHA-256 of the function's source, of called functions of its module, and of constants and arrays.
 
-    Raises UsageError for a name that stands nowhere. where: names the verifier in that message.
+    Any other object that it uses, such as a trained model, enters by its type only. Raises UsageError for an undefined
+    name. where: the verifier's name in that message.
     """
     seen: dict[str, str] = {}
     _visit(function, where, seen)
@@ -43,7 +43,7 @@ def _visit(function: Any, where: str, seen: dict[str, str]) -> None:
 
 
 def _used(function: FunctionType, where: str) -> Iterator[tuple[str, Any]]:
-    """(name, value) of what it takes from its module and from the functions around it."""
+    """Yields (name, value) of the globals and the enclosing functions' variables that the function uses."""
     for name in sorted(set(_global_names(function.__code__))):
         if name in function.__globals__:
             yield name, function.__globals__[name]
@@ -52,7 +52,7 @@ def _used(function: FunctionType, where: str) -> Iterator[tuple[str, Any]]:
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
             yield name, cell.cell_contents
-        except ValueError:  # a function that calls itself
+        except ValueError:  # the cell is still empty: a function that calls itself
             continue
 
 
@@ -66,7 +66,7 @@ def _global_names(code: CodeType) -> Iterator[str]:
 
 
 def _source(function: FunctionType) -> str:
-    """Without comments, layout, decorators and docstring; the bytecode where there is no source."""
+    """Returns the source without comments, layout, decorators and docstring, or the bytecode if there is no source."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     except (OSError, TypeError, SyntaxError):  # made by exec, or a lambda within an expression
@@ -85,7 +85,7 @@ def _bytecode(code: CodeType) -> str:
 
 
 def _described(value: Any) -> str:
-    """The value where that says all, else its type."""
+    """Returns the value of plain data and arrays, the name of classes and functions, and the type of other objects."""
     if isinstance(value, PLAIN):
         return repr(value)
     if isinstance(value, list | tuple):

@@ -1,11 +1,11 @@
-"""A verifier from a function: for who has a model of their own in a notebook or a script.
+"""Verifiers made from functions, such as a user's own model in a notebook or a script.
 
     @sciagent.verifier(measures="solubility", unit="mol/L", cost=0.5)
     def my_solubility(molecule, scale=1.0):
         return scale * model.predict([molecule.smiles])[0], 0.2
 
-The function is frozen when it is decorated, with what it uses: that is what the processes of the jobs run, and what the
-fingerprint in its settings is taken of. A changed function is another method, and its evidence other evidence.
+The function and all that it uses are pickled when it is decorated. The jobs run this copy, and its fingerprint is a
+setting. A changed function has another fingerprint, so old evidence is not reused.
 """
 
 from __future__ import annotations
@@ -45,32 +45,32 @@ TIERS = {str(tier): tier for tier in (Tier.FAST, Tier.SIMULATION, Tier.HIGH_FIDE
 
 @dataclass(frozen=True)
 class Definition:
-    """All that makes a verifier of a function; what is sent to the processes that run jobs."""
+    """A verifier made from a function, in the form that is sent to the processes that run jobs."""
 
     function: Callable[..., Any]
-    """Called with a `Molecule` and its settings."""
+    """The function; its arguments are a `Molecule` and the settings."""
     name: str
     """Name of the verifier."""
     version: str
-    """Raised by its author when the numbers change although the code does not."""
+    """The author increases it when the numbers change although the code does not."""
     tier: str
     """`fast`, `simulation` or `high_fidelity`."""
     units: Mapping[str, str]
-    """{property: the unit that the function returns}."""
+    """{property: unit of the returned value}."""
     properties: tuple[Property, ...]
     """Definitions of these properties, in the same order."""
     method: str
-    """Method of the level that its values are of."""
+    """Method of the level of its values."""
     cost: float | Callable[[Any], float]
-    """Expected core-seconds of a candidate, or a function of the candidate."""
+    """Expected core-seconds per candidate, or a function of the candidate that returns them."""
     code: str
-    """Fingerprint of the function and of what it uses."""
+    """Fingerprint of the function and of all that it uses."""
     preload: tuple[str, ...]
     """Modules that are imported once for all jobs."""
 
 
 class FunctionVerifier(Verifier[Any]):
-    """Base of the verifiers that are made of functions."""
+    """The base class of verifiers made from functions."""
 
     definition: ClassVar[Definition]
 
@@ -105,9 +105,9 @@ class FunctionVerifier(Verifier[Any]):
 
 
 class VerifierFunction:
-    """A function under `sciagent.verifier`: called as before, and a rung of a ladder under its name.
+    """A function decorated by `sciagent.verifier`: still callable, and usable as a rung of a ladder.
 
-    Called with a SMILES instead of a molecule, it reads it first.
+    It also accepts a SMILES instead of a molecule.
     """
 
     def __init__(self, definition: Definition, kind: type[FunctionVerifier]) -> None:
@@ -124,9 +124,9 @@ class VerifierFunction:
         return self.definition.function(candidate, **settings)
 
     def __repr__(self) -> str:
-        made = self.definition
-        measured = ", ".join(f"{name} [{unit}]" for name, unit in made.units.items())
-        return f"verifier {made.name} {made.version}+{made.code[:8]} ({made.tier}): {measured}"
+        definition = self.definition
+        measured = ", ".join(f"{name} [{unit}]" for name, unit in definition.units.items())
+        return f"verifier {definition.name} {definition.version}+{definition.code[:8]} ({definition.tier}): {measured}"
 
 
 def verifier(
@@ -143,20 +143,20 @@ def verifier(
     high: float | None = None,
     preload: Sequence[str] = (),
 ) -> Callable[[Callable[..., Any]], VerifierFunction]:
-    """Make a verifier of a function; a ladder then takes it: `ladder=[{"verifier": my_solubility}]`.
+    """Makes a verifier from a function, for use in a ladder: `ladder=[{"verifier": my_solubility}]`.
 
-    The function is called with a molecule, which has `smiles`, `mol` (of RDKit, not to be changed), `charge`,
-    `multiplicity`, `n_atoms`, `heavy_atoms` and `formula`. Its further parameters need defaults: they are the settings
-    of the rung. It returns a number, a pair of number and standard uncertainty, a dictionary of either by property, or
-    a `Refusal`. What it raises is recorded as the candidate's error.
+    The function is called with a molecule, which has `smiles`, `mol` (RDKit, do not change it), `charge`,
+    `multiplicity`, `n_atoms`, `heavy_atoms` and `formula`. Further parameters need defaults; they are the settings of
+    the rung. It returns a number, a pair (number, standard uncertainty), a dictionary of either by property, or a
+    `Refusal`. An exception is recorded as the candidate's error.
 
-    measures: a property, known or new; several; or {property: unit}. unit: that the function returns; a pure number
-    without one. version: raise it when the numbers change although the code does not, such as after training a model
-    again. name: by default the function's. tier: `fast` for milliseconds; `simulation` and `high_fidelity` become jobs.
-    cost: expected core-seconds, or a function of the molecule. method: of the level, by default the name.
-    description, low, high: of a new property; limits of what is plausible. preload: modules to import once.
+    measures: a property, known or new; several; or {property: unit}. unit: unit of the returned value, None for a pure
+    number. version: raise it when the numbers change although the code does not, for example after retraining a model.
+    name: default: the function's. tier: `fast` for milliseconds; `simulation` and `high_fidelity` run as jobs.
+    cost: expected core-seconds, or a function of the molecule. method: method of the level; default: the name.
+    description, low, high: description and plausible limits of a new property. preload: modules to import once.
 
-    Raises UsageError, with what would be right.
+    Raises UsageError; its message says what is accepted.
     """
 
     def decorate(given: Callable[..., Any]) -> VerifierFunction:
@@ -170,37 +170,37 @@ def verifier(
             raise UsageError(f"{where}: cost={cost}: core-seconds, a finite number of at least 0")
         units, defined = _properties(measures, unit, description, low, high, where)
         code, modules = code_of(given, where), tuple(preload)
-        made = Definition(given, called, version, tier, units, defined, method or called, cost, code, modules)
-        return VerifierFunction(made, _register(made, _pickled(made, where), where))
+        definition = Definition(given, called, version, tier, units, defined, method or called, cost, code, modules)
+        return VerifierFunction(definition, _register(definition, _pickled(definition, where), where))
 
     return decorate
 
 
-def _register(made: Definition, pickled: bytes, where: str) -> type[FunctionVerifier]:
-    package = f"{FUNCTION}{made.name} {made.version}+{made.code[:12]}"  # for the provenance
-    kind = _kind(made, where)
-    for prop in made.properties:
+def _register(definition: Definition, pickled: bytes, where: str) -> type[FunctionVerifier]:
+    package = f"{FUNCTION}{definition.name} {definition.version}+{definition.code[:12]}"  # for the provenance
+    kind = _kind(definition, where)
+    for prop in definition.properties:
         properties().add(prop, package)
-    registry.define(made.name, registry.Defined(kind, package, pickled))
+    registry.define(definition.name, registry.Defined(kind, package, pickled))
     return kind
 
 
 def restore(pickled: bytes) -> None:
-    """Define a verifier here as the process that sent it has defined it."""
+    """Defines a verifier in this process from the pickle of another process."""
     places, inner = cloudpickle.loads(pickled)
     sys.path += [place for place in places if place not in sys.path]
-    made: Definition = cloudpickle.loads(inner)
-    _register(made, pickled, made.name)
+    definition: Definition = cloudpickle.loads(inner)
+    _register(definition, pickled, definition.name)
 
 
-def _pickled(made: Definition, where: str) -> bytes:
-    """By value, with what it uses of its own module; other modules are found again on the same paths."""
-    module = sys.modules.get(getattr(made.function, "__module__", "") or "")
+def _pickled(definition: Definition, where: str) -> bytes:
+    """Returns the definition pickled by value, with its own module's objects; other modules are imported by path."""
+    module = sys.modules.get(getattr(definition.function, "__module__", "") or "")
     by_value = module is not None and module.__name__ != "__main__"
     try:
         if by_value:
             cloudpickle.register_pickle_by_value(module)
-        inner = cloudpickle.dumps(made)
+        inner = cloudpickle.dumps(definition)
     except Exception as error:  # whatever it closes over decides what goes wrong
         raise UsageError(
             f"{where}: it cannot be sent to the processes of the jobs: {type(error).__name__}: {error}; open files, "
@@ -212,9 +212,9 @@ def _pickled(made: Definition, where: str) -> bytes:
     return cloudpickle.dumps(([str(Path(place).resolve()) for place in sys.path], inner))  # type: ignore[no-any-return]
 
 
-def _kind(made: Definition, where: str) -> type[FunctionVerifier]:
-    fields: dict[str, Any] = {CODE: (Literal[made.code], made.code)}
-    for parameter in list(inspect.signature(made.function).parameters.values())[1:]:
+def _kind(definition: Definition, where: str) -> type[FunctionVerifier]:
+    fields: dict[str, Any] = {CODE: (Literal[definition.code], definition.code)}
+    for parameter in list(inspect.signature(definition.function).parameters.values())[1:]:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise UsageError(f"{where}: *{parameter.name} is no setting; name every parameter")
         if parameter.default is parameter.empty or parameter.name == CODE:
@@ -227,21 +227,21 @@ def _kind(made: Definition, where: str) -> type[FunctionVerifier]:
     settings = create_model("FunctionSettings", __base__=Settings, **fields)
     attributes = {
         "__module__": __name__,
-        "__doc__": made.function.__doc__,
-        "name": made.name,
-        "version": made.version,
-        "tier": TIERS[made.tier],
+        "__doc__": definition.function.__doc__,
+        "name": definition.name,
+        "version": definition.version,
+        "tier": TIERS[definition.tier],
         "Settings": settings,
-        "preload": made.preload,
-        "definition": made,
+        "preload": definition.preload,
+        "definition": definition,
     }
-    return type("FunctionVerifier_" + made.name.replace(".", "_"), (FunctionVerifier,), attributes)
+    return type("FunctionVerifier_" + definition.name.replace(".", "_"), (FunctionVerifier,), attributes)
 
 
 def _properties(
     measures: Measures, unit: str | None, description: str, low: float | None, high: float | None, where: str
 ) -> tuple[dict[str, str], tuple[Property, ...]]:
-    """The unit that the function returns for each property, and the definition of each."""
+    """Returns the unit of the returned value for each property, and the definition of each property."""
     if isinstance(measures, Mapping) and unit is not None:
         raise UsageError(f"{where}: the units are among measures already; leave unit out")
     units: dict[str, str] = {}
@@ -263,22 +263,24 @@ def _properties(
 
 
 def _known(name: str) -> Property | None:
-    """A property of the house or of an installed package."""
+    """Returns the property of that name of an installed package, or None."""
     registered = properties()
     if name not in registered or registered.provider(name).startswith(FUNCTION):
         return None
     return registered[name]
 
 
-def _numbers(answer: Any, made: Definition) -> dict[str, tuple[float, float | None]]:
-    """{property: (value, uncertainty)}. Raises TypeError for what is none of the three."""
+def _numbers(answer: Any, definition: Definition) -> dict[str, tuple[float, float | None]]:
+    """Returns {property: (value, uncertainty)}. Raises TypeError or ValueError for another type or property."""
     if isinstance(answer, Mapping):
-        if unknown := [name for name in answer if name not in made.units]:
-            raise ValueError(f"it returned {unknown[0]!r}, and measures {', '.join(made.units)}")
+        if unknown := [name for name in answer if name not in definition.units]:
+            raise ValueError(f"it returned {unknown[0]!r}, and measures {', '.join(definition.units)}")
         return {name: _pair(pair) for name, pair in answer.items()}
-    if len(made.units) > 1:
-        raise TypeError(f"it measures {', '.join(made.units)}: return a dictionary, not a {type(answer).__name__}")
-    return {next(iter(made.units)): _pair(answer)}
+    if len(definition.units) > 1:
+        raise TypeError(
+            f"it measures {', '.join(definition.units)}: return a dictionary, not a {type(answer).__name__}"
+        )
+    return {next(iter(definition.units)): _pair(answer)}
 
 
 def _pair(answer: Any) -> tuple[float, float | None]:

@@ -1,4 +1,4 @@
-"""The registry of verifiers: the entry point group `sciagent.verifiers`, ours and third parties' alike."""
+"""The registry of verifiers: the entry point group `sciagent.verifiers`, and verifiers that this process defines."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from sciagent.verification.contract import Verifier
 from sciagent.verification.sandbox.declarations import asked_apart
 
 GROUP = "sciagent.verifiers"
-OURS = "sciagent"  # the distribution whose verifiers are trusted to declare what they do in the driver's process
+OURS = "sciagent"  # the distribution whose verifiers may run their declarations in the driver's process
 
 
 @cache
 def installed(group: str, what: str) -> Mapping[str, EntryPoint]:
-    """The entry points of a group by name. what: how messages call them. Raises UsageError where two packages offer the
-    same name."""
+    """Returns the entry points of a group by name. what: their kind, for messages. Raises UsageError if two packages
+    offer the same name."""
     points: dict[str, EntryPoint] = {}
     for point in entry_points(group=group):
         if point.name in points and points[point.name].value != point.value:
@@ -36,25 +36,25 @@ def _points() -> Mapping[str, EntryPoint]:
 
 @dataclass(frozen=True)
 class Defined:
-    """A verifier that this process has made, without a package."""
+    """A verifier that this process has defined, without a package."""
 
     kind: type[Verifier[Any]]
-    """Its class."""
+    """The class of the verifier."""
     package: str
     """`NAME VERSION`, for the provenance of its evidence."""
     pickled: bytes
-    """What the processes that run jobs make it from again."""
+    """The pickle from which the processes that run jobs restore the verifier."""
 
 
 _defined: dict[str, Defined] = {}
-_sent: list[Path] = []  # the folder with what the starting process has made
+_sent: list[Path] = []  # the folder with the pickles of the driver
 FOLDER, ENDING = "functions", ".pickle"
-CODE = "code"  # the setting of a verifier made of a function that holds the function's fingerprint
+CODE = "code"  # the setting with the function's fingerprint, in verifiers made from functions
 
 
 def define(name: str, made: Defined) -> None:
-    """Register a verifier of this process; the same name again takes its place. Raises UsageError for the name of an
-    installed verifier, and for what does not keep to the contract."""
+    """Registers a verifier of this process; it replaces an earlier one of the same name. Raises UsageError for the name
+    of an installed verifier, and for a class that breaks the contract."""
     if name in _points():
         raise UsageError(f'"{name}" is a verifier of {provider(name)}; give yours another name')
     check_class(made.kind, name, made.package)
@@ -63,35 +63,36 @@ def define(name: str, made: Defined) -> None:
 
 
 def send(folder: Path) -> None:
-    """Write what this process has made where a process that runs jobs will look for it."""
+    """Writes the pickles of this process's verifiers to a folder, for a process that runs jobs."""
     for name, made in _defined.items():
         (folder / FOLDER).mkdir(exist_ok=True)
         (folder / FOLDER / f"{name}{ENDING}").write_bytes(made.pickled)
 
 
 def receive(folder: Path) -> None:
-    """Find what the starting process has sent to this folder; nothing of it is loaded before it is asked for."""
+    """Sets the folder of the driver's pickles. Each is loaded when its verifier is first used."""
     _sent[:] = [folder / FOLDER]
 
 
 def is_function(settings: Mapping[str, Any]) -> bool:
-    """Whether a verifier with these settings was made of a function."""
+    """Returns whether a verifier with these settings was made from a function."""
     return len(str(settings.get(CODE, ""))) == 64
 
 
 def defined() -> Mapping[str, Defined]:
-    """The verifiers that this process has made."""
+    """Returns the verifiers that this process has defined, by name."""
     return _defined
 
 
 def verifier_names() -> tuple[str, ...]:
+    """Returns the sorted names of all installed and defined verifiers."""
     return tuple(sorted({*_points(), *_defined}))
 
 
 @cache
 def verifier_class(name: str) -> type[Verifier[Any]]:
-    """The class behind a name. One of a third party is asked for what it declares in a process of its own (see
-    `sandbox.declarations`). Raises UnknownNameError, or UsageError when its package does not load."""
+    """Returns the class of a verifier. A third-party class runs its declarations in a separate process (see
+    `sandbox.declarations`). Raises UnknownNameError, or UsageError if its package does not load."""
     if name not in _defined and any((file := folder / f"{name}{ENDING}").is_file() for folder in _sent):
         from sciagent.verification.functions import restore
 
@@ -112,7 +113,7 @@ def verifier_class(name: str) -> type[Verifier[Any]]:
 
 
 def provider(name: str) -> str:
-    """`package version` of the distribution that offers the verifier."""
+    """Returns `package version` of the distribution that offers the verifier."""
     if name in _defined:
         return _defined[name].package
     dist = getattr(_points()[name], "dist", None)

@@ -1,7 +1,7 @@
-"""The place of retrosynthesis plug-ins: classes under the entry point group `sciagent.retrosynthesis`.
+"""The interface of retrosynthesis plug-ins: classes in the entry point group `sciagent.retrosynthesis`.
 
-It gets a SMILES and what can be bought, and says a route or None. It runs in the process of the verification, so the
-host's limits on time and memory are its limits, and what it says is checked before it is believed.
+A route finder gets a SMILES and the purchasable molecules, and returns a route or None. It runs in the process of the
+verification, under the host's limits on time and memory. Its route is checked before use.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ MAX_REACTIONS = 100
 
 
 Stock = Container[str]
-"""What can be bought: `"CCO" in stock`."""
+"""The purchasable molecules: `"CCO" in stock`."""
 
 
 @dataclass(frozen=True)
 class Reaction:
-    """One forward step. product, reactants: SMILES. name: of the reaction, for people."""
+    """One forward step. product, reactants: SMILES. name: the reaction's name, for display."""
 
     product: str
     reactants: tuple[str, ...]
@@ -34,21 +34,21 @@ class Reaction:
 
 @dataclass(frozen=True)
 class Route:
-    """Reactions that make the target from stock, in any order; none if the target itself can be bought."""
+    """Reactions that make the target from stock, in any order; empty if the target can be bought."""
 
     reactions: tuple[Reaction, ...] = ()
 
     @property
     def steps(self) -> int:
-        """How many reactions, those of all branches together."""
+        """The number of reactions in all branches."""
         return len(self.reactions)
 
 
 class RouteFinder(Protocol):
-    """What a plug-in offers. Raise `version` when it finds other routes for the same settings.
+    """The protocol of a plug-in's class. Raise `version` when it finds other routes for the same settings.
 
-    settings: by name, as the campaign file gives them; raise ValueError for what is wrong with them. `defaults` fills
-    in the rest, so that they are part of what identifies a result. Must give the same answer to the same question.
+    settings: settings from the campaign file, by name; raise ValueError if they are invalid. Missing ones are taken
+    from `defaults`, since all settings identify the evidence. Equal questions must give equal routes.
     """
 
     name: ClassVar[str]
@@ -62,7 +62,7 @@ class RouteFinder(Protocol):
 
 @cache
 def route_finder(name: str) -> type[RouteFinder]:
-    """The class behind a name. Raises UnknownNameError, or UsageError when its package does not load."""
+    """Returns the class of a route finder. Raises UnknownNameError, or UsageError if its package does not load."""
     points = installed(GROUP, "route finder")
     if name not in points:
         raise UnknownNameError("route finder", name, points)
@@ -79,9 +79,9 @@ def route_finder(name: str) -> type[RouteFinder]:
 
 
 def checked(route: object, target: str, stock: Stock) -> Route | None:
-    """The route, if it is valid: it makes the target, and everything it starts from can be bought.
+    """Returns the route if it makes the target from molecules in stock.
 
-    Raises ValueError, saying what is wrong with it.
+    Raises ValueError, with the fault, for an invalid route.
     """
     if route is None:
         return None

@@ -32,7 +32,7 @@ class Profile(BaseModel):
 
 
 class Partition(Profile):
-    """One partition, and the most that a job may request there."""
+    """One partition, and the largest requests of a job there."""
 
     name: Name = Field(description="As `sinfo` shows it.")
     max_minutes: Whole = Field(ge=1, le=MAX_MINUTES, description="Longest wall time of a job, in minutes.")
@@ -63,7 +63,7 @@ class Memory(Profile):
 
 
 class SiteProfile(Profile):
-    """A cluster, as one user may use it."""
+    """The profile of a cluster, for one user."""
 
     site: Name = Field(description="What to call it.")
     partitions: tuple[Partition, ...] = Field(

@@ -19,7 +19,7 @@ BEAT_SECONDS = leases.LEASE_SECONDS / 4
 
 @dataclass(eq=False)
 class Held:
-    """Jobs of one process, whose leases are renewed together."""
+    """Jobs whose leases are renewed together."""
 
     claims: list[Claim]
     gone: dict[int, bool] = field(default_factory=dict)

@@ -158,8 +158,7 @@ class DriverLease:
 
 
 def new_owner() -> str:
-    """A name `host:pid:start time:random`, by which other processes on the host can find out whether this one is
-    alive."""
+    """A name `host:pid:start time:random`, which lets other processes on the host check whether this one is alive."""
     me = psutil.Process()
     return f"{socket.gethostname()}:{os.getpid()}:{me.create_time():.2f}:{uuid.uuid4().hex[:8]}"
 

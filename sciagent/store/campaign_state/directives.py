@@ -1,5 +1,4 @@
-"""Directives in the ledger: people's decisions on a campaign, appended as rows. A driver reads new directives at its
-next step."""
+"""Directives in the ledger: people's decisions on a campaign, one row each. A driver reads new ones at each step."""
 
 from __future__ import annotations
 
@@ -65,8 +64,7 @@ def write(
     rung_id: int | None = None,
     payload: Mapping[str, Any] | None = None,
 ) -> int:
-    """Append a directive; returns its id. Ids of a campaign become visible in order, since each is taken under the
-    lock."""
+    """Append a directive; returns its id. The lock makes the ids of a campaign visible in order."""
     lock(connection, campaign_id)
     new = sa.insert(t.directive).values(campaign_id=campaign_id, candidate_id=candidate_id, rung_id=rung_id, verb=verb)
     new = new.values(payload=dict(payload or {}), who=who[:200], why=why[:MAX_WHY], at=db_now(connection))
@@ -97,7 +95,7 @@ def steering_of(connection: Connection, campaign_id: int, candidate_id: int) -> 
 def steering_of_many(
     connection: Connection, campaign_id: int, candidate_ids: Sequence[int]
 ) -> dict[int, SteeringState]:
-    """Like `steering_of`, by candidate id."""
+    """{candidate id: state}, as `steering_of` returns it."""
     by_candidate: dict[int, list[Any]] = {id_: [] for id_ in candidate_ids}
     query = (
         sa.select(_D.candidate_id, _D.verb, t.rung.c.position, _D.who, _D.why)

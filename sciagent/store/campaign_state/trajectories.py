@@ -40,9 +40,9 @@ class SampledRow:
     """The tokens of the prompt after the kept ones."""
     output_ids: Sequence[int] | None = None
     logprobs: Sequence[float] | None = None
-    """One per output token."""
+    """Log-probability of each output token."""
     forced: Sequence[bool] | None = None
-    """Per output token, whether the grammar left no choice."""
+    """For each output token, whether the grammar left no choice."""
     template_hash: str | None = None
 
 

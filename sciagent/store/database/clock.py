@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-_read: WeakKeyDictionary[Connection, tuple[datetime, float]] = WeakKeyDictionary()  # its time, local time
+_read: WeakKeyDictionary[Connection, tuple[datetime, float]] = WeakKeyDictionary()  # server's time, local clock
 
 
 def db_now(connection: Connection) -> datetime:

@@ -1,6 +1,6 @@
 """Jobs that any worker may take: offered under the name of a queue, claimed most urgent first, settled by their driver.
 
-Every write is checked by the fence of the claim, and all times are the database's.
+Every write is checked by the fence of the claim, and all times come from the database's clock.
 """
 
 from __future__ import annotations

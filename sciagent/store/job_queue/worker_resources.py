@@ -15,7 +15,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.job_queue import workers
 from sciagent.store.job_queue.workers import NewWorker, Running, WorkerRow
 
-CLUSTER = "slurm"  # its own partitions decide which jobs fit
+CLUSTER = "slurm"  # an executor whose own partitions decide which jobs fit
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Capacity:
 def capacity(
     alive: Sequence[WorkerRow], queue: str, needs: Mapping[str, int], memory_mb: int | None = None
 ) -> Capacity:
-    """How many jobs with these needs the live workers of the queue can run at once. memory_mb: the job's limit."""
+    """The queue's capacity for jobs with these needs, from its live workers. memory_mb: the job's limit."""
     serving = [worker for worker in alive if queue in worker.queues and worker.slots and not worker.draining]
     most = sum(worker.slots for worker in serving if worker.executor == CLUSTER)
     pulling = [worker for worker in serving if worker.executor != CLUSTER]

@@ -1,4 +1,4 @@
-"""Registered workers: one row each, renewed while the worker lives. The jobs it runs are those it holds leases on."""
+"""Registered workers: one row each, renewed while the worker lives. A worker runs the jobs on which it has leases."""
 
 from __future__ import annotations
 

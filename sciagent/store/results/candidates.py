@@ -104,7 +104,7 @@ def find(connection: Connection, text: str) -> list[sa.Row[tuple[int, str, str]]
     """(id, key, text) of candidates whose key begins with `text` (6 digits or more), or whose InChIKey or notation
     equals it; at most 20."""
     columns = (t.candidate.c.id, t.candidate.c.key, t.candidate.c.text)
-    alias = t.candidate_alias.c  # a query of its own: as a subquery, PostgreSQL would read all candidates
+    alias = t.candidate_alias.c  # a separate query: with a subquery, PostgreSQL would read all candidates
     via_alias = connection.execute(sa.select(alias.candidate_id).where(alias.text_hash == _digest(text))).scalars()
     condition = sa.or_(t.candidate.c.inchikey == storable(text), t.candidate.c.id.in_(list(via_alias)))
     if len(text) >= 6 and all(c in "0123456789abcdef" for c in text):

@@ -87,7 +87,7 @@ def going(connection: Connection, limit: int = 50) -> list[Going]:
 
 
 def recent(connection: Connection, days: float = 7.0, limit: int = 100) -> list[Going]:
-    """Campaigns that changed in the last `days`, run or are paused, newest first."""
+    """Campaigns that run, are paused, or have changed in the last `days`, newest first."""
     c = t.campaign.c
     live = c.state.in_([CampaignState.RUNNING, CampaignState.PAUSED])
     query = _GOING.where(sa.or_(c.updated_at > db_now(connection) - timedelta(days=days), live))

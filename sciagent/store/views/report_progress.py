@@ -32,7 +32,7 @@ class ProgressStep:
 
 
 def progress(connection: Connection, row: CampaignRow, terminal: RungRow, points: int = 800) -> list[ProgressStep]:
-    """Steps of the whole campaign, each with the core-seconds booked up to its answer; at most 2 x `points` steps."""
+    """Steps of the whole campaign, with all core-seconds booked before; at most 2 x `points` steps are kept."""
     events = (_paid(connection, row, terminal, booked(), sa.null()), _reused(connection, row, terminal, sa.null()))
     start = ProgressStep(0.0, 0, None)
     return _steps(heapq.merge(*events, key=lambda event: event[0]), points).get(None, [start, start])

@@ -1,4 +1,4 @@
-"""Queries of a report on proposers: their proposals, and the results, costs and predictions of these.
+"""Queries of a report on proposers: their proposals, with the results, costs and predictions.
 
 The database computes counts and sums. A proposer is identified by the label of its trajectories; None stands for
 people, whose proposals have no turn.
@@ -111,8 +111,7 @@ def turns(connection: Connection, row: CampaignRow) -> list[Turns]:
 
 
 def predictions(connection: Connection, row: CampaignRow, latest: int | None = None) -> Iterator[PredictionMade]:
-    """Predictions of new proposals, in order of arrival, streamed. latest: only this many predictions, the latest
-    first."""
+    """Predictions of new proposals, in order of arrival, streamed. latest: only so many of them, newest first."""
     query = (
         sa.select(_P.candidate_id, _P.predicted, _J.proposer, _J.number)
         .select_from(with_proposer(t.proposal))

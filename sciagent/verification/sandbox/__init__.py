@@ -1,1 +1,1 @@
-"""Runs a verifier in a process of its own, under limits."""
+"""The sandbox: runs a verifier in a separate process, under limits."""

@@ -1,4 +1,4 @@
-"""The process of one job: forked by the zygote, it verifies a batch and sends each finding as soon as it has it."""
+"""The process of one job, forked by the zygote: it verifies a batch and sends each finding at once."""
 
 from __future__ import annotations
 
@@ -32,31 +32,31 @@ from sciagent.verification.sandbox.wire_findings import finding_to_wire
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 NO_JSON = (TypeError, ValueError, AttributeError, RecursionError)
-THREAD_STACKS = 128 << 20  # bytes of address space that a further thread may reserve without using
+THREAD_STACKS = 128 << 20  # bytes of address space for each further thread, which may reserve it without use
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the zygote prepared."""
+    """The socket, folders and sizes that the zygote prepared for the child."""
 
     zygote: socket.socket
-    """Findings go out, and acknowledgements come in."""
+    """The socket on which findings are sent and acknowledgements are received."""
     work: Path
     """The empty working directory."""
     output: Path
-    """File for what is printed."""
+    """The file for standard output and error."""
     base_size: int
-    """Bytes of address space of the zygote."""
+    """Address space of the zygote, bytes."""
 
 
 def run(job: Job, kind: type[Verifier[Any]], around: Surroundings) -> None:
-    """Verify the candidates of the job, in a process that ends afterwards."""
+    """Verifies the candidates of the job, in a process that ends afterwards."""
     _settle(job, around)
     _verify(job, kind, around)
 
 
 def _settle(job: Job, around: Surroundings) -> None:
-    """A session, limits, standard streams and a working directory of its own."""
+    """Sets the session, limits, standard streams and working directory of this process."""
     os.setsid()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
@@ -69,24 +69,24 @@ def _settle(job: Job, around: Surroundings) -> None:
     os.close(output)
     faulthandler.enable(2)
     os.chdir(around.work)
-    tempfile.tempdir = None  # look at TMPDIR again
+    tempfile.tempdir = None  # makes tempfile read TMPDIR again
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(job.limits.threads)))
     if job.cuda is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = job.cuda
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if job.cuda:  # CUDA reserves addresses for all memory of machine and GPUs; what is used of it the zygote watches
+    if job.cuda:  # CUDA reserves addresses for the memory of machine and GPUs; the zygote watches the memory in use
         return
     processes.limit_memory(around.base_size + (job.limits.memory_mb << 20) + (job.limits.threads - 1) * THREAD_STACKS)
 
 
 def _verify(job: Job, kind: type[Verifier[Any]], around: Surroundings) -> None:
-    """Send a finding for each candidate, then `done`. Candidates are verified singly, or in a single call for a job
-    that runs them together. The zygote acknowledges a finding that has files; until then nothing goes on."""
+    """Sends a finding for each candidate, then `done`. Candidates are verified one by one, or in one call for a job
+    that runs them together. After a finding with files the child waits for the zygote's acknowledgement."""
     send = _Sender(around.zygote)
     try:
         verifier = kind(job.settings)
         declared = {(measure.property.name, measure.level) for measure in verifier.measures}
-    except BaseException as error:  # noqa: BLE001  whatever a verifier raises is recorded
+    except BaseException as error:  # noqa: BLE001  any exception of a verifier is recorded
         return send.last(_fault(job.candidates[0].key, error))
     for group in [job.candidates] if job.together else [(candidate,) for candidate in job.candidates]:
         if not _verify_group(job, verifier, declared, group, around.work, send):
@@ -103,7 +103,7 @@ def _verify_group(
     work: Path,
     send: _Sender,
 ) -> bool:
-    """One call of `verify`. Returns False after a failure, which is the last finding of this process."""
+    """Calls `verify` once. Returns False after a failure, which is the last finding of this process."""
     prepared = [_prepare(verifier, sent) for sent in group]
     accepted = [candidate for candidate in prepared if not isinstance(candidate, Finding)]
     findings: Iterator[Finding] | None = None
@@ -119,7 +119,7 @@ def _verify_group(
         except _BadFindingError as error:
             send.last(_bad(sent.key, str(error)))
             return False
-        except BaseException as error:  # noqa: BLE001  whatever a verifier raises is recorded
+        except BaseException as error:  # noqa: BLE001  any exception of a verifier is recorded
             send.last(_fault(sent.key, error, verifier, "verify"))
             return False
         try:
@@ -130,16 +130,16 @@ def _verify_group(
             return False
     with contextlib.suppress(Exception):  # each candidate has its finding already
         if findings is not None and (surplus := next(findings, None)) is not None:
-            send.finding(surplus)  # for the zygote to reject
+            send.finding(surplus)  # the zygote rejects it
     return True
 
 
 class _BadFindingError(Exception):
-    """A verifier gave something that is no finding of its own; the text says what."""
+    """A verifier yielded an invalid finding; the text says why it is invalid."""
 
 
 def _checked(given: object, declared: Set[tuple[str, Level]]) -> Finding:
-    """What `verify` gave, if it is a finding with declared properties only. Raises _BadFindingError if it is not."""
+    """Returns what `verify` yielded, if it is a finding with declared properties only; else raises _BadFindingError."""
     if given is None:
         raise _BadFindingError("verify ended before it had a finding for each candidate")
     if not isinstance(given, Finding):
@@ -157,7 +157,7 @@ def _context(job: Job, verifier: Verifier[Any], work: Path, sent: Sent) -> Conte
 
 
 class _Context(Context):
-    """Makes the checkpoint's folder when it is asked for: most verifiers never do."""
+    """A context that creates the checkpoint folder at its first use, since most verifiers never use it."""
 
     def __getattribute__(self, name: str) -> Any:
         value = super().__getattribute__(name)
@@ -167,7 +167,7 @@ class _Context(Context):
 
 
 def _prepare(verifier: Verifier[Any], sent: Sent) -> Candidate | Finding:
-    """The candidate, accepted, or the finding that says why it is not."""
+    """Returns the candidate if it is accepted, or the finding that says why not."""
     doing = ""
     try:
         if sent.kind != verifier.kind:
@@ -180,7 +180,7 @@ def _prepare(verifier: Verifier[Any], sent: Sent) -> Candidate | Finding:
         refusal = verifier.accepts(candidate)
         doing = "cost"
         if refusal is None and verifier.tier is not Tier.FAST:
-            declared_cost(verifier, candidate)  # the driver has asked already, and leaves it to us to say what is wrong
+            declared_cost(verifier, candidate)  # the driver ignored an error here; this reports it
     except (Exception, SystemExit) as error:  # noqa: BLE001
         return _fault(sent.key, error, verifier, doing)
     return _refused(sent.key, refusal.reason, refusal.detail) if refusal else candidate
@@ -195,8 +195,8 @@ def _bad(key: str, detail: str) -> Finding:
 
 
 def _fault(key: str, error: BaseException, verifier: Verifier[Any] | None = None, doing: str = "") -> Finding:
-    """What an exception that left the verifier means. doing: the method that it left."""
-    resource.setrlimit(resource.RLIMIT_AS, (resource.getrlimit(resource.RLIMIT_AS)[1],) * 2)  # room to say it
+    """Returns the finding for an exception of the verifier. doing: the method that raised it."""
+    resource.setrlimit(resource.RLIMIT_AS, (resource.getrlimit(resource.RLIMIT_AS)[1],) * 2)  # memory for the report
     last = traceback.format_exception_only(error)[-1].strip()
     if isinstance(error, SimulatorError):
         try:
@@ -220,7 +220,7 @@ def _fault(key: str, error: BaseException, verifier: Verifier[Any] | None = None
 
 
 def _last_frame(error: BaseException, kind: type[Verifier[Any]]) -> str:
-    """`file.py:40 in accepts`: the innermost place in the verifier's own package; empty where there is none."""
+    """Returns the innermost frame in the verifier's package, such as `file.py:40 in accepts`; empty if none."""
     package = kind.__module__.partition(".")[0]
     place = ""
     for frame, line in traceback.walk_tb(error.__traceback__):
@@ -230,7 +230,7 @@ def _last_frame(error: BaseException, kind: type[Verifier[Any]]) -> str:
 
 
 class _Sender:
-    """The child's end of the socket to the zygote."""
+    """The child's end of its socket to the zygote."""
 
     def __init__(self, zygote: socket.socket) -> None:
         self._zygote = zygote
@@ -251,7 +251,7 @@ class _Sender:
             raise SystemExit(1)
 
     def last(self, finding: Finding) -> None:
-        """The process ends after this finding; the rest of the batch is for a fresh process."""
+        """Sends the last finding of this process; a fresh process verifies the rest of the batch."""
         try:
             self.finding(finding, stop=True)
         except NO_JSON as error:

@@ -1,8 +1,8 @@
-"""What third-party verifiers declare (`measures`, `gates`, `accepts`, `cost`), asked in a process of their own.
+"""The declarations of third-party verifiers (`measures`, `gates`, `accepts`, `cost`), run in a separate process.
 
-A declaration that ends its process, never ends or takes too much memory fails like a declaration that raises an
-exception, and the driver goes on. Verifiers that ship with sciagent are asked directly: a question takes 0.1 ms more
-here."""
+A declaration that ends its process, never ends or needs too much memory fails like one that raises an exception, and
+the driver continues. Verifiers that ship with sciagent run theirs in the driver, since a call here takes 0.1 ms more.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from sciagent.verification.sandbox.processes import MARKER, kill_marked
 
 IMPORT_SECONDS = 300
 DECLARE_SECONDS = 20
-MAX_DEATHS = 3  # of a declaration; then it is not asked for again, since a new process takes a second
+MAX_DEATHS = 3  # failures of one declaration, after which it is not called again: a new process takes a second
 MAX_ANSWER = 1 << 20  # bytes
-REMEMBERED = 10_000  # candidates of a verifier whose declarations are kept
+REMEMBERED = 10_000  # declarations that are cached for each verifier
 
 
 class DeclarationError(SciagentError):
-    """A verifier did not declare what it was asked for."""
+    """A declaration of a verifier failed."""
 
 
 class _Process:
-    """The process that is asked, started for the first question. One for all verifiers of a driver."""
+    """The process that runs the declarations of all verifiers of a driver; it is started at the first call."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -47,7 +47,7 @@ class _Process:
         self._deaths: Counter[tuple[str, str]] = Counter()
 
     def ask(self, verifier: str, what: str, settings: Any, candidate: Candidate | None) -> Any:
-        """The answer. Raises DeclarationError with the exception that the verifier raised, or how it failed."""
+        """Returns the answer. Raises DeclarationError with the verifier's exception, or with how its process failed."""
         sent = candidate and (candidate.kind, record_of(candidate))
         with self._lock:
             if self._deaths[verifier, what] >= MAX_DEATHS:
@@ -101,7 +101,7 @@ class _Process:
 
 
 def _converse(connection: Connection, seconds: int, question: tuple[Any, ...]) -> tuple[bool, Any]:
-    """Whether there is an answer, and the answer, else the error. Raises EOFError, OSError or TimeoutError."""
+    """Returns (True, answer) or (False, error message). Raises EOFError, OSError or TimeoutError."""
     connection.send((seconds + 5, question))
     if not connection.poll(seconds):
         raise TimeoutError(f"did not end within {seconds} s")
@@ -112,11 +112,11 @@ def _converse(connection: Connection, seconds: int, question: tuple[Any, ...]) -
 _process = _Process()
 atexit.register(_process.close)
 close = _process.close
-"""End the process that is asked; the next question starts another process."""
+"""Ends the process; the next call starts another one."""
 
 
 def _ask(verifier: Verifier[Any], what: str, candidate: Candidate | None = None) -> Any:
-    """What the verifier declares, asked once."""
+    """Returns the declaration; answers are cached."""
     key = (what, candidate.key if candidate else "")
     known: dict[tuple[str, str], Any] = vars(verifier).setdefault("_declared", {})
     if key not in known:
@@ -136,8 +136,9 @@ _ASKED = {
 
 
 def asked_apart(kind: type[Verifier[Any]]) -> type[Verifier[Any]]:
-    """The class, with what it declares asked in a process of its own. In such a process, and in those of jobs, the
-    class itself; what it inherits unchanged from `Verifier` is asked of nobody."""
+    """Returns a subclass that runs its declarations in a separate process, except those inherited from `Verifier`.
+
+    In that process and in the processes of jobs it returns the class itself."""
     if MARKER in os.environ:
         return kind
     own = {name: asked for name, asked in _ASKED.items() if getattr(kind, name) is not getattr(Verifier, name)}

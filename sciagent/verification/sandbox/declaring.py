@@ -1,7 +1,7 @@
-"""The process that third-party verifiers are asked in: `python -m sciagent.verification.sandbox.declaring FD`.
+"""The process that runs third-party declarations: `python -m sciagent.verification.sandbox.declaring FD`.
 
-What runs a verifier is a child of the process that was started, so that a verifier that stops or kills its parent stops
-nobody who matters. See `declarations`.
+The verifiers run in a child of the started process. A verifier that stops or kills its parent process therefore does
+not harm the driver. See `declarations`.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def _verifier(name: str, settings: str) -> Verifier[Any]:
 
 
 def answer(name: str, what: str, settings: Mapping[str, Any], sent: tuple[str, Mapping[str, Any]] | None) -> Any:
-    """What a verifier declares. sent: kind and record of the candidate. Raises whatever it raises, and TypeError for
-    what is no refusal."""
+    """Returns a declaration of a verifier. sent: kind and record of the candidate. Raises the verifier's exception, and
+    TypeError if `accepts` returns neither None nor a Refusal."""
     if what == "import":
         return _class(name).name
     verifier = _verifier(name, json.dumps(settings, sort_keys=True))
@@ -51,7 +51,7 @@ def answer(name: str, what: str, settings: Mapping[str, Any], sent: tuple[str, M
 
 
 def main(fd: int) -> None:
-    """Answer until nobody asks any more."""
+    """Answers questions until the connection is closed."""
     os.set_inheritable(fd, False)
     connection = Connection(fd)
     if child := os.fork():
@@ -60,7 +60,7 @@ def main(fd: int) -> None:
         return
     while True:
         seconds, question = connection.recv()
-        signal.alarm(seconds)  # ends this process: who asked may be gone
+        signal.alarm(seconds)  # ends this process, since the driver may be gone
         try:
             reply = pickle.dumps((True, answer(*question)))
         except (Exception, SystemExit) as error:  # noqa: BLE001  a plug-in may raise anything

@@ -1,4 +1,4 @@
-"""The driver's side of the host: a worker is a warm process that runs verifications in processes of their own."""
+"""The driver's side of the sandbox: a worker is a warm process that runs each verification in a separate process."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from sciagent.verification.sandbox.wire_findings import finding_from_wire
 
 __all__ = ["HostResult", "Limits", "Request", "StoredFile", "Worker"]
 
-START_SECONDS = 330.0  # for imports from a cold disk
-GRACE_SECONDS = 45.0  # for the zygote to end what it watches
-CANCEL_SECONDS = 1.5  # then the zygote itself is killed
+START_SECONDS = 330.0  # time for imports from a cold disk
+GRACE_SECONDS = 45.0  # time for the zygote to end a job
+CANCEL_SECONDS = 1.5  # time for a cancellation, after which the zygote itself is killed
 
 
 @dataclass(frozen=True)
@@ -41,31 +41,31 @@ class Request:
 
     verifier: str
     settings: Mapping[str, Any]
-    """As the verifier's settings model takes them."""
+    """In the form that the verifier's settings model takes."""
     candidates: tuple[Candidate, ...]
     limits: Limits = field(default_factory=Limits)
     replicate: int = 0
     checkpoints: tuple[Path, ...] = ()
-    """For each candidate a folder that outlives the attempt; none by default."""
+    """A folder for each candidate that is kept after the attempt; none by default."""
     together: bool = False
-    """Verify all in a single call, whose cost and time they share; otherwise each candidate is measured."""
+    """Whether all candidates are verified in a single call and share its cost and time."""
     cuda: str | None = None
-    """The visible GPUs, as in CUDA_VISIBLE_DEVICES; None: those of this process."""
+    """The visible GPUs, as in CUDA_VISIBLE_DEVICES; None for those of this process."""
 
 
 @dataclass(frozen=True)
 class HostResult:
-    """The finding on a candidate, and what it cost."""
+    """The finding on a candidate and its cost."""
 
     finding: Finding
     cost: Cost
-    """CPU time of the whole process tree; empty if the zygote died, since it could not be measured."""
+    """CPU time of the whole process tree; empty if the zygote died, which leaves it unknown."""
     wall_seconds: float
     versions: dict[str, str] = field(default_factory=dict)
     files: tuple[StoredFile, ...] = ()
-    """The artifacts, in the worker's spool folder until `Worker.close`; take them before."""
+    """The artifacts, in the worker's spool folder; copy them before `Worker.close`."""
     own_seconds: float | None = None
-    """Wall time of the verification without the start of its process, as that process measured it."""
+    """Wall time of the verification without the start of its process, measured by that process."""
 
 
 _DOUBTFUL = (Outcome.CRASHED, Outcome.OUT_OF_MEMORY, Outcome.TIMEOUT)
@@ -76,9 +76,9 @@ def _prefix() -> str:
 
 
 def sweep(scratch_root: Path) -> int:
-    """Remove the folders of workers of this host whose driver is gone; returns how many there were.
+    """Removes the folders of this machine's workers whose driver is gone. Returns their number.
 
-    A worker removes its own folder; it is left only if driver and zygote are killed at the same instant.
+    A worker removes its own folder, unless driver and zygote are killed at the same instant.
     """
     removed = 0
     for folder in scratch_root.glob(f"{_prefix()}*") if scratch_root.is_dir() else ():
@@ -90,10 +90,10 @@ def sweep(scratch_root: Path) -> int:
 
 
 class Worker:
-    """A warm process and what it forks; used by a single thread at a time, `cancel` from any.
+    """A warm process and its children. One thread at a time may use it; any thread may call `cancel`.
 
-    preload: names of verifiers whose imports shall be warm before the first request.
-    Raises UsageError where the host does not work (it needs Linux).
+    preload: names of verifiers whose modules are imported before the first request.
+    Raises UsageError on systems other than Linux.
     """
 
     def __init__(self, scratch_root: Path, *, preload: Sequence[str] = ()) -> None:
@@ -117,11 +117,11 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """Process id of the zygote. It changes when the zygote has died and `run` is called again."""
+        """The process id of the zygote. It changes if the zygote has died and `run` is called again."""
         return self._link.pid
 
     def run(self, request: Request) -> list[HostResult]:
-        """One result for each candidate, in order, whatever the verifier does.
+        """Returns one result for each candidate, in order, even if the verifier crashes.
 
         If the process dies, only the current candidate fails, and only if it was the first in that process; otherwise
         it is retried first in a fresh process, since an earlier candidate may have corrupted the process. If the zygote
@@ -137,66 +137,66 @@ class Worker:
             self._running = False
 
     def _all(self, request: Request, candidates: tuple[Candidate, ...]) -> list[HostResult]:
-        """One result for each of these candidates."""
+        """Returns one result for each of these candidates."""
         results: list[HostResult] = []
         while len(results) < len(candidates):
             results += self._attempt(request, candidates[len(results) :])
         return results
 
     def _halved(self, request: Request, candidates: tuple[Candidate, ...], cpu: float) -> list[HostResult]:
-        """Candidates that failed together, in two groups. cpu: seconds that the failure cost; the first pays."""
+        """Runs candidates that failed together in two groups. cpu: CPU time of the failure, added to the first."""
         middle = (len(candidates) + 1) // 2
         first, *others = self._all(request, candidates[:middle]) + self._all(request, candidates[middle:])
         return [replace(first, cost=first.cost + Cost(core_seconds=cpu)), *others]
 
     def cancel(self) -> None:
-        """Kill what runs. `run` then returns, within seconds, lost/worker_died with the detail "cancelled" for every
-        candidate that had no finding yet. Without a running request nothing happens."""
+        """Kills the running job. Within seconds `run` returns lost/worker_died with the detail "cancelled" for every
+        candidate without a finding. It has no effect without a running request."""
         if self._running:
             self._cancelled.set()
             if not self._link.send({"cancel": self._number}, patience=CANCEL_SECONDS):
                 self._link.kill()
 
     def close(self) -> None:
-        """End the zygote with all it started and remove the worker's folder, spooled artifacts included."""
+        """Ends the zygote and its descendants, and removes the worker's folder with all spooled artifacts."""
         self._link.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _attempt(self, request: Request, candidates: tuple[Candidate, ...]) -> list[HostResult]:
-        """A child process: results of the first candidates, at least one."""
+        """Runs one child process. Returns the results of the first candidates, at least one."""
         if self._cancelled.is_set():
             return [self._lost(unrun, 0.0, "cancelled") for unrun in candidates]
-        heard: list[HostResult] = []
+        results: list[HostResult] = []
         begun = time.monotonic()
         try:
-            end = self._converse(request, candidates, heard)
+            end = self._converse(request, candidates, results)
         except ZygoteDiedError as error:
             self._link.bury()
-            if request.together and len(candidates) > 1 and not heard and not self._cancelled.is_set():
+            if request.together and len(candidates) > 1 and not results and not self._cancelled.is_set():
                 return self._halved(request, candidates, 0.0)
             why = "cancelled" if self._cancelled.is_set() else f"the zygote died: {error}"
-            wall = max(0.0, time.monotonic() - begun - sum(result.wall_seconds for result in heard))
-            lost = [self._lost(candidate, wall, why) for candidate in candidates[len(heard) : len(heard) + 1]]
-            return heard + lost + [self._lost(candidate, 0.0, why) for candidate in candidates[len(heard) + 1 :]]
-        return self._ended(request, candidates, heard, end)
+            wall = max(0.0, time.monotonic() - begun - sum(result.wall_seconds for result in results))
+            lost = [self._lost(candidate, wall, why) for candidate in candidates[len(results) : len(results) + 1]]
+            return results + lost + [self._lost(candidate, 0.0, why) for candidate in candidates[len(results) + 1 :]]
+        return self._ended(request, candidates, results, end)
 
     def _ended(
-        self, request: Request, candidates: tuple[Candidate, ...], heard: list[HostResult], end: Mapping[str, Any]
+        self, request: Request, candidates: tuple[Candidate, ...], results: list[HostResult], end: Mapping[str, Any]
     ) -> list[HostResult]:
-        """The results of a child process that ended while its zygote lived. end: the zygote's last event on it."""
+        """Returns the results of a child process that ended while its zygote lived. end: the zygote's last event."""
         cpu, failure, index = end["cpu"], end["failure"], end["index"]
-        if failure is not None and end["whole"]:  # it would be the same for each
+        if failure is not None and end["whole"]:  # the failure holds for every candidate
             return [self._failed(candidate, failure, 0.0) for candidate in candidates]
         failed_at_once = failure is not None and index == 0
-        failed_at_once |= len(heard) == 1 and heard[0].finding.outcome in _DOUBTFUL
+        failed_at_once |= len(results) == 1 and results[0].finding.outcome in _DOUBTFUL
         if request.together and failed_at_once and len(candidates) > 1:
             return self._halved(request, candidates, cpu)
         if failure is None:
-            return self._undoubted(_share_by_weight(cpu, heard) if request.together else _share(cpu, heard))
-        return self._undoubted(_share(cpu, heard[:index], self._failed(candidates[index], failure, end["wall"])))
+            return self._undoubted(_share_by_weight(cpu, results) if request.together else _share(cpu, results))
+        return self._undoubted(_share(cpu, results[:index], self._failed(candidates[index], failure, end["wall"])))
 
     def _undoubted(self, results: list[HostResult]) -> list[HostResult]:
-        """Without a last result that ended badly in a process others had used; what it cost goes to its next try."""
+        """Drops a last result that failed in a process used by earlier candidates; its cost is added to its retry."""
         results[0] = replace(results[0], cost=results[0].cost + self._wasted)
         self._wasted = Cost()
         if len(results) > 1 and results[-1].finding.outcome in _DOUBTFUL:
@@ -204,9 +204,9 @@ class Worker:
         return results
 
     def _converse(
-        self, request: Request, candidates: tuple[Candidate, ...], heard: list[HostResult]
+        self, request: Request, candidates: tuple[Candidate, ...], results: list[HostResult]
     ) -> Mapping[str, Any]:
-        """Adds findings to `heard` as they come, with the CPU time the child claims. Returns the last event."""
+        """Appends to `results` as findings arrive, with the CPU time claimed by the child. Returns the last event."""
         if not self._link.alive:
             self._link.bury()
             self._link = ZygoteLink(self.folder, self._preload)
@@ -229,12 +229,12 @@ class Worker:
             if event["event"] == "started":
                 self._versions = event["versions"]
             else:
-                finding = finding_from_wire(event["sent"]["finding"], candidates[len(heard)].key)
+                finding = finding_from_wire(event["sent"]["finding"], candidates[len(results)].key)
                 files = tuple(StoredFile(**{**file, "path": Path(file["path"])}) for file in event["files"])
                 kept = tuple(ArtifactFile(stored.name, str(stored.path), stored.media_type) for stored in files)
                 cost = Cost(core_seconds=event["cpu"])
                 finding = replace(finding, artifacts=kept)
-                heard.append(HostResult(finding, cost, event["wall"], dict(self._versions), files, event["took"]))
+                results.append(HostResult(finding, cost, event["wall"], dict(self._versions), files, event["took"]))
 
     def _failed(self, candidate: Candidate, failure: Mapping[str, Any], wall: float) -> HostResult:
         finding = finding_from_wire({**failure, "candidate_key": candidate.key}, candidate.key)
@@ -245,26 +245,26 @@ class Worker:
         return HostResult(finding, Cost(), wall, dict(self._versions))
 
 
-def _share_by_weight(cpu: float, heard: list[HostResult]) -> list[HostResult]:
-    """CPU and wall time of a call, divided among its candidates by the weights of their findings."""
-    whole = sum(result.finding.share for result in heard)
-    wall = sum(result.wall_seconds for result in heard)
-    parts = [result.finding.share / whole for result in heard]
+def _share_by_weight(cpu: float, results: list[HostResult]) -> list[HostResult]:
+    """Returns the results with CPU and wall time of the call divided in proportion to `Finding.share`."""
+    whole = sum(result.finding.share for result in results)
+    wall = sum(result.wall_seconds for result in results)
+    parts = [result.finding.share / whole for result in results]
     return [
         replace(result, cost=Cost(core_seconds=cpu * part), wall_seconds=wall * part, own_seconds=wall * part)
-        for result, part in zip(heard, parts, strict=True)
+        for result, part in zip(results, parts, strict=True)
     ]
 
 
-def _share(cpu: float, heard: list[HostResult], failed: HostResult | None = None) -> list[HostResult]:
-    """Costs that sum to `cpu`, what the whole tree used: each finding as the child measured it, the failed candidate
-    what is left. Without a failure, or where the child claimed more than there was, the claims are scaled."""
-    claims = [finding.cost.get("core_seconds", 0.0) for finding in heard]
-    if failed is None and heard and not sum(claims):
-        claims = [1.0] * len(heard)
+def _share(cpu: float, results: list[HostResult], failed: HostResult | None = None) -> list[HostResult]:
+    """Returns the results with costs that sum to `cpu`, the CPU time of the whole process tree. Each finding costs what
+    the child claimed, the failed candidate the rest. Claims are scaled without a failure, or if they exceed `cpu`."""
+    claims = [finding.cost.get("core_seconds", 0.0) for finding in results]
+    if failed is None and results and not sum(claims):
+        claims = [1.0] * len(results)
     scale = cpu / sum(claims) if sum(claims) and (failed is None or sum(claims) > cpu) else 1.0
     shared = [
-        replace(finding, cost=Cost(core_seconds=claim * scale)) for finding, claim in zip(heard, claims, strict=True)
+        replace(finding, cost=Cost(core_seconds=claim * scale)) for finding, claim in zip(results, claims, strict=True)
     ]
     if failed is None:
         return shared

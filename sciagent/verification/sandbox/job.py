@@ -1,4 +1,4 @@
-"""What the driver asks of the zygote, and under which limits."""
+"""The job that a driver sends to a zygote, with its limits."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Limits:
-    """What a job may use."""
+    """The limits of a job."""
 
     wall_seconds: float = 600
-    """For each candidate."""
+    """Wall time per candidate."""
     memory_mb: int = 4000
-    """Of the whole process tree."""
+    """Memory of the whole process tree, MB."""
     threads: int = 1
-    """Of the engine."""
+    """Number of threads of the engine."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.wall_seconds) and self.wall_seconds > 0 and self.memory_mb > 0 and self.threads > 0):
@@ -27,11 +27,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class StoredFile:
-    """An artifact, copied out of the scratch folder."""
+    """An artifact copied out of the scratch folder."""
 
     name: str
     path: Path
-    """In the worker's spool folder."""
+    """Path in the worker's spool folder."""
     sha256: str
     size: int
     """Bytes."""
@@ -40,19 +40,19 @@ class StoredFile:
 
 @dataclass(frozen=True)
 class Sent:
-    """A candidate on its way to the process that verifies it."""
+    """A candidate as it is sent to the process that verifies it."""
 
     key: str
     kind: str
     record: Mapping[str, Any]
-    """As `chemistry.payload.record_of` writes it."""
+    """The result of `chemistry.payload.record_of`."""
     checkpoint: str | None = None
-    """A folder of its own that outlives the attempt."""
+    """The candidate's checkpoint folder, which is kept after the attempt."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What the driver asks of the zygote: a child process for these candidates."""
+    """A request to the zygote: one child process for these candidates."""
 
     number: int
     verifier: str
@@ -61,16 +61,16 @@ class Job:
     limits: Limits
     replicate: int = 0
     together: bool = False
-    """The verifier computes all before its first finding, which therefore has the wall time of all."""
+    """Whether one call verifies all candidates; the first finding may then take the wall time of all."""
     cuda: str | None = None
-    """What its process sees as CUDA_VISIBLE_DEVICES; None leaves it as it is."""
+    """The value of CUDA_VISIBLE_DEVICES in the child process; None leaves it unchanged."""
 
     def to_wire(self) -> Mapping[str, Any]:
-        """Its fields as JSON."""
+        """Returns the fields as a JSON object."""
         return {**vars(self), "candidates": list(map(vars, self.candidates)), "limits": vars(self.limits)}
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Job:
-        """The job, from its fields as JSON."""
+        """Returns the job from its fields as a JSON object."""
         sent = tuple(Sent(**candidate) for candidate in data["candidates"])
         return cls(**{**data, "candidates": sent, "limits": Limits(**data["limits"])})

@@ -1,4 +1,4 @@
-"""The driver's end of the socket to a zygote: have it forked, talk to it, leave nothing of it."""
+"""The driver's end of the socket to a zygote: starts it, exchanges messages, and cleans up after it."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from sciagent.verification.sandbox.processes import is_stopped, readable
 from sciagent.verification.sandbox.wire import dumps
 
 POLL_SECONDS = 0.25
-BURY_SECONDS = 5.0  # for the nursery to report the end of a zygote that was killed; then the nursery itself is killed
+BURY_SECONDS = 5.0  # time for the nursery to report the end of a killed zygote; then the nursery itself is killed
 
 
 class ZygoteDiedError(Exception):
-    """The zygote is gone, or silent for too long."""
+    """The zygote has ended or has been silent for too long."""
 
 
 class ZygoteLink:
-    """A zygote process. `send` and `kill` may be called from any thread, the rest from a single thread at a time."""
+    """A zygote process. Any thread may call `send` and `kill`; only one thread at a time the other methods."""
 
     def __init__(self, folder: Path, preload: Sequence[str]) -> None:
         self._folder = folder
@@ -43,7 +43,7 @@ class ZygoteLink:
         (folder / "tmp").mkdir(parents=True, exist_ok=True)
         registry.send(folder)
         environment = blas_hint() | os.environ | dict.fromkeys(THREAD_VARIABLES, "1") | {"TMPDIR": str(folder / "tmp")}
-        installed = [name for name in preload if name not in registry.defined()]  # a nursery has no others
+        installed = [name for name in preload if name not in registry.defined()]  # a nursery lacks defined verifiers
         self._socket, theirs = socket.socketpair()
         with theirs, os.fdopen(os.pidfd_open(os.getpid())) as driver:
             self._nursery = nurseries.fork(installed, [theirs.fileno(), driver.fileno()])
@@ -51,19 +51,19 @@ class ZygoteLink:
 
     @property
     def pid(self) -> int:
-        """Process id of the zygote, once it has been forked; waits for that."""
+        """The process id of the zygote. The property waits until the zygote has been forked."""
         while self._pid < 0 and not self._ended:
             self._read(None)
         return self._pid
 
     @property
     def alive(self) -> bool:
-        """Whether it is there, or still to come."""
+        """Whether the zygote runs or has yet to be forked."""
         return not self.wait(0) and not (self._pidfd >= 0 and readable([self._pidfd], 0))
 
     def send(self, message: Mapping[str, Any], patience: float = -1) -> bool:
-        """False if another thread did not let go of the socket in time. A zygote that is gone is noticed by
-        `receive`."""
+        """Sends a message. Returns False if another thread did not release the socket in time; patience: s, -1 for no
+        limit. The end of the zygote is noticed by `receive`."""
         if not self._writing.acquire(timeout=patience):
             return False
         try:
@@ -74,7 +74,7 @@ class ZygoteLink:
         return True
 
     def receive(self, deadline: float, hurry: threading.Event, hurry_seconds: float) -> Mapping[str, Any]:
-        """The next event. Raises ZygoteDiedError at the zygote's end, at the deadline (of the monotonic clock), and
+        """Returns the next event. Raises ZygoteDiedError at the zygote's end, at the deadline (monotonic clock), and
         `hurry_seconds` after `hurry` was set."""
         while not self._events:
             if hurry.is_set():
@@ -88,19 +88,19 @@ class ZygoteLink:
             if not self._read(min(left, POLL_SECONDS)) and any(
                 pid > 0 and is_stopped(pid) for pid in (self._pid, self._nursery.pid)
             ):
-                raise ZygoteDiedError("a signal stopped it")  # that a verifier sent to its parent
+                raise ZygoteDiedError("a signal stopped it")  # a verifier can send one to its parent
         return self._events.popleft()
 
     def _read(self, seconds: float | None) -> bool:
-        """Read what comes within that time; None: for ever. Returns whether anything came."""
+        """Reads what arrives within that time; None for no limit. Returns whether anything arrived."""
         chunk = b""
-        with contextlib.suppress(OSError, ValueError):  # closed meanwhile
+        with contextlib.suppress(OSError, ValueError):  # the socket was closed meanwhile
             if not readable([self._socket.fileno()], seconds):
                 return False
             chunk = self._socket.recv(1 << 16)
         *lines, self._buffer = (self._buffer + chunk).split(b"\n")
         for line in lines:
-            with contextlib.suppress(ValueError):  # a line that its death has cut off
+            with contextlib.suppress(ValueError):  # a line truncated by the zygote's death
                 self._take(json.loads(line))
         self._ended |= not chunk
         return True
@@ -117,29 +117,29 @@ class ZygoteLink:
             self._spoke = True
 
     def wait(self, seconds: float) -> bool:
-        """Whether it has ended in that time and nothing of what it started is left."""
+        """Returns whether the zygote and its descendants ended within that time."""
         deadline = time.monotonic() + seconds
         while not self._ended and self._read(max(0.0, deadline - time.monotonic())):
             pass
         return self._ended
 
     def _last_words(self) -> str:
-        """How it ended, and what it printed last."""
+        """Returns how the zygote ended and its last output."""
         if self._pid < 0:
             return f"the nursery ended: {last_lines(self._nursery.log)}"
         return f"status {self._status} {last_lines(self._folder / 'zygote.log')}"
 
     def kill(self) -> None:
-        """Kill it; a zygote that has not been forked yet will find nobody to work for."""
-        with contextlib.suppress(OSError):  # it has ended, or the nursery has
+        """Kills the zygote; one that is not yet forked will find its socket closed and end."""
+        with contextlib.suppress(OSError):  # the zygote or the nursery has ended
             if self._pidfd >= 0:
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
             else:
                 self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self, patience: float = 20.0) -> None:
-        """Hang up: the zygote kills what it started, removes the folder and ends. A zygote that has sent nothing yet
-        has started nothing, and is killed."""
+        """Closes the socket: the zygote then kills its descendants, removes the folder and ends. A zygote that has sent
+        no event has started nothing, and is killed."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
         if self._spoke:
@@ -147,11 +147,11 @@ class ZygoteLink:
         self.bury()
 
     def bury(self) -> None:
-        """Leave nothing of a zygote that is dead or has to be; what it had spooled stays."""
+        """Kills the zygote and its descendants and removes its temporary files; spooled artifacts stay."""
         self.wait(0)
         self.kill()
         if not self.wait(BURY_SECONDS) or (self._status is None and self._pid >= 0):
-            nurseries.drop(self._nursery)  # nobody else can say what became of it
+            nurseries.drop(self._nursery)  # only the nursery knows the zygote's state, and it does not answer
         self._socket.close()
         if self._pidfd >= 0:
             os.close(self._pidfd)

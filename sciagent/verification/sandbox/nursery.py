@@ -1,9 +1,9 @@
 """The nursery: `python -m sciagent.verification.sandbox.nursery SOCKET OWNER VERIFIER...`; both are file descriptors.
 
-It imports once what the verifiers need and then forks a zygote for every worker that asks for it, so that importing
-costs the time and the memory of a single process, however many workers there are. It forks from its only thread, hence
-a zygote hears of its death by a signal. It is the subreaper of its zygotes: what a killed zygote leaves behind is
-killed here before the driver learns of it.
+The nursery imports the verifiers' modules once and then forks a zygote for every worker. Imports therefore cost the
+time and memory of a single process for any number of workers. It forks from its only thread, so that a zygote gets a
+signal when the nursery dies. It is the subreaper of its zygotes: it kills the descendants of a dead zygote before it
+reports the death to the driver.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from dataclasses import dataclass
 from sciagent.verification.sandbox import processes, zygote
 from sciagent.verification.sandbox.wire import dumps
 
-FDS = 2  # of a request: the socket to the driver, and the driver's pidfd
-LOOK_SECONDS = 0.05  # of CPU time, between two looks for the owner while importing
-REPORT_SECONDS = 5.0  # for the driver to read what a dead zygote had sent
-END_SECONDS = 10.0  # for the zygotes to end when the owner is gone
+FDS = 2  # file descriptors of a request: the socket to the driver, and the driver's pidfd
+LOOK_SECONDS = 0.05  # CPU time between two checks of the owner during imports
+REPORT_SECONDS = 5.0  # time for the driver to read the last messages of a dead zygote
+END_SECONDS = 10.0  # time for the zygotes to end when the owner is gone
 
 
 @dataclass(frozen=True)
 class Born:
-    """A zygote that runs."""
+    """A running zygote."""
 
     pidfd: int
-    """Becomes readable when the zygote has ended."""
+    """A file descriptor that becomes readable when the zygote has ended."""
     driver: socket.socket
     """The zygote's socket to the driver, on which its end is reported."""
 
@@ -40,7 +40,7 @@ class Born:
 
 
 class Nursery:
-    """Forks zygotes on request and reaps them."""
+    """The process that forks zygotes on request and reaps them."""
 
     def __init__(self, requests: socket.socket, owner: int) -> None:
         self._requests, self._owner = requests, owner
@@ -48,9 +48,9 @@ class Nursery:
         processes.become_subreaper()
 
     def load(self, names: list[str]) -> None:
-        """Import what the verifiers need. One that cannot be imported is reported by the job that wants it.
+        """Imports the modules of the verifiers. A job reports the error of a verifier that cannot be imported.
 
-        Imports take seconds, and may be for nobody any more: the owner is looked for meanwhile.
+        Imports take seconds, so a timer checks meanwhile whether the owner still exists.
         """
         signal.signal(signal.SIGVTALRM, self._check_owner)
         signal.setitimer(signal.ITIMER_VIRTUAL, LOOK_SECONDS, LOOK_SECONDS)
@@ -69,7 +69,7 @@ class Nursery:
             raise zygote.DriverGoneError
 
     def serve(self) -> None:
-        """Until the owner is gone."""
+        """Forks and reaps zygotes until the owner is gone."""
         while True:
             ends = {born.pidfd: pid for pid, born in self._zygotes.items()}
             requests = self._requests.fileno()
@@ -97,7 +97,7 @@ class Nursery:
         self._zygotes[pid] = Born(os.pidfd_open(pid), socket_to_driver)
 
     def _bury(self, pid: int) -> None:
-        """Reap a zygote, kill what it left behind, and tell the driver its exit status."""
+        """Reaps a zygote, kills its orphans, and reports its exit status to the driver."""
         born = self._zygotes.pop(pid)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         with contextlib.suppress(TimeoutError):
@@ -108,11 +108,11 @@ class Nursery:
         born.close()
 
     def end(self) -> None:
-        """End the zygotes, which clean up after themselves, and whatever is left."""
+        """Ends the zygotes, which clean up after themselves, and then all other descendants."""
         for pid in self._zygotes:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
-        with contextlib.suppress(BlockingIOError):  # a zygote whose turn had not come removes its worker's folder
+        with contextlib.suppress(BlockingIOError):  # for a pending request a zygote removes the worker's folder
             while fds := socket.recv_fds(self._requests, 16, FDS, socket.MSG_DONTWAIT)[1]:
                 self._fork(*fds)
         for pid, born in list(self._zygotes.items()):
@@ -122,7 +122,7 @@ class Nursery:
 
 
 def main(fd: int, owner: int, names: list[str]) -> None:
-    """Serve the requests that come through this socket until the owner, behind this pidfd, is gone."""
+    """Serves the requests on this socket until the owner is gone. owner: its pidfd."""
     nursery = Nursery(socket.socket(fileno=fd), owner)
     try:
         nursery.load(names)

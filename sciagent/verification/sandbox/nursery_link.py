@@ -1,4 +1,4 @@
-"""The driver's end of the nurseries: start a nursery, and ask it for a zygote."""
+"""The driver's end of the nurseries: starts nurseries and requests zygotes from them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ TRIES = 3
 
 
 def blas_hint() -> dict[str, str]:
-    """OPENBLAS_CORETYPE for processors with AVX2 and FMA.
+    """Returns the environment variable OPENBLAS_CORETYPE for processors with AVX2 and FMA; empty for others.
 
-    The OpenBLAS 0.3.3 inside PySCF's wheel takes processors younger than itself for a Barcelona of 2007 and then
-    multiplies matrices at half the speed (15 against 28 GFLOP/s measured on an AMD EPYC).
+    OpenBLAS 0.3.3 in PySCF's wheel treats newer processors as a Barcelona of 2007 and then multiplies matrices at half
+    the speed (15 instead of 28 GFLOP/s measured on an AMD EPYC).
     """
     try:
         flags = (
@@ -37,7 +37,7 @@ def blas_hint() -> dict[str, str]:
 
 
 def last_lines(log: IO[bytes] | Path) -> str:
-    """The end of a log, in a single line."""
+    """Returns the end of a log as a single line."""
     text = b""
     with contextlib.suppress(OSError):
         text = log.read_bytes() if isinstance(log, Path) else os.pread(log.fileno(), 1 << 16, 0)
@@ -45,19 +45,19 @@ def last_lines(log: IO[bytes] | Path) -> str:
 
 
 class NurseryHandle:
-    """A nursery process that was started here, or in a process that this process was forked from."""
+    """A nursery process that was started by this process or by one from which it was forked."""
 
     def __init__(self, names: frozenset[str], python: dict[str, str]) -> None:
         self.names = names
-        """Verifiers whose imports it has made."""
+        """Names of the verifiers whose modules it imports."""
         self.python = python
-        """The environment variables that decide what can be imported."""
+        """The environment variables on which imports depend."""
         self.owner = os.getpid()
-        """The process that started it, with which it ends."""
+        """The process id of the process that started it; the nursery ends with that process."""
         self.token = secrets.token_hex(8)
-        """Stands in the environment of all that descends from it."""
+        """A marker in the environment of all its descendants."""
         self.log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the nursery
-        """What it printed."""
+        """The nursery's output."""
         environment = blas_hint() | os.environ | dict.fromkeys(THREAD_VARIABLES, "1") | {MARKER: self.token}
         self.requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, os.fdopen(os.pidfd_open(self.owner)) as owner:
@@ -80,7 +80,7 @@ class NurseryHandle:
         return names <= self.names and python == self.python
 
     def end(self) -> None:
-        """Kill the nursery with all that descends from it."""
+        """Kills the nursery and all its descendants."""
         self.requests.close()
         if self.owner == os.getpid():
             self._process.kill()
@@ -90,7 +90,7 @@ class NurseryHandle:
 
 
 class Nurseries:
-    """The nurseries that this process may ask. Those of the process that it was forked from are shared."""
+    """The nurseries of this process, and those inherited from the process from which it was forked."""
 
     def __init__(self) -> None:
         self._running: list[NurseryHandle] = []
@@ -101,7 +101,7 @@ class Nurseries:
         self._lock = threading.Lock()
 
     def start(self, names: Sequence[str]) -> NurseryHandle:
-        """The nursery that has imported what these verifiers need; a new nursery where there is none."""
+        """Returns a nursery that imports the modules of these verifiers; starts one if there is none."""
         wanted = frozenset(names), {name: text for name, text in os.environ.items() if name.startswith("PYTHON")}
         with self._lock:
             for nursery in self._running:
@@ -111,8 +111,8 @@ class Nurseries:
             return self._running[-1]
 
     def fork(self, names: Sequence[str], fds: Sequence[int]) -> NurseryHandle:
-        """Ask a nursery for a zygote, which gets these file descriptors; returns that nursery. Raises ConnectionError
-        when each new nursery ends at once."""
+        """Requests a zygote with these file descriptors from a nursery, and returns the nursery. Raises ConnectionError
+        if every new nursery ends at once."""
         for _ in range(TRIES):
             nursery = self.start(names)
             try:
@@ -123,7 +123,7 @@ class Nurseries:
         raise ConnectionError(f"{TRIES} nurseries ended as soon as they were started")
 
     def drop(self, nursery: NurseryHandle) -> None:
-        """End a nursery that is gone or does not answer."""
+        """Ends a nursery that has died or does not answer."""
         with self._lock:
             if nursery not in self._running:
                 return
@@ -131,11 +131,11 @@ class Nurseries:
         nursery.end()
 
     def pids(self) -> list[int]:
-        """The processes of the nurseries."""
+        """Returns the process ids of the nurseries."""
         return [nursery.pid for nursery in self._running]
 
     def close(self) -> None:
-        """End the nurseries that this process has started."""
+        """Ends the nurseries that this process started."""
         for nursery in list(self._running):
             if nursery.owner == os.getpid():
                 self.drop(nursery)

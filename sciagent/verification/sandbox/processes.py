@@ -1,4 +1,4 @@
-"""What the kernel says of a process tree, and how to end one. Linux only."""
+"""Inspection and termination of process trees. Linux only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import NoReturn
 
 import psutil
 
-MARKER = "SCIAGENT_WORKER"  # in the environment of a zygote and of all it starts
+MARKER = "SCIAGENT_WORKER"  # environment variable of a zygote and its descendants
 PROC = Path("/proc")
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -31,9 +31,9 @@ def _prctl(option: int, value: int) -> None:
 
 
 def readable(fds: Iterable[int], seconds: float | None = None) -> set[int]:
-    """Those of the file descriptors that can be read, or are closed at the other end, within that time; None: for ever.
+    """Returns the file descriptors that become readable, or closed at the other end, in that time; None for no limit.
 
-    `select.select` takes no descriptor above 1,023, and many workers have more.
+    `select.select` accepts no descriptor above 1,023, and many workers need more.
     """
     poll = select.poll()
     for fd in fds:
@@ -42,12 +42,12 @@ def readable(fds: Iterable[int], seconds: float | None = None) -> set[int]:
 
 
 def run_and_exit(work: Callable[[], None]) -> NoReturn:
-    """Do this in a forked process and end it, with status 1 after an exception, whose traceback is printed."""
+    """Runs `work` in a forked process and ends the process; after an exception prints it and exits with status 1."""
     status = 1
     try:
         work()
         status = 0
-    except BaseException:  # noqa: BLE001  the last stop before the fork's copy of its parent would go on
+    except BaseException:  # noqa: BLE001  otherwise the forked process would continue as a copy of its parent
         traceback.print_exc()
     finally:
         with contextlib.suppress(Exception):
@@ -57,20 +57,20 @@ def run_and_exit(work: Callable[[], None]) -> NoReturn:
 
 
 def become_subreaper() -> None:
-    """From now on a descendant whose parent dies becomes a child of this process, daemons included."""
+    """Makes this process adopt every descendant, daemons included, whose parent dies."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with(parent: int, by: int = signal.SIGKILL) -> None:
-    """The kernel sends this process a signal when its parent dies; it comes at once if that has happened already."""
+    """Makes the kernel send this process the signal `by` when its parent dies, at once if it has died already."""
     _prctl(_PR_SET_PDEATHSIG, by)
     if os.getppid() != parent:
         os.kill(os.getpid(), by)
 
 
 def descendants(root: int) -> list[int]:
-    """Every process below `root`, zombies included."""
-    if not (PROC / "self" / "task" / str(os.getpid()) / "children").exists():  # a kernel without these files: gVisor
+    """Returns the process ids of all descendants of `root`, zombies included."""
+    if not (PROC / "self" / "task" / str(os.getpid()) / "children").exists():  # gVisor lacks these files
         return [process.pid for process in psutil.Process(root).children(recursive=True)]
     pids: list[int] = []
     parents = [root]
@@ -86,23 +86,24 @@ def descendants(root: int) -> list[int]:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a signal (SIGSTOP, SIGTSTP) has stopped the process. A debugger that holds it does not count."""
+    """Returns whether a signal (SIGSTOP, SIGTSTP) has stopped the process; a debugger's stop does not count."""
     with contextlib.suppress(psutil.Error):
         return bool(psutil.Process(pid).status() == psutil.STATUS_STOPPED)
     return False
 
 
 def kill(pids: Iterable[int]) -> None:
+    """Sends SIGKILL to the processes; those that are gone or foreign are skipped."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
 
 
 def kill_descendants(patience: float = 15.0) -> None:
-    """Kill and reap everything below this process, a subreaper, until nothing is left.
+    """Kills and reaps all descendants of this process, which must be a subreaper.
 
-    `waitpid` says so for certain: whatever lives below is, once its parents are dead, our own child.
-    Raises TimeoutError when something outlives SIGKILL for `patience` seconds.
+    The result is certain: a descendant becomes a child of this process when its parents die, and `waitpid` sees it.
+    Raises TimeoutError if a process survives SIGKILL for `patience` seconds.
     """
     deadline = time.monotonic() + patience
     pause = 0.0005
@@ -120,9 +121,9 @@ def kill_descendants(patience: float = 15.0) -> None:
 
 
 def kill_orphans(children: Collection[int], patience: float = 5.0) -> None:
-    """Kill and reap every child of this process, a subreaper, with all below it, but for these children.
+    """Kills and reaps all children of this process, a subreaper, except `children`, with their descendants.
 
-    Raises TimeoutError when something outlives SIGKILL for `patience` seconds.
+    Raises TimeoutError if a process survives SIGKILL for `patience` seconds.
     """
     deadline = time.monotonic() + patience
     while orphans := [child.pid for child in psutil.Process().children() if child.pid not in children]:
@@ -136,33 +137,33 @@ def kill_orphans(children: Collection[int], patience: float = 5.0) -> None:
 
 
 def reaped_cpu() -> float:
-    """CPU seconds, user and system, of every descendant reaped so far."""
+    """Returns the CPU seconds, user and system, of all descendants reaped so far."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
 def own_cpu() -> float:
-    """CPU seconds of this process and what it has reaped."""
+    """Returns the CPU seconds of this process and of all descendants reaped so far."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime + reaped_cpu()
 
 
 def virtual_size() -> int:
-    """Bytes of address space of this process."""
+    """Returns the address space of this process, bytes."""
     return int((PROC / "self" / "statm").read_text().split()[0]) * resource.getpagesize()
 
 
 def limit_memory(size: int) -> None:
-    """Limit the address space of this process to that many bytes."""
+    """Limits the address space of this process. size: bytes."""
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     resource.setrlimit(resource.RLIMIT_AS, (size if hard == resource.RLIM_INFINITY else min(size, hard), hard))
 
 
 def memory_exceeds(pids: Iterable[int], limit: int) -> int | None:
-    """Bytes that the processes hold in memory together, if more than `limit`; else None.
+    """Returns the total memory of the processes, bytes, if it exceeds `limit`; else None.
 
-    The resident sizes come first, for they are cheap. They count pages that forks share several times, so only
-    the proportional sizes convict.
+    Resident sizes are checked first, since they are cheap. They count shared pages several times, so proportional sizes
+    decide.
     """
     pids = list(pids)
     resident = 0
@@ -184,7 +185,7 @@ def _proportional(pid: int) -> int:
 
 
 def marked(token: str) -> list[int]:
-    """Processes that carry the marker in the environment they were started with."""
+    """Returns the processes that have the marker in their initial environment."""
     pids: list[int] = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
@@ -194,7 +195,7 @@ def marked(token: str) -> list[int]:
 
 
 def kill_marked(token: str, patience: float = 5.0) -> None:
-    """Kill what a dead zygote left behind: nobody is its subreaper any more, but the marker tells it apart."""
+    """Kills the processes with the marker, such as those of a dead zygote, which have no subreaper any more."""
     deadline = time.monotonic() + patience
     while (left := marked(token)) and time.monotonic() < deadline:
         kill(left)

@@ -1,4 +1,4 @@
-"""Scratch folders: quickly removed where they are empty, as most are."""
+"""Fast removal of scratch folders, most of which are empty."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def remove_folder(folder: Path) -> None:
-    """Most jobs leave nothing, and walking a tree takes longer than they do. Nothing is raised."""
+    """Removes a folder with its content; raises nothing. An empty folder, the usual case, is removed without a walk."""
     try:
         folder.rmdir()
     except FileNotFoundError:

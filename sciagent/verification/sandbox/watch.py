@@ -1,4 +1,4 @@
-"""The zygote's watch over one child: its time, its memory, its words and how it ended."""
+"""The zygote's supervision of one child: wall time, memory, messages and exit status."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from sciagent.verification.sandbox.wire import MAX_LINE, WireError, loads
 from sciagent.verification.sandbox.wire_findings import MAX_ARTIFACT_BYTES, finding_from_wire, finding_to_wire
 
 POLL_SECONDS = 0.08
-NAP_SECONDS = 0.02  # findings of a batch are taken together: a wake-up for each costs as much as a verification
+NAP_SECONDS = 0.02  # findings of a batch are read together, since one wake-up costs as much as a fast verification
 ENVELOPE = frozenset({"finding", "cpu", "took", "waits", "stop"})
-FAREWELL_SECONDS = 5.0  # between the last finding and `done`
-LEAVE_SECONDS = 0.05  # between `done` and the end of the process; then it is killed
-MAX_OUTPUT = 16 << 20  # bytes of stdout and stderr; beyond it the file starts again
-TAIL = 4000
+FAREWELL_SECONDS = 5.0  # time between the last finding and `done`
+LEAVE_SECONDS = 0.05  # time between `done` and the end of the process, after which it is killed
+MAX_OUTPUT = 16 << 20  # bytes of stdout and stderr; a larger file is emptied
+TAIL = 4000  # bytes of output in a failure's diagnostics
 
 
 class Cancelled(Exception):
-    """The driver does not want the job any more."""
+    """The driver has cancelled the job."""
 
 
 class DriverPipe(Protocol):
-    """What the watch needs of the zygote's pipes to its driver."""
+    """The part of the zygote's socket to its driver that the watch uses."""
 
     fd: int
     cancelled: set[int]
@@ -49,19 +49,20 @@ class DriverPipe(Protocol):
 
 
 def failure(key: str, outcome: Outcome, reason: Reason, detail: str, **diagnostics: Any) -> Mapping[str, Any]:
+    """Returns the finding of a failure in wire form."""
     return finding_to_wire(Finding(key, outcome, reason=reason, detail=clean(detail), diagnostics=diagnostics))
 
 
 class Watch:
-    """One child from its start to its end."""
+    """The supervision of one child from its start to its end."""
 
     def __init__(self, job: Job, folder: Path, driver: DriverPipe) -> None:
         self.index = 0
-        """The candidate whose turn it is."""
+        """Index of the current candidate."""
         self.failure: Mapping[str, Any] | None = None
-        """Of that candidate, once it has failed."""
+        """The failure of the current candidate, in wire form."""
         self.wall = 0.0
-        """Seconds since its turn began."""
+        """Seconds since the current candidate's turn began."""
         self._job, self._driver = job, driver
         self._home, self._spool, self._temporary = (
             folder / f"job-{job.number}",
@@ -78,8 +79,8 @@ class Watch:
         self._turn = self._looked = time.monotonic()
 
     def run(self, kind: type[Verifier[Any]]) -> Mapping[str, Any]:
-        """Verify the job in a child. Returns how that ended: `failure`, `index`, `wall`, and `cpu`, the seconds that
-        the child used with all that it started, of which nothing is left."""
+        """Verifies the job in a child and kills all its descendants. Returns `failure`, `index`, `wall`, and `cpu`, the
+        CPU seconds of the child and its descendants."""
         before = processes.reaped_cpu()
         for new in (self._home, self._work):
             new.mkdir(mode=0o700)
@@ -87,7 +88,7 @@ class Watch:
         try:
             self._start(kind)
             self._until_end()
-            if self._done:  # it may end by itself: to look for it among the processes, to kill it, takes longer
+            if self._done:  # waiting for the child to end takes less time than to find and kill it
                 processes.readable([self._pidfd], LEAVE_SECONDS)
         except Cancelled:
             self._fail(Outcome.LOST, Reason.WORKER_DIED, "cancelled")
@@ -121,7 +122,7 @@ class Watch:
         self._pidfd = os.pidfd_open(self._pid)
 
     def _until_end(self) -> None:
-        """Listen and look until the batch is done or cannot go on. Raises Cancelled, and what the driver raises."""
+        """Reads messages and checks limits until the batch is done or fails. Raises Cancelled and DriverGoneError."""
         while not self._finished:
             limit = self._limit()
             left = self._turn + limit - time.monotonic()
@@ -136,25 +137,25 @@ class Watch:
                 raise Cancelled
             if self._socket.fileno() in ready:
                 self._listen()
-            elif self._pidfd in ready and napping:  # its last messages are unread, and are read first
+            elif self._pidfd in ready and napping:  # the child has ended; its last messages are read first
                 self._awake = 0.0
             elif self._pidfd in ready:
                 self._ended()
             elif left <= 0:
                 self._fail(Outcome.TIMEOUT, Reason.WALL_LIMIT, f"more than {limit:g} s")
-            # not in a nap: what the child has sent meanwhile is unread, and another candidate would be blamed
+            # Not during a nap: findings sent meanwhile are unread, so the wrong candidate would be blamed.
             if not (napping or self._finished) and time.monotonic() - self._looked >= POLL_SECONDS:
                 self._look()
 
     def _limit(self) -> float:
-        """Seconds for the next message of the child."""
+        """Returns the time limit for the child's next message, s."""
         if self.index >= len(self._job.candidates):
             return FAREWELL_SECONDS
         at_once = len(self._job.candidates) if self._job.together and self.index == 0 else 1
         return self._job.limits.wall_seconds * at_once
 
     def _fail(self, outcome: Outcome, reason: Reason, detail: str) -> None:
-        """End the job with this failure of the current candidate; after the last finding nothing can fail any more."""
+        """Ends the job with a failure of the current candidate; after the last finding there is no failure."""
         self._finished = True
         if self.index < len(self._job.candidates):
             self.failure = failure(self._job.candidates[self.index].key, outcome, reason, detail)
@@ -186,7 +187,7 @@ class Watch:
     def _listen(self) -> None:
         try:
             chunk = self._socket.recv(1 << 20)
-        except ConnectionError:  # it ended without reading an acknowledgement
+        except ConnectionError:  # the child ended without reading an acknowledgement
             chunk = b""
         self._deaf = not chunk
         *lines, self._buffer = (self._buffer + chunk).split(b"\n")
@@ -203,7 +204,7 @@ class Watch:
             self._pass_on()
 
     def _take(self, line: bytes) -> None:
-        """One message of the child. Raises WireError for any that is not its turn to send."""
+        """Handles one message of the child. Raises WireError for an invalid or unexpected message."""
         message = loads(line)
         if message == {"done": True} and self.index == len(self._job.candidates):
             self._finished = self._done = True
@@ -223,7 +224,8 @@ class Watch:
                     self._socket.send(b"\n")
 
     def _pass_on(self) -> None:
-        """Hand on what was taken. The time since the turn began is shared among the findings as the child claims."""
+        """Sends the received findings to the driver. They share the time since the turn began, in the ratio that the
+        child claims."""
         if not self._taken:
             return
         now = time.monotonic()
@@ -243,7 +245,7 @@ class Watch:
 
 
 def _check_envelope(message: Mapping[str, Any]) -> None:
-    """The line goes to the driver as it is: nothing may stand in it that is not looked at here."""
+    """Raises WireError for unknown or ill-typed keys, since the line is sent to the driver unchanged."""
     if "finding" not in message or not set(message) <= ENVELOPE:
         raise WireError(f"a message is a finding with, at most, {', '.join(sorted(ENVELOPE - {'finding'}))}")
     if any(isinstance(value, dict | list | str) for name, value in message.items() if name != "finding"):
@@ -251,13 +253,13 @@ def _check_envelope(message: Mapping[str, Any]) -> None:
 
 
 def _seconds(claimed: object) -> float:
-    """0 for what is no time."""
+    """Returns the claimed time, s; 0 if it is invalid."""
     return float(claimed) if isinstance(claimed, int | float) and 0 <= claimed < 1e9 else 0.0
 
 
 def store(artifacts: Sequence[dict[str, str]], work: Path, spool: Path) -> list[dict[str, Any]]:
-    """Copy artifacts, as a checked finding names them, to the spool folder. Raises WireError for what is no regular
-    file inside `work`."""
+    """Copies the artifacts of a checked finding to the spool folder, and returns them with path, hash and size. Raises
+    WireError if one is no regular file inside `work`."""
     stored: list[dict[str, Any]] = []
     for artifact in artifacts:
         try:
@@ -269,7 +271,7 @@ def store(artifacts: Sequence[dict[str, str]], work: Path, spool: Path) -> list[
 
 
 def _copy(path: str, inside: Path, target: Path) -> tuple[str, int]:
-    """SHA-256 and size of what was copied. What is opened is what is checked, for the child may still be at work."""
+    """Copies a file; returns SHA-256 and size. Checks the open file, since the child may still replace it by name."""
     source = os.open(inside / path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     try:
         real = Path(f"/proc/self/fd/{source}").readlink()

@@ -1,4 +1,4 @@
-"""What goes over the sockets between driver, zygote and child: JSON, a message a line."""
+"""The messages between driver, zygote and child: JSON, one message per line."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ MAX_LINE = 1 << 20
 
 
 class WireError(ValueError):
-    """What a child sent is not a message it may send."""
+    """A child sent an invalid or unexpected message."""
 
 
 def dumps(message: Mapping[str, Any]) -> bytes:
-    """One line. NaN passes, for the reader to refuse; numpy scalars and arrays become numbers and lists."""
+    """Returns the message as one line. NumPy scalars and arrays become numbers and lists; the reader refuses NaN."""
     return json.dumps(message, separators=(",", ":"), default=_plain).encode() + b"\n"
 
 
@@ -28,11 +28,11 @@ def _plain(value: Any) -> Any:
 
 
 def loads(line: bytes) -> Mapping[str, Any]:
-    """Raises WireError for what is too long, not JSON in UTF-8, not an object, or holds NaN or infinity."""
+    """Returns the message in a line. Raises WireError if it is too long, no JSON object in UTF-8, or has NaN."""
     if len(line) > MAX_LINE:
         raise WireError(f"a message of more than {MAX_LINE} bytes")
     try:
-        # of bytes json would guess the encoding; what is handed on inside another line must be UTF-8
+        # json would guess the encoding of bytes, but a line that is sent on inside another must be UTF-8
         message = json.loads(line.decode(), parse_constant=_refuse_constant)
     except WireError:
         raise

@@ -1,7 +1,7 @@
-"""A finding on its way from child to zygote to driver.
+"""The JSON form of a finding between child, zygote and driver.
 
-Whatever a child sends is data: bounded, finite, of registered properties in their canonical units, with known reasons.
-The zygote checks it and hands the line on as it came; the driver makes the finding of it by the same function.
+A finding from a child is checked: bounded size, finite numbers, registered properties in canonical units, known
+reasons. The zygote checks it and sends the line on unchanged; the driver parses it with the same function.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_ARTIFACT_BYTES = 512 << 20
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}", re.ASCII)
 _MEDIA_TYPE = re.compile(r"[a-z0-9.+-]{1,64}/[a-z0-9.+-]{1,64}", re.ASCII)
 _FIELDS = ("candidate_key", "outcome", "reason", "detail", "diagnostics", "levels", "measured", "artifacts")
-# the fields that may be left out: most verifiers count nothing themselves, and take single candidates
+# optional fields: most verifiers count no cost themselves and verify candidates one by one
 _SPENT, _SHARE = "spent", "share"
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 _REASONS = {reason.value: reason for reason in Reason}
@@ -37,7 +37,8 @@ _CENSORINGS = {censoring.value: censoring for censoring in Censoring}
 
 
 def finding_to_wire(finding: Finding) -> Mapping[str, Any]:
-    """measured: property, place of its level in `levels`, value, unit, uncertainty, censoring, n, as typed."""
+    """Returns the finding as a JSON object. Each row of `measured` has the property, the index of its level in
+    `levels`, value, unit, uncertainty, censoring, n and the number as typed."""
     levels: dict[Level, int] = {}
     measured = []
     for m in finding.measured:
@@ -58,7 +59,7 @@ def finding_to_wire(finding: Finding) -> Mapping[str, Any]:
 
 
 def finding_from_wire(data: object, key: str) -> Finding:
-    """The finding on candidate `key`. Raises WireError, with what is wrong, for what is no finding on it."""
+    """Returns the finding on candidate `key`. Raises WireError, with the fault, for an invalid finding."""
     if not isinstance(data, dict) or set(data) - {_SPENT, _SHARE} != set(_FIELDS):
         raise WireError(f"finding has not exactly the fields {', '.join(_FIELDS)}")
     if data["candidate_key"] != key:
@@ -120,7 +121,7 @@ def _measured(row: object, levels: Sequence[Level]) -> Measured:
 
 
 def _spent(spent: object) -> Cost:
-    """What a verifier has counted itself; it has no say in what the host measures."""
+    """Returns the cost counted by the verifier. Raises WireError for resources that the host measures."""
     if not isinstance(spent, dict) or not set(spent) <= set(RESOURCE_UNITS) - MEASURED:
         raise WireError(f"spent names other resources than {', '.join(sorted(set(RESOURCE_UNITS) - MEASURED))}")
     for resource, amount in spent.items():
@@ -141,7 +142,7 @@ def _artifact(data: object) -> ArtifactFile:
 
 
 def _diagnostics(value: Any, depth: int) -> Any:
-    """The same JSON value with clean texts."""
+    """Returns the same JSON value with cleaned texts. Raises WireError if it is nested too deeply."""
     if depth == 0:
         raise WireError(f"diagnostics nested deeper than {MAX_DEPTH}")
     if isinstance(value, dict):

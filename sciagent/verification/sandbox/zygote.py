@@ -1,8 +1,8 @@
-"""The warm process of a worker, forked from a nursery that has imported what its verifiers need.
+"""The zygote: the warm process of a worker, forked from a nursery that has imported the verifiers' modules.
 
-It forks a child for each job and watches it: wall time, memory of the whole tree, what it says. It is the subreaper of
-all that lies below it, so nothing a job starts survives the job; and when its driver is gone it kills everything,
-removes its folder and ends.
+It forks a child for each job and supervises its wall time, the memory of its process tree and its messages. It is the
+subreaper of its descendants, so no process of a job survives the job. When its driver is gone, it kills them, removes
+its folder and ends.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ METHANE = {"smiles": "C", "multiplicity": 1}
 
 
 class DriverGoneError(BaseException):
-    """Nobody is left to work for."""
+    """The driver has ended."""
 
 
 class Control:
-    """The socket to the driver: a request or `{"cancel": number}` a line in, an event a line out."""
+    """The socket to the driver: each line in is a job or `{"cancel": number}`, each line out is an event."""
 
     def __init__(self, connection: socket.socket, driver: int) -> None:
         self.driver = driver
-        """A pidfd, readable once the driver has ended."""
+        """A pidfd that becomes readable when the driver has ended."""
         self.fd = connection.fileno()
         self._socket = connection
         self._buffer = b""
         self.cancelled: set[int] = set()
 
     def first(self) -> Mapping[str, Any]:
-        """The first line, with the worker's folder, working directory and environment."""
+        """Returns the first line, with the worker's folder, working directory and environment."""
         while b"\n" not in self._buffer:
             if not (chunk := self._socket.recv(1 << 16)):
                 raise DriverGoneError
@@ -61,7 +61,7 @@ class Control:
         return request
 
     def read(self) -> list[Job]:
-        """The jobs that have come; cancellations are kept in `cancelled`, for they may come before their job.
+        """Returns the received jobs. Cancellations are kept in `cancelled`, since they may arrive before their job.
 
         Raises DriverGoneError at the end of file.
         """
@@ -75,7 +75,7 @@ class Control:
         return [Job.from_wire(message) for message in messages if "cancel" not in message]
 
     def check(self) -> None:
-        """The pipe may be held open by a fork of the driver; its death is then seen here."""
+        """Raises DriverGoneError if the driver has ended; a fork of it may still hold the socket open."""
         if processes.readable([self.driver], 0):
             raise DriverGoneError
 
@@ -83,7 +83,7 @@ class Control:
         self._write(dumps({"event": event, **more}))
 
     def pass_on(self, findings: Sequence[tuple[bytes, Mapping[str, Any]]]) -> None:
-        """Findings as the child wrote them, with what is known of each: checked, and not written anew."""
+        """Sends checked findings to the driver as the child wrote them, each with its event's further fields."""
         self._write(
             b"".join(dumps({"event": "finding", **more})[:-2] + b',"sent":' + line + b"}\n" for line, more in findings)
         )
@@ -101,14 +101,14 @@ class Control:
 
 @cache
 def load(name: str) -> type[Verifier[Any]]:
-    """The verifier's class with all it wants imported. Raises whatever an import raises."""
-    signal.alarm(IMPORT_SECONDS)  # an import that hangs ends the zygote
+    """Returns the verifier's class after importing its modules and warming it. Raises the exception of an import."""
+    signal.alarm(IMPORT_SECONDS)  # ends the zygote if an import hangs
     try:
         kind = verifier_class(name)
         for module in ("sciagent.chemistry.payload", f"sciagent.chemistry.{kind.kind}", *kind.preload):
             importlib.import_module(module)
         kind.warm()
-        if kind.kind == "molecule":  # what RDKit builds at first use
+        if kind.kind == "molecule":  # makes RDKit build its tables of the first use
             _ = sys.modules["sciagent.chemistry.payload"].candidate_from_payload("molecule", METHANE).key
     finally:
         signal.alarm(0)
@@ -117,8 +117,8 @@ def load(name: str) -> type[Verifier[Any]]:
 
 @lru_cache(maxsize=32)
 def attach(name: str, settings: str) -> None:
-    """Open the resources that a verifier shares among all jobs with these settings. An error is ignored here: the job
-    meets it again and reports it."""
+    """Opens the resources that a verifier shares among all jobs with these settings. Errors are ignored; the job meets
+    them again and reports them."""
     signal.alarm(IMPORT_SECONDS)
     try:
         with contextlib.suppress(Exception, SystemExit):
@@ -128,7 +128,7 @@ def attach(name: str, settings: str) -> None:
 
 
 def versions(kind: type[Verifier[Any]]) -> dict[str, str]:
-    """Versions of Python, sciagent, the verifier's package, RDKit and the engines that the verifier lists."""
+    """Returns the versions of Python, sciagent, the verifier's package, RDKit and the verifier's engines, by name."""
     package, _, version = provider(kind.name).rpartition(" ")
     versions_ = {"python": ".".join(map(str, sys.version_info[:3]))} | ({package: version} if package else {})
     for name in ("sciagent", "rdkit", *kind.engines):
@@ -138,6 +138,7 @@ def versions(kind: type[Verifier[Any]]) -> dict[str, str]:
 
 
 def serve(control: Control, folder: Path) -> None:
+    """Runs the jobs of the driver. Raises DriverGoneError when the driver has ended."""
     known: dict[str, dict[str, str]] = {}
     while True:
         for job in control.read():
@@ -153,7 +154,7 @@ def serve(control: Control, folder: Path) -> None:
             if job.verifier not in known:
                 known[job.verifier] = versions(kind)
                 gc.collect()
-                gc.freeze()  # what is warm is shared: let no child copy it by collecting
+                gc.freeze()  # keeps garbage collection in a child from copying shared memory pages
             control.say("started", versions=known[job.verifier])
             control.say("end", whole=False, **Watch(job, folder, control).run(kind))
         if control.fd not in processes.readable([control.fd, control.driver]):
@@ -161,7 +162,7 @@ def serve(control: Control, folder: Path) -> None:
 
 
 def main(connection: socket.socket, driver: int, nursery: int) -> None:
-    """Serve the driver at the other end of the socket until it is gone, or the nursery is. driver: its pidfd."""
+    """Serves the driver until it or the nursery ends. connection: socket to the driver. driver: its pidfd."""
     signal.signal(signal.SIGTERM, _terminated)
     processes.die_with(nursery, signal.SIGTERM)
     os.setsid()
@@ -180,16 +181,16 @@ def main(connection: socket.socket, driver: int, nursery: int) -> None:
 
 
 def _settle(folder: Path, cwd: str, environment: Mapping[str, str]) -> None:
-    """Take over the environment and the working directory of the driver, and print into a file."""
+    """Takes over the driver's environment and working directory, and redirects output to a file."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     log = os.open(folder / "zygote.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-    for number, fd in enumerate((nothing, log, log)):  # engines print
+    for number, fd in enumerate((nothing, log, log)):  # engines write to standard output
         os.dup2(fd, number)
     os.close(nothing)
     os.close(log)
     os.environ.clear()
     os.environ.update(environment)
-    tempfile.tempdir = None  # look at TMPDIR again
+    tempfile.tempdir = None  # makes tempfile read TMPDIR again
     os.chdir(cwd)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     processes.become_subreaper()
