@@ -57,7 +57,7 @@ def join(mol: Any, left: int, inner: Sequence[int], right: int, linker: str, *, 
 def exchange_ring(mol: Any, system: Sequence[int], ring: str) -> Iterator[Any]:
     """Replaces a ring system by another ring, and keeps the distances between its arms if possible: para stays para.
 
-    Single atoms on double bonds, such as =O, are removed. Yields nothing for larger ones, or for more than MAX_ARMS arms.
+    Single atoms on double bonds, such as =O, are removed. Yields nothing for larger ones, or more than MAX_ARMS arms.
     """
     inside = set(system)
     arms, removed = [], []
