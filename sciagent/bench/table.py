@@ -95,8 +95,8 @@ def parse_rungs(text: str) -> tuple[TableRung, ...]:
             raise UsageError(f'rung "{part.strip()}": a cost is not below 0')
         rungs.append(TableRung(column.strip(), value))
     names = [rung.column for rung in rungs]
-    if twice := {name for name in names if names.count(name) > 1}:
-        raise UsageError(f"rung {', '.join(sorted(twice))} is named twice")
+    if repeated := {name for name in names if names.count(name) > 1}:
+        raise UsageError(f"rung {', '.join(sorted(repeated))} is named twice")
     if not rungs[-1].cost:
         raise UsageError(f'rung "{names[-1]}": the last one, the truth, must cost something')
     return tuple(rungs)

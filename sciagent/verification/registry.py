@@ -85,6 +85,7 @@ def defined() -> Mapping[str, Defined]:
 
 
 def verifier_names() -> tuple[str, ...]:
+    """Returns the sorted names of all installed and defined verifiers."""
     return tuple(sorted({*_points(), *_defined}))
 
 

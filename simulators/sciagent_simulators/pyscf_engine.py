@@ -3,7 +3,7 @@
 PySCF returns an energy without convergence, computes I2 with 106 electrons if no effective core potential is passed,
 and converges overlapping atoms to +50 hartree. This module raises an error with a reason in each of these cases.
 
-Energies in eV, dipole in debye, lengths in angstrom; hartree only where a name says so.
+Energies are in eV, dipoles in debye, lengths in angstrom; hartree is used only where a name or docstring says so.
 
 Sources: PySCF: Sun et al., J. Chem. Phys. 153, 024109 (2020). def2: Weigend, Ahlrichs, PCCP 7, 3297 (2005).
 """

@@ -25,7 +25,7 @@ from sciagent_simulators.tblite_engine import HARTREE
 
 NANOMETRE_EV = 1239.841984  # hc: wavelength in nm = this over the energy in eV (exact in the SI of 2019)
 OVERLAP_HYBRID, OVERLAP_LOCAL = 0.3, 0.4
-NEAR = 0.02  # eV; how closer excitations share the oscillator strength is accidental
+NEAR = 0.02  # eV; excitations closer than this share their oscillator strength arbitrarily
 GRID_BLOCK = 20000
 RESIDUAL = 1e-3  # hartree; against 1e-5, S1 changes by 2e-5 eV and f by 0.001, at half of the cost (coumarin)
 

@@ -95,8 +95,8 @@ class Toolbox:
         self.listed = [(tool.name, tool.description.partition(". ")[0]) for tool in chosen]
         """Name and short description of each tool."""
         self.listed += [(name, short(tool.description, 120)) for name, tool in self._others.items()]
-        theirs = [tool.schema for tool in self._others.values()]
-        self.schemas: list[dict[str, Any]] = [*map(held, self._registry.schemas()), *theirs] * (not structured)
+        foreign_schemas = [tool.schema for tool in self._others.values()]
+        self.schemas: list[dict[str, Any]] = [*map(held, self._registry.schemas()), *foreign_schemas] * (not structured)
         """Schemas for calls in the provider's format; empty if answers are structured."""
         self.answer_schema = {"anyOf": [*held(call_schema(chosen))["anyOf"], *cases.values()]}
         """Schema of a structured answer."""

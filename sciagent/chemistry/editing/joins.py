@@ -57,10 +57,10 @@ def join(mol: Any, left: int, inner: Sequence[int], right: int, linker: str, *, 
 def exchange_ring(mol: Any, system: Sequence[int], ring: str) -> Iterator[Any]:
     """Replaces a ring system by another ring, and keeps the distances between its arms if possible: para stays para.
 
-    Single atoms on double bonds, such as =O, are lost. Yields nothing for larger ones, or for more than MAX_ARMS arms.
+    Single atoms on double bonds, such as =O, are removed. Yields nothing for larger ones, or more than MAX_ARMS arms.
     """
     inside = set(system)
-    arms, lost = [], []
+    arms, removed = [], []
     for atom in system:
         for bond in mol.GetAtomWithIdx(atom).GetBonds():
             outer = bond.GetOtherAtom(mol.GetAtomWithIdx(atom))
@@ -69,7 +69,7 @@ def exchange_ring(mol: Any, system: Sequence[int], ring: str) -> Iterator[Any]:
             if bond.GetBondType() == SINGLE:
                 arms.append((atom, outer.GetIdx()))
             elif outer.GetDegree() == 1:
-                lost.append(outer.GetIdx())
+                removed.append(outer.GetIdx())
             else:
                 return
     if len(arms) > MAX_ARMS:
@@ -81,7 +81,7 @@ def exchange_ring(mol: Any, system: Sequence[int], ring: str) -> Iterator[Any]:
         for (atom, outer), place in zip(arms, places, strict=True):
             _cut(child, outer, atom)
             child.AddBond(outer, offset + place, SINGLE)
-        yield _without(child, {*system, *lost})
+        yield _without(child, {*system, *removed})
 
 
 def change(mol: Any, place: int, element: str) -> Any:

@@ -25,8 +25,8 @@ def replace_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     if not systems:
         return None
     system = rng.choice(systems)
-    arms, lost = _neighbours(mol, system)
-    if len(arms) > MAX_ARMS or any(mol.GetAtomWithIdx(outer).GetDegree() > 1 for outer in lost):
+    arms, removed = _neighbours(mol, system)
+    if len(arms) > MAX_ARMS or any(mol.GetAtomWithIdx(outer).GetDegree() > 1 for outer in removed):
         return None
     ring = fragment(rng.choice(RINGS))
     free = [a.GetIdx() for a in ring.GetAtoms() for _ in range(a.GetTotalNumHs())]
@@ -37,7 +37,7 @@ def replace_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     offset = mol.GetNumAtoms()
     for outer, place in zip(arms, free, strict=False):
         child.AddBond(outer, offset + place, Chem.BondType.SINGLE)
-    for index in sorted([*system, *lost], reverse=True):
+    for index in sorted([*system, *removed], reverse=True):
         child.RemoveAtom(index)
     return child
 

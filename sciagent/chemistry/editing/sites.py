@@ -116,13 +116,13 @@ def _group_names() -> dict[str, str]:
 def _ring_name(mol: Any, system: set[int]) -> str:
     """Returns the ring's name in the table, with its double-bonded atoms, or its number of atoms."""
     bonds = [b for i in system for b in mol.GetAtomWithIdx(i).GetBonds() if b.GetBondType() == Chem.BondType.DOUBLE]
-    borne = {i for b in bonds for i in (b.GetBeginAtomIdx(), b.GetEndAtomIdx())} - system
-    return _skeleton_names().get(_skeleton(mol, system | borne), f"ring of {len(system)} atoms")
+    substituents = {i for b in bonds for i in (b.GetBeginAtomIdx(), b.GetEndAtomIdx())} - system
+    return _skeleton_names().get(_skeleton(mol, system | substituents), f"ring of {len(system)} atoms")
 
 
 def _linker_name(mol: Any, left: int, inner: tuple[int, ...], right: int) -> str:
-    borne = {n.GetIdx() for i in inner for n in mol.GetAtomWithIdx(i).GetNeighbors()}
-    key = _skeleton(mol, {*inner, *borne, left, right}, stars=(left, right))
+    substituents = {n.GetIdx() for i in inner for n in mol.GetAtomWithIdx(i).GetNeighbors()}
+    key = _skeleton(mol, {*inner, *substituents, left, right}, stars=(left, right))
     return _skeleton_names().get(key, "linker " + "".join(mol.GetAtomWithIdx(i).GetSymbol() for i in inner))
 
 

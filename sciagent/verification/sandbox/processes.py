@@ -93,6 +93,7 @@ def is_stopped(pid: int) -> bool:
 
 
 def kill(pids: Iterable[int]) -> None:
+    """Sends SIGKILL to the processes; those that are gone or foreign are skipped."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)

@@ -86,8 +86,8 @@ class MoleculeChecksSettings(Settings):
 class MoleculeChecks(MoleculeVerifier):
     """Refuses what the campaign does not want, cheapest check first; measures descriptors of the rest with RDKit.
 
-    Graph descriptors are exact for their definition (uncertainty 0); how well Crippen's logP or the SA score agree
-    with nature is another matter. Alerts are counted at a level that names the catalogues.
+    Graph descriptors are exact for their definition (uncertainty 0); this does not mean that Crippen's logP or the SA
+    score agrees with experiment. Alerts are counted at a level that names the catalogues.
     """
 
     name = "molecule.checks"
