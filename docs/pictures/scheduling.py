@@ -29,11 +29,11 @@ from sciagent.bench.simulate import Replay, Truth, simulate
 from sciagent.bench.table import parse_rungs, read_case
 from sciagent.report.parts.drawing import COLOURS, SETTINGS
 from sciagent.scheduling.aims import Aim, Aims
+from sciagent.scheduling.dynamic_programme import PRICES, STOP, TERMINAL, Programme, U, solve_left
 from sciagent.scheduling.law.chain import Chain, Similarity
 from sciagent.scheduling.law.hints import UNTIL, Hint, made_up
 from sciagent.scheduling.law.transforms import TruthTransform, between
 from sciagent.scheduling.rules.priced import Priced
-from sciagent.scheduling.value import PRICES, STOP, TERMINAL, Programme, U, solve_left
 
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from sciagent import settings
-from sciagent.api import answers, html, other_drivers, written
+from sciagent.api import answers, html, keyword_arguments, other_drivers
 from sciagent.api.candidates import CandidateRow, candidates_of
 from sciagent.api.ledger import LedgerLike, LedgerView, open_ledger, pick_campaign
 from sciagent.api.progress import Progress, view_of
@@ -20,7 +20,7 @@ from sciagent.api.tables import ResultQuery, ResultTable
 from sciagent.campaign.core.build import Built, create_or_open, open_for_people, open_stored
 from sciagent.campaign.core.safety import note
 from sciagent.campaign.driving.driver import Driver
-from sciagent.campaign.people.screening import AddedCandidate, add
+from sciagent.campaign.people.adding import AddedCandidate, add
 from sciagent.campaign.pricing.chances import with_chances
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import load_spec
@@ -37,7 +37,7 @@ from sciagent.report.parts.candidates import named_order
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import queries
+from sciagent.store.views import campaign_counts
 from sciagent.store.views.values import LedgerValue
 
 PartSpec = Mapping[str, Any] | BaseModel
@@ -82,7 +82,7 @@ class Campaign:
     ) -> None:
         keys: dict[str, object] = {"campaign": name, "subject": subject, "objectives": objectives, "ladder": ladder}
         keys |= {"goal": goal, "budget": budget, "proposer": proposer, **more}
-        spec, source = written.spec_of({k: v for k, v in keys.items() if v is not None}, base)
+        spec, source = keyword_arguments.spec_of({k: v for k, v in keys.items() if v is not None}, base)
         self._begin(open_ledger(ledger, create=True), spec.campaign, spec, source)
         self.enter()
 
@@ -164,7 +164,7 @@ class Campaign:
         self.close(now=False)
         self.try_executor(executor, site)
         built = self._for_driving()
-        written.check_executor(built.spec, executor)
+        keyword_arguments.check_executor(built.spec, executor)
         view = view_of(self._store, self.name, progress)
         opened = partial(executor_of, executor, self._store, None if site is None else Path(site))
         self._drive = Drive(built, view, opened, settings.user(), workers)
@@ -251,7 +251,7 @@ class Campaign:
 
         The molecule does not enter the campaign; see `add`. no_safety: a reason to leave the safety screen out.
         """
-        from sciagent.campaign.people.single import verify_one
+        from sciagent.campaign.people.verifying import verify_one
 
         return answers.LadderResult(**dict(verify_one(self._store, self._screened(no_safety), smiles, settings.user())))
 
@@ -305,7 +305,7 @@ class Campaign:
             row = campaigns.find(connection, self.name)
             if row is None:
                 return f"Campaign({self.name!r}), not in a ledger yet"
-            n, hits = queries.members(connection, row.id), queries.hits(connection, row.id)
+            n, hits = campaign_counts.members(connection, row.id), campaign_counts.hits(connection, row.id)
         return f"Campaign({self.name!r}): {row.state}, {n} candidates, {hits} hit{'' if hits == 1 else 's'}"
 
     def _repr_html_(self) -> str:

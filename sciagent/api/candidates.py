@@ -17,7 +17,7 @@ from sciagent.report.parts import table
 from sciagent.report.parts.table import Entry
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import queries
+from sciagent.store.views import campaign_counts
 
 
 class MeasuredValue(PropertyValue):
@@ -80,7 +80,7 @@ def candidates_of(store: Ledger, name: str, properties: Sequence[str]) -> Result
         f"Candidates of {name}",
         store,
         page,
-        lambda connection: queries.members(connection, campaigns.get(connection, name).id),
+        lambda connection: campaign_counts.members(connection, campaigns.get(connection, name).id),
         lambda connection: parquet.candidate_rows(connection, campaigns.get(connection, name)),
         partial(_brief, properties=properties),
         _record,

@@ -19,7 +19,7 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.engine import ledger_url
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.evidence import IMPORT
-from sciagent.store.views import queries, values
+from sciagent.store.views import campaign_counts, values
 from sciagent.store.views.values import LedgerValue, ValueFilter
 
 if TYPE_CHECKING:
@@ -90,7 +90,9 @@ class LedgerView:
         """Returns all campaigns of the ledger, in the order of their start."""
         with self.store.read() as connection:
             rows = [campaigns.get(connection, name) for name in campaigns.names(connection)]
-            counts = [(queries.members(connection, row.id), queries.hits(connection, row.id)) for row in rows]
+            counts = [
+                (campaign_counts.members(connection, row.id), campaign_counts.hits(connection, row.id)) for row in rows
+            ]
         listed = [LedgerCampaign(row.name, row.state, *n, row.stop_reason) for row, n in zip(rows, counts, strict=True)]
         return ResultTable(listed, "Campaigns")
 

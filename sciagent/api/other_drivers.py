@@ -11,7 +11,7 @@ from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import queries
+from sciagent.store.views import campaign_counts
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,8 @@ def tell(store: Ledger, name: str, verb: Verb, who: str, reason: str, now: bool 
         directives.write(connection, row.id, verb, who, why, payload={"now": True} if now else None)
         a = t.attempt.c
         return ToldDriver(
-            driver, queries.count(connection, t.attempt, a.campaign_id == row.id, a.state == AttemptState.RUNNING)
+            driver,
+            campaign_counts.count(connection, t.attempt, a.campaign_id == row.id, a.state == AttemptState.RUNNING),
         )
 
 

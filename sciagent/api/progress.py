@@ -21,7 +21,7 @@ from sciagent.domain.answers.status import CampaignCounts
 from sciagent.report.answers.best import best
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import queries
+from sciagent.store.views import campaign_counts
 
 REFRESH_SECONDS = 1.0
 LINE_SECONDS = 20.0
@@ -75,7 +75,7 @@ class Progress:
         if self._quiet or now < self._next:
             return
         with self._ledger.read() as connection:
-            self._show(queries.counts(connection, campaigns.get(connection, self._name)))
+            self._show(campaign_counts.counts(connection, campaigns.get(connection, self._name)))
         # reading the ledger takes at most a tenth of the time
         self._next = now + self._pause() + 10 * (time.monotonic() - now)
 

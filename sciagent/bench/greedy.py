@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sciagent.bench.opening import warm_up
+from sciagent.bench.baseline_warm_up import warm_up
 from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.law.similarity import Similarity

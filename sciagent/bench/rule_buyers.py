@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.stats import multivariate_normal, norm, spearmanr
 
-from sciagent.bench.opening import ladders
+from sciagent.bench.baseline_warm_up import ladders
 from sciagent.bench.simulate import SLOTS
 from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.scheduling.arrays import Array

@@ -13,7 +13,7 @@ from sciagent.cli.admin import bench, db, doctor, gc, verifiers
 from sciagent.cli.campaigns import answers, compare, export, files, plan, run
 from sciagent.cli.cluster import dispatcher, jobs, metrics, slurm, top, worker, workers
 from sciagent.cli.models import mcp, models, serve_model, trace
-from sciagent.cli.people import molecules, steer
+from sciagent.cli.people import directives, molecules
 from sciagent.cli.shared.common import Exit, put, say
 from sciagent.errors import LedgerAwayError, SciagentError, UsageError
 
@@ -31,9 +31,9 @@ COMMANDS: dict[Callable[..., Any], str] = {
     plan.plan: "plan campaigns/quickstart.yaml",
     run.run: "run campaigns/quickstart.yaml --ledger my.db",
     run.resume: "resume quickstart",
-    steer.pause: "pause quickstart --reason 'the cores are needed until noon'",
-    steer.stop: "stop quickstart --reason 'the question is answered'",
-    steer.amend: "amend quickstart --budget rungs.dft=20 --goal-count 5 --reason 'two more days'",
+    directives.pause: "pause quickstart --reason 'the cores are needed until noon'",
+    directives.stop: "stop quickstart --reason 'the question is answered'",
+    directives.amend: "amend quickstart --budget rungs.dft=20 --goal-count 5 --reason 'two more days'",
     answers.status: "status quickstart --json",
     answers.best: "best quickstart -n 5 --json",
     answers.explain: "explain 'O=Cc1ccccc1' --campaign quickstart",
@@ -41,10 +41,10 @@ COMMANDS: dict[Callable[..., Any], str] = {
     mcp.mcp: "mcp quickstart --http 8765",
     compare.compare: "compare quickstart quickstart-wide",
     molecules.add: "add 'O=Cc1ccccc1' --campaign quickstart --reason 'the parent of our dyes'",
-    steer.hold: "hold 'O=Cc1ccccc1' --reason 'wait for the NMR'",
-    steer.release: "release 3eb4b86e --reason 'NMR is fine'",
-    steer.veto: "veto 3eb4b86e --campaign quickstart --reason 'not stable in air'",
-    steer.promote: "promote 3eb4b86e --to dft --reason 'GFN2 misjudges aldehydes'",
+    directives.hold: "hold 'O=Cc1ccccc1' --reason 'wait for the NMR'",
+    directives.release: "release 3eb4b86e --reason 'NMR is fine'",
+    directives.veto: "veto 3eb4b86e --campaign quickstart --reason 'not stable in air'",
+    directives.promote: "promote 3eb4b86e --to dft --reason 'GFN2 misjudges aldehydes'",
     answers.verify: "verify 'O=Cc1ccccc1' --campaign campaigns/quickstart.yaml",
     answers.report: "report quickstart --output quickstart.html",
     export.export: "export quickstart -o quickstart.csv",

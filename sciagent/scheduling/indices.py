@@ -13,10 +13,20 @@ from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.scheduling.aims import Aims
 from sciagent.scheduling.arrays import Array, Mask, Places
 from sciagent.scheduling.candidate_pool import CandidatePool
+from sciagent.scheduling.dynamic_programme import (
+    FLOOR,
+    NEVER,
+    PRICES,
+    STOP,
+    Programme,
+    U,
+    moves_of,
+    solve_left,
+    variances_left,
+)
 from sciagent.scheduling.law.chain import Chain
 from sciagent.scheduling.law.transforms import TruthTransform
 from sciagent.scheduling.payoff import Payoff, share_told, to_u
-from sciagent.scheduling.value import FLOOR, NEVER, PRICES, STOP, Programme, U, moves_of, solve_left, variances_left
 
 Plans = dict[int, tuple[Array, list[list[Programme]]]]  # levels, and programmes by level, for each set of rungs
 

@@ -10,7 +10,7 @@ from rdkit import Chem
 
 from sciagent.chemistry.depiction import drawing
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.chemistry.placed import placed
+from sciagent.chemistry.molecule_geometry import placed
 from tests.support.reported import xyz
 
 

@@ -25,7 +25,7 @@ def test_every_variable_is_explained() -> None:
 @pytest.mark.parametrize(
     ("page", "figures"),
     [
-        ("local_execution", ["2.93", "1.12×", "97.6 %", "1.6 GB"]),
+        ("local_execution", ["| 10.5 |", "| 0.95 |", "1.19×", "97.6 %", "1.6 GB"]),
         ("scheduling_scale", ["| 134 | 179 |"]),
         ("fast_tier", ["The loop does 245 molecules"]),
     ],

@@ -96,10 +96,10 @@ def test_every_constant_in_the_text_exists() -> None:
 
 
 def test_the_numbers_in_the_prose_are_the_constants() -> None:
+    from sciagent.scheduling.dynamic_programme import PRICES, U
     from sciagent.scheduling.law import chain, hints
     from sciagent.scheduling.payoff import DRAWS, NODES
     from sciagent.scheduling.rules import priced
-    from sciagent.scheduling.value import PRICES, U
 
     flat = re.sub(r"\s+", " ", TEXT)
     for text in (

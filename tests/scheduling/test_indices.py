@@ -14,10 +14,10 @@ from scipy.special import ndtr
 
 from sciagent.scheduling.aims import Aim, Aims
 from sciagent.scheduling.candidate_pool import CandidatePool
+from sciagent.scheduling.dynamic_programme import PRICES, TERMINAL, moves_of, solve_left, variances_left
 from sciagent.scheduling.indices import MOST_RUNGS, CandidateGroup, groups
 from sciagent.scheduling.law.chain import Chain, Forecast
 from sciagent.scheduling.law.transforms import TruthTransform
-from sciagent.scheduling.value import PRICES, TERMINAL, moves_of, solve_left, variances_left
 
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]

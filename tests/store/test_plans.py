@@ -13,7 +13,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import job_lists, jobs, leases, offers, reservations, spend, worker_resources, workers
 from sciagent.store.job_queue.workers import NewWorker
 from sciagent.store.results import candidates, evidence, scaffolds
-from sciagent.store.views import history, overview, queries, report_candidates
+from sciagent.store.views import campaign_counts, history, overview, report_candidates
 from tests.support import rows
 from tests.support.query_plans import plan_of, scans
 
@@ -23,7 +23,7 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "waiting, best first": lambda c, i: standings.waiting(c, i, 1, by_score=True, limit=10),
     "top": lambda c, i: standings.top(c, i, 10),
     "count_at": lambda c, i: standings.count_at(c, i, [1, 2], 10),
-    "reuses_by_rung": lambda c, i: queries.reuses_by_rung(c, i),
+    "reuses_by_rung": lambda c, i: campaign_counts.reuses_by_rung(c, i),
     "members": lambda c, i: standings.members(c, i, [1, 2]),
     "find_reusable": lambda c, i: evidence.find_reusable(c, [1, 2], "toy", "1", rows.SETTINGS),
     "by_key": lambda c, i: evidence.by_key(c, "e" * 64),
@@ -33,9 +33,9 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "orphans": lambda c, i: leases.orphans(c, i, "me"),
     "cost_ratios": lambda c, i: spend.cost_ratios(c, "toy", "1", rows.SETTINGS),
     "best": lambda c, i: report_candidates.best(c, campaigns.get(c, "toys"), 10),
-    "hits": lambda c, i: queries.hits(c, i),
-    "spent": lambda c, i: queries.spent(c, i),
-    "spent lately": lambda c, i: queries.spent_since(c, i, ["core_seconds", "money"], 0.0),
+    "hits": lambda c, i: campaign_counts.hits(c, i),
+    "spent": lambda c, i: campaign_counts.spent(c, i),
+    "spent lately": lambda c, i: campaign_counts.spent_since(c, i, ["core_seconds", "money"], 0.0),
     "held": lambda c, i: reservations.held(c, i),
     "find a candidate": lambda c, i: candidates.find(c, "abcdef12"),
     "scaffolds that are known": lambda c, i: scaffolds.known(c, ["a" * 64]),

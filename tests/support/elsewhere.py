@@ -18,7 +18,7 @@ from sciagent.campaign.core.build import Built, create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.execution.executor import Executor
-from sciagent.execution.station import Station
+from sciagent.execution.polling_worker import Station
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue.workers import NewWorker

@@ -36,7 +36,7 @@ IMPORTED = (
     "sciagent.campaign.spec.load",
     "sciagent.campaign.pricing.forecast",
     "sciagent.campaign.pricing.pricing",
-    "sciagent.campaign.people.single",
+    "sciagent.campaign.people.verifying",
     "sciagent.chemistry.depiction",
     "sciagent.report.page.build",
     "sciagent.report.export.sdf",

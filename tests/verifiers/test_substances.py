@@ -5,7 +5,7 @@ from __future__ import annotations
 from rdkit import Chem
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent_verifiers.fast.hazards.drawing import Drawing
+from sciagent_verifiers.fast.hazards.normalised_molecule import Drawing
 from sciagent_verifiers.fast.hazards.rules import SUBSTANCES
 from tests.verifiers.safety_table import HAZARDS
 

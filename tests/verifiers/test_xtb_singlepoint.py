@@ -11,7 +11,7 @@ from sciagent.domain.evidence import content_hash
 from sciagent.domain.properties import DIPOLE, HOMO, HOMO_LUMO_GAP, LUMO
 from sciagent.errors import SimulatorError
 from sciagent.verification.contract import Context, Outcome, Reason
-from sciagent_verifiers.calculation import measured
+from sciagent_verifiers.calculation_findings import measured
 from sciagent_verifiers.simulation.xtb_singlepoint import FLEXIBLE, RIGID, XtbSinglepoint
 
 

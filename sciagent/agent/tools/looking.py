@@ -5,7 +5,7 @@ from __future__ import annotations
 from rdkit import Chem
 
 from sciagent.agent.tools.arguments import Count, Reference, Remark
-from sciagent.agent.tools.referring import find
+from sciagent.agent.tools.molecule_references import find
 from sciagent.agent.tools.registry import Observation, Tool, ToolContext
 from sciagent.agent.tools.wording import short
 from sciagent.chemistry.editing.edits import canonical

@@ -22,8 +22,8 @@ from sciagent.agent.tools.arguments import (
     Where,
     cases_of_modify,
 )
+from sciagent.agent.tools.molecule_references import find, plain_smiles
 from sciagent.agent.tools.reading import CallError
-from sciagent.agent.tools.referring import find, plain_smiles
 from sciagent.agent.tools.registry import AgentBench, Observation, Tool, ToolContext
 from sciagent.agent.tools.wording import short
 from sciagent.chemistry.editing import edits, named

@@ -15,7 +15,7 @@ from sciagent.store.campaign_state import standings
 from sciagent.store.database.clock import db_now
 from sciagent.store.job_queue import jobs, reservations
 from sciagent.store.results import candidates
-from sciagent.store.views import queries
+from sciagent.store.views import campaign_counts
 
 LOOK = 16  # candidates of each rung from which the cost of the next job is taken
 TURN = Cost(core_seconds=1e-3, llm_tokens=1)  # least cost of a proposer's turn
@@ -31,16 +31,16 @@ class BudgetTracker(Budget):
     def refresh(self, built: Built, connection: Connection) -> None:
         """Reads budget and limits again, after another process has written to the ledger. The clock goes on."""
         campaign_id, limits = built.row.id, _limits(built)
-        by_id = queries.jobs_by_rung(connection, campaign_id)
+        by_id = campaign_counts.jobs_by_rung(connection, campaign_id)
         since = self._clock() - WEEK
         self.restate(
             limits,
-            spent=queries.spent(connection, campaign_id),
+            spent=campaign_counts.spent(connection, campaign_id),
             reserved=reservations.reserved(connection, campaign_id),
             jobs={r.rules.position: by_id.get(r.id, 0) for r in built.rungs},
-            recent=queries.spent_since(connection, campaign_id, sorted(limits.rates), since),
+            recent=campaign_counts.spent_since(connection, campaign_id, sorted(limits.rates), since),
         )
-        reused = queries.reuses_by_rung(connection, campaign_id)
+        reused = campaign_counts.reuses_by_rung(connection, campaign_id)
         self._reused = {r.rules.position: reused.get(r.id, 0) for r in built.paid}
 
     def started(self, position: Position) -> int:

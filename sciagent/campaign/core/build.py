@@ -21,7 +21,7 @@ from sciagent.chemistry.editing.edits import EditLimits
 from sciagent.domain.campaigns.ports import Proposer
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
-from sciagent.domain.jobs.needs import CORES
+from sciagent.domain.jobs.resource_requests import CORES
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.objectives import Objective
 from sciagent.domain.outcomes import Outcome

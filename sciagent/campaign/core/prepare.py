@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sciagent.campaign.core.build import BuiltRung
-from sciagent.domain.jobs.needs import CORES, in_words
+from sciagent.domain.jobs.resource_requests import CORES, in_words
 from sciagent.errors import CampaignError, SimulatorError, UsageError
 
 

@@ -9,7 +9,7 @@ from sciagent.campaign.core.build import Built
 from sciagent.campaign.driving.session import DriverSession
 from sciagent.campaign.proposing.sources import Source
 from sciagent.store.database import tables as t
-from sciagent.store.views import queries
+from sciagent.store.views import campaign_counts
 
 PROPOSING = ("core_seconds", "llm_tokens")  # resources that a turn of the proposer spends without a reservation
 
@@ -34,7 +34,7 @@ class Intake:
 
     def recount(self, connection: Connection, campaign_id: int) -> None:
         """Counts the proposals in the ledger again, since people add proposals as well."""
-        self.n_proposals = queries.count(connection, t.proposal, t.proposal.c.campaign_id == campaign_id)
+        self.n_proposals = campaign_counts.count(connection, t.proposal, t.proposal.c.campaign_id == campaign_id)
 
     def propose(self, session: DriverSession) -> bool:
         """Runs one turn of the proposer if fewer candidates than `built.ahead` wait; returns True if there was one."""

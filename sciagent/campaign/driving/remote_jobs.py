@@ -18,7 +18,7 @@ from sciagent.campaign.driving.session import DriverSession
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
-from sciagent.domain.jobs.needs import text_of
+from sciagent.domain.jobs.resource_requests import text_of
 from sciagent.domain.jobs.states import JobState, Standing
 from sciagent.execution.executor import Executor
 from sciagent.store.campaign_state import campaigns, standings

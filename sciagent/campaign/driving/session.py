@@ -15,7 +15,7 @@ from sciagent.campaign.pricing.purchasing import Purchasing, purchasing_of
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import DriverLease
-from sciagent.store.views import queries
+from sciagent.store.views import campaign_counts
 
 if TYPE_CHECKING:
     from sciagent.campaign.driving.crew import Crew
@@ -68,7 +68,7 @@ class DriverSession:
             crew.recount(connection)
 
     def count_hits(self, connection: Connection) -> None:
-        self.hits = queries.hits(connection, self.built.row.id)
+        self.hits = campaign_counts.hits(connection, self.built.row.id)
 
     def log(self, connection: Connection, event: str, **payload: object) -> None:
         """Records an event of the campaign."""

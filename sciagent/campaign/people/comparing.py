@@ -17,7 +17,7 @@ from sciagent.domain.answers.status import CampaignCounts, RungCounts
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
-from sciagent.store.views import overlap, queries
+from sciagent.store.views import campaign_counts, overlap
 from sciagent.store.views.report_progress import ProgressStep, progress
 
 MARKS = (0.1, 0.25, 0.5, 0.75, 1.0)  # shares of the cheaper campaign's cost at which hits are compared
@@ -55,7 +55,7 @@ def compare(connection: Connection, left: CampaignRow, right: CampaignRow) -> Co
 def _side(connection: Connection, row: CampaignRow) -> _Side:
     ladder = campaigns.rungs(connection, row.id)
     terminal = next(rung for rung in ladder if rung.name == row.spec["terminal"])
-    counts = queries.counts(connection, row)
+    counts = campaign_counts.counts(connection, row)
     return _Side(row, ladder, terminal, counts, progress(connection, row, terminal))
 
 

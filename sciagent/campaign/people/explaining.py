@@ -34,7 +34,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.evidence import IMPORT
 from sciagent.store.results.property_rows import know_properties
-from sciagent.store.views import history, queries, report_candidates
+from sciagent.store.views import campaign_counts, history, report_candidates
 from sciagent.store.views.history import StoredEvidence
 
 WAITS = (Standing.OPEN, Standing.HELD)
@@ -188,7 +188,7 @@ def _queue(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], 
     limit = row.spec.get("budget", {}).get("rungs", {}).get(rung.name)
     if limit is None:
         return text
-    used = queries.jobs_by_rung(connection, row.id).get(rung.id, 0)
+    used = campaign_counts.jobs_by_rung(connection, row.id).get(rung.id, 0)
     return f"{text} {used} of {limit} places of {rung.name} are used."
 
 

@@ -16,8 +16,8 @@ from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.judge import Place
 from sciagent.campaign.core.record import set_pending, settle_again
+from sciagent.campaign.people.adding import complete_fast
 from sciagent.campaign.people.resolving import Named
-from sciagent.campaign.people.screening import complete_fast
 from sciagent.domain.campaigns.directives import Verb
 from sciagent.domain.cost import Cost
 from sciagent.domain.jobs.states import JobState, Standing

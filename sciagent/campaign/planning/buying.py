@@ -17,12 +17,12 @@ from scipy.optimize import linprog
 from scipy.special import ndtr, ndtri
 
 from sciagent.campaign.planning.inputs import SURE, Step
-from sciagent.campaign.pricing.numeraire import FLOOR as LEAST_COST
-from sciagent.campaign.pricing.numeraire import Allowance, Numeraire
+from sciagent.campaign.pricing.cost_unit import FLOOR as LEAST_COST
+from sciagent.campaign.pricing.cost_unit import Allowance, Numeraire
 from sciagent.scheduling.arrays import Array
+from sciagent.scheduling.dynamic_programme import FLOOR, PRICES, U, nearest, solve_left
 from sciagent.scheduling.payoff import both_above, share_told
 from sciagent.scheduling.rules.priced import FREE, TRUSTED, WARM_UP, WARM_UP_RUNG, WARM_UP_SHARE
-from sciagent.scheduling.value import FLOOR, PRICES, U, nearest, solve_left
 
 ROUNDS = 6  # most rounds in which the prices of resources are adjusted
 CONVERGED = 1e-4  # relative gain in hits below which prices are adjusted no further

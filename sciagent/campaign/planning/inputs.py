@@ -26,8 +26,8 @@ from sciagent.domain.outcomes import Verdict
 from sciagent.errors import InvalidCandidateError, SciagentError, UsageError
 from sciagent.scheduling.aims import Aim
 from sciagent.scheduling.arrays import Array
+from sciagent.scheduling.dynamic_programme import variances_left
 from sciagent.scheduling.law.chain import Forecast
-from sciagent.scheduling.value import variances_left
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import spend

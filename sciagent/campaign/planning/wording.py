@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from sciagent.campaign.planning.inputs import OTHER, SURE, UNKNOWN, Step, asked
-from sciagent.campaign.pricing.numeraire import Allowance
+from sciagent.campaign.pricing.cost_unit import Allowance
 from sciagent.campaign.pricing.observations import KNOWN, ObservationSchema
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.domain.answers.plan import Plan, PlanCase, PlanLimit, PlannedRung, RunCost, RungGain

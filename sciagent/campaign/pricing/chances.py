@@ -14,7 +14,7 @@ from sciagent.errors import SciagentError
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates, laws
-from sciagent.store.views import queries
+from sciagent.store.views import campaign_counts
 
 if TYPE_CHECKING:
     from sciagent.campaign.pricing.priced_campaign import PricedCampaign
@@ -28,7 +28,7 @@ def with_chances(
     """Returns `best` with `p_hit` added to candidates that wait for the terminal rung, if the campaign has a law and
     counts hits."""
     waiting = [candidate.key for candidate in best if candidate.p_hit is None]
-    if not waiting or laws.last(connection, row.id) is None or queries.members(connection, row.id) > MOST:
+    if not waiting or laws.last(connection, row.id) is None or campaign_counts.members(connection, row.id) > MOST:
         return list(best)
     from sciagent.campaign.pricing.forecast import remake  # takes a second to import
 

@@ -23,14 +23,14 @@ from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.evidence import read_watermark
-from sciagent.store.views import queries
+from sciagent.store.views import campaign_counts
 
 MANY = 10_000  # number of candidates above which rebuilding the law takes more than ten seconds
 
 
 def outlook(ledger: Ledger, connection: Connection, row: CampaignRow, candidate_id: int) -> Outlook:
     """Returns the outlook of a waiting candidate; if there is none, only `text` is set, with the reason."""
-    n = queries.count(connection, t.campaign_candidate, t.campaign_candidate.c.campaign_id == row.id)
+    n = campaign_counts.count(connection, t.campaign_candidate, t.campaign_candidate.c.campaign_id == row.id)
     if n > MANY:
         text = f"What it promises is not worked out here for a campaign of {n} candidates, more than {MANY}."
         return Outlook(text=text)
@@ -170,7 +170,7 @@ def _next(label: str, cost: dict[str, float], share: float | None) -> str:
 def _places(connection: Connection, built: Built, position: Position) -> Iterator[str]:
     """Yields a sentence if all jobs that the budget allows for the rung are used."""
     rung, limit = built.rungs[position], built.limit_by_rung.get(position)
-    used = queries.jobs_by_rung(connection, built.row.id).get(rung.id, 0)
+    used = campaign_counts.jobs_by_rung(connection, built.row.id).get(rung.id, 0)
     if limit is not None and used >= limit:
         yield f"But {used} of {limit} places of {rung.spec.rung} are used."
 

@@ -9,8 +9,8 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
+from sciagent.campaign.pricing.cost_unit import Numeraire, allowances
 from sciagent.campaign.pricing.ledger_pool import LedgerPool
-from sciagent.campaign.pricing.numeraire import Numeraire, allowances
 from sciagent.campaign.pricing.observations import ObservationSchema, observation_schema
 from sciagent.campaign.spec.sources import PricedSpec
 from sciagent.scheduling.arrays import Array

@@ -20,7 +20,7 @@ from sciagent.report.analysis.prediction_scores import latest_scores
 from sciagent.store.campaign_state import standings
 from sciagent.store.database import tables as t
 from sciagent.store.results import evidence, scaffolds
-from sciagent.store.views import queries
+from sciagent.store.views import campaign_counts
 
 SHOWN = 8  # number of best candidates shown, which a structured answer can refer to
 MANY = 4000  # number of latest proposals and candidates that are counted
@@ -69,7 +69,7 @@ def digest(connection: Connection, built: Built) -> str:
     """
     campaign_id = built.row.id
     lines = _best_lines(connection, built)
-    if (hits := queries.hits(connection, campaign_id)) > 0:
+    if (hits := campaign_counts.hits(connection, campaign_id)) > 0:
         lines.append(f"Hits so far: {hits}.")
     if classes := _classes(connection, campaign_id):
         lines.append("Tried so far, by ring skeleton: " + "; ".join(classes) + ".")

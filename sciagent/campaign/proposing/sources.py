@@ -164,7 +164,7 @@ def _slot_source(built: Built, lease: DriverLease, worker: Worker, slot: Propose
     if not isinstance(spec, LlmSpec):
         with built.ledger.begin() as connection:
             return ScriptSource(built, connection, lease, worker, slot)
-    from sciagent.campaign.proposing.conversing import ModelSource  # imported only if a model is used
+    from sciagent.campaign.proposing.model_source import ModelSource  # imported only if a model is used
 
     with ExitStack() as undo:
         # servers and models take seconds to start; within the transaction they would block other writers

@@ -24,7 +24,7 @@ from sciagent.campaign.spec.sources import (
 )
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.evidence import content_hash
-from sciagent.domain.jobs.needs import text_of
+from sciagent.domain.jobs.resource_requests import text_of
 from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.properties import properties
 from sciagent.yaml.faults import Faults, fault

@@ -19,7 +19,7 @@ from sciagent.campaign.spec.goals import (
     registered_property,
 )
 from sciagent.domain.evidence import canonical_json
-from sciagent.domain.jobs import needs
+from sciagent.domain.jobs import resource_requests
 from sciagent.domain.objectives import Window
 from sciagent.domain.tiers import Tier
 from sciagent.errors import UnknownNameError, UsageError, did_you_mean
@@ -68,7 +68,7 @@ class LimitsSpec(Part):
     )
 
 
-Amount = Annotated[int, Field(strict=True, ge=1, le=needs.MOST_OTHERS)]
+Amount = Annotated[int, Field(strict=True, ge=1, le=resource_requests.MOST_OTHERS)]
 
 
 class _SettingsWithVerifier(dict[str, Any]):
@@ -153,11 +153,11 @@ class RungSpec(Part):
     @classmethod
     def _can_be_held(cls, value: dict[str, int], info: ValidationInfo) -> dict[str, int]:
         try:
-            needs.check(value)
+            resource_requests.check(value)
         except ValueError as error:
             raise fault(str(error)) from None
         verifier = find_verifier(info.data.get("verifier"))
-        if verifier is not None and verifier.tier is Tier.FAST and needs.text_of(value) is not None:
+        if verifier is not None and verifier.tier is Tier.FAST and resource_requests.text_of(value) is not None:
             raise fault(f'verifier "{verifier.name}" is of the fast tier, which has one core and nothing else')
         return value
 
@@ -210,7 +210,7 @@ class RungSpec(Part):
     @property
     def holds(self) -> dict[str, int]:
         """Resources that one verification holds, including its cores."""
-        return {needs.CORES: 1} | self.resources
+        return {resource_requests.CORES: 1} | self.resources
 
     def owned_by(self, campaign: str) -> RungSpec:
         """Returns the rung as part of a campaign; only this campaign finds its evidence that is not reusable."""

@@ -13,7 +13,7 @@ from sciagent.cli.shared.common import open_ledger, say
 from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
-    from sciagent.execution.station import Station
+    from sciagent.execution.polling_worker import Station
 
 LOCAL = "127.0.0.1"
 DEFAULT = f"{LOCAL}:9464"

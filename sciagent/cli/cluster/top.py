@@ -22,7 +22,7 @@ from sciagent.cli.shared.common import open_ledger, plural, put_json
 from sciagent.errors import LedgerAwayError
 
 if TYPE_CHECKING:
-    from sciagent.report.live.watching import Frame, Sparing, Watched
+    from sciagent.report.live.snapshot import Frame, Sparing, Watched
     from sciagent.store.database.ledger import Ledger
     from sciagent.store.job_queue.workers import Running, WorkerRow
     from sciagent.store.views.overview import Failure, Queue
@@ -49,7 +49,7 @@ def top(
 
     Reads only; nothing is disturbed. Totals of large campaigns are counted less often, so that looking costs little.
     """
-    from sciagent.report.live.watching import Sparing
+    from sciagent.report.live.snapshot import Sparing
 
     opened, sparing, console = open_ledger(ledger), Sparing(), Console()
     if once or json:
@@ -72,7 +72,7 @@ def top(
 
 
 def _look(opened: Ledger, sparing: Sparing) -> Frame:
-    from sciagent.report.live.watching import look
+    from sciagent.report.live.snapshot import look
 
     with opened.read() as connection:
         return look(connection, sparing)

@@ -75,7 +75,7 @@ def worker(
     import psutil
 
     from sciagent.api.interrupts import each_signal
-    from sciagent.execution.station import Station
+    from sciagent.execution.polling_worker import Station
     from sciagent.execution.worker.checkpoints import scratch_of
     from sciagent.store.job_queue.leases import LEASE_SECONDS
     from sciagent.store.job_queue.workers import NewWorker
@@ -134,20 +134,20 @@ def _as_element(ledger: Any, elements: Path, scratch: Path | None) -> None:
 
 def _resources(texts: list[str]) -> dict[str, int]:
     """Parses resources written as NAME=N. Raises UsageError."""
-    from sciagent.domain.jobs import needs
+    from sciagent.domain.jobs import resource_requests
     from sciagent.execution.worker import devices
 
     resources = dict[str, int]()
     for text in texts:
         name, _, n = text.partition("=")
-        if name == needs.CORES:
+        if name == resource_requests.CORES:
             raise UsageError(f"--resource {text}: say --cores {n}")
         if not (n.isdecimal() and len(n) < 9) or name in resources:
             raise UsageError(f'--resource "{text[:60]}": NAME=N, such as gpu=2, each name once')
         resources[name] = int(n)
     try:
-        needs.check(resources)
+        resource_requests.check(resources)
     except ValueError as error:
         raise UsageError(f"--resource {error}") from None
-    devices.check(resources.get(needs.GPU, 0))
+    devices.check(resources.get(resource_requests.GPU, 0))
     return resources

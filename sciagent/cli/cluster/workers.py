@@ -84,7 +84,7 @@ def _worker_lines(worker: WorkerRow, jobs: Sequence[Running], now: datetime) -> 
 
 
 def _headline(worker: WorkerRow, now: datetime) -> str:
-    from sciagent.domain.jobs.needs import CORES, in_words
+    from sciagent.domain.jobs.resource_requests import CORES, in_words
 
     memory = f", {worker.memory_mb / 1000:.0f} GB" if worker.memory_mb else ""
     state = ", draining" if worker.draining else ""
@@ -99,7 +99,7 @@ def _headline(worker: WorkerRow, now: datetime) -> str:
 
 
 def _held(holds: Mapping[str, Any]) -> str:
-    from sciagent.domain.jobs.needs import GPU, in_words
+    from sciagent.domain.jobs.resource_requests import GPU, in_words
 
     gpus = f"GPU {', '.join(map(str, holds[GPU]))}" if GPU in holds else ""
     rest = in_words({name: n for name, n in holds.items() if name != GPU})

@@ -15,7 +15,7 @@ from sciagent.errors import UsageError
 from sciagent.settings import user
 
 if TYPE_CHECKING:
-    from sciagent.campaign.people.screening import AddedCandidate
+    from sciagent.campaign.people.adding import AddedCandidate
 
 _VALUE = re.compile(r"(?P<column>[^=]+)=(?P<property>[a-z0-9_]+)(\[(?P<unit>[^\]]+)\])?")
 

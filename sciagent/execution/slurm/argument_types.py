@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from sciagent.domain.jobs.needs import NAME
+from sciagent.domain.jobs.resource_requests import NAME
 from sciagent.yaml.faults import fault
 
 RESERVED = (

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.jobs.needs import read
+from sciagent.domain.jobs.resource_requests import read
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import LedgerAwayError, NoPartitionError, SlurmError
 from sciagent.execution.executor import Executor

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sciagent.domain.jobs.needs import CORES, GPU
+from sciagent.domain.jobs.resource_requests import CORES, GPU
 from sciagent.errors import NoPartitionError
 from sciagent.execution.slurm.site import Partition, SiteProfile
 

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sciagent.domain.jobs.needs import MOST_OTHERS
+from sciagent.domain.jobs.resource_requests import MOST_OTHERS
 from sciagent.execution.slurm.argument_types import AbsolutePath, Licence, Module, Name, Option, Value, Variable, key_of
 from sciagent.yaml.document import read, text_of
 from sciagent.yaml.faults import Faults

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.jobs.needs import GPU
+from sciagent.domain.jobs.resource_requests import GPU
 from sciagent.errors import LedgerAwayError
 from sciagent.execution.worker.checkpoints import scratch_of
 from sciagent.execution.worker.claimed_jobs import AskedJob, CannotError, ClaimedJob, Tasks, ask, request_of

@@ -9,7 +9,7 @@ from sciagent.domain.answers.status import CampaignCounts, JudgeAgreement
 from sciagent.report.analysis.ladder import Compared, Spending
 from sciagent.report.analysis.rejections import Rejection
 from sciagent.report.parts.candidates import Card, Table
-from sciagent.report.parts.opinions import decided_by_opinion
+from sciagent.report.parts.judge_agreement import decided_by_opinion
 from sciagent.report.parts.wording import cost, duration, many, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.views.report_queries import Passage

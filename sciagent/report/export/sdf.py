@@ -7,7 +7,7 @@ from typing import IO, Any
 from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.chemistry.placed import placed
+from sciagent.chemistry.molecule_geometry import placed
 from sciagent.errors import UsageError
 from sciagent.report.parts.table import FIXED, Entry, columns, entries, geometry
 from sciagent.store.campaign_state.campaigns import CampaignRow

@@ -21,11 +21,11 @@ from prometheus_client.metrics_core import Metric
 from sqlalchemy.engine import Connection
 
 from sciagent.errors import LedgerError
-from sciagent.report.live.watching import Sparing
+from sciagent.report.live.snapshot import Sparing
 from sciagent.store.database.clock import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import job_lists, worker_resources, workers
-from sciagent.store.views import overview, queries
+from sciagent.store.views import campaign_counts, overview
 
 
 class LedgerCollector:
@@ -79,7 +79,7 @@ class LedgerCollector:
 def _counted(connection: Connection, campaign_id: int) -> tuple[int, dict[str, int], overview.Totals]:
     counted = job_lists.counts(connection, [campaign_id])
     by_state = {str(state): counted.get(state, 0) for state in job_lists.ORDER}
-    return queries.hits(connection, campaign_id), by_state, overview.totals(connection, campaign_id)
+    return campaign_counts.hits(connection, campaign_id), by_state, overview.totals(connection, campaign_id)
 
 
 def _queues(connection: Connection) -> list[Metric]:

@@ -22,7 +22,7 @@ from sciagent import __version__
 from sciagent.domain.answers.status import ProposerResults
 from sciagent.report.analysis import audit, ladder, prediction_scores, proposers, rejections, rung_value, summary
 from sciagent.report.page import episodes
-from sciagent.report.parts import candidates, charts, opinions, provenance
+from sciagent.report.parts import candidates, charts, judge_agreement, provenance
 from sciagent.report.parts.drawing import cost_unit
 from sciagent.report.parts.wording import (
     amounts,
@@ -40,7 +40,7 @@ from sciagent.report.parts.wording import (
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database.artifacts import ArtifactStore
 from sciagent.store.results.property_rows import know_properties
-from sciagent.store.views import queries, report_progress, report_queries
+from sciagent.store.views import campaign_counts, report_progress, report_queries
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -56,14 +56,14 @@ def page(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top
 
 def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top: int) -> Mapping[str, Any]:
     steps = rungs(connection, row.id)
-    status = queries.counts(connection, row)
+    status = campaign_counts.counts(connection, row)
     passages = report_queries.funnel(connection, row)
     spent = ladder.spending(connection, row, steps)
     unit, factor = cost_unit(spent.total)
     cards = candidates.cards(connection, row, steps, artifacts, top)
     table = candidates.table(connection, row, steps)
     pairs = ladder.compared(connection, row, steps)
-    judged = opinions.opinions(connection, row)
+    judged = judge_agreement.opinions(connection, row)
     fallen = rejections.rejections(connection, row, steps)
     unread = rejections.unread(connection, row)
     who = [p for p in proposers.results(connection, row) if p.proposals or p.turns]

@@ -22,6 +22,7 @@ from sciagent.domain.valuation import Valuation
 from sciagent.scheduling.aims import Aims, questions
 from sciagent.scheduling.arrays import Array, Mask, Places
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
+from sciagent.scheduling.dynamic_programme import PRICES, solve_price
 from sciagent.scheduling.indices import CandidateGroup, Plans, groups
 from sciagent.scheduling.law.censoring import Bounds, Errors, Fit, expected_answers
 from sciagent.scheduling.law.hints import Padded, hinted, made_up
@@ -29,7 +30,6 @@ from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.stack import Law, Stack
 from sciagent.scheduling.law.transforms import TruthTransform
 from sciagent.scheduling.subsampling import Evaluated, ahead, drawn, first, guessed, promising
-from sciagent.scheduling.value import PRICES, solve_price
 
 _ByLaw = tuple[Law, CandidateGroup]
 

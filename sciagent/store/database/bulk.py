@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.store.database import recordset
+from sciagent.store.database import postgres_bulk
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -35,7 +35,7 @@ def execute_many(
     if not rows:
         return 0
     if connection.dialect.name == "postgresql":
-        return recordset.write(connection, what, rows, alike)
+        return postgres_bulk.write(connection, what, rows, alike)
     plan = _plan(what, connection.dialect, (*rows[0], *alike))
     columns = [_column(parameter, rows, alike) for parameter in plan.parameters]
     return connection.exec_driver_sql(plan.sql, list(zip(*columns, strict=True))).rowcount
@@ -98,7 +98,7 @@ def insert_many(
     if not rows:
         return []
     if connection.dialect.name == "postgresql":
-        return recordset.insert(connection, table, rows, alike)
+        return postgres_bulk.insert(connection, table, rows, alike)
     last = int(connection.execute(sa.select(sa.func.max(table.c.id))).scalar() or 0)
     ids = list(range(last + 1, last + len(rows) + 1))
     execute_many(connection, table, [{"id": id_, **row} for id_, row in zip(ids, rows, strict=True)], alike)

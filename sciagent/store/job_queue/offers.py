@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.cost import Cost
-from sciagent.domain.jobs.needs import CORES, GPU, read
+from sciagent.domain.jobs.resource_requests import CORES, GPU, read
 from sciagent.domain.jobs.states import JobState, Standing
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.store.database import tables as t

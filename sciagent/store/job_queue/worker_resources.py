@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.jobs.needs import CORES, GPU, in_words, read
+from sciagent.domain.jobs.resource_requests import CORES, GPU, in_words, read
 from sciagent.domain.jobs.states import JobState
 from sciagent.store.database import tables as t
 from sciagent.store.job_queue import workers

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.jobs.needs import CORES
+from sciagent.domain.jobs.resource_requests import CORES
 from sciagent.domain.jobs.states import JobState
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now

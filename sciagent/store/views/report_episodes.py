@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
-from sciagent.store.views import queries
+from sciagent.store.views import campaign_counts
 from sciagent.store.views.report_candidates import BEST_FIRST
 
 _CC, _P, _U, _J = t.campaign_candidate.c, t.proposal.c, t.turn.c, t.trajectory.c
@@ -65,7 +65,7 @@ _EPISODES = sa.select(*(_J[name] for name in Begun._fields)).where(_IS_EPISODE)
 
 def count(connection: Connection, row: CampaignRow) -> int:
     """Number of episodes of the campaign."""
-    return queries.count(connection, t.trajectory, _J.campaign_id == row.id, _IS_EPISODE)
+    return campaign_counts.count(connection, t.trajectory, _J.campaign_id == row.id, _IS_EPISODE)
 
 
 def page(connection: Connection, row: CampaignRow, after: int, n: int) -> list[Begun]:

@@ -17,7 +17,7 @@ from sciagent.domain.jobs.states import Standing
 from sciagent.domain.outcomes import Outcome, Verdict
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.database import tables as t
-from sciagent.store.views.queries import LadderPlace, count, places
+from sciagent.store.views.campaign_counts import LadderPlace, count, places
 
 _CC = t.campaign_candidate.c
 CHUNK = 500

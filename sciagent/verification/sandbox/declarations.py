@@ -75,7 +75,7 @@ class _Process:
         self._connection, theirs = Pipe()
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "sciagent.verification.sandbox.declaring", str(theirs.fileno())],
+                [sys.executable, "-P", "-m", "sciagent.verification.sandbox.declaration_process", str(theirs.fileno())],
                 env=os.environ | {MARKER: self._token},
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,

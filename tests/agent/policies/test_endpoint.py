@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from sciagent.agent import asking
-from sciagent.agent.asking import Asking
+from sciagent.agent import question_threads
 from sciagent.agent.episode import Episode, EpisodeLimits
 from sciagent.agent.messages import Message, PolicyError, Sampling, ToolCall
 from sciagent.agent.policies.endpoint import EndpointPolicy
+from sciagent.agent.question_threads import Asking
 from sciagent.errors import UsageError
 from tests.support.chat_server import ChatServer, answer
 
@@ -97,7 +97,7 @@ def test_who_does_not_answer_in_time_is_asked_again(
     server: ChatServer, policy: EndpointPolicy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once too late, once too busy, once broken, then right: one answer, and no turn is doubled."""
-    monkeypatch.setattr(asking, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(question_threads, "FIRST_PAUSE", 0.01)
 
     def respond(body: dict[str, Any], n: int) -> tuple[int, Any]:
         if n == 1:
@@ -117,13 +117,13 @@ def test_who_does_not_answer_in_time_is_asked_again(
 def test_what_never_answers_is_told_as_a_fault(
     server: ChatServer, policy: EndpointPolicy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(question_threads, "FIRST_PAUSE", 0.01)
     server.respond = lambda body, n: (500, {"error": {"message": "down"}})
     several = Asking(policy, 1, threading.Event(), lambda message: {})
     several.ask(Episode(1, 0, tuple(ASKED), EpisodeLimits()), [], Sampling())
     found = several.next()
     several.close()
-    assert found.sampled is None and "500" in found.fault and len(server.bodies) == asking.TRIES
+    assert found.sampled is None and "500" in found.fault and len(server.bodies) == question_threads.TRIES
 
 
 def test_the_model_that_answered_is_kept(server: ChatServer, policy: EndpointPolicy) -> None:

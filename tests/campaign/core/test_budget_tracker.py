@@ -25,7 +25,7 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.clock import db_now
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import queries
+from sciagent.store.views import campaign_counts
 from tests.campaign.fake_verifiers import CAMPAIGN, make_folder  # noqa: F401
 from tests.support.plugins import misbehaving  # noqa: F401
 
@@ -163,7 +163,7 @@ def run(ledger: Ledger) -> CampaignCounts:
     with Driver(open_stored(ledger, "weekly", "test")) as driver:
         driver.run()
     with ledger.read() as connection:
-        return queries.counts(connection, campaigns.get(connection, "weekly"))
+        return campaign_counts.counts(connection, campaigns.get(connection, "weekly"))
 
 
 @pytest.mark.usefixtures("misbehaving")
@@ -221,7 +221,7 @@ def test_a_rate_that_is_used_up_holds_back_only_what_takes_it(
         driver.session.budget.spend(Cost(lab_slots=1))
         assert driver.run() is CampaignState.BUDGET_SPENT
     with ledger.read() as connection:
-        done = queries.counts(connection, campaigns.get(connection, "weekly")).rungs[-1].done
+        done = campaign_counts.counts(connection, campaigns.get(connection, "weekly")).rungs[-1].done
     assert done == len(MOLECULES) - len(slotted)
     assert stop_reason(built).startswith("lab_slots: 1 of 1 in seven days; more on 20")
 

@@ -13,7 +13,7 @@ from sciagent.domain.answers.status import RungCounts
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import queries
+from sciagent.store.views import campaign_counts
 from tests.support.campaigns import write_campaign
 
 
@@ -23,7 +23,7 @@ def opened(folder: Path, file: Path) -> Built:
 
 def last_rung(built: Built) -> RungCounts:
     with built.ledger.read() as connection:
-        return queries.counts(connection, campaigns.get(connection, built.row.name)).rungs[-1]
+        return campaign_counts.counts(connection, campaigns.get(connection, built.row.name)).rungs[-1]
 
 
 @pytest.mark.long

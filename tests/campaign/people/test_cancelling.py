@@ -14,7 +14,7 @@ from sciagent.campaign.people.cancelling import cancel, retry
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import reservations
-from sciagent.store.views import queries
+from sciagent.store.views import campaign_counts
 from tests.support.elsewhere import again, counts, driver, molecules, processes, running, until, working, written
 from tests.support.plugins import misbehaving  # noqa: F401
 
@@ -48,7 +48,7 @@ def test_cancelling_a_running_job_of_the_local_pool_leaves_the_others_alone(ledg
         attempt = connection.execute(sa.select(t.attempt).where(t.attempt.c.job_id == job_id)).mappings().one()
         assert (attempt["state"], attempt["outcome"]) == ("cancelled", "lost")
         assert attempt["cost"]["core_seconds"] > 0
-        spent = queries.spent(connection, built.row.id)["core_seconds"]
+        spent = campaign_counts.spent(connection, built.row.id)["core_seconds"]
         costs = connection.execute(sa.select(t.attempt.c.cost)).scalars()
         assert spent == pytest.approx(sum(cost.get("core_seconds", 0.0) for cost in costs))
         assert reservations.reserved(connection, built.row.id) == {}

@@ -13,8 +13,8 @@ import sqlalchemy as sa
 from sciagent.campaign.core.build import Built, create_or_open, open_for_people
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.people import steering
+from sciagent.campaign.people.adding import add
 from sciagent.campaign.people.resolving import Named, resolve
-from sciagent.campaign.people.screening import add
 from sciagent.campaign.spec.load import load_spec
 from sciagent.domain.answers.status import CampaignCounts, RungCounts
 from sciagent.domain.campaigns.directives import Verb
@@ -26,7 +26,7 @@ from sciagent.store.campaign_state import campaigns, directives, standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs, leases, reservations
-from sciagent.store.views import queries
+from sciagent.store.views import campaign_counts
 from tests.support.campaigns import write_campaign
 
 MOLECULES = ("C", "O", "N", "CO", "CF")
@@ -68,7 +68,7 @@ def enter(built: Built, *texts: str) -> list[Any]:
 
 def status(built: Built) -> CampaignCounts:
     with built.ledger.read() as connection:
-        return queries.counts(connection, campaigns.get(connection, built.row.name))
+        return campaign_counts.counts(connection, campaigns.get(connection, built.row.name))
 
 
 def at(built: Built, label: str) -> Any:
@@ -223,7 +223,7 @@ def test_a_veto_cancels_what_waits_and_gives_its_place_back(built: Built) -> Non
     assert (done.standing, done.cancelled) == ("vetoed", ("dft",))
     with built.ledger.read() as connection:
         assert reservations.reserved(connection, built.row.id) == {}
-        assert queries.jobs_by_rung(connection, built.row.id).get(at(built, "dft").id, 0) == 0
+        assert campaign_counts.jobs_by_rung(connection, built.row.id).get(at(built, "dft").id, 0) == 0
     steering.release(people(built), named(built, "CF"), "bob", "yes")
     assert stands(built, "CF")["position"] == at(built, "xtb").rules.position  # a veto ends a promotion
     run(built)

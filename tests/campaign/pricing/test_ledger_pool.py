@@ -29,7 +29,7 @@ from sciagent.store.campaign_state import standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates, laws
-from sciagent.store.views import queries
+from sciagent.store.views import campaign_counts
 from sciagent.verification import registry
 from sciagent.verification.sandbox.host import HostResult
 from tests.campaign.fake_verifiers import Point
@@ -120,8 +120,8 @@ def test_what_another_campaign_answered_is_taken_first_and_costs_nothing(ran: tu
     with Driver(second) as driver:
         driver.run()
     with built.ledger.read() as connection:
-        status = queries.counts(connection, second.row)
-        reused = queries.reuses_by_rung(connection, second.row.id)
+        status = campaign_counts.counts(connection, second.row)
+        reused = campaign_counts.reuses_by_rung(connection, second.row.id)
     known = int((~np.isnan(kept.scores[:, -1])).sum())
     assert reused[second.rungs[-1].id] == known
     assert status.rungs[-1].jobs == 2

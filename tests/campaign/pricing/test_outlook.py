@@ -13,12 +13,12 @@ import sqlalchemy as sa
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import create_or_open, open_for_people
+from sciagent.campaign.people.adding import add
 from sciagent.campaign.people.explaining import campaigns_to_tell, explain, refused
-from sciagent.campaign.people.screening import add
 from sciagent.campaign.planning.plan import plan
 from sciagent.campaign.pricing import forecast, outlook
+from sciagent.campaign.pricing.cost_unit import allowances
 from sciagent.campaign.pricing.forecast import promise, remake
-from sciagent.campaign.pricing.numeraire import allowances
 from sciagent.campaign.pricing.outlook import forecasts, sentence
 from sciagent.campaign.spec.load import load_spec
 from sciagent.domain.answers.model import plain

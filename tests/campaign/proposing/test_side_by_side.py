@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.agent import asking
+from sciagent.agent import question_threads
 from sciagent.campaign.core.build import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.spec.load import parse_spec
@@ -53,7 +53,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(asking, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(question_threads, "FIRST_PAUSE", 0.01)
     (tmp_path / "table.csv").write_text("smiles\n" + "".join(f"{'C' * n}F\n" for n in range(1, 61)))
     (tmp_path / "seeds.csv").write_text("smiles\nCOC\nCOCC\n")
     return tmp_path

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sciagent.campaign.core.build import Built, create_or_open
 from sciagent.campaign.core.safety import note
 from sciagent.campaign.driving.driver import Driver
-from sciagent.campaign.people.single import verify_one
+from sciagent.campaign.people.verifying import verify_one
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.campaign.spec.safety import is_reason

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from sciagent.cli.cluster.logs import JsonLines, TextLines
 from sciagent.cli.cluster.top import frame
-from sciagent.report.live.watching import Sparing, look
+from sciagent.report.live.snapshot import Sparing, look
 from sciagent.store.database.ledger import Ledger
 from tests.support.busy import busy
 from tests.support.campaigns import environment

@@ -20,7 +20,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import external_jobs, offers
 from sciagent.store.job_queue.external_jobs import WaitingExternalJob
-from sciagent.store.views import queries
+from sciagent.store.views import campaign_counts
 from tests.execution.slurm.conftest import profile
 from tests.support.elsewhere import again, counts, driver, molecules, until, whole, written
 from tests.support.plugins import misbehaving  # noqa: F401
@@ -81,7 +81,7 @@ def test_what_slurm_refuses_for_ever_ends_the_driver_with_its_words_and_goes_on_
     with pytest.raises(CampaignError, match=r"refused 5 times .* partition nosuch .*invalid partition"):
         driven(ledger, wrong)
     with ledger.read() as connection:
-        found = queries.counts(connection, campaigns.get(connection, built.row.name))
+        found = campaign_counts.counts(connection, campaigns.get(connection, built.row.name))
         job_states = connection.execute(sa.select(t.job.c.state, t.job.c.attempts, t.job.c.losses, t.job.c.queue)).all()
     assert found.state == "failed" and "nosuch" in str(found.stop_reason) and "nosuch" in str(found.trouble)
     assert {tuple(one) for one in job_states} == {("queued", 0, 0, None)}, "nobody judges a candidate by it"

@@ -19,7 +19,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts, jobs, leases, reservations
 from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.leases import Claim, JobEnd
-from sciagent.store.views import queries
+from sciagent.store.views import campaign_counts
 from tests.support import rows
 
 
@@ -140,7 +140,7 @@ def test_eight_workers_share_two_hundred_jobs(ledger: Ledger, ledger_url: str, r
     with ledger.read() as connection:
         fences = connection.execute(sa.select(t.job.c.fence, t.job.c.attempts).distinct()).all()
         assert [tuple(f) for f in fences] == [(1, 1)]
-        assert queries.count(connection, t.attempt) == 200
+        assert campaign_counts.count(connection, t.attempt) == 200
 
 
 def test_of_many_who_take_over_an_expired_lease_one_gets_it(ledger: Ledger, ledger_url: str, row: CampaignRow) -> None:

@@ -22,7 +22,7 @@ from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.jobs import NewJob, Offer
 from sciagent.store.job_queue.leases import Claim, JobEnd
 from sciagent.store.job_queue.offers import Out
-from sciagent.store.views import queries
+from sciagent.store.views import campaign_counts
 from tests.support import rows
 
 GONE = -1.0  # seconds of a lease that has run out
@@ -159,7 +159,7 @@ def test_a_lease_that_ran_out_is_lost_and_booked_and_the_job_waits_again(ledger:
     with ledger.read() as connection:
         attempt = connection.execute(sa.select(t.attempt)).mappings().one()
         assert (attempt["state"], attempt["reason"]) == (AttemptState.LOST, Reason.LEASE_EXPIRED)
-        assert queries.spent(connection, row.id)["core_seconds"] == pytest.approx(7.0)
+        assert campaign_counts.spent(connection, row.id)["core_seconds"] == pytest.approx(7.0)
     assert job(ledger, one.job_id)["losses"] == 1 and held(ledger, row) == 2.0
     (again,) = claim(ledger)
     assert again.fence == one.fence + 1
@@ -179,7 +179,7 @@ def test_a_task_of_days_for_a_person_is_a_lease_like_any_other(ledger: Ledger, r
     (reaped,) = reap(ledger)
     assert (reaped.state, reaped.queue) == (JobState.QUEUED, "world")
     with ledger.read() as connection:
-        assert queries.spent(connection, row.id).get("core_seconds", 0.0) == 0.0  # nobody computed
+        assert campaign_counts.spent(connection, row.id).get("core_seconds", 0.0) == 0.0  # nobody computed
     (ben,) = claim(ledger, owner="person/ben", lease=5 * DAY, queues=("world",))
     with ledger.begin() as connection:
         assert not rows.finish_many(connection, [JobEnd(anna, JobState.DONE, "ok")])

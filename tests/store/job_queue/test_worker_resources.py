@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.jobs import needs
+from sciagent.domain.jobs import resource_requests
 from sciagent.domain.jobs.states import AttemptState, JobState
 from sciagent.execution.worker.completing import reap_expired
 from sciagent.store.campaign_state import campaigns
@@ -228,9 +228,9 @@ def test_two_who_ask_at_once_never_both_get_the_last(ledger: Ledger, offer: Any)
 
 
 def test_needs_have_one_form() -> None:
-    assert needs.text_of({"gpu": 1, "cores": 4}) == "cores=4 gpu=1"
-    assert needs.text_of({"cores": 1}) is None and needs.read(None) == {"cores": 1}
-    assert needs.read("gaussian=2") == {"cores": 1, "gaussian": 2}
+    assert resource_requests.text_of({"gpu": 1, "cores": 4}) == "cores=4 gpu=1"
+    assert resource_requests.text_of({"cores": 1}) is None and resource_requests.read(None) == {"cores": 1}
+    assert resource_requests.read("gaussian=2") == {"cores": 1, "gaussian": 2}
     for wrong in (
         {"GPU": 1},
         {"a b": 1},
@@ -242,7 +242,7 @@ def test_needs_have_one_form() -> None:
         {"$(x)": 1},
     ):
         with pytest.raises(ValueError, match=r"name|set by|from 1 to"):
-            needs.check(wrong)
+            resource_requests.check(wrong)
 
 
 def test_a_job_of_several_cores_may_use_their_shares_of_the_memory() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import queries, report_candidates, report_episodes, report_progress, report_proposers
+from sciagent.store.views import campaign_counts, report_candidates, report_episodes, report_progress, report_proposers
 from tests.support.query_plans import plan_of, scans
 from tests.support.talked import Talker, talked
 
@@ -27,7 +27,7 @@ def last_rung(connection: Any, row: Any) -> Any:
 def test_proposals_are_counted_by_who_made_them(made: Talker) -> None:
     with made.ledger.read() as connection:
         found = report_proposers.handed(connection, made.row)
-        total = queries.counts(connection, made.row).proposals
+        total = campaign_counts.counts(connection, made.row).proposals
     assert sum(one.n for one in found) == total == 12
     assert {(one.proposer, one.status, one.readable): one.n for one in found} == {
         ("alpha", "new", True): 4,
@@ -43,7 +43,7 @@ def test_what_each_brought(made: Talker) -> None:
     made.place(0, "settled", 2, in_seeds=True)  # a hit of alpha that nobody discovered
     with made.ledger.read() as connection:
         found = {one.proposer: one[1:] for one in report_proposers.brought(connection, made.row, 1)}
-        hits = queries.hits(connection, made.row.id)
+        hits = campaign_counts.hits(connection, made.row.id)
     assert {who: one[:3] for who, one in found.items()} == {
         "alpha": (4, 3, 1),
         "beta": (2, 0, 0),
@@ -58,7 +58,7 @@ def test_every_cost_of_jobs_and_turns_has_its_proposer(made: Talker) -> None:
     with made.ledger.read() as connection:
         jobs = report_proposers.costs_of_jobs(connection, made.row)
         turns = report_proposers.turns(connection, made.row)
-        spent = queries.spent(connection, made.row.id)
+        spent = campaign_counts.spent(connection, made.row.id)
     by = {(who, resource): amount for who, resource, amount in jobs}
     assert by["alpha", "core_seconds"] == pytest.approx(4 * 62.0)
     own = {one.proposer: one for one in turns}

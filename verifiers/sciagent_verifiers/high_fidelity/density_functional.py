@@ -12,7 +12,7 @@ from sciagent.verification.contract import Context, Level, Reason, Refusal, Sett
 from sciagent_simulators.geometry import Geometry, GeometryProtocol, bonds_of, check_bonds, prepare
 from sciagent_simulators.pyscf_engine import DftSettings
 from sciagent_simulators.pyscf_solvent import Solvent, SolventModel
-from sciagent_verifiers.calculation import refusal
+from sciagent_verifiers.calculation_findings import refusal
 from sciagent_verifiers.molecule_verifier import MoleculeVerifier
 
 Functional = Literal[

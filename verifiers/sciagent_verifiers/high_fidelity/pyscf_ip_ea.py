@@ -23,7 +23,7 @@ from sciagent.verification.contract import Context, Cost, Finding, Level, Proper
 from sciagent_simulators.geometry import bonds_of
 from sciagent_simulators.pyscf_engine import ground_state
 from sciagent_simulators.pyscf_ions import Ion, Relaxation, ion
-from sciagent_verifiers.calculation import calculated, geometry_artifact, measured
+from sciagent_verifiers.calculation_findings import calculated, geometry_artifact, measured
 from sciagent_verifiers.high_fidelity import density_functional as dft
 from sciagent_verifiers.high_fidelity.density_functional import DensityFunctional, DensityFunctionalSettings
 

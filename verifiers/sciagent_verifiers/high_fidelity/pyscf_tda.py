@@ -12,7 +12,7 @@ from sciagent.verification.contract import Context, Cost, Finding, PropertyAtLev
 from sciagent_simulators.geometry import failure
 from sciagent_simulators.pyscf_engine import ground_state
 from sciagent_simulators.pyscf_excited import NANOMETRE_EV, NEAR, check_charge_transfer, excite
-from sciagent_verifiers.calculation import calculated, geometry_artifact, measured
+from sciagent_verifiers.calculation_findings import calculated, geometry_artifact, measured
 from sciagent_verifiers.high_fidelity.density_functional import DensityFunctional, DensityFunctionalSettings, Functional
 
 LOWEST = 0.3  # eV; with a lower S1 a single determinant cannot distinguish ground and excited state

@@ -30,9 +30,9 @@ from sciagent.domain.tiers import Tier
 from sciagent.errors import SciagentError
 from sciagent.verification.contract import Context, Finding, Refusal, Settings
 from sciagent_verifiers.molecule_verifier import MoleculeVerifier
-from sciagent_verifiers.simulation import judge_asking as asking
+from sciagent_verifiers.simulation import judge_requests as asking
+from sciagent_verifiers.simulation.judge_prompt import described, messages
 from sciagent_verifiers.simulation.judge_votes import margin, score
-from sciagent_verifiers.simulation.judge_words import described, messages
 from sciagent_verifiers.simulation.rubric import Rubric, RubricFile
 
 WHERE = ("endpoint", "api_key_env", "timeout")  # left out of hashes: they do not identify the model

@@ -9,7 +9,7 @@ from sciagent.verification.contract import Context, Level, Refusal, Tier
 from sciagent_simulators.geometry import Geometry, GeometryProtocol, prepare
 from sciagent_simulators.implicit_solvent import Solvation
 from sciagent_simulators.tblite_engine import HEAVIEST
-from sciagent_verifiers.calculation import refusal
+from sciagent_verifiers.calculation_findings import refusal
 from sciagent_verifiers.molecule_verifier import MoleculeVerifier
 
 

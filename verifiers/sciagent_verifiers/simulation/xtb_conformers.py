@@ -12,7 +12,7 @@ from sciagent.verification.contract import Context, Cost, Finding, Level, Proper
 from sciagent_simulators.conformers import KCAL, how_many, resolved, search
 from sciagent_simulators.geometry import failure
 from sciagent_simulators.implicit_solvent import Solvent
-from sciagent_verifiers.calculation import calculated, measured
+from sciagent_verifiers.calculation_findings import calculated, measured
 from sciagent_verifiers.simulation.tight_binding import TightBinding
 
 RIGID = {CONFORMERS: 0.0, CONFORMER_WEIGHT: 0.0, CONFORMATIONAL_FREE_ENERGY: 0.0, DIPOLE: 0.005, TOTAL_ENERGY: 0.001}

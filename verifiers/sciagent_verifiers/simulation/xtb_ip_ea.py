@@ -12,7 +12,7 @@ from sciagent.verification.contract import Context, Cost, Finding, Prior, Proper
 from sciagent_simulators.geometry import GeometryProtocol, bonds_of
 from sciagent_simulators.implicit_solvent import Solvent
 from sciagent_simulators.xtb_ions import SHIFT, Ion, check_relaxation, difference, ionised, relaxed
-from sciagent_verifiers.calculation import calculated, geometry_artifact, measured
+from sciagent_verifiers.calculation_findings import calculated, geometry_artifact, measured
 from sciagent_verifiers.simulation.tight_binding import TightBinding
 
 VERTICAL: dict[Ion, Property] = {"cation": VERTICAL_IP, "anion": VERTICAL_EA}

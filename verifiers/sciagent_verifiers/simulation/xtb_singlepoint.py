@@ -12,7 +12,7 @@ from sciagent.verification.contract import Context, Cost, Finding, Prior, Proper
 from sciagent_simulators.geometry import GeometryProtocol
 from sciagent_simulators.implicit_solvent import Solvent
 from sciagent_simulators.tblite_engine import single_point
-from sciagent_verifiers.calculation import calculated, geometry_artifact, measured
+from sciagent_verifiers.calculation_findings import calculated, geometry_artifact, measured
 from sciagent_verifiers.simulation.second_opinion import second_opinion
 from sciagent_verifiers.simulation.tight_binding import TightBinding
 

@@ -13,7 +13,7 @@ from sciagent.verification.contract import Context, Cost, Finding, Level, Prior,
 from sciagent_simulators.geometry import Geometry, GeometryProtocol
 from sciagent_simulators.implicit_solvent import Model, Solvation, Solvent, unparametrised
 from sciagent_simulators.tblite_engine import single_point
-from sciagent_verifiers.calculation import calculated, geometry_artifact, measured
+from sciagent_verifiers.calculation_findings import calculated, geometry_artifact, measured
 from sciagent_verifiers.simulation.second_opinion import OTHER, GfnMethod
 from sciagent_verifiers.simulation.tight_binding import TightBinding
 

@@ -6,7 +6,7 @@ handling; they do not predict sensitivity.
 
 from __future__ import annotations
 
-from sciagent_verifiers.fast.hazards.drawing import Drawing
+from sciagent_verifiers.fast.hazards.normalised_molecule import Drawing
 
 NITRO = "[#7;X3](~[#8;X1,H1])~[#8;X1,H1]"  # the nitro group and its aci form
 AZIDE_LIMIT = 3.0  # ratio of `_dilution`, for azide nitrogen; the next two limits: diazo groups, nitrogen chains

@@ -12,7 +12,7 @@ from typing import Any
 
 from sciagent.chemistry.rdkit_log import rdkit_messages
 from sciagent.domain.outcomes import Reason
-from sciagent_verifiers.fast.hazards.drawing import Drawing
+from sciagent_verifiers.fast.hazards.normalised_molecule import Drawing
 
 # The gravest group comes first. If rules of several groups match, it gives the reason of the refusal.
 GROUPS: tuple[Reason, ...] = (Reason.CHEMICAL_WEAPON, Reason.EXPLOSIVE, Reason.ACUTE_HAZARD)

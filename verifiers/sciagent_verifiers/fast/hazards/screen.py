@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from sciagent_verifiers.fast.hazards.drawing import Drawing
+from sciagent_verifiers.fast.hazards.normalised_molecule import Drawing
 from sciagent_verifiers.fast.hazards.rule import GROUPS, Hazard, Rule, Substance
 from sciagent_verifiers.fast.hazards.rules import RULES, SUBSTANCES
 

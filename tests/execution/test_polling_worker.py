@@ -13,12 +13,12 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.errors import SchemaVersionError
-from sciagent.execution.station import Station
+from sciagent.execution.polling_worker import Station
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs, workers
 from sciagent.store.job_queue.workers import NewWorker
-from sciagent.store.views import queries
+from sciagent.store.views import campaign_counts
 from tests.support.elsewhere import counts, driven, driver, molecules, running, until, whole, worker, working, written
 from tests.support.plugins import misbehaving  # noqa: F401
 
@@ -31,7 +31,7 @@ def test_a_campaign_runs_on_workers_that_find_its_jobs_in_the_ledger(ledger: Led
         assert driven(built) == "finished"
     whole(ledger, 70)
     with ledger.read() as connection:
-        spent = queries.spent(connection, built.row.id)["core_seconds"]
+        spent = campaign_counts.spent(connection, built.row.id)["core_seconds"]
         found = connection.execute(sa.select(t.attempt.c.owner, t.attempt.c.cost, t.attempt.c.job_id)).all()
         assert spent == pytest.approx(sum(cost.get("core_seconds", 0.0) for _, cost, _ in found))
         assert {owner.split("/")[0] for owner, _, job_id in found if job_id} == {"here"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sciagent.campaign.pricing.numeraire import Allowance, Numeraire
+from sciagent.campaign.pricing.cost_unit import Allowance, Numeraire
 
 DECLARED = {"core_seconds": np.array([[1.0, 100.0], [2.0, 50.0]]), "money": np.array([[0.0, 3.0], [0.0, 3.0]])}
 ONES = np.ones(2)

@@ -17,7 +17,7 @@ from sciagent.store.database.clock import db_now
 from sciagent.store.job_queue import job_lists, worker_resources, workers
 from sciagent.store.job_queue.worker_resources import Used
 from sciagent.store.job_queue.workers import Running, WorkerRow
-from sciagent.store.views import overview, queries
+from sciagent.store.views import campaign_counts, overview
 from sciagent.store.views.overview import Failure, Going, Queue
 
 SHARE = 0.02  # largest share of the time for queries that are slow in a large ledger
@@ -91,7 +91,7 @@ def look(connection: Connection, sparing: Sparing) -> Frame:
 
 
 def _watched(connection: Connection, campaign: Going, per_minute: float, sparing: Sparing) -> Watched:
-    hits = sparing(("hits", campaign.id), lambda: queries.hits(connection, campaign.id))
+    hits = sparing(("hits", campaign.id), lambda: campaign_counts.hits(connection, campaign.id))
     counted = sparing(("jobs", campaign.id), lambda: job_lists.counts(connection, [campaign.id]))
     used = sparing(("used", campaign.id), lambda: _used(connection, campaign))
     driver = campaigns.driver_of(connection, campaign.id)
@@ -111,7 +111,7 @@ def _watched(connection: Connection, campaign: Going, per_minute: float, sparing
 
 def _used(connection: Connection, campaign: Going) -> tuple[str, float] | None:
     """Returns (limit, used share) of the budget limit with the largest used share; None without limits."""
-    budget, spent = campaign.spec.get("budget", {}), queries.spent(connection, campaign.id)
+    budget, spent = campaign.spec.get("budget", {}), campaign_counts.spent(connection, campaign.id)
     spent["wall_minutes"] = campaign.wall_seconds / 60
     shares = {
         name: spent.get(name, 0.0) / limit
@@ -119,7 +119,7 @@ def _used(connection: Connection, campaign: Going) -> tuple[str, float] | None:
         if isinstance(limit, int | float) and limit > 0 and name != "proposals"
     }
     if by_rung := budget.get("rungs"):
-        jobs = queries.jobs_by_rung(connection, campaign.id)
+        jobs = campaign_counts.jobs_by_rung(connection, campaign.id)
         for rung in campaigns.rungs(connection, campaign.id):
             if limit := by_rung.get(rung.name):
                 shares[rung.name] = jobs.get(rung.id, 0) / limit

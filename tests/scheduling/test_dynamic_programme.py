@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from sciagent.scheduling.value import (
+from sciagent.scheduling.dynamic_programme import (
     NEVER,
     PRICES,
     STOP,

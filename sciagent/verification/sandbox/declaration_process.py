@@ -1,4 +1,4 @@
-"""The process that runs third-party declarations: `python -m sciagent.verification.sandbox.declaring FD`.
+"""The process that runs third-party declarations: `python -m sciagent.verification.sandbox.declaration_process FD`.
 
 The verifiers run in a child of the started process. A verifier that stops or kills its parent process therefore does
 not harm the driver. See `declarations`.

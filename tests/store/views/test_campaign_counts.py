@@ -9,7 +9,7 @@ import pytest
 from sciagent.domain.answers.model import plain
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import queries
+from sciagent.store.views import campaign_counts
 from tests.support import rows
 
 
@@ -20,7 +20,7 @@ def row(ledger: Ledger) -> CampaignRow:
 
 def test_status(ledger: Ledger, row: CampaignRow) -> None:
     with ledger.read() as connection:
-        found = queries.counts(connection, row)
+        found = campaign_counts.counts(connection, row)
     assert json.loads(json.dumps(plain(found))) == plain(found)
     assert (found.campaign, found.state, found.stop_reason) == ("toys", "created", None)
     assert found.spent == {"core_seconds": 12.3456, "wall_minutes": 0.0}
@@ -34,5 +34,5 @@ def test_status(ledger: Ledger, row: CampaignRow) -> None:
 
 def test_status_of_a_campaign_that_has_not_begun(ledger: Ledger) -> None:
     with ledger.begin() as connection:
-        found = queries.counts(connection, rows.campaign(connection))
+        found = campaign_counts.counts(connection, rows.campaign(connection))
     assert (found.candidates, found.hits, found.spent["core_seconds"]) == (0, 0, 0.0)

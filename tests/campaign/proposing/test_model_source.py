@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.agent import asking
+from sciagent.agent import question_threads
 from sciagent.campaign.core.build import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.spec.load import parse_spec
@@ -17,7 +17,7 @@ from sciagent.report.answers.episodes import episode
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import queries
+from sciagent.store.views import campaign_counts
 from tests.support.chat_server import ChatServer, answer, calls
 from tests.support.plugins import misbehaving  # noqa: F401
 
@@ -41,7 +41,7 @@ workers: 2
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(question_threads, "FIRST_PAUSE", 0.01)
 
 
 def talking(
@@ -80,8 +80,10 @@ def test_what_a_model_proposes_becomes_candidates_and_every_token_is_kept(
         assert driver.run() is CampaignState.FINISHED
     with ledger.read() as connection:
         row = campaigns.get(connection, "talking")
-        assert queries.count(connection, t.campaign_candidate, t.campaign_candidate.c.campaign_id == row.id) == 6
-        spent = queries.spent(connection, row.id)
+        assert (
+            campaign_counts.count(connection, t.campaign_candidate, t.campaign_candidate.c.campaign_id == row.id) == 6
+        )
+        spent = campaign_counts.spent(connection, row.id)
         told = episode(connection, row, 1)
     turns, began = rows(ledger, t.turn), rows(ledger, t.trajectory)
     assert [one["number"] for one in began] == [1, 2] and all(one["state"] == "ended" for one in began)

@@ -18,8 +18,8 @@ from sciagent.agent.messages import Message, PolicyClient, PolicyError, Sampled,
 from sciagent.domain.evidence import content_hash
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SciagentError, SimulatorError
+from sciagent_verifiers.simulation.judge_prompt import messages, schema
 from sciagent_verifiers.simulation.judge_votes import BadVoteError, Vote, read_vote
-from sciagent_verifiers.simulation.judge_words import messages, schema
 from sciagent_verifiers.simulation.rubric import Rubric
 
 PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)  # seconds before a server is asked again

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.engine import Connection
 
-from sciagent.agent.asking import Asking, ModelAnswer
 from sciagent.agent.episode import Episode, EpisodeLimits, opening
 from sciagent.agent.messages import PolicyClient, Sampled, Sampling, from_json, shared_prefix, to_json
+from sciagent.agent.question_threads import Asking, ModelAnswer
 from sciagent.agent.tools.calls import Toolbox
 from sciagent.agent.tools.registry import Observation
 from sciagent.campaign.core.build import Built

@@ -17,7 +17,7 @@ from sciagent.campaign.spec.load import parse_spec
 from sciagent.domain.answers.model import plain
 from sciagent.errors import SpecError
 from sciagent.report.page.build import page
-from sciagent.report.parts.opinions import opinions
+from sciagent.report.parts.judge_agreement import opinions
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sciagent.report.live.watching import Sparing, look
+from sciagent.report.live.snapshot import Sparing, look
 from sciagent.store.database.ledger import Ledger
 from tests.support.busy import busy
 
