@@ -12,7 +12,7 @@ from sciagent.store.views import campaign_counts
 
 
 def status(connection: Connection, row: CampaignRow) -> Status:
-    """Returns the answer of `sciagent status`. In a large campaign this takes longer than `campaign_counts.counts` alone."""
+    """Returns the answer of `sciagent status`. A large campaign takes longer than for `campaign_counts.counts` alone."""
     counts = campaign_counts.counts(connection, row)
     return Status(
         **dict(counts),
