@@ -12,7 +12,7 @@ from sciagent.store.views import campaign_counts
 
 
 def status(connection: Connection, row: CampaignRow) -> Status:
-    """Returns the answer of `sciagent status`. A large campaign takes longer than for `campaign_counts.counts` alone."""
+    """Returns the answer of `sciagent status`; for a large campaign it takes longer than `campaign_counts.counts`."""
     counts = campaign_counts.counts(connection, row)
     return Status(
         **dict(counts),
