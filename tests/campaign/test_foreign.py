@@ -20,7 +20,7 @@ from sciagent.report.answers.episodes import episode
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from tests.campaign.proposing.test_conversing import MOLECULES, propose, rows, talking
+from tests.campaign.proposing.test_model_source import MOLECULES, propose, rows, talking
 from tests.support.campaigns import write_campaign
 from tests.support.chat_server import ChatServer, answer, calls
 from tests.support.mcp_server import HOSTILE
