@@ -1,8 +1,9 @@
 """What a replay achieved: its recall of the hits, and the cost of reaching given recalls.
 
-Costs are fractions of the exhaustive cost, which is N times the terminal rung. cost_to is the spend at which a run with
-budget 1.0, taken in index order, reaches a recall. Recall at b comes from a separate run with budget b. If one seed
-never reaches a recall, the mean cost is None, not the mean of the other seeds.
+Costs are fractions of the exhaustive cost: the number of candidates times the price of the terminal rung. The cost to
+reach a recall (`cost_to`) is read from a run with budget 1.0, its purchases sorted by falling index. The recall at a
+smaller budget comes from a separate run with that budget. If one seed never reaches a recall, the mean cost is None
+and not the mean of the other seeds.
 """
 
 from __future__ import annotations

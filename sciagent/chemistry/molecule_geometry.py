@@ -1,4 +1,4 @@
-"""Adds the bonds of a molecule to the coordinates of an engine."""
+"""Adds a molecule's bonds to the coordinates that a simulation engine returned."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def promising(guess: Array, seen: Mask) -> tuple[Mask, Array]:
 
 
 def _kinds(pool: CandidatePool, of: Places) -> Iterator[Places]:
-    """Yields positions in `of` of candidates with the same known scores and the same open rungs."""
+    """Groups candidates by their known scores and open rungs. Yields, for each group, the indices into `of`."""
     known = np.concatenate([np.isnan(pool.scores[of]), pool.closed[of]], axis=1)
     codes = np.unique(np.packbits(known, axis=1), axis=0, return_inverse=True)[1].ravel()
     for code in range(int(codes.max()) + 1 if len(codes) else 0):

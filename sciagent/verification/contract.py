@@ -149,7 +149,8 @@ class Verifier(ABC, Generic[C]):
     def verify(self, batch: Sequence[C], context: Context) -> Iterator[Finding]:
         """Yields one finding for each candidate, in order.
 
-        A SimulatorError gives the failed candidate's outcome; another exception is recorded as `crashed`."""
+        If it raises SimulatorError, the candidate whose turn it is gets the outcome that the error names; any other
+        exception is recorded as `crashed`."""
 
     @cached_property
     def settings_hash(self) -> str:

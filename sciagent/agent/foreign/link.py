@@ -53,7 +53,7 @@ for _name in ("mcp", "client"):  # silences the SDK's loggers, which would print
 
 @dataclass(frozen=True)
 class Server:
-    """An MCP server of the campaign file, given by a command or a URL."""
+    """An MCP server that the campaign file lists, by a command or a URL."""
 
     name: str
     tools: tuple[str, ...]
@@ -138,7 +138,8 @@ class Link:
         return result
 
     def _failure(self, connection: Connection | None, fault: str) -> ServerError:
-        """Closes the connection and counts one failure for all of its calls. The first failure causes no pause."""
+        """Closes the connection and returns the error for a call. All calls that were open on it count as one failure
+        together. From the second failure on, new calls are refused for a while."""
         if connection is self._connection:
             self._failures, self._connection = self._failures + 1, None
             if self._failures > 1:

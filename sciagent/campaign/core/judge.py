@@ -39,7 +39,7 @@ class RungRules:
 
 @dataclass(frozen=True)
 class RungTerms:
-    """The terms of one rung in a spec or in the ledger."""
+    """What judging needs to know of a rung; it is read from a spec, or from a campaign in the ledger."""
 
     tier: str
     """Name of the tier, such as "simulation"."""
@@ -125,7 +125,7 @@ def show_window(name: str, window: Window) -> str:
 
 @dataclass(frozen=True)
 class Place:
-    """A candidate's standing in its campaign; the columns of campaign_candidate."""
+    """A candidate's state in its campaign. The fields are columns of the table `campaign_candidate`."""
 
     standing: Standing
     position: Position

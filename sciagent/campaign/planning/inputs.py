@@ -172,7 +172,7 @@ def _accepts(rung: BuiltRung, molecule: Candidate) -> bool:
 
 
 def _tells(rungs: Sequence[BuiltRung], schema: ObservationSchema, at: int, number: int) -> RungTells:
-    """Returns the range of a rung's correlation with one objective, as its verifier declares it."""
+    """Returns the lowest and highest correlation with objective `number` that the verifier of rung `at` declares."""
     aim = schema.aims.aims[number]
     decides = schema.columns[aim.columns[-1]]
     columns = [schema.columns[c] for c in aim.columns if schema.columns[c].at == at]

@@ -247,7 +247,7 @@ class Pricing(Purchasing):
         self._recount()
 
     def _recount(self) -> None:
-        """Updates the wanted candidates after rows of the pool have changed."""
+        """Determines again which candidates are worth a purchase, after rows of the pool have changed."""
         rows, self.pool.changed = np.unique(np.array(self.pool.changed, dtype=np.intp)), []
         if not len(rows) or self._free is None:
             return

@@ -19,7 +19,8 @@ TRIES = 6  # attempts to cut a ring in half
 
 
 def cross_chain(first: Any, second: Any, rng: random.Random) -> Any:
-    """Joins one side of a chain cut of each. A molecule without such a bond is used whole, from an aromatic CH."""
+    """Cuts a chain bond in each molecule, and joins a part of the first to a part of the second. A molecule without a
+    chain bond is used whole and joined at an aromatic CH."""
     left, right = _piece(first, rng), _piece(second, rng)
     if left is None or right is None:
         return None

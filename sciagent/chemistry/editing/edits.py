@@ -144,7 +144,7 @@ def accepted(child: Any, parents: Sequence[Any], limits: EditLimits, *, charges:
 
 
 def _within(child: Any, limits: EditLimits) -> bool:
-    """Returns whether charge, radicals, stereocentres and patterns of a child are within the limits."""
+    """Returns whether an edited molecule keeps the limits on charge, radicals, stereocentres and substructures."""
     if any(atom.GetNumRadicalElectrons() for atom in child.GetAtoms()):
         return False
     if limits.charges is not None and Chem.GetFormalCharge(child) not in limits.charges:

@@ -23,9 +23,9 @@ def pause(
     as_who: options.Who = None,
     json: options.Json = False,
 ) -> None:
-    """Start nothing new. What runs may finish; the driver stays, at no cost, until `sciagent resume` or `stop`.
+    """Start no new jobs. Running jobs may finish, and the driver waits, at no cost, for `sciagent resume` or `stop`.
 
-    Time spent paused is no wall time of the campaign.
+    Paused time does not count as wall time of the campaign.
     """
     _tell("pause", name, reason, ledger, as_who, json)
 

@@ -117,7 +117,8 @@ class Tasks:
         self._tasks: dict[int, tuple[Any, Task]] = {}
 
     def jobs(self, asked: Sequence[AskedJob]) -> list[ClaimedJob]:
-        """Returns the jobs in order, with verifiers created in this process. Raises CannotError."""
+        """Returns the claimed jobs in the order given, each with a verifier created in this process. Raises CannotError
+        if a verifier cannot be created here."""
         jobs = []
         for claim, row, candidate in asked:
             task = self._task(row)

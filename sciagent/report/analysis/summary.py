@@ -53,7 +53,7 @@ def has_limits(row: CampaignRow) -> bool:
 
 
 def terminal(row: CampaignRow, passages: Sequence[Passage]) -> Passage:
-    """Returns the passage of the terminal rung."""
+    """Returns how many candidates reached, passed and failed the terminal rung."""
     return next((p for p in passages if p.rung.name == row.spec.get("terminal")), passages[-1])
 
 

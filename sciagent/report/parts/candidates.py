@@ -92,7 +92,7 @@ def kind(candidate: Ranked) -> str:
 
 
 def status(candidate: Ranked, ladder: Sequence[RungRow]) -> str:
-    """Returns a short description: a hit, the missed limit, or the rung that the candidate has reached."""
+    """Returns a few words: that it is a hit, which limit it failed, or which rung it has reached."""
     rung, settled = ladder[candidate.position].name, candidate.standing == Standing.SETTLED
     if candidate.hit:
         return "hit"

@@ -1,14 +1,15 @@
 """The conformal guard: a score below which candidates may be dropped, so that few hits are lost.
 
-Given the scores of n hits at the time when they would have been dropped, the guard takes the largest such score t with
-(#{s < t} + 1) / (n + 1) <= alpha. If the next hit is exchangeable with them, its score is below t with a probability of
-at most alpha, for any distribution and any error of the law behind the score. This needs n >= 1/alpha - 1 hits. With
-fewer hits, the guard is not armed and allows no drop.
+alpha is the fraction of hits that may be lost. Given the scores s of n known hits, each at the time when it would have
+been dropped, the threshold t is the largest of these scores with (#{s < t} + 1) / (n + 1) <= alpha. If the next hit is
+exchangeable with them, its score is below t with a probability of at most alpha, however wrong the model behind the
+score is. This needs n >= 1/alpha - 1 hits. With fewer hits, the guard is not armed and allows no drop.
 
-Hits found by an audit were not equally likely to be found. Each counts as 1 / π, and the next hit as much as the least
-likely one: (Σ_{s < t} 1/π_i + 1/least) / (Σ 1/π_i + 1/least) <= alpha. This is exact for independent hits from one
-distribution, each found with a π that depends on its features. The hits of a campaign, whose law learns and whose
-proposer improves, are only close to that. The guarantee holds on average, not for each kind of candidate.
+An audit verifies a random sample of candidates that would be dropped. It finds hit i with a probability π_i, which is
+not the same for all hits. Each hit therefore has the weight 1/π_i, and the next hit, whose π is unknown, the largest
+weight, 1/least: (Σ_{s < t} 1/π_i + 1/least) / (Σ 1/π_i + 1/least) <= alpha. The guarantee is exact for independent hits
+from one distribution. In a campaign it is approximate, because the model and the proposer change. It holds on average,
+not for each kind of candidate.
 
 Sources: Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World (2005); Tibshirani, Foygel Barber, Candès
 and Ramdas, NeurIPS 2019, arXiv 1904.06019.

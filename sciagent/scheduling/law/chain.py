@@ -35,8 +35,9 @@ BLOCK = 4096  # candidates computed at a time, so that the data stay in the proc
 
 @dataclass(frozen=True)
 class Forecast:
-    """The forecast of candidates with the same rungs seen. missing: rungs not seen. mean: (n,) of the terminal answer,
-    hits above 0. covariance: (n, m + 1, m + 1) of the missing rungs' answers and, last, the terminal one."""
+    """The forecast for n candidates that have answers from the same rungs. missing: the m rungs without an answer.
+    mean: (n,) expected terminal answer; hits lie above 0. covariance: (n, m + 1, m + 1) of the answers of the missing
+    rungs and, in the last place, of the terminal rung."""
 
     missing: tuple[int, ...]
     mean: Array

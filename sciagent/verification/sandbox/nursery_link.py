@@ -101,7 +101,8 @@ class Nurseries:
         self._lock = threading.Lock()
 
     def start(self, names: Sequence[str]) -> NurseryHandle:
-        """Returns a nursery that imports the modules of these verifiers; starts one if there is none."""
+        """Returns the nursery for these verifiers: the process that has imported their modules and forks their jobs.
+        Starts one if none runs."""
         wanted = frozenset(names), {name: text for name, text in os.environ.items() if name.startswith("PYTHON")}
         with self._lock:
             for nursery in self._running:

@@ -147,7 +147,7 @@ class ReferenceIndex:
 
     @cached_property
     def about(self) -> dict[str, int]:
-        """The numbers of `molecules` in the index and of `unreadable` records. A missing index is built."""
+        """The counts of `molecules` in the index and of `unreadable` records. Builds a missing index first."""
         self.build()
         counts: dict[str, int] = json.loads((self.folder / "about.json").read_text())
         return counts
