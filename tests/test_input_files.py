@@ -44,7 +44,9 @@ def test_a_file_that_unpacks_to_too_much_is_given_up(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize(
-    "content", [b"no gzip", gzip.compress(b"CCO" * 100)[:-9], gzip.compress(b"x")[:10] + b"\xff" * 9]
+    "content",
+    [b"no gzip", gzip.compress(b"CCO" * 100)[:-9], gzip.compress(b"x")[:10] + b"\xff" * 9],
+    ids=["plain", "cut", "garbled"],  # packed bytes hold the time, and every test process must collect the same names
 )
 def test_a_damaged_packed_file_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.smi.gz").write_bytes(content)
