@@ -1,4 +1,4 @@
-"""What the bench replays: a table of known answers, the hit threshold, and the similarity of structures."""
+"""The input of a replay: a table of known answers, the hit threshold, and the similarity of structures."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from sciagent.scheduling.rules.random import Random
 
 @dataclass(frozen=True)
 class Facts:
-    """What a scheduler may know before its first purchase."""
+    """The facts that a scheduler is given before its first purchase."""
 
     threshold: float
     """Threshold of a hit, in the terminal rung's unit."""

@@ -1,4 +1,4 @@
-"""What a replay achieved: its recall of the hits, and the cost of reaching given recalls.
+"""Scores a replay: its recall of the hits, and the cost of reaching given recalls.
 
 Costs are fractions of the exhaustive cost: the number of candidates times the price of the terminal rung. The cost to
 reach a recall (`cost_to`) is read from a run with budget 1.0, its purchases sorted by falling index. The recall at a

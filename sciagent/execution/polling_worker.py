@@ -93,7 +93,7 @@ class Station:
             self._schema = error
             self._stop.set()
             return 0
-        except Exception:
+        except Exception:  # a fault of one job must not end the worker
             log.exception("a slot of %s failed, and goes on", self._new.name)
             return 0
 

@@ -20,7 +20,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import leases, spend
+from sciagent.store.job_queue import jobs, leases, spend
 from sciagent.store.job_queue.leases import Claim, JobEnd
 from sciagent.store.results import candidates, evidence
 from sciagent.store.results.evidence import NewEvidence, RecordedEvidence
@@ -177,3 +177,12 @@ def campaign_at_every_place(ledger: Ledger) -> CampaignRow:
             ],
         )
     return made
+
+
+def queued_jobs(ledger: Ledger, row: CampaignRow, n: int = 1) -> list[int]:
+    """Ids of n queued jobs of the second rung, replicates of one candidate; a later job is more urgent."""
+    with ledger.begin() as connection:
+        [candidate_id] = entered(connection, row, 1)
+        rung_id = campaigns.rungs(connection, row.id)[1].id
+        new = [jobs.NewJob(row.id, rung_id, candidate_id, i, "e" * 64, float(i)) for i in range(n)]
+        return jobs.create_many(connection, new)

@@ -69,7 +69,7 @@ class AgentBench(Workbench, Protocol):
 
 @dataclass(frozen=True)
 class ToolContext:
-    """What a tool needs besides its arguments."""
+    """The objects that a tool needs besides its arguments."""
 
     bench: AgentBench
     seed: int = 0

@@ -15,7 +15,7 @@ def short(text: str, limit: int = 60) -> str:
 
 
 def one_line(text: str, limit: int) -> str:
-    """As `short`, with white space reduced to single spaces."""
+    """Returns the text cut as by `short`, with each run of white space replaced by one space."""
     return short(" ".join(text[: 4 * limit].split()), limit)
 
 

@@ -25,7 +25,7 @@ CONTEXT = -1  # stands for the turn of a token that was not sampled in its row
 
 
 class Join(StrEnum):
-    """How a prompt continues the row. REALIGN and FORK each add a row and lose no tokens."""
+    """The ways in which a prompt can continue a row. REALIGN and FORK each add a row and lose no tokens."""
 
     APPEND = "append"
     """The prompt begins with all held tokens. The added tokens are context."""

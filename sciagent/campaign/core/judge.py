@@ -39,7 +39,7 @@ class RungRules:
 
 @dataclass(frozen=True)
 class RungTerms:
-    """What judging needs to know of a rung; it is read from a spec, or from a campaign in the ledger."""
+    """The facts about a rung that a judgement needs, read from a spec or from a campaign in the ledger."""
 
     tier: str
     """Name of the tier, such as "simulation"."""

@@ -38,7 +38,7 @@ def cores() -> int:
 
 
 class CampaignSpec(Part):
-    """What a campaign file states."""
+    """The content of a campaign file, validated."""
 
     campaign: str = Field(pattern=NAME, description="Name, unique in a ledger.")
     description: str = Field("", description="Free text for people.")

@@ -47,7 +47,7 @@ class NamedEdit:
     kind: Kind
     """Kind of the sites that it edits."""
     whats: tuple[str, ...]
-    """What it can insert; empty if there is no choice."""
+    """Names that may be given as `what`; empty if the edit needs none."""
     says: str
     build: Build
     by_group: bool = False

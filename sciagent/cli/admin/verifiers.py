@@ -19,7 +19,7 @@ def verifiers(
     name: Annotated[str | None, typer.Argument(help="One verifier, with all its settings; default: all.")] = None,
     json: options.Json = False,
 ) -> None:
-    """What can stand on a ladder: what each verifier measures, at which level, its cost, settings and priors.
+    """List the installed verifiers: the properties that each measures and their levels, its cost, settings and priors.
 
     A verifier that does not load is shown with its error; exit code 1 if it was named.
     """

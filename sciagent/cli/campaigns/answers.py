@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def status(name: options.CampaignName = None, ledger: options.Ledger = None, json: options.Json = False) -> None:
-    """How a campaign stands: rungs, hits, cost and budget. Reads only; a running campaign is not disturbed."""
+    """Show the state of a campaign: rungs, hits, cost and budget. Reads only; a running campaign is not disturbed."""
     from sciagent.api.answers import budget_line, rung_table
     from sciagent.api.campaign import Campaign
 
@@ -82,7 +82,7 @@ def explain(
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
-    """What a candidate is, who proposed it, what each rung answered, why it stands where it stands, and what it cost.
+    """Show a candidate: who proposed it, what each rung answered, the reason for its verdict, and its cost.
 
     If it waits in a priced campaign: its value, its chance of a hit, its index against the price, and what would be
     bought next. A text that was proposed and refused is explained, too.

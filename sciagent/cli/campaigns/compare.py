@@ -24,7 +24,7 @@ def compare(
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
-    """How two campaigns differ: what was asked, the funnel, the cost, hits at equal cost, what both have.
+    """Compare two campaigns: their files, the funnel, the cost, hits at equal cost, and the candidates that both have.
 
     Values stand side by side only where the same calculation gave them.
     """

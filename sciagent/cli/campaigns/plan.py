@@ -23,7 +23,7 @@ def plan(
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
-    """What the budget of a campaign is likely to buy, which rungs look worthless, and how sure that is.
+    """Predict what the budget of a campaign will buy and which rungs look worthless, with the uncertainty of both.
 
     Nothing is started or written. A ledger is not needed; an existing ledger teaches what rungs cost and tell.
     """

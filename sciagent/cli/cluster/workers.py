@@ -22,7 +22,7 @@ def workers(
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
-    """Who works (sciagent worker), what each runs and since when, and what waits in each queue. Reads only."""
+    """List the workers, the jobs that each runs and since when, and the jobs that wait in each queue. Reads only."""
     from sciagent.store.database.clock import db_now
     from sciagent.store.job_queue import worker_resources
     from sciagent.store.job_queue import workers as store

@@ -124,7 +124,7 @@ class ExpectedHits(AnswerModel):
 
 
 class PlanCase(AnswerModel):
-    """What the budget buys at one assumed share of hits."""
+    """The results that the budget buys at one assumed share of hits."""
 
     hit_rate: float
     """Share of the candidates that are hits."""

@@ -59,7 +59,7 @@ class Slots:
                 if more:
                     self._wakeups.wake(queue)
             return ran
-        except Exception:
+        except Exception:  # a fault of one job must not end the worker; the job's lease expires and it is queued again
             log.exception("%s: the slot is made anew", self._name)
             if (broken := self._runners.pop(thread, None)) is not None:
                 broken.close()

@@ -110,5 +110,5 @@ def close_quietly(connection: Connection) -> None:
     """Close without waiting for the server, which may not answer."""
     try:
         connection.collect(socket_timeout=0.2)
-    except Exception:
+    except Exception:  # each transport raises errors of its own, and the connection is given up anyway
         log.debug("closing a connection to the broker failed", exc_info=True)

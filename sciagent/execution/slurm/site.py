@@ -46,7 +46,7 @@ class Partition(Profile):
 
 
 class Wall(Profile):
-    """How the requested wall time is computed from a job's expected seconds."""
+    """The rule by which the requested wall time is computed from a job's expected seconds."""
 
     margin: Real = Field(default=2.0, ge=1, le=100, description="Times the expected seconds.")
     minimum_minutes: Whole = Field(default=5, ge=1, le=MAX_MINUTES, description="No job asks for less.")
@@ -56,7 +56,7 @@ class Wall(Profile):
 
 
 class Memory(Profile):
-    """How the requested memory is computed from a job's expected MB."""
+    """The rule by which the requested memory is computed from a job's expected MB."""
 
     margin: Real = Field(default=1.2, ge=1, le=100, description="Times the expected MB.")
     minimum_mb: Whole = Field(default=500, ge=1, le=MAX_MEMORY_MB, description="No job asks for less.")

@@ -31,7 +31,7 @@ _TAIL_BYTES = 4096
 
 @dataclass(frozen=True)
 class Mark:
-    """How the script of an element ended."""
+    """The end of an element's script."""
 
     code: int
     """Exit code of the command."""
@@ -79,7 +79,7 @@ class Spool:
         return (self.folder / f"warned.{element}").exists()
 
     def failure_text(self, element: int) -> str:
-        """Why an element failed: the printable characters of the last line that it printed, or its exit code."""
+        """Returns why an element failed: the printable characters of its last line of output, or its exit code."""
         lines = [line for line in self._read(f"out.{element}").splitlines() if line.strip()]
         printed = "".join(character for character in "".join(lines[-1:]).strip()[:300] if character.isprintable())
         mark = self.mark(element)

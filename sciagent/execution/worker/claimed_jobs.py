@@ -99,7 +99,7 @@ def ask(connection: Connection, claims: Sequence[Claim]) -> list[AskedJob]:
             candidate = candidates.load(connection, [row.candidate_id])[row.candidate_id]
         except (SQLAlchemyError, LedgerError):
             raise
-        except Exception:
+        except Exception:  # a subject's parser may raise anything; the other jobs go on, and this one's lease expires
             log.exception("candidate %d cannot be made here", row.candidate_id)
         else:
             asked.append(AskedJob(claim, row, candidate))

@@ -36,7 +36,7 @@ def replace_text(path: Path, text: str) -> None:
         os.umask(umask)
         Path(part).chmod(0o666 & ~umask)
         Path(part).replace(path)
-    except BaseException:
+    except BaseException:  # an interrupt, too, must leave no partial file
         Path(part).unlink(missing_ok=True)
         raise
 

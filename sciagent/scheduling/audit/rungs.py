@@ -1,4 +1,4 @@
-"""How well each rung agrees with the next higher rung and with the terminal rung.
+"""Measures how well each rung agrees with the next higher rung and with the terminal rung.
 
 Only promising candidates were run on an expensive rung, so the raw pairs are biased: among the promoted candidates, the
 mean of a noisy rung is too high. With weights 1 / π of the higher rung, audited candidates represent the dropped ones.

@@ -29,7 +29,7 @@ class TrajectoryRow:
 
 @dataclass(frozen=True)
 class SampledRow:
-    """What a model sampled in a turn. The token fields are None if the provider returns no tokens."""
+    """The message and tokens that a model sampled in a turn; token fields are None if the provider returns none."""
 
     message: Mapping[str, Any] = field(default_factory=dict)
     """The parsed answer of the model."""

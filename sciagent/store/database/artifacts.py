@@ -35,7 +35,7 @@ class ArtifactStore:
                         write.write(block)
                 write.flush()
                 os.fsync(write.fileno())
-            except BaseException:
+            except BaseException:  # an interrupt, too, must leave no partial file
                 partial.unlink(missing_ok=True)
                 raise
         sha256 = digest.hexdigest()

@@ -20,7 +20,7 @@ CLUSTER = "slurm"  # an executor whose own partitions decide which jobs fit
 
 @dataclass(frozen=True)
 class Capacity:
-    """How many jobs of one kind the workers of a queue can run."""
+    """The number of jobs of one kind that the workers of a queue can run."""
 
     most: int
     """Number of jobs at a time if no other job runs."""
@@ -108,7 +108,7 @@ def free_at(connection: Connection, worker: NewWorker) -> Free:
 
 @dataclass(frozen=True)
 class Used:
-    """How much of one resource is in use."""
+    """The amount of one resource that is in use."""
 
     name: str
     used: int

@@ -24,7 +24,7 @@ SEEN_SECONDS = (
 
 @dataclass(frozen=True)
 class NewWorker:
-    """What a worker states about itself when it registers."""
+    """The facts that a worker states about itself when it registers."""
 
     name: str
     """Unique name; the owners of the worker's leases begin with it."""

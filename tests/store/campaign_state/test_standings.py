@@ -15,12 +15,6 @@ SCORES = (0.2, None, 0.9, 0.9, None, 0.5)
 
 
 @pytest.fixture
-def row(ledger: Ledger) -> CampaignRow:
-    with ledger.begin() as connection:
-        return rows.campaign(connection)
-
-
-@pytest.fixture
 def ids(ledger: Ledger, row: CampaignRow) -> list[int]:
     """Six candidates, open at rung 1, with SCORES."""
     with ledger.begin() as connection:

@@ -15,30 +15,15 @@ from sciagent.store.views import campaign_counts
 from tests.support import rows
 
 
-@pytest.fixture
-def row(ledger: Ledger) -> CampaignRow:
-    with ledger.begin() as connection:
-        return rows.campaign(connection)
-
-
-def make(ledger: Ledger, row: CampaignRow, n: int = 1) -> list[int]:
-    """n queued jobs of the second rung; the later, the more urgent. n replicates of one candidate."""
-    with ledger.begin() as connection:
-        candidate_id = rows.entered(connection, row, 1)[0]
-        rung_id = campaigns.rungs(connection, row.id)[1].id
-        new = [jobs.NewJob(row.id, rung_id, candidate_id, i, "e" * 64, float(i)) for i in range(n)]
-        return jobs.create_many(connection, new)
-
-
 def test_the_most_urgent_come_first(ledger: Ledger, row: CampaignRow) -> None:
-    made = make(ledger, row, 5)
+    made = rows.queued_jobs(ledger, row, 5)
     with ledger.read() as connection:
         assert [j[0] for j in jobs.queued(connection, row.id)] == made[::-1]
         assert campaign_counts.jobs_by_rung(connection, row.id) == {campaigns.rungs(connection, row.id)[1].id: 5}
 
 
 def test_one_job_a_candidate_rung_and_replicate(ledger: Ledger, row: CampaignRow) -> None:
-    (job_id,) = make(ledger, row)
+    (job_id,) = rows.queued_jobs(ledger, row)
     with pytest.raises(LedgerError, match="already"), ledger.begin() as connection:
         old = connection.execute(sa.select(t.job).where(t.job.c.id == job_id)).mappings().one()
         jobs.create_many(connection, [jobs.NewJob(row.id, old["rung_id"], old["candidate_id"], 0, "f" * 64, 1.0)])

@@ -23,21 +23,6 @@ from sciagent.store.views import campaign_counts
 from tests.support import rows
 
 
-@pytest.fixture
-def row(ledger: Ledger) -> CampaignRow:
-    with ledger.begin() as connection:
-        return rows.campaign(connection)
-
-
-def make(ledger: Ledger, row: CampaignRow, n: int = 1) -> list[int]:
-    """n queued jobs of the second rung; the later, the more urgent. n replicates of one candidate."""
-    with ledger.begin() as connection:
-        candidate_id = rows.entered(connection, row, 1)[0]
-        rung_id = campaigns.rungs(connection, row.id)[1].id
-        new = [jobs.NewJob(row.id, rung_id, candidate_id, i, "e" * 64, float(i)) for i in range(n)]
-        return jobs.create_many(connection, new)
-
-
 def claim(ledger: Ledger, job_id: int, owner: str = "a", seconds: float = 60.0) -> Claim | None:
     with ledger.begin() as connection:
         return leases.claim(connection, job_id, owner, seconds)
@@ -54,7 +39,7 @@ def stored(ledger: Ledger, job_id: int) -> dict:
 
 
 def test_a_job_from_its_queue_to_its_end(ledger: Ledger, row: CampaignRow) -> None:
-    (job_id,) = make(ledger, row)
+    (job_id,) = rows.queued_jobs(ledger, row)
     one = claim(ledger, job_id)
     assert one is not None and one.fence == 1
     assert claim(ledger, job_id, "b") is None
@@ -70,7 +55,7 @@ def test_a_job_from_its_queue_to_its_end(ledger: Ledger, row: CampaignRow) -> No
 
 def test_a_zombie_writes_nothing(ledger: Ledger, row: CampaignRow) -> None:
     """Its lease ran out, another took the job; whichever ends first, only the holder of the fence counts."""
-    (job_id,) = make(ledger, row)
+    (job_id,) = rows.queued_jobs(ledger, row)
     zombie = claim(ledger, job_id, "a", seconds=-1)
     holder = claim(ledger, job_id, "b")
     assert zombie is not None and holder is not None and holder.fence == zombie.fence + 1
@@ -82,7 +67,7 @@ def test_a_zombie_writes_nothing(ledger: Ledger, row: CampaignRow) -> None:
 
 
 def test_a_job_to_be_cancelled_is_no_longer_its_workers(ledger: Ledger, row: CampaignRow) -> None:
-    running, waiting = make(ledger, row, 2)
+    running, waiting = rows.queued_jobs(ledger, row, 2)
     one = claim(ledger, running)
     with ledger.begin() as connection:
         connection.execute(sa.update(t.job).values(cancel_requested=True))
@@ -92,7 +77,7 @@ def test_a_job_to_be_cancelled_is_no_longer_its_workers(ledger: Ledger, row: Cam
 
 
 def test_a_job_goes_back_to_the_queue_with_its_reservation(ledger: Ledger, row: CampaignRow) -> None:
-    (job_id,) = make(ledger, row)
+    (job_id,) = rows.queued_jobs(ledger, row)
     with ledger.begin() as connection:
         reservations.reserve_many(connection, row.id, {job_id: {"core_seconds": 30.0, "money": 2.0}})
         reservations.reserve_many(connection, row.id, {job_id: {}})
@@ -110,7 +95,7 @@ def test_a_job_goes_back_to_the_queue_with_its_reservation(ledger: Ledger, row: 
 
 
 def test_a_job_is_offered_again_however_many_drivers_die_over_it(ledger: Ledger, row: CampaignRow) -> None:
-    (job_id,) = make(ledger, row)
+    (job_id,) = rows.queued_jobs(ledger, row)
     claims = [claim(ledger, job_id, f"w{i}", seconds=-1) for i in range(30)]
     assert [c.fence for c in claims if c] == list(range(1, 31))
     assert stored(ledger, job_id)["kills"] == 0
@@ -119,7 +104,7 @@ def test_a_job_is_offered_again_however_many_drivers_die_over_it(ledger: Ledger,
 @pytest.mark.parametrize("backend", [pytest.param("sqlite", marks=pytest.mark.long), "postgresql"], indirect=True)
 def test_eight_workers_share_two_hundred_jobs(ledger: Ledger, ledger_url: str, row: CampaignRow) -> None:
     """Each is claimed once and finished once, on connections of their own, every worker trying every job."""
-    made = make(ledger, row, 200)
+    made = rows.queued_jobs(ledger, row, 200)
     start = threading.Barrier(8)
 
     def work(number: int) -> list[int]:
@@ -144,7 +129,7 @@ def test_eight_workers_share_two_hundred_jobs(ledger: Ledger, ledger_url: str, r
 
 
 def test_of_many_who_take_over_an_expired_lease_one_gets_it(ledger: Ledger, ledger_url: str, row: CampaignRow) -> None:
-    made = make(ledger, row, 20)
+    made = rows.queued_jobs(ledger, row, 20)
     zombies = [claim(ledger, job_id, "dead", seconds=-1) for job_id in made]
     start = threading.Barrier(4)
 
@@ -163,7 +148,7 @@ def test_of_many_who_take_over_an_expired_lease_one_gets_it(ledger: Ledger, ledg
 
 
 def test_attempts_of_dead_drivers_are_orphans(ledger: Ledger, row: CampaignRow) -> None:
-    (job_id,) = make(ledger, row)
+    (job_id,) = rows.queued_jobs(ledger, row)
     one = claim(ledger, job_id, "dead")
     assert one is not None
     with ledger.begin() as connection:
@@ -179,7 +164,7 @@ def test_attempts_of_dead_drivers_are_orphans(ledger: Ledger, row: CampaignRow) 
 
 
 def test_who_gave_a_job_back_has_no_claim_on_it(ledger: Ledger, row: CampaignRow) -> None:
-    first, second = make(ledger, row, 2)
+    first, second = rows.queued_jobs(ledger, row, 2)
     with ledger.begin() as connection:
         claims = leases.claim_many(connection, [first, second], "one")
         assert leases.claim_many(connection, [first], "other") == {}
@@ -217,7 +202,7 @@ def test_jobs_are_claimed_as_they_are_made(ledger: Ledger, row: CampaignRow) -> 
 
 
 def test_jobs_that_end_differently_end_at_once(ledger: Ledger, row: CampaignRow) -> None:
-    one, two, three = make(ledger, row, 3)
+    one, two, three = rows.queued_jobs(ledger, row, 3)
     with ledger.begin() as connection:
         claims = leases.claim_many(connection, [one, two, three], "a")
         ends = [

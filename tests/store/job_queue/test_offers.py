@@ -29,12 +29,6 @@ GONE = -1.0  # seconds of a lease that has run out
 DAY = 86400.0
 
 
-@pytest.fixture
-def row(ledger: Ledger) -> CampaignRow:
-    with ledger.begin() as connection:
-        return rows.campaign(connection)
-
-
 def offered(
     ledger: Ledger,
     row: CampaignRow,
