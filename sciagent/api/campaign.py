@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -279,13 +280,15 @@ class Campaign:
 
         The running driver or the next `run` verifies them. reason: stored with your name.
         """
-        texts = [smiles] if isinstance(smiles, str) else smiles
-        return ResultTable(list(self.entering(texts, reason)), f"Added to {self.name}")
+        proposals = map(ProposalIn, [smiles] if isinstance(smiles, str) else smiles)
+        return ResultTable(list(self.entering(proposals, reason)), f"Added to {self.name}")
 
-    def entering(self, texts: Iterable[str], reason: str, who: str | None = None) -> Iterator[AddedCandidate]:
+    def entering(
+        self, proposals: Iterable[ProposalIn], reason: str, who: str | None = None
+    ) -> Iterator[AddedCandidate]:
         """Adds molecules as a stream, for more than memory holds. who: name of the person, by default the user."""
         why = directives.reason(reason)
-        given = (ProposalIn(text, operation="person", rationale=why) for text in texts)
+        given = (replace(proposal, operation="person", rationale=why) for proposal in proposals)
         return add(self._for_people(), given, who or settings.user(), why)
 
     @property

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,10 @@ from sciagent.errors import InputFileError, did_you_mean
 from sciagent.input_files import open_input
 
 MAX_LINE = 1_000_000
+MAX_NAME = 200
+"""Characters kept of a name or remark."""
+IDENTIFIERS = ("id", "identifier", "name", "title", "compound", "compound_id", "molecule_id", "cas", "catalogue_number")
+"""Headers of columns that hold a molecule's name, in order of preference; so does any header that ends in `_id`."""
 
 
 @dataclass(frozen=True)
@@ -22,25 +26,35 @@ class StructureRecord:
     """Number of the record, from 0."""
     text: str
     """SMILES as written in the file; empty if there is none."""
-    name: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Texts of the columns that are kept, by header; empty cells are left out."""
     fault: str = ""
     """Why the text is empty; empty otherwise."""
 
+    @property
+    def name(self) -> str:
+        """The first of the names, or an empty text."""
+        return next(iter(self.names.values()), "")
 
-def read_structures(path: Path, column: str = "smiles", skip: int = 0) -> Iterator[StructureRecord]:
+
+def read_structures(
+    path: Path, column: str = "smiles", skip: int = 0, keep: Sequence[str] | None = None
+) -> Iterator[StructureRecord]:
     """Yields records from number `skip` on. The name gives the format: .csv, .smi, .txt or .sdf, and .gz of these.
 
+    keep: columns of a csv, or data fields of an sdf, whose texts stay with the molecule; None: the column whose header
+    looks like an identifier. The text beside a SMILES in a smi file and the title of an sdf record are kept as `name`.
     Raises InputFileError for an unknown format, a missing column, or bytes that are not text. A bad record is yielded
     with its fault, so that a broken line never ends a campaign.
     """
     kind = Path(path.name.lower().removesuffix(".gz")).suffix
     match kind:
         case ".csv":
-            records = _csv(path, column)
+            records = _csv(path, column, keep)
         case ".smi" | ".smiles" | ".txt":
             records = _smi(path)
         case ".sdf":
-            records = _sdf(path)
+            records = _sdf(path, keep or ())
         case _:
             raise InputFileError(
                 f'{path}:1:1: cannot tell the format of "{path.name}"; use .csv, .smi or .sdf (or .gz of these)'
@@ -58,22 +72,42 @@ def _lines(path: Path) -> Iterator[str]:
             yield text.replace("\0", "\N{SYMBOL FOR NULL}")  # csv refuses null bytes; the parser reports this symbol
 
 
-def _csv(path: Path, column: str) -> Iterator[StructureRecord]:
+def _csv(path: Path, column: str, keep: Sequence[str] | None) -> Iterator[StructureRecord]:
     reader = csv.DictReader(_lines(path))
     try:
         header = reader.fieldnames or []
-        if column not in header:
-            if len(header) == 1 and ";" in header[0]:
-                raise InputFileError(f"{path}:1:1: the columns are separated by semicolons; use commas")
-            raise InputFileError(
-                f'{path}:1:1: no column "{column}"{did_you_mean(column, header)}; '
-                f"the header has: {', '.join(header) or 'nothing'}"
-            )
+        check_columns(path, header, (column, *(keep or ())))
+        kept = identifier_columns(header, column) if keep is None else keep
         for number, row in enumerate(reader):
-            text, name = (row.get(column) or "").strip(), (row.get("name") or "").strip()
-            yield StructureRecord(number, text, name, "" if text else f"row {number + 2}: nothing in column {column}")
+            text = (row.get(column) or "").strip()
+            fault = "" if text else f"row {number + 2}: nothing in column {column}"
+            yield StructureRecord(number, text, names_in(row, kept), fault)
     except csv.Error as error:
         raise csv_fault(path, reader.line_num, error) from error
+
+
+def check_columns(path: Path, header: Sequence[str], wanted: Sequence[str]) -> None:
+    """Raises InputFileError if the header of a csv lacks a wanted column."""
+    missing = next((name for name in wanted if name not in header), None)
+    if missing is None:
+        return
+    if len(header) == 1 and ";" in header[0]:
+        raise InputFileError(f"{path}:1:1: the columns are separated by semicolons; use commas")
+    known = ", ".join(header) or "nothing"
+    raise InputFileError(f'{path}:1:1: no column "{missing}"{did_you_mean(missing, header)}; the header has: {known}')
+
+
+def identifier_columns(header: Sequence[str], structure: str) -> tuple[str, ...]:
+    """Returns the column that looks like an identifier, or nothing. structure: the column with the SMILES."""
+    spelled = {name.strip().casefold().replace(" ", "_"): name for name in reversed(header) if name != structure}
+    wanted = (*IDENTIFIERS, *(name for name in reversed(spelled) if name.endswith("_id")))
+    return tuple(spelled[name] for name in wanted if name in spelled)[:1]
+
+
+def names_in(row: Mapping[str, str | None], columns: Sequence[str]) -> dict[str, str]:
+    """Returns the texts of these columns of a row, without empty ones, each cut to MAX_NAME characters."""
+    texts = {name: " ".join((row.get(name) or "").split())[:MAX_NAME] for name in columns}
+    return {name: text for name, text in texts.items() if text}
 
 
 def csv_fault(path: Path, lines_read: int, error: csv.Error) -> InputFileError:
@@ -88,10 +122,10 @@ def _smi(path: Path) -> Iterator[StructureRecord]:
     texts = (line.strip() for line in _lines(path) if line.strip() and not line.startswith("#"))
     for number, text in enumerate(texts):
         head, _, name = text.partition(" " if " " in text else "\t")
-        yield StructureRecord(number, head, name.strip())
+        yield StructureRecord(number, head, names_in({"name": name}, ("name",)))
 
 
-def _sdf(path: Path) -> Iterator[StructureRecord]:
+def _sdf(path: Path, keep: Sequence[str]) -> Iterator[StructureRecord]:
     from rdkit import Chem
 
     from sciagent.chemistry.rdkit_log import rdkit_messages
@@ -102,5 +136,6 @@ def _sdf(path: Path) -> Iterator[StructureRecord]:
             if mol is None:
                 yield StructureRecord(number, "", fault=f"record {number + 1} is not a readable mol block")
                 continue
-            name = mol.GetProp("_Name") if mol.HasProp("_Name") else ""
-            yield StructureRecord(number, Chem.MolToSmiles(mol), name)
+            fields = {name: mol.GetProp(name) for name in keep if mol.HasProp(name)}
+            fields["name"] = mol.GetProp("_Name") if mol.HasProp("_Name") else ""
+            yield StructureRecord(number, Chem.MolToSmiles(mol), names_in(fields, tuple(fields)))

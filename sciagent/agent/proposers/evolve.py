@@ -8,7 +8,7 @@ candidates are not proposed again.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,10 @@ class Evolve:
     name = "evolve"
     total: int | None = None  # unlimited: it proposes for as long as it is called
 
-    def __init__(self, seeds: Path, *, column: str = "smiles", limits: EditLimits = ANY) -> None:
-        self._seeds = [r.text for r in read_structures(seeds, column)]
+    def __init__(
+        self, seeds: Path, *, column: str = "smiles", limits: EditLimits = ANY, keep: Sequence[str] | None = None
+    ) -> None:
+        self._seeds = list(read_structures(seeds, column, keep=keep))
         self._limits = limits
 
     def turn(self, workbench: Workbench, turn: Turn, limit: int) -> Mapping[str, Any] | None:
@@ -37,7 +39,7 @@ class Evolve:
         offset = int(turn.cursor.get("seeds", 0))
         if offset < len(self._seeds):
             batch = self._seeds[offset : offset + limit]
-            workbench.propose([ProposalIn(s, operation="seed") for s in batch])
+            workbench.propose([ProposalIn(seed.text, operation="seed", names=seed.names) for seed in batch])
             return {"seeds": offset + len(batch)}
         seen: set[str] = set()
 
@@ -66,9 +68,9 @@ class Evolve:
 
     def _valid_seeds(self) -> list[str]:
         valid = []
-        for text in self._seeds[:STAND_IN]:
+        for seed in self._seeds[:STAND_IN]:
             try:
-                valid.append(parse_molecule(text).smiles)
+                valid.append(parse_molecule(seed.text).smiles)
             except InvalidCandidateError:
                 continue
         return valid

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -17,10 +17,12 @@ class Screen:
 
     name = "screen"
 
-    def __init__(self, file: Path, column: str = "smiles", operation: str = "screen") -> None:
-        """operation: name of the operation in its proposals."""
+    def __init__(
+        self, file: Path, column: str = "smiles", operation: str = "screen", keep: Sequence[str] | None = None
+    ) -> None:
+        """operation: name of the operation in its proposals. keep: columns that stay with the candidates as names."""
         self._file, self._operation = file, operation
-        self._column = column
+        self._column, self._keep = column, keep
         self._records: Iterator[StructureRecord] | None = None
         self._next = -1
 
@@ -33,10 +35,12 @@ class Screen:
         """Proposes the next `limit` records. The cursor holds the number of the next record, for a resumed run."""
         start = int(turn.cursor.get("next", 0))
         if self._records is None or start != self._next:
-            self._records = read_structures(self._file, self._column, skip=start)
+            self._records = read_structures(self._file, self._column, start, self._keep)
         batch = list(islice(self._records, limit))
         if not batch:
             return None
-        workbench.propose([ProposalIn(r.text, operation=self._operation, rationale=r.name or r.fault) for r in batch])
+        workbench.propose(
+            [ProposalIn(r.text, operation=self._operation, rationale=r.fault, names=r.names) for r in batch]
+        )
         self._next = batch[-1].number + 1
         return {"next": self._next}

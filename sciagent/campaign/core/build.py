@@ -107,12 +107,12 @@ class Built(BuiltLadder):
         base = self.spec.base
         if isinstance(chosen, EvolveSpec):
             limits = self.edit_limits(chosen.max_heavy_atoms)
-            return Evolve(base / chosen.seeds, column=chosen.column, limits=limits)
+            return Evolve(base / chosen.seeds, column=chosen.column, limits=limits, keep=chosen.keep)
         if isinstance(chosen, ScreenSpec):
-            return Screen(base / chosen.file, chosen.column)
+            return Screen(base / chosen.file, chosen.column, keep=chosen.keep)
         if chosen.seeds is None:
             raise ValueError("this proposer names no seeds")
-        return Screen(base / chosen.seeds, chosen.column, operation="seed")
+        return Screen(base / chosen.seeds, chosen.column, operation="seed", keep=chosen.keep)
 
     def edit_limits(self, max_heavy_atoms: int = EditLimits.max_heavy_atoms) -> EditLimits:
         """Returns limits for new molecules: those of `molecule.checks` on the ladder, and the maximum size."""

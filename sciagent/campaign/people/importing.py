@@ -16,16 +16,16 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.spec.sources import file_hash
 from sciagent.chemistry.molecule import Molecule, parse_molecule
-from sciagent.chemistry.structure_files import csv_fault
+from sciagent.chemistry.structure_files import check_columns, csv_fault, identifier_columns, names_in
 from sciagent.domain.evidence import EvidenceKey, Finding, Measured, content_hash
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Level, Property, properties
 from sciagent.domain.quantities import Censoring, Quantity, convert
-from sciagent.errors import InputFileError, InvalidCandidateError, UnitError, UsageError, did_you_mean
+from sciagent.errors import InputFileError, InvalidCandidateError, UnitError, UsageError
 from sciagent.input_files import open_input
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.results import candidates, evidence
+from sciagent.store.results import candidates, evidence, names
 from sciagent.store.results.evidence import NewEvidence
 
 VERIFIER, VERSION = "import", "1"
@@ -70,6 +70,7 @@ class _Row(NamedTuple):
     molecule: Molecule
     key: EvidenceKey
     measured: tuple[Measured, ...]
+    names: Mapping[str, str]
 
 
 class _CellError(ValueError):
@@ -93,12 +94,14 @@ def import_file(
     skip_bad: bool = False,
     revise: str | None = None,
     dry_run: bool = False,
+    keep: Sequence[str] | None = None,
 ) -> ImportReport:
     """Records each row of a file as evidence of the verifier `import` at the stated level.
 
     A molecule with two rows gets two replicates. Values that are in the ledger already are not written again, even if
     they came from a file of another name. A value that differs from the one recorded from a file of this name raises
-    UsageError; with revise="reason" it supersedes the old value.
+    UsageError; with revise="reason" it supersedes the old value. keep: columns whose texts become names of the
+    molecules; None: the column that looks like an identifier.
     Raises InputFileError, with up to fifty faults, and writes nothing if a row is faulty and skip_bad is False.
     """
     report = ImportReport()
@@ -109,7 +112,10 @@ def import_file(
     )
     rows: list[_Row] = []
     replicates: Counter[str] = Counter()
-    for line, cells in _read(path, structure, columns):
+    kept: Sequence[str] | None = keep
+    for line, cells in _read(path, structure, columns, keep or ()):
+        if kept is None:
+            kept = identifier_columns([name for name in cells if name is not None], structure)
         report.rows += 1
         try:
             molecule, measured = _parse(cells, structure, standardise, resolved, level)
@@ -121,7 +127,7 @@ def import_file(
             replicate = replicates[molecule.key]
             replicates[molecule.key] += 1
             key = EvidenceKey(molecule.key, VERIFIER, VERSION, settings_hash, replicate=replicate)
-            rows.append(_Row(molecule, key, measured))
+            rows.append(_Row(molecule, key, measured, names_in(cells, kept)))
     if report.faults and not skip_bad:
         shown = "\n".join(report.faults[:MAX_FAULTS])
         more = f"\n… and {len(report.faults) - MAX_FAULTS} more" if len(report.faults) > MAX_FAULTS else ""
@@ -135,14 +141,16 @@ def import_file(
 
 def _check_columns(columns: Sequence[Column]) -> None:
     """Raises UsageError if there is no column, or if two columns have one name or one property."""
-    for what, names in (("column", [c.name for c in columns]), ("property", [c.property for c in columns])):
-        if twice := {n for n in names if names.count(n) > 1}:
+    for what, given in (("column", [c.name for c in columns]), ("property", [c.property for c in columns])):
+        if twice := {n for n in given if given.count(n) > 1}:
             raise UsageError(f"{what} {', '.join(sorted(twice))} is given twice; import one file, then the other")
     if not columns:
         raise UsageError("no column with values is named")
 
 
-def _read(path: Path, structure: str, columns: Sequence[Column]) -> Iterator[tuple[int, Mapping[Any, Any]]]:
+def _read(
+    path: Path, structure: str, columns: Sequence[Column], keep: Sequence[str]
+) -> Iterator[tuple[int, Mapping[Any, Any]]]:
     """Yields the line number and the cells of each row."""
     try:
         with open_input(path) as file:
@@ -156,7 +164,7 @@ def _read(path: Path, structure: str, columns: Sequence[Column]) -> Iterator[tup
         raise InputFileError(f"{place}: not UTF-8 text ({error.reason}); save it as UTF-8") from error
     reader = csv.DictReader(io.StringIO(text.replace("\0", "\N{SYMBOL FOR NULL}"), newline=""))
     try:
-        _check_header(path, reader.fieldnames or [], (structure, *(column.name for column in columns)))
+        _check_header(path, reader.fieldnames or [], (structure, *(column.name for column in columns), *keep))
         for n, row in enumerate(reader):
             if n >= MAX_ROWS:
                 raise InputFileError(f"{path}:{reader.line_num}:1: more than {MAX_ROWS} rows; split the file")
@@ -167,14 +175,7 @@ def _read(path: Path, structure: str, columns: Sequence[Column]) -> Iterator[tup
 
 def _check_header(path: Path, header: Sequence[str], wanted: Sequence[str]) -> None:
     """Raises InputFileError if a column is missing or two columns have the same name."""
-    missing = next((name for name in wanted if name not in header), None)
-    if missing is not None:
-        if len(header) == 1 and ";" in header[0]:
-            raise InputFileError(f"{path}:1:1: the columns are separated by semicolons; use commas")
-        known = ", ".join(header) or "nothing"
-        raise InputFileError(
-            f'{path}:1:1: no column "{missing}"{did_you_mean(missing, header)}; the header has: {known}'
-        )
+    check_columns(path, header, wanted)
     if len(set(header)) != len(header):
         raise InputFileError(f"{path}:1:1: two columns have the same name")
 
@@ -246,6 +247,7 @@ def _write(
     with ledger.begin() as connection:
         # candidates are written before evidence, since a writer that holds the watermark must not wait for a lock
         ids = candidates.enter(connection, {row.molecule.key: row.molecule for row in rows}.values())
+        names.enter(connection, None, [(ids[row.molecule.key], row.names) for row in rows])
         elsewhere: Counter[Any] = Counter()
         for start in range(0, len(rows), CHUNK):
             chunk = rows[start : start + CHUNK]
@@ -253,7 +255,7 @@ def _write(
             first = [row for row in chunk if row.key.replicate == 0]
             elsewhere.update(_elsewhere(connection, [(ids[row.molecule.key], row.key) for row in first]))
             new: list[NewEvidence] = []
-            for molecule, key, measured in chunk:
+            for molecule, key, measured, _ in chunk:
                 same = (ids[molecule.key], *_values(measured))
                 current, key = _latest(connection, key) if key.hash in known_keys else (None, key)
                 in_other_file = current is None and elsewhere[same] > 0

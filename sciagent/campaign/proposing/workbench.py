@@ -25,7 +25,7 @@ from sciagent.execution.worker.completing import complete_direct, store_files
 from sciagent.store.campaign_state import standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
-from sciagent.store.results import candidates, evidence
+from sciagent.store.results import candidates, evidence, names
 from sciagent.verification.sandbox.host import HostResult, Request, Worker
 
 MAX_TEXT = 4000  # characters stored of a proposed text
@@ -191,6 +191,7 @@ class CampaignWorkbench:
         ids = candidates.enter(connection, molecules)
         newness.remember(connection, [m for m, note in zip(molecules, notes, strict=True) if note["candidate"]], ids)
         candidates.enter_aliases(connection, [(ids[c.key], e.given.text) for e, c in parsed if e.given.text])
+        names.enter(connection, self._built.row.id, [(ids[c.key], e.given.names) for e, c in parsed])
         present = standings.members(connection, self._built.row.id, list(ids.values()))
         for (entry, candidate), note in zip(parsed, notes, strict=True):
             entry.novelty = note

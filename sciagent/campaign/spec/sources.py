@@ -46,6 +46,15 @@ def check_file(value: str, info: ValidationInfo) -> str:
     return value
 
 
+Keep = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=60)], ...], Field(max_length=8)] | None
+KEEP: Keep = Field(
+    None,
+    exclude_if=lambda keep: keep is None,  # as in campaigns from before this key
+    description="Columns of a csv or data fields of an sdf that stay with the candidate as its names: [id, supplier]. "
+    "Default: the column that looks like an identifier.",
+)
+
+
 class EvolveSpec(Part):
     """Genetic search from a file of seeds: edits and crossovers of the best so far.
 
@@ -55,6 +64,7 @@ class EvolveSpec(Part):
     kind: Literal["evolve"] = Field(description="Scripted search from seeds.")
     seeds: str = Field(description="csv, smi or sdf, also .gz; relative to the campaign file.")
     column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
+    keep: Keep = KEEP
     batch: Count = Field(20, description="Candidates a turn.")
     max_heavy_atoms: Count = Field(60, description="Children with more heavy atoms than this are not proposed.")
     wait: bool = Field(
@@ -78,6 +88,7 @@ class ScreenSpec(Part):
     kind: Literal["screen"] = Field(description="Proposes the molecules of a file.")
     file: str = Field(description="csv, smi or sdf, also .gz; relative to the campaign file.")
     column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
+    keep: Keep = KEEP
     batch: Count = Field(20, description="Candidates a turn.")
 
     _file = field_validator("file")(check_file)
@@ -115,6 +126,7 @@ class LlmSpec(Part):
         None, description="Molecules to begin with: csv, smi or sdf, also .gz; relative to the campaign file."
     )
     column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
+    keep: Keep = KEEP
     tools: tuple[ToolName, ...] = Field(get_args(ToolName), min_length=1, description="What it may call; default: all.")
     mcp: dict[str, McpServerSpec] = Field(
         {},

@@ -11,6 +11,7 @@ import typer
 
 from sciagent.cli.shared import options
 from sciagent.cli.shared.common import Exit, open_ledger, put, put_json, say
+from sciagent.domain.campaigns.ports import ProposalIn
 from sciagent.errors import UsageError
 from sciagent.settings import user
 
@@ -62,13 +63,13 @@ def add(
         raise typer.Exit(Exit.FAILED)
 
 
-def _given(texts: list[str], file: Path | None, column: str) -> Iterator[str]:
+def _given(texts: list[str], file: Path | None, column: str) -> Iterator[ProposalIn]:
     from sciagent.chemistry.structure_files import read_structures
 
-    yield from texts
+    yield from map(ProposalIn, texts)
     if file is not None:
         for record in read_structures(file, column):
-            yield record.text
+            yield ProposalIn(record.text, names=record.names)
 
 
 def _line(added: AddedCandidate) -> str:
@@ -100,6 +101,9 @@ def import_(
         str | None, typer.Option("--revise", metavar="WHY", help="Supersede values that changed.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the file; write nothing.")] = False,
+    keep: Annotated[
+        list[str] | None, typer.Option("--keep", help="A column that becomes a name of the molecules. Repeat it.")
+    ] = None,
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
@@ -118,6 +122,7 @@ def import_(
         skip_bad=skip_bad,
         revise=revise,
         dry_run=dry_run,
+        keep=keep,
     )
     for fault in report.faults[:50]:
         say(f"left out: {fault}")

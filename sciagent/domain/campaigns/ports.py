@@ -11,7 +11,10 @@ from sciagent.domain.campaigns.ladder import Position
 
 @dataclass(frozen=True)
 class ProposalIn:
-    """A proposal of a candidate: its text (SMILES), parents, rationale and predicted values by property."""
+    """A proposal of a candidate: its text (SMILES), parents, rationale and predicted values by property.
+
+    names: names and remarks of the candidate in an input file, by column.
+    """
 
     text: str
     parents: tuple[str, ...] = ()
@@ -19,6 +22,7 @@ class ProposalIn:
     rationale: str = ""
     predicted: dict[str, Any] = field(default_factory=dict)
     multiplicity: int | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

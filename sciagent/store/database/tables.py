@@ -51,6 +51,17 @@ candidate_alias = table(
     UniqueConstraint("text_hash", "notation"),
 )
 
+# names and remarks from the columns of an input file; campaign_id: None for names from an import of values
+candidate_name = table(
+    "candidate_name",
+    reference("candidate_id", "candidate.id"),
+    reference("campaign_id", "campaign.id", nullable=True),
+    needed("field", String(60)),
+    needed("text", String(200)),
+    UniqueConstraint("candidate_id", "campaign_id", "field", "text"),
+    Index("ix_candidate_name_text", "text"),
+)
+
 campaign = table(
     "campaign",
     needed("name", String(64), unique=True),

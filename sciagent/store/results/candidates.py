@@ -101,12 +101,14 @@ def load(connection: Connection, ids: Sequence[int]) -> dict[int, Candidate]:
 
 
 def find(connection: Connection, text: str) -> list[sa.Row[tuple[int, str, str]]]:
-    """(id, key, text) of candidates whose key begins with `text` (6 digits or more), or whose InChIKey or notation
-    equals it; at most 20."""
+    """(id, key, text) of candidates, at most 20: the key begins with `text` (6 digits or more), or the InChIKey, a
+    notation or a name in an input file equals it."""
     columns = (t.candidate.c.id, t.candidate.c.key, t.candidate.c.text)
     alias = t.candidate_alias.c  # a separate query: with a subquery, PostgreSQL would read all candidates
     via_alias = connection.execute(sa.select(alias.candidate_id).where(alias.text_hash == _digest(text))).scalars()
-    condition = sa.or_(t.candidate.c.inchikey == storable(text), t.candidate.c.id.in_(list(via_alias)))
+    name = t.candidate_name.c
+    via_name = connection.execute(sa.select(name.candidate_id).where(name.text == storable(text)).limit(20)).scalars()
+    condition = sa.or_(t.candidate.c.inchikey == storable(text), t.candidate.c.id.in_({*via_alias, *via_name}))
     if len(text) >= 6 and all(c in "0123456789abcdef" for c in text):
         condition = sa.or_(condition, sa.and_(t.candidate.c.key >= text, t.candidate.c.key < text + "g"))
     return list(connection.execute(sa.select(*columns).where(condition).limit(20)))

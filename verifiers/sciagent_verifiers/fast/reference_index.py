@@ -218,7 +218,7 @@ def _enter(path: Path, column: str, database: sqlite3.Connection, counts: dict[s
             counts["unreadable"] += 1
             continue
         mol, key = read
-        rows.append((counts["molecules"], key, record.text[:MAX_CHARACTERS], record.name[:200]))
+        rows.append((counts["molecules"], key, record.text[:MAX_CHARACTERS], record.name))
         yield mol, counts["molecules"]
         counts["molecules"] += 1
         if len(rows) >= BATCH:

@@ -1,0 +1,48 @@
+"""Names and remarks that candidates have in input files: an identifier, a supplier, a catalogue number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.domain.text import storable
+from sciagent.store.database import tables as t
+from sciagent.store.database.bulk import among
+from sciagent.store.results.candidates import insert_or_ignore
+
+Names = Mapping[str, tuple[str, ...]]
+"""{field: its texts, oldest first}. A candidate that stands twice in a file has two texts."""
+
+
+def enter(connection: Connection, campaign_id: int | None, given: Iterable[tuple[int, Mapping[str, str]]]) -> None:
+    """Stores the names of candidates; names that are stored already are skipped.
+
+    given: (candidate id, {field: text}) for each row of the file. campaign_id: None for an import of values; such names
+    are shown in every campaign.
+    """
+    rows = {(id_, field, storable(text)): None for id_, names in given for field, text in names.items() if text}
+    if campaign_id is None:  # a unique constraint does not compare NULL
+        known = _rows(connection, sorted({id_ for id_, _, _ in rows}), None)
+        rows = {row: None for row in rows if row not in known}
+    columns = ("candidate_id", "field", "text")
+    new = [{"campaign_id": campaign_id, **dict(zip(columns, row, strict=True))} for row in rows]
+    insert_or_ignore(connection, t.candidate_name, new)
+
+
+def names_of(connection: Connection, ids: Sequence[int], campaign_id: int | None) -> dict[int, Names]:
+    """Returns {candidate id: names} for the candidates that have names in the campaign or from an import."""
+    names: dict[int, dict[str, tuple[str, ...]]] = {}
+    for id_, field, text in _rows(connection, ids, campaign_id):
+        fields = names.setdefault(id_, {})
+        fields[field] = (*fields.get(field, ()), text)
+    return dict(names)
+
+
+def _rows(connection: Connection, ids: Sequence[int], campaign_id: int | None) -> dict[tuple[int, str, str], None]:
+    c = t.candidate_name.c
+    query = sa.select(c.candidate_id, c.field, c.text).where(
+        among(connection, c.candidate_id, ids), sa.or_(c.campaign_id.is_(None), c.campaign_id == campaign_id)
+    )
+    return {(id_, field, text): None for id_, field, text in connection.execute(query.order_by(c.id))}
