@@ -87,6 +87,28 @@ def convert(quantity: Quantity, prop: Property) -> Quantity:
     return replace(quantity, value=value, uncertainty=spread, unit=prop.unit, censoring=censoring)
 
 
+def express(quantity: Quantity, prop: Property, unit: str) -> Quantity:
+    """Returns a quantity that is in the property's canonical unit in another of its units; the inverse of `convert`.
+
+    A value without counterpart in that unit (the wavelength of an energy of 0) is returned as it is. Raises UnitError
+    for a unit that the property does not take.
+    """
+    if unit == quantity.unit:
+        return quantity
+    conversion, spread, censoring = prop.conversion(unit), quantity.uncertainty, quantity.censoring
+    if conversion is None:
+        factor = conversion_factor(unit, prop)
+        return replace(quantity, value=quantity.value / factor, uncertainty=spread and spread / factor, unit=unit)
+    try:
+        value = _applied(conversion.inverse, (quantity.value,), unit, prop)
+        slope = _applied(conversion.uncertainty, (value, 1.0), unit, prop)  # canonical units for one `unit`
+    except UnitError:
+        return quantity
+    if conversion.is_falling:
+        censoring = _OPPOSITE[censoring]
+    return replace(quantity, value=value, uncertainty=spread and spread / slope, unit=unit, censoring=censoring)
+
+
 def in_canonical_unit(value: float, unit: str, prop: Property) -> float:
     """Returns the value in `prop.unit`. Raises UnitError as `convert` does."""
     conversion = prop.conversion(unit)

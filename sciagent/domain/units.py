@@ -23,6 +23,8 @@ class Conversion:
     """A unit of the property other than the canonical unit."""
     value: Callable[[float], float]
     """Takes a value in `unit`. Returns it in the canonical unit. The function is monotonic over its whole range."""
+    inverse: Callable[[float], float]
+    """Takes a value in the canonical unit. Returns it in `unit`."""
     uncertainty: Callable[[float, float], float]
     """Takes a value and its standard uncertainty in `unit`. Returns the standard uncertainty in the canonical unit."""
 
@@ -32,7 +34,9 @@ class Conversion:
         return self.value(2.0) < self.value(1.0)
 
 
-CELSIUS_TO_KELVIN = Conversion("degC", lambda value: value + 273.15, lambda value, uncertainty: uncertainty)
+CELSIUS_TO_KELVIN = Conversion(
+    "degC", lambda value: value + 273.15, lambda value: value - 273.15, lambda value, uncertainty: uncertainty
+)
 
 
 # pint's spelling of units that chemists write differently

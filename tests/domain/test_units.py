@@ -11,7 +11,7 @@ from sciagent.campaign.spec import goals
 from sciagent.campaign.spec.goals import ObjectiveSpec
 from sciagent.domain import properties as registry
 from sciagent.domain.properties import Property, PropertyRegistry, check_conversions, properties
-from sciagent.domain.quantities import Censoring, Quantity, conversion_factor, convert
+from sciagent.domain.quantities import Censoring, Quantity, conversion_factor, convert, express
 from sciagent.domain.units import CELSIUS_TO_KELVIN, Conversion
 from sciagent.errors import UnitError
 
@@ -21,7 +21,9 @@ BAND = Property(
     "band",
     ("eV", "nm"),
     "excitation energy",
-    conversions=(Conversion("nm", lambda nm: PLANCK / nm, lambda nm, error: PLANCK / nm**2 * error),),
+    conversions=(
+        Conversion("nm", lambda nm: PLANCK / nm, lambda ev: PLANCK / ev, lambda nm, error: PLANCK / nm**2 * error),
+    ),
 )
 
 
@@ -48,6 +50,24 @@ def test_a_falling_conversion_turns_the_censoring_round() -> None:
     made = convert(Quantity(400.0, "nm", 2.0, Censoring.ABOVE), BAND)
     assert (made.value, made.uncertainty) == (pytest.approx(3.0996, rel=1e-5), pytest.approx(0.0154980, rel=1e-5))
     assert made.censoring is Censoring.BELOW
+
+
+@pytest.mark.parametrize(
+    ("prop", "quantity"),
+    [
+        (MELTING, Quantity(25.0, "degC", 0.5, Censoring.BELOW)),
+        (BAND, Quantity(400.0, "nm", 2.0, Censoring.ABOVE)),
+        (properties()["homo_lumo_gap"], Quantity(0.15, "hartree", 0.01)),
+    ],
+)
+def test_a_value_is_expressed_in_the_unit_it_was_converted_from(prop: Property, quantity: Quantity) -> None:
+    back = express(convert(quantity, prop), prop, quantity.unit)
+    assert (back.unit, back.censoring) == (quantity.unit, quantity.censoring)
+    assert (back.value, back.uncertainty) == pytest.approx((quantity.value, quantity.uncertainty), rel=1e-12)
+
+
+def test_a_value_without_counterpart_in_a_unit_keeps_its_own() -> None:
+    assert express(Quantity(0.0, "eV"), BAND, "nm") == Quantity(0.0, "eV")
 
 
 def test_a_value_that_a_unit_cannot_have_is_refused() -> None:
