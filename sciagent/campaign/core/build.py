@@ -154,23 +154,37 @@ def built_ladder(spec: CampaignSpec) -> BuiltLadder:
     return BuiltLadder(spec, _build_rungs(spec, {}, {}))
 
 
+def built_rungs(ladder: Sequence[RungSpec]) -> tuple[BuiltRung, ...]:
+    """Builds rungs that belong to no campaign: without objectives, so that nothing but their gates judges."""
+    return _built(ladder, ladder_rules(_terms(ladder), {}, len(ladder) - 1, "thresholds"), {}, {})
+
+
 def _build_rungs(spec: CampaignSpec, ids: dict[str, int], ratios: dict[str, list[float]]) -> tuple[BuiltRung, ...]:
-    terms = [
-        RungTerms(str(rung.tier), rung.window_gates(), rung.on_refusal == "drop", frozenset(rung.measured()))
-        for rung in spec.ladder
-    ]
     accept = {o.property: o.accept for o in spec.domain_objectives()}
-    ladder = zip(spec.ladder, ladder_rules(terms, accept, spec.terminal_position, spec.scheduler.kind), strict=True)
+    rules = ladder_rules(_terms(spec.ladder), accept, spec.terminal_position, spec.scheduler.kind)
+    return _built(spec.ladder, rules, ids, ratios)
+
+
+def _terms(ladder: Sequence[RungSpec]) -> list[RungTerms]:
+    return [
+        RungTerms(str(rung.tier), rung.window_gates(), rung.on_refusal == "drop", frozenset(rung.measured()))
+        for rung in ladder
+    ]
+
+
+def _built(
+    ladder: Sequence[RungSpec], rules: Sequence[RungRules], ids: dict[str, int], ratios: dict[str, list[float]]
+) -> tuple[BuiltRung, ...]:
     return tuple(
         BuiltRung(
             ids.get(rung.rung, 0),
             rung,
             rung.configured,
-            rules,
+            rung_rules,
             Limits(rung.limits.wall_seconds, int(rung.limits.memory_mb), threads=rung.holds[CORES]),
             CostModel(reversed(ratios.get(rung.rung, []))),
         )
-        for rung, rules in ladder
+        for rung, rung_rules in zip(ladder, rules, strict=True)
     )
 
 

@@ -21,7 +21,7 @@ from sciagent.store.campaign_state import directives, standings
 from sciagent.store.campaign_state.campaigns import new_owner
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs
-from sciagent.store.results import pooled
+from sciagent.store.results import evidence, pooled
 from sciagent.store.results.evidence import RecordedEvidence
 from sciagent.verification.sandbox.host import HostResult, Request, Worker
 
@@ -59,6 +59,19 @@ def run_directly(
         rung_id = None if campaign_id is None else rung.id
         complete_direct(connection, new_owner(), [record], campaign_id=campaign_id, rung_id=rung_id)
     return result
+
+
+def known_or_run(
+    ledger: Ledger, worker: Worker, rung: BuiltRung, candidate: Candidate, candidate_id: int
+) -> tuple[Finding | RecordedEvidence, float | None]:
+    """Returns a rung's answer on one candidate and the cost in core-seconds; the cost is None for reused evidence."""
+    v = rung.verifier
+    with ledger.read() as connection:
+        known = evidence.find_reusable(connection, [candidate_id], v.name, v.version, v.settings_hash)
+    if candidate_id in known:
+        return known[candidate_id], None
+    result = run_directly(ledger, worker, rung, candidate, candidate_id)
+    return result.finding, result.cost.get("core_seconds", 0.0)
 
 
 def answer_of(rung: BuiltRung, result: Finding | RecordedEvidence) -> Answer:

@@ -6,7 +6,7 @@ from sciagent.campaign.core import safety
 from sciagent.campaign.core.build import BuiltRung, built_ladder
 from sciagent.campaign.core.judge import Answer, place
 from sciagent.campaign.core.prepare import prepare
-from sciagent.campaign.core.record import answer_of, run_directly
+from sciagent.campaign.core.record import answer_of, known_or_run
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.safety import SCREEN
 from sciagent.chemistry.molecule import parse_molecule
@@ -19,7 +19,7 @@ from sciagent.errors import InvalidCandidateError
 from sciagent.execution.worker.checkpoints import scratch_of
 from sciagent.store.campaign_state.campaigns import log_event
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.results import candidates, evidence
+from sciagent.store.results import candidates
 from sciagent.store.results.evidence import RecordedEvidence
 from sciagent.verification.sandbox.host import Worker
 
@@ -48,16 +48,9 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -
     current_place = place(ladder.rules, ladder.objectives, answers)
     with Worker(scratch_of(ledger.artifacts)) as worker:
         for rung in ladder.rungs:
-            v = rung.verifier
-            with ledger.read() as connection:
-                known = evidence.find_reusable(connection, [candidate_id], v.name, v.version, v.settings_hash)
-            if candidate_id in known:
-                rows.append(_row(rung, known[candidate_id], None))
-                answers.append(answer_of(rung, known[candidate_id]))
-            else:
-                result = run_directly(ledger, worker, rung, candidate, candidate_id)
-                rows.append(_row(rung, result.finding, result.cost.get("core_seconds", 0.0)))
-                answers.append(answer_of(rung, result.finding))
+            result, core_seconds = known_or_run(ledger, worker, rung, candidate, candidate_id)
+            rows.append(_row(rung, result, core_seconds))
+            answers.append(answer_of(rung, result))
             current_place = place(ladder.rules, ladder.objectives, answers)
             if current_place.standing is not Standing.OPEN:
                 break

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sciagent.domain.answers.model import AnswerModel
-from sciagent.domain.answers.values import ShownValue
+from sciagent.domain.answers.values import PropertyValue, ShownValue
 
 
 class RungResult(AnswerModel):
@@ -34,6 +34,29 @@ class RungAnswer(RungResult):
 
     values: Mapping[str, ShownValue]
     """Measured values, by property."""
+
+
+class Calculation(AnswerModel):
+    """The answer of `sciagent calc` on one molecule."""
+
+    text: str
+    """The molecule as it was given."""
+    key: str | None = None
+    """Key of the candidate; null where the text could not be read."""
+    smiles: str | None = None
+    """Canonical SMILES; null where the text could not be read."""
+    outcome: str
+    """`ok`, or another outcome; `refused` also where the text could not be read or the safety screen refused."""
+    reason: str | None
+    """Reason for an outcome other than `ok`."""
+    detail: str
+    """The reason in words."""
+    reused: bool = False
+    """Whether the answer comes from earlier evidence."""
+    core_seconds: float = 0.0
+    """Cost in core-seconds; 0 for a reused answer."""
+    values: tuple[PropertyValue, ...] = ()
+    """Measured values, in the unit that was asked for."""
 
 
 class LadderAnswer(AnswerModel):
