@@ -148,10 +148,13 @@ def check(geometry: Geometry) -> None:
         raise failure(Reason.OVERLAPPING_ATOMS, f"atoms {i} and {j} are {distance:.3f} angstrom apart")
 
 
-def check_bonds(geometry: Geometry, bonds: Iterable[tuple[int, int]]) -> None:
+def check_bonds(
+    geometry: Geometry, bonds: Iterable[tuple[int, int]], reason: Reason = Reason.BOND_CHANGED, what: str = ""
+) -> None:
     """Checks that bonded atoms are near each other and all other pairs are not.
 
-    bonds: pairs of atom indices, hydrogens included. Raises SimulatorError unstable (bond_changed).
+    bonds: pairs of atom indices, hydrogens included. Raises SimulatorError unstable with this reason; its detail starts
+    with `what`.
     """
     n = len(geometry.numbers)
     bonded = np.zeros((n, n), dtype=bool)
@@ -160,11 +163,11 @@ def check_bonds(geometry: Geometry, bonds: Iterable[tuple[int, int]]) -> None:
     across = (bonded.astype(int) @ bonded.astype(int)) > 0
     relative = _relative_distances(geometry)
     formed = ~bonded & (relative < np.where(across, FORMED_ACROSS_ANGLE, FORMED))
-    for what, where in (("broke", bonded & (relative > BROKEN)), ("formed", formed)):
+    for change, where in (("broke", bonded & (relative > BROKEN)), ("formed", formed)):
         pairs = [(int(i), int(j)) for i, j in np.argwhere(where) if i < j]
         if pairs:
             text = ", ".join(f"{i}-{j} at {relative[i, j]:.2f} covalent radii sums" for i, j in pairs[:3])
-            raise failure(Reason.BOND_CHANGED, f"{len(pairs)} bond(s) {what}: {text}", pairs=pairs)
+            raise failure(reason, f"{what}{len(pairs)} bond(s) {change}: {text}", pairs=pairs)
 
 
 def bonds_of(mol: Any) -> list[tuple[int, int]]:

@@ -26,6 +26,7 @@ from sciagent_simulators.tblite_engine import BOHR, DEBYE, HARTREE
 GRADIENT_TOLERANCE = 1e-5
 ECP_ABOVE = 36  # the def2 basis sets have effective core potentials for elements beyond krypton
 SPIN_TOLERANCE = 0.1  # largest accepted <S^2> - S(S+1)
+MAX_MEMORY = 4000  # MB
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,6 @@ class DftSettings:
     solvent_model: str = "SMD"
     spin_check: Literal["auto", "always", "off"] = "auto"
     """When a singlet is tested by module `spin_check`."""
-    recover: bool = True
-    """Whether to try the recovery steps of `scf_recovery` after the first failure."""
-    max_memory: int = 4000
-    """PySCF's memory limit, MB."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +104,7 @@ def ground_state(
     check(geometry)
     with lib.with_omp_threads(threads):
         mol = build(geometry, settings)
-        mf, diagnostics = converge(mean_field(mol, settings), settings.max_cycles, checkpoint, settings.recover)
+        mf, diagnostics = converge(mean_field(mol, settings), settings.max_cycles, checkpoint)
         diagnostics |= {"basis_functions": int(mol.nao), "electrons": int(mol.nelectron)}
         check_energy(float(mf.e_tot), atomic_energies(mol), geometry)
         if geometry.multiplicity > 1:
@@ -136,7 +133,7 @@ def build(geometry: Geometry, settings: DftSettings) -> Any:
             charge=geometry.charge,
             spin=geometry.unpaired,
             verbose=0,
-            max_memory=settings.max_memory,
+            max_memory=MAX_MEMORY,
         )
     except BasisNotFoundError as error:
         raise failure(Reason.MISSING_BASIS, " ".join(str(error).split())) from error
@@ -156,8 +153,7 @@ def mean_field(mol: Any, settings: DftSettings) -> Any:
     mf.conv_tol = settings.conv_tol
     mf.conv_tol_grad = GRADIENT_TOLERANCE
     mf.max_cycle = settings.max_cycles
-    if settings.dispersion:
-        mf.disp = settings.dispersion
+    mf.disp = settings.dispersion
     return in_solvent(mf, settings.solvent, settings.solvent_model)
 
 

@@ -21,6 +21,7 @@ from sciagent.domain.outcomes import Reason
 from sciagent_simulators.geometry import failure
 from sciagent_simulators.pyscf_response import run_lowest
 from sciagent_simulators.pyscf_solvent import answer_fast
+from sciagent_simulators.spin_check import transition
 from sciagent_simulators.tblite_engine import HARTREE
 
 NANOMETRE_EV = 1239.841984  # hc: wavelength in nm = this over the energy in eV (exact in the SI of 2019)
@@ -135,5 +136,4 @@ def check_charge_transfer(excitation: Excitation, mf: Any) -> None:
 def _main(amplitudes: Any, occupied: int) -> str:
     share = amplitudes**2 / (amplitudes**2).sum()
     i, a = (int(k) for k in np.unravel_index(int(share.argmax()), share.shape))
-    below = occupied - 1 - i
-    return f"HOMO{-below or ''} > LUMO{f'+{a}' if a else ''} {share[i, a]:.2f}"
+    return f"{transition(occupied - 1 - i, a)} {share[i, a]:.2f}"

@@ -119,7 +119,7 @@ class Gradients:
         """Returns energy (eV) and forces (n x 3, eV/angstrom). Raises SimulatorError as `converge` does."""
         settings = self.settings
         mf = mean_field(build(self.geometry.moved(positions), settings), settings)
-        mf, _ = converge(mf, settings.max_cycles, self.checkpoint, settings.recover, self.density)
+        mf, _ = converge(mf, settings.max_cycles, self.checkpoint, self.density)
         self.density = mf.make_rdm1()
         slope = mf.nuc_grad_method()
         slope.verbose = 0

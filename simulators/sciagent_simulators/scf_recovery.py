@@ -27,7 +27,7 @@ LEVEL_SHIFT, DAMPING = 0.3, 0.3
 
 
 def converge(
-    mf: Any, max_cycles: int, checkpoint: Path | None = None, recover: bool = True, density: Any = None
+    mf: Any, max_cycles: int, checkpoint: Path | None = None, density: Any = None
 ) -> tuple[Any, dict[str, Any]]:
     """Returns the converged mean field and diagnostics: the step of STEPS that converged, the steps tried, resumption.
 
@@ -40,7 +40,7 @@ def converge(
     mf.chkfile = str(checkpoint) if checkpoint else None
     tried: list[str] = []
     saddle: float | None = None
-    for step in STEPS[STEPS.index(first) :] if recover else STEPS[:1]:
+    for step in STEPS[STEPS.index(first) :]:
         tried.append(step)
         _note(checkpoint, step)
         solved = _climb(mf, step, density, max_cycles)

@@ -67,7 +67,11 @@ def symmetry(mol: Any) -> Symmetry:
     from rdkit import Chem
 
     full = Chem.AddHs(mol)
-    on_carbon = {a.GetIdx() for a in full.GetAtoms() if a.GetAtomicNum() == 1 and _only_on_carbon(a)}
+    on_carbon = {
+        a.GetIdx()
+        for a in full.GetAtoms()
+        if a.GetAtomicNum() == 1 and {n.GetAtomicNum() for n in a.GetNeighbors()} == {6}
+    }
     kept = [a for a in full.GetAtoms() if a.GetIdx() not in on_carbon] or list(full.GetAtoms())
     place = {atom.GetIdx(): k for k, atom in enumerate(kept)}
     graph = Chem.RWMol()
@@ -84,11 +88,6 @@ def symmetry(mol: Any) -> Symmetry:
     return Symmetry(
         np.array(list(place), dtype=np.intp), np.array(matches, dtype=np.intp), len(matches) < MOST_SYMMETRIES
     )
-
-
-def _only_on_carbon(hydrogen: Any) -> bool:
-    neighbours = hydrogen.GetNeighbors()
-    return bool(neighbours) and all(a.GetAtomicNum() == 6 for a in neighbours)
 
 
 def principal_moments(masses: Array, positions: Array) -> Array:

@@ -31,10 +31,16 @@ HEAVIEST = 86
 
 # Settings of tblite's calculator; the next entry is tried when the SCC does not converge.
 RECOVERY: dict[str, dict[str, Any]] = {
-    "default": {},
+    "default": {"max-iter": 250},
     "damped": {"max-iter": 1000, "mixer-damping": 0.1},
     "hot": {"max-iter": 1000, "mixer-damping": 0.1, "temperature": 3000.0 * KELVIN},  # followed by 300 K
 }
+REASONS = {
+    "not converged": Reason.SCF_NOT_CONVERGED,
+    "too close": Reason.OVERLAPPING_ATOMS,
+    "no support for elements": Reason.ELEMENT,
+}
+"""The reasons of tblite's errors, by words in the message."""
 
 
 @dataclass(frozen=True)
@@ -61,22 +67,18 @@ class XtbResult:
         return None if self.homo is None or self.lumo is None else self.lumo - self.homo
 
 
-def single_point(
-    geometry: Geometry, method: Method = "GFN2-xTB", max_cycles: int = 250, solvation: Solvation | None = None
-) -> XtbResult:
+def single_point(geometry: Geometry, method: Method = "GFN2-xTB", solvation: Solvation | None = None) -> XtbResult:
     """Returns the result of an SCC calculation from a fresh guess, with the settings of RECOVERY.
 
     Raises SimulatorError: refused (element, multiplicity, solvent), implausible (overlapping_atoms,
     implausible_energy), not_converged (scf_not_converged).
     """
     _check(geometry, method, solvation)
-    return _converge(geometry, method, max_cycles, solvation)
+    return _converge(geometry, method, solvation)
 
 
-def energies(
-    geometries: Sequence[Geometry], method: Method = "GFN2-xTB", solvation: Solvation | None = None
-) -> NDArray[np.float64]:
-    """Returns single-point energies, (n,), eV; infinite for a geometry that failed.
+def energies(geometries: Sequence[Geometry], solvation: Solvation | None = None) -> NDArray[np.float64]:
+    """Returns GFN2-xTB single-point energies, (n,), eV; infinite for a geometry that failed.
 
     Raises the first SimulatorError if all fail.
     """
@@ -84,7 +86,7 @@ def energies(
     problem: SimulatorError | None = None
     for i, geometry in enumerate(geometries):
         try:
-            values[i] = single_point(geometry, method, solvation=solvation).energy
+            values[i] = single_point(geometry, solvation=solvation).energy
         except SimulatorError as error:
             problem = problem or error
     if problem is not None and not np.isfinite(values).any():
@@ -93,13 +95,9 @@ def energies(
 
 
 def relax(
-    geometry: Geometry,
-    method: Method = "GFN2-xTB",
-    fmax: float = 0.05,
-    max_steps: int = 500,
-    solvation: Solvation | None = None,
+    geometry: Geometry, fmax: float = 0.05, max_steps: int = 500, solvation: Solvation | None = None
 ) -> tuple[Geometry, XtbResult]:
-    """Relaxes by LBFGS until the largest force is below fmax (eV/angstrom). The result is a fresh single point there.
+    """Relaxes in GFN2-xTB by LBFGS until the largest force is below fmax, eV/angstrom. The result is a fresh single point.
 
     Raises SimulatorError as `single_point` does, and not_converged (geometry_not_converged).
     """
@@ -108,14 +106,13 @@ def relax(
     from ase.optimize import LBFGS
     from tblite.ase import TBLite
 
-    _check(geometry, method, solvation)
-    first = _converge(geometry, method, 250, solvation)
+    first = single_point(geometry, solvation=solvation)
     if len(geometry.numbers) == 1:
         return geometry, first
     damping = RECOVERY[first.recovery].get("mixer-damping", 0.4)
     atoms = Atoms(numbers=geometry.numbers, positions=geometry.positions)
     atoms.calc = TBLite(
-        method=method,
+        method="GFN2-xTB",
         charge=geometry.charge,
         multiplicity=geometry.multiplicity,
         verbosity=0,
@@ -136,9 +133,7 @@ def relax(
             f"largest force {force:.3f} eV/angstrom after {max_steps} steps; asked for {fmax}",
             fmax=force,
         )
-    check(moved)
-    last = _converge(moved, method, 250, solvation)
-    return moved, replace(last, steps=int(optimiser.nsteps))
+    return moved, replace(single_point(moved, solvation=solvation), steps=int(optimiser.nsteps))
 
 
 def frontier(
@@ -166,12 +161,12 @@ def _check(geometry: Geometry, method: Method, solvation: Solvation | None) -> N
         raise failure(Reason.ELEMENT, f"atomic number {heaviest}; parameters end at {HEAVIEST}")
 
 
-def _converge(geometry: Geometry, method: Method, max_cycles: int, solvation: Solvation | None) -> XtbResult:
+def _converge(geometry: Geometry, method: Method, solvation: Solvation | None) -> XtbResult:
     """Returns the single point by the first settings of RECOVERY that converge."""
     from tblite.exceptions import TBLiteRuntimeError
     from tblite.interface import Calculator
 
-    problem: Exception | None = None
+    problem: SimulatorError | None = None
     for name, settings in RECOVERY.items():
         try:
             calculator = Calculator(
@@ -184,7 +179,7 @@ def _converge(geometry: Geometry, method: Method, max_cycles: int, solvation: So
             calculator.set("verbosity", 0)
             if solvation is not None:
                 calculator.add(*solvation.arguments())
-            for key, value in ({"max-iter": max_cycles} | settings).items():
+            for key, value in settings.items():
                 calculator.set(key, value)
             raw = calculator.singlepoint()
             if "temperature" in settings:
@@ -192,11 +187,11 @@ def _converge(geometry: Geometry, method: Method, max_cycles: int, solvation: So
                 raw = calculator.singlepoint(raw)
             return _read(raw, geometry, name)
         except TBLiteRuntimeError as error:
-            problem = error
-            if not _is_convergence(error):
+            problem = _translated(error)
+            if problem.reason != Reason.SCF_NOT_CONVERGED:
                 break
     assert problem is not None
-    raise _translated(problem)
+    raise problem
 
 
 def _read(raw: Any, geometry: Geometry, recovery: str) -> XtbResult:
@@ -218,16 +213,6 @@ def _read(raw: Any, geometry: Geometry, recovery: str) -> XtbResult:
     )
 
 
-def _is_convergence(error: Exception) -> bool:
-    return "not converged" in str(error).lower()
-
-
 def _translated(error: Exception, where: str = "") -> SimulatorError:
-    text = where + " ".join(str(error).split())
-    if _is_convergence(error):
-        return failure(Reason.SCF_NOT_CONVERGED, text)
-    if "too close" in str(error).lower():
-        return failure(Reason.OVERLAPPING_ATOMS, text)
-    if "no support for elements" in str(error).lower():
-        return failure(Reason.ELEMENT, text)
-    return failure(Reason.EXCEPTION, text)
+    reasons = (reason for words, reason in REASONS.items() if words in str(error).lower())
+    return failure(next(reasons, Reason.EXCEPTION), where + " ".join(str(error).split()))

@@ -11,11 +11,10 @@ https://xtb-docs.readthedocs.io/en/latest/sp.html.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from sciagent.domain.outcomes import Reason
-from sciagent.errors import SimulatorError
 from sciagent_simulators.geometry import Geometry, check_bonds, failure
 from sciagent_simulators.implicit_solvent import Solvation
 from sciagent_simulators.tblite_engine import HARTREE, Method, relax, single_point
@@ -26,16 +25,6 @@ TOLERANCE = 0.3  # eV; see `check_relaxation`
 DISSOCIATED = {"cation": Reason.CATION_DISSOCIATED, "anion": Reason.ANION_DISSOCIATED}
 
 Ion = Literal["cation", "anion"]
-
-
-@dataclass(frozen=True)
-class IonResult:
-    """The ionisation energy or electron affinity of a molecule."""
-
-    energy: float
-    """eV, with SHIFT subtracted."""
-    recovery: str
-    """`XtbResult.recovery` of the ion."""
 
 
 def ionised(geometry: Geometry, ion: Ion) -> Geometry:
@@ -50,8 +39,8 @@ def ionised(geometry: Geometry, ion: Ion) -> Geometry:
 
 def difference(
     neutral: Geometry, charged: Geometry, ion: Ion, method: Method = "IPEA1-xTB", solvation: Solvation | None = None
-) -> IonResult:
-    """Returns E(cation) - E for a cation or E - E(anion) for an anion, minus SHIFT.
+) -> tuple[float, str]:
+    """Returns E(cation) - E for a cation or E - E(anion) for an anion, minus SHIFT, eV, and the ion's recovery step.
 
     Equal geometries give a vertical energy. Raises SimulatorError as `single_point` does, and refused (missing_basis)
     if the valence basis is full: for the anion of helium tblite drops the extra electron without an error.
@@ -60,7 +49,7 @@ def difference(
     if ion == "anion" and neutral.multiplicity == 1 and start.lumo is None:
         raise failure(Reason.MISSING_BASIS, f"{method} has no empty orbital for another electron")
     end = single_point(charged, method, solvation=solvation)
-    return IonResult(ELECTRONS[ion] * (end.energy - start.energy) - SHIFT, end.recovery)
+    return ELECTRONS[ion] * (end.energy - start.energy) - SHIFT, end.recovery
 
 
 def relaxed(charged: Geometry, ion: Ion, bonds: list[tuple[int, int]], solvation: Solvation | None = None) -> Geometry:
@@ -69,13 +58,8 @@ def relaxed(charged: Geometry, ion: Ion, bonds: list[tuple[int, int]], solvation
     IPEA1-xTB is not made for structures. Raises SimulatorError as `relax` does, and unstable (cation_dissociated,
     anion_dissociated) if a bond broke or formed.
     """
-    geometry, _ = relax(charged, "GFN2-xTB", solvation=solvation)
-    try:
-        check_bonds(geometry, bonds)
-    except SimulatorError as error:
-        raise failure(
-            DISSOCIATED[ion], f"the {ion}, relaxed in GFN2-xTB, is another species: {error.detail}", **error.diagnostics
-        ) from error
+    geometry, _ = relax(charged, solvation=solvation)
+    check_bonds(geometry, bonds, DISSOCIATED[ion], f"the {ion}, relaxed in GFN2-xTB, is another species: ")
     return geometry
 
 

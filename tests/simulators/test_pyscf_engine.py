@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from sciagent.errors import SimulatorError
+from sciagent_simulators import scf_recovery
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.pyscf_engine import DftSettings, atomic_energies, build, check_energy, single_point
 from sciagent_simulators.tblite_engine import BOHR, DEBYE, HARTREE
@@ -73,9 +74,10 @@ def test_an_unknown_basis_is_refused(structure):
     assert caught.value.outcome == "refused"
 
 
-def test_two_cycles_without_recovery_are_not_a_result(structure):
+def test_two_cycles_without_recovery_are_not_a_result(structure, monkeypatch):
+    monkeypatch.setattr(scf_recovery, "STEPS", ("diis",))
     with pytest.raises(SimulatorError) as caught:
-        single_point(structure("water"), replace(PLAIN, max_cycles=2, recover=False))
+        single_point(structure("water"), replace(PLAIN, max_cycles=2))
     assert (caught.value.outcome, caught.value.reason) == ("not_converged", "scf_not_converged")
     assert caught.value.diagnostics["scf_tried"] == ["diis"]
 
@@ -91,9 +93,10 @@ def test_each_recovery_step_ends_where_plain_iterations_end(structure, cycles, s
     assert recovered.lumo == pytest.approx(plain.lumo, abs=1e-3)
 
 
-def test_a_broken_off_calculation_goes_on_from_its_checkpoint(structure, tmp_path):
+def test_a_broken_off_calculation_goes_on_from_its_checkpoint(structure, tmp_path, monkeypatch):
+    monkeypatch.setattr(scf_recovery, "STEPS", ("diis",))
     file = tmp_path / "scf.chk"
-    short = replace(PLAIN, max_cycles=5, recover=False)
+    short = replace(PLAIN, max_cycles=5)
     with pytest.raises(SimulatorError) as caught:
         single_point(structure("formaldehyde"), short, file)
     assert not caught.value.diagnostics["resumed"]

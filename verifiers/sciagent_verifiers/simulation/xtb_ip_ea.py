@@ -108,13 +108,12 @@ class XtbIpEa(TightBinding):
         artifacts = [geometry_artifact(geometry, molecule, context)]
         for ion in self.ions:
             charged = ionised(geometry, ion)
-            vertical = difference(geometry, charged, ion, settings.method, solvation)
-            values[VERTICAL[ion]] = vertical.energy
-            details[f"{ion}_scf_step"] = vertical.recovery
+            vertical, details[f"{ion}_scf_step"] = difference(geometry, charged, ion, settings.method, solvation)
+            values[VERTICAL[ion]] = vertical
             if settings.adiabatic:
                 own = relaxed(charged, ion, bonds_of(molecule.mol), solvation)
-                adiabatic = difference(geometry, own, ion, settings.method, solvation).energy
-                check_relaxation(ion, vertical.energy, adiabatic)
+                adiabatic, _ = difference(geometry, own, ion, settings.method, solvation)
+                check_relaxation(ion, vertical, adiabatic)
                 values[ADIABATIC[ion]] = adiabatic
                 artifacts.append(geometry_artifact(own, molecule, context, ion))
         for prop in (ADIABATIC_EA, VERTICAL_EA):

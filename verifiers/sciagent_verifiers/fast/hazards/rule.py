@@ -27,10 +27,6 @@ class Hazard:
     reason: str
     source: str
 
-    def __post_init__(self) -> None:
-        if self.group not in GROUPS:
-            raise ValueError(f"{self.name}: {self.group} is no group of hazards; groups: {', '.join(GROUPS)}")
-
     def __str__(self) -> str:
         return f"{self.name}: {self.reason} [{self.source}]"
 
