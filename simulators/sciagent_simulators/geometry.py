@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sciagent.domain.evidence import content_hash
+from sciagent.domain.evidence import seed_of
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SimulatorError
 from sciagent_simulators.implicit_solvent import Solvation, Solvent
@@ -63,7 +63,7 @@ class GeometryProtocol(BaseModel):
 
     def seed(self, candidate_key: str, replicate: int = 0) -> int:
         """Returns a 31-bit seed that depends only on the arguments and the protocol: all verifiers get one geometry."""
-        return int(content_hash([candidate_key, self.model_dump(mode="json"), replicate])[:8], 16) & 0x7FFFFFFF
+        return seed_of(candidate_key, self.model_dump(mode="json"), replicate)
 
 
 @dataclass(frozen=True, eq=False)

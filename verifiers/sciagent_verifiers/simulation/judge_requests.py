@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 from sciagent.agent.messages import Message, PolicyClient, PolicyError, Sampled, Sampling
-from sciagent.domain.evidence import content_hash
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SciagentError, SimulatorError
 from sciagent_verifiers.simulation.judge_prompt import messages, schema
@@ -77,11 +76,6 @@ def usable(make: Callable[[], PolicyClient]) -> PolicyClient:
         return make()
     except (SciagentError, OSError) as error:
         raise no_model(error) from error
-
-
-def seeds(first: int, n: int) -> list[int]:
-    """Returns n seeds of 31 bits. first: the seed of the evidence key."""
-    return [int(content_hash([first, number])[:8], 16) & 0x7FFFFFFF for number in range(n)]
 
 
 def ask(

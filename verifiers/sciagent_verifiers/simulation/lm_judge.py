@@ -23,7 +23,7 @@ from sciagent.agent.messages import PolicyClient, Sampling
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.addresses import address_fault
 from sciagent.domain.cost import Cost
-from sciagent.domain.evidence import Measured
+from sciagent.domain.evidence import Measured, seed_of
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import JUDGED_MARGIN, JUDGED_SCORE, Level, PropertyAtLevel, at
 from sciagent.domain.tiers import Tier
@@ -197,7 +197,8 @@ class LmJudge(MoleculeVerifier):
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
         s, policy = self.settings, asking.usable(self._model)
-        numbers = asking.seeds(self.evidence_key(molecule, context.replicate).seed, s.votes)
+        first = self.evidence_key(molecule, context.replicate).seed
+        numbers = [seed_of(first, number) for number in range(s.votes)]
         sampling = Sampling(s.temperature, max_tokens=s.max_tokens)
         structured, at_once = (s.structured, asking.AT_ONCE) if s.endpoint else (True, 1)
         ballots = asking.ask(

@@ -12,7 +12,6 @@ from sciagent.verification.contract import Context, Cost, Finding, Prior, Proper
 from sciagent_simulators.geometry import GeometryProtocol, bonds_of
 from sciagent_simulators.implicit_solvent import Solvent
 from sciagent_simulators.xtb_ions import SHIFT, Ion, check_relaxation, difference, ionised, relaxed
-from sciagent_verifiers.calculation_findings import calculated, geometry_artifact, measured
 from sciagent_verifiers.simulation.tight_binding import TightBinding
 
 VERTICAL: dict[Ion, Property] = {"cation": VERTICAL_IP, "anion": VERTICAL_EA}
@@ -74,6 +73,7 @@ class XtbIpEa(TightBinding):
     version = "1"
     Settings = XtbIpEaSettings
     settings: XtbIpEaSettings
+    spread = RIGID, FLEXIBLE
     priors = (
         Prior("adiabatic_ionization_energy", "experiment", 0.98, residual=0.28, n=30, source=SOURCE + "organics"),
         Prior(
@@ -105,7 +105,7 @@ class XtbIpEa(TightBinding):
         geometry, diagnostics = self.geometry(molecule, context)
         values: dict[Property, float | None] = {}
         details: dict[str, Any] = {"shift": round(SHIFT, 4)}
-        artifacts = [geometry_artifact(geometry, molecule, context)]
+        structures = {"": geometry}
         for ion in self.ions:
             charged = ionised(geometry, ion)
             vertical, details[f"{ion}_scf_step"] = difference(geometry, charged, ion, settings.method, solvation)
@@ -115,10 +115,10 @@ class XtbIpEa(TightBinding):
                 adiabatic, _ = difference(geometry, own, ion, settings.method, solvation)
                 check_relaxation(ion, vertical, adiabatic)
                 values[ADIABATIC[ion]] = adiabatic
-                artifacts.append(geometry_artifact(own, molecule, context, ion))
+                structures[ion] = own
         for prop in (ADIABATIC_EA, VERTICAL_EA):
             affinity = values.get(prop)
             if affinity is not None:
                 details.setdefault("anion_bound", affinity > 0)
-        rows = measured(molecule, self.level, values, RIGID, FLEXIBLE)
-        return calculated(molecule, rows, diagnostics | details, artifacts)
+        rows = self.measured(molecule, values)
+        return self.calculated(molecule, context, rows, diagnostics | details, structures)
