@@ -97,8 +97,9 @@ def energies(geometries: Sequence[Geometry], solvation: Solvation | None = None)
 def relax(
     geometry: Geometry, fmax: float = 0.05, max_steps: int = 500, solvation: Solvation | None = None
 ) -> tuple[Geometry, XtbResult]:
-    """Relaxes in GFN2-xTB by LBFGS until the largest force is below fmax (eV/angstrom). Its result is a new single point.
+    """Relaxes in GFN2-xTB by LBFGS until the largest force is below fmax (eV/angstrom).
 
+    The result is a fresh single point there.
     Raises SimulatorError as `single_point` does, and not_converged (geometry_not_converged).
     """
     from ase import Atoms
