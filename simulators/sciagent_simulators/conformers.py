@@ -24,7 +24,7 @@ from sciagent.domain.outcomes import Reason
 from sciagent.errors import SimulatorError
 from sciagent_simulators.geometry import Geometry, bonds_of, check_bonds, embed, failure
 from sciagent_simulators.implicit_solvent import Solvation
-from sciagent_simulators.superpose import Symmetry, principal_moments, symmetry
+from sciagent_simulators.superpose import Symmetry, symmetry
 from sciagent_simulators.tblite_engine import XtbResult, energies, relax
 
 Array = NDArray[np.float64]
@@ -176,10 +176,7 @@ def distinct(geometries: list[Geometry], values: Array, alike: Symmetry) -> tupl
 
     values: (n,), eV. Only pairs within SAME_ENERGY are superposed.
     """
-    from ase.data import atomic_masses
-
-    masses = np.array(atomic_masses)[list(geometries[0].numbers)]
-    moments = np.array([principal_moments(masses, geometry.positions) for geometry in geometries])
+    moments = np.array([geometry.atoms.get_moments_of_inertia() for geometry in geometries])
     scale = np.maximum(moments.max(axis=1), 1e-6)
     kept: list[int] = []
     counts: dict[int, int] = {}
@@ -221,24 +218,13 @@ def _relaxed(
 
 def _assembled(relaxed: list[tuple[Geometry, XtbResult]], alike: Symmetry, mirrored: bool) -> Ensemble:
     """Returns the ensemble, with each mirror image that is a conformer of its own and was not sampled."""
-    geometries = [geometry for geometry, _ in relaxed]
-    values = [result.energy for _, result in relaxed]
-    dipoles = [result.dipole for _, result in relaxed]
-    mirror = [False] * len(relaxed)
-    for k in range(len(relaxed) if mirrored else 0):
-        image = geometries[k].moved(geometries[k].positions * [1.0, 1.0, -1.0])
-        rivals = [j for j in range(len(relaxed)) if abs(values[j] - values[k]) <= SAME_ENERGY]
-        if all(alike.distance(image.positions, geometries[j].positions) >= SAME_DISTANCE for j in rivals):
-            geometries.append(image)
-            values.append(values[k])
-            dipoles.append(dipoles[k])
-            mirror.append(True)
-    order = np.argsort(values, kind="stable")
-    copies = [alike.copies(geometries[k].positions, SAME_DISTANCE) for k in order]
-    return Ensemble(
-        [geometries[k] for k in order],
-        np.array(values)[order],
-        np.array(dipoles)[order],
-        np.array(copies),
-        np.array(mirror)[order],
-    )
+    members = [(geometry, result.energy, result.dipole, False) for geometry, result in relaxed]
+    for geometry, result in relaxed if mirrored else ():
+        image = geometry.moved(geometry.positions * [1.0, 1.0, -1.0])
+        rivals = [other for other, own in relaxed if abs(own.energy - result.energy) <= SAME_ENERGY]
+        if all(alike.distance(image.positions, other.positions) >= SAME_DISTANCE for other in rivals):
+            members.append((image, result.energy, result.dipole, True))
+    members.sort(key=lambda member: member[1])
+    geometries, values, dipoles, mirror = zip(*members, strict=True)
+    copies = [alike.copies(geometry.positions, SAME_DISTANCE) for geometry in geometries]
+    return Ensemble(list(geometries), *map(np.array, (values, dipoles, copies, mirror)))

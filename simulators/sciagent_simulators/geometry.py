@@ -87,13 +87,11 @@ class Geometry:
         return self.multiplicity - 1
 
     @property
-    def centre_of_mass(self) -> Positions:
-        """The centre of mass, (3,), angstrom; an ion's dipole is taken about it."""
-        from ase.data import atomic_masses
+    def atoms(self) -> Any:
+        """The atoms as an ASE object, without charge and multiplicity."""
+        from ase import Atoms
 
-        masses = np.array(atomic_masses)[list(self.numbers)]
-        centre: Positions = masses @ self.positions / masses.sum()
-        return centre
+        return Atoms(numbers=self.numbers, positions=self.positions)
 
     def moved(self, positions: Positions) -> Geometry:
         return replace(self, positions=np.array(positions, dtype=float))
@@ -244,13 +242,12 @@ def _relax_in_force_field(molecule: Any) -> tuple[str, list[float]]:
     """Relaxes all conformers in place. Returns the force field and the energies (kcal/mol) in the conformers' order."""
     from rdkit.Chem import rdForceFieldHelpers as ff
 
-    steps = 2000
-    if ff.MMFFHasAllMoleculeParams(molecule):
-        outcome = ff.MMFFOptimizeMoleculeConfs(molecule, numThreads=1, maxIters=steps)
-        return "MMFF94", [energy for _, energy in outcome]
-    if ff.UFFHasAllMoleculeParams(molecule):
-        outcome = ff.UFFOptimizeMoleculeConfs(molecule, numThreads=1, maxIters=steps)
-        return "UFF", [energy for _, energy in outcome]
+    for name, covers, optimise in (
+        ("MMFF94", ff.MMFFHasAllMoleculeParams, ff.MMFFOptimizeMoleculeConfs),
+        ("UFF", ff.UFFHasAllMoleculeParams, ff.UFFOptimizeMoleculeConfs),
+    ):
+        if covers(molecule):
+            return name, [energy for _, energy in optimise(molecule, numThreads=1, maxIters=2000)]
     return "none", [0.0] * molecule.GetNumConformers()
 
 

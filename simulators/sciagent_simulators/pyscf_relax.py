@@ -145,11 +145,10 @@ def xtb_hessian(geometry: Geometry, step: float = 0.005) -> Matrix | None:
 
     step: angstrom. Eigenvalues are made positive and raised to SOFTEST. tblite fails for elements beyond radon.
     """
-    from ase import Atoms
     from ase.calculators.calculator import CalculationFailed
     from tblite.ase import TBLite
 
-    atoms = Atoms(numbers=geometry.numbers, positions=geometry.positions)
+    atoms = geometry.atoms
     rows = []
     try:
         atoms.calc = TBLite(method="GFN2-xTB", charge=geometry.charge, multiplicity=geometry.multiplicity, verbosity=0)

@@ -42,7 +42,8 @@ def converge(
     saddle: float | None = None
     for step in STEPS[STEPS.index(first) :]:
         tried.append(step)
-        _note(checkpoint, step)
+        if checkpoint is not None:
+            checkpoint.with_suffix(".step").write_text(step, encoding="ascii")  # for a later attempt
         solved = _climb(mf, step, density, max_cycles)
         if solved.converged:
             saddle = below_aufbau(solved)
@@ -113,12 +114,6 @@ def _cooled(mf: Any, density: Any) -> Any:
         warm.kernel(dm0=density)
         density = warm.make_rdm1()
     return density
-
-
-def _note(checkpoint: Path | None, step: str) -> None:
-    """Writes the current step to a file for a later attempt."""
-    if checkpoint is not None:
-        checkpoint.with_suffix(".step").write_text(step, encoding="ascii")
 
 
 def _resume(mf: Any, checkpoint: Path | None) -> tuple[str, Any]:

@@ -88,14 +88,3 @@ def symmetry(mol: Any) -> Symmetry:
     return Symmetry(
         np.array(list(place), dtype=np.intp), np.array(matches, dtype=np.intp), len(matches) < MOST_SYMMETRIES
     )
-
-
-def principal_moments(masses: Array, positions: Array) -> Array:
-    """Returns the principal moments of inertia, (3,), ascending, in mass unit times angstrom squared."""
-    centred = positions - masses @ positions / masses.sum()
-    tensor = (
-        masses[:, None, None]
-        * ((centred**2).sum(axis=1)[:, None, None] * np.eye(3) - centred[:, :, None] * centred[:, None, :])
-    ).sum(axis=0)
-    moments: Array = np.linalg.eigvalsh(tensor)
-    return moments

@@ -102,7 +102,6 @@ def relax(
     The result is a fresh single point there.
     Raises SimulatorError as `single_point` does, and not_converged (geometry_not_converged).
     """
-    from ase import Atoms
     from ase.calculators.calculator import CalculationFailed
     from ase.optimize import LBFGS
     from tblite.ase import TBLite
@@ -111,7 +110,7 @@ def relax(
     if len(geometry.numbers) == 1:
         return geometry, first
     damping = RECOVERY[first.recovery].get("mixer-damping", 0.4)
-    atoms = Atoms(numbers=geometry.numbers, positions=geometry.positions)
+    atoms = geometry.atoms
     atoms.calc = TBLite(
         method="GFN2-xTB",
         charge=geometry.charge,
@@ -202,7 +201,7 @@ def _read(raw: Any, geometry: Geometry, recovery: str) -> XtbResult:
     energy = float(values["energy"]) * HARTREE
     if not np.isfinite(energy) or energy >= 0:
         raise failure(Reason.IMPLAUSIBLE_ENERGY, f"total energy {energy:.3f} eV is not negative")
-    dipole = np.asarray(values["dipole"]) - geometry.charge * geometry.centre_of_mass / BOHR
+    dipole = np.asarray(values["dipole"]) - geometry.charge * geometry.atoms.get_center_of_mass() / BOHR
     forces = np.linalg.norm(np.asarray(values["gradient"]), axis=1) * HARTREE / BOHR
     return XtbResult(
         energy=energy,

@@ -8,7 +8,7 @@ from rdkit import Chem
 from rdkit.Chem import rdMolAlign
 
 from sciagent_simulators.geometry import embed
-from sciagent_simulators.superpose import principal_moments, symmetry
+from sciagent_simulators.superpose import symmetry
 
 
 def reduced(smiles, geometries):
@@ -64,11 +64,3 @@ def test_copies_are_permutations_over_the_rotational_symmetry_number():
     for smiles, copies in (("c1ccccc1", 1), ("O", 1), ("CO", 1)):
         (geometry, *_), *_ = embed(smiles, 0, 1, 1, seed=1)
         assert symmetry(Chem.MolFromSmiles(smiles)).copies(geometry.positions, 0.1) == copies
-
-
-def test_moments_of_water(structure):
-    """Two masses of 1.008 u at 0.7572 angstrom from the axis: 1.156 u angstrom^2 about it; planar, so Ia + Ib = Ic."""
-    masses = np.array([15.999, 1.008, 1.008])
-    low, middle, high = principal_moments(masses, structure("water").positions)
-    assert sorted([low, middle])[1] == pytest.approx(2 * 1.008 * 0.7572**2, abs=1e-3)
-    assert low + middle == pytest.approx(high)
