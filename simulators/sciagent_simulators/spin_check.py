@@ -34,7 +34,7 @@ import numpy as np
 
 from sciagent.domain.outcomes import Reason
 from sciagent_simulators.geometry import failure
-from sciagent_simulators.pyscf_response import run_lowest
+from sciagent_simulators.pyscf_excited import run_lowest, transition
 from sciagent_simulators.tblite_engine import HARTREE
 
 if TYPE_CHECKING:
@@ -125,11 +125,6 @@ def pair_occupation(mf: Any) -> dict[str, Any]:
     filling = 2 * ratio**2 / (1 + ratio**2)
     i, a = (int(k) for k in np.unravel_index(int(filling.argmax()), filling.shape))
     return {"pair_occupation": float(filling[i, a]), "pair": transition(n - 1 - i, a)}
-
-
-def transition(below: int, above: int) -> str:
-    """Returns the name of a pair of orbitals, such as HOMO-1 > LUMO; both numbers count from the frontier."""
-    return f"HOMO{-below or ''} > LUMO{f'+{above}' if above else ''}"
 
 
 def lowest_triplet(mf: Any) -> float:

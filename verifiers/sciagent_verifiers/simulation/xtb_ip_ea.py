@@ -11,7 +11,7 @@ from sciagent.domain.properties import ADIABATIC_EA, ADIABATIC_IP, VERTICAL_EA, 
 from sciagent.verification.contract import Context, Cost, Finding, Prior, Property, PropertyAtLevel, Settings, at
 from sciagent_simulators.geometry import GeometryProtocol, bonds_of
 from sciagent_simulators.implicit_solvent import Solvent
-from sciagent_simulators.xtb_ions import SHIFT, Ion, check_relaxation, difference, ionised, relaxed
+from sciagent_simulators.tblite_engine import SHIFT, Ion, check_relaxation, difference, ionised, relaxed
 from sciagent_verifiers.simulation.tight_binding import TightBinding
 
 VERTICAL: dict[Ion, Property] = {"cation": VERTICAL_IP, "anion": VERTICAL_EA}
@@ -66,7 +66,7 @@ class XtbIpEa(TightBinding):
     The uncertainty is repeatability (k = 1) over the seed of the conformer search; with rotatable bonds it is the root
     mean square over 10 molecules, 4 seeds each. It does not include the errors above.
 
-    Sources: Ásgeirsson, Bauer, Grimme, Chem. Sci. 8, 4879 (2017); `xtb_ions` for the shift.
+    Sources: Ásgeirsson, Bauer, Grimme, Chem. Sci. 8, 4879 (2017); `tblite_engine` for the shift.
     """
 
     name = "xtb.ip_ea"
@@ -103,7 +103,7 @@ class XtbIpEa(TightBinding):
     def finding(self, molecule: Molecule, context: Context) -> Finding:
         settings, solvation = self.settings, self.solvation
         geometry, diagnostics = self.geometry(molecule, context)
-        values: dict[Property, float | None] = {}
+        values: dict[Property, float] = {}
         details: dict[str, Any] = {"shift": round(SHIFT, 4)}
         structures = {"": geometry}
         for ion in self.ions:
@@ -116,9 +116,7 @@ class XtbIpEa(TightBinding):
                 check_relaxation(ion, vertical, adiabatic)
                 values[ADIABATIC[ion]] = adiabatic
                 structures[ion] = own
-        for prop in (ADIABATIC_EA, VERTICAL_EA):
-            affinity = values.get(prop)
-            if affinity is not None:
-                details.setdefault("anion_bound", affinity > 0)
+        if (affinity := values.get(ADIABATIC_EA, values.get(VERTICAL_EA))) is not None:
+            details["anion_bound"] = affinity > 0
         rows = self.measured(molecule, values)
         return self.calculated(molecule, context, rows, diagnostics | details, structures)
