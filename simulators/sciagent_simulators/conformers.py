@@ -19,15 +19,15 @@ Superposition by singular value decomposition: Kabsch, Acta Cryst. A 34, 827 (19
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.domain.outcomes import Reason
 from sciagent.errors import SimulatorError
-from sciagent_simulators.geometry import Geometry, bonds_of, check_bonds, embed, failure
+from sciagent_simulators.geometry import Geometry, bonds_of, check_bonds, embed
 from sciagent_simulators.implicit_solvent import Solvation
 from sciagent_simulators.tblite_engine import XtbResult, energies, relax
 
@@ -277,19 +277,17 @@ def _relaxed(
 ) -> tuple[list[tuple[Geometry, XtbResult]], dict[str, int]]:
     """Returns the relaxed conformers that kept their bonds, and the number of failures for each reason."""
     relaxed: list[tuple[Geometry, XtbResult]] = []
-    failed: dict[str, int] = {}
-    problem: SimulatorError | None = None
+    problems: list[SimulatorError] = []
     for start in starts:
         try:
             geometry, result = relax(start, fmax=FMAX, solvation=solvation)
             check_bonds(geometry, bonds)
             relaxed.append((geometry, result))
         except SimulatorError as error:
-            problem = problem or error
-            failed[error.reason] = failed.get(error.reason, 0) + 1
+            problems.append(error)
     if not relaxed:
-        raise problem or failure(Reason.GEOMETRY_NOT_CONVERGED, "no conformer to relax")
-    return relaxed, failed
+        raise problems[0]
+    return relaxed, dict(Counter(problem.reason for problem in problems))
 
 
 def _assembled(relaxed: list[tuple[Geometry, XtbResult]], alike: Symmetry, mirrored: bool) -> Ensemble:

@@ -18,7 +18,6 @@ Lett. 314, 291 (1999). CAM-B3LYP: Yanai, Tew, Handy, Chem. Phys. Lett. 393, 51 (
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -158,30 +157,20 @@ def run_lowest(solver: Any, full: bool = False) -> None:
     """Solves a pyscf.tdscf.TDA (if full, TDDFT) object of a density-fitted, converged restricted mean field.
 
     The results are `solver.e`, `solver.xy` and `solver.converged`. Only TDA uses the faster exchange."""
+    from pyscf.tdscf import _lr_eig
+
     mf = solver._scf
     occupied = int(np.count_nonzero(mf.mo_occ))
     room = occupied * (len(mf.mo_occ) - occupied)
     if not full:
         solver._scf = mf.copy()
         solver._scf.with_df = _OccupiedExchange(mf)
-    solver.max_cycle = CYCLES
+    solver.max_cycle, trials = CYCLES, solver.nstates + EXTRA_TRIALS
+    before, _lr_eig.MAX_SPACE_INC = _lr_eig.MAX_SPACE_INC, trials  # new trial vectors per cycle
     try:
-        with _few_trials(solver.nstates) as trials:
-            solver.kernel(x0=solver.get_init_guess(mf, min(trials, room)))
+        solver.kernel(x0=solver.get_init_guess(mf, min(trials, room)))
     finally:
-        solver._scf = mf
-
-
-@contextmanager
-def _few_trials(states: int) -> Iterator[int]:
-    """Limits PySCF's solver to `states + EXTRA_TRIALS` new trial vectors per cycle. Yields this number."""
-    from pyscf.tdscf import _lr_eig
-
-    before, _lr_eig.MAX_SPACE_INC = _lr_eig.MAX_SPACE_INC, states + EXTRA_TRIALS
-    try:
-        yield states + EXTRA_TRIALS
-    finally:
-        _lr_eig.MAX_SPACE_INC = before
+        _lr_eig.MAX_SPACE_INC, solver._scf = before, mf
 
 
 class _OccupiedExchange:

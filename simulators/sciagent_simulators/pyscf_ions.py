@@ -67,21 +67,17 @@ def ion(
     states = [s for s in ions if spin_fault(s.electrons, s.multiplicity) is None]
     if not states:
         raise failure(Reason.MULTIPLICITY, f"no electron is left at charge {geometry.charge + change:+d}")
-    lowest: Ion | None = None
-    problem: SimulatorError | None = None
+    found: list[Ion] = []
+    problems: list[SimulatorError] = []
     for state in states:
         stem = checkpoint.with_name(f"{checkpoint.name}.{state.charge:+d}.{state.multiplicity}") if checkpoint else None
         try:
-            candidate = _state(state, molecule, change, settings, relaxation, stem, threads)
+            found.append(_state(state, molecule, change, settings, relaxation, stem, threads))
         except SimulatorError as error:
-            problem = problem or error
-            continue
-        if lowest is None or candidate.energy < lowest.energy:
-            lowest = candidate
-    if lowest is None:
-        assert problem is not None
-        raise problem
-    return lowest
+            problems.append(error)
+    if not found:
+        raise problems[0]
+    return min(found, key=lambda state: state.energy)
 
 
 def _state(

@@ -33,7 +33,6 @@ Matrix = NDArray[np.float64]
 # of all modes without an xTB Hessian (ASE's 70). FLATTEST is the smallest eigenvalue in a Newton step.
 SOFTEST, UNKNOWN, FLATTEST = 2.0, 70.0, 0.5
 LARGEST_STEP = 0.2  # angstrom
-LARGEST_FILE = 64 * 2**20  # bytes; a larger checkpoint is ignored
 
 
 def relax(
@@ -74,7 +73,10 @@ def relax(
             forces = gradients.at(positions)[1]
             hessian = updated(state["hessian"], step.ravel(), (state["forces"] - forces).ravel())
             state = {"positions": positions, "forces": forces, "hessian": hessian, "taken": state["taken"] + 1}
-            _keep(file, state)
+            if file is not None:
+                with (part := file.with_suffix(".part")).open("wb") as stream:
+                    np.savez(stream, allow_pickle=False, **state)
+                part.replace(file)
     facts: dict[str, Any] = {"dft_steps": int(state["taken"]), "dft_fmax": force}
     if force > fmax:
         raise failure(
@@ -172,18 +174,9 @@ def _largest(vectors: Matrix) -> float:
     return float(np.linalg.norm(vectors, axis=1).max())
 
 
-def _keep(file: Path | None, state: dict[str, Matrix]) -> None:
-    if file is None:
-        return
-    part = file.with_suffix(".part")
-    with part.open("wb") as stream:
-        np.savez(stream, allow_pickle=False, **state)
-    part.replace(file)
-
-
 def _restore(file: Path | None, n: int) -> dict[str, Matrix] | None:
     """Returns the state that an earlier run saved for n atoms, or None if the file is missing or damaged."""
-    if file is None or not file.exists() or file.stat().st_size > LARGEST_FILE:
+    if file is None or not file.exists():
         return None
     shapes = {"positions": (n, 3), "forces": (n, 3), "hessian": (3 * n, 3 * n), "taken": ()}
     with contextlib.suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile), file.open("rb") as stream:

@@ -60,11 +60,11 @@ def check_spin(mf: Any, settings: DftSettings) -> dict[str, Any]:
     diagnostics["triplet_tda"] = screen = lowest_triplet(mf)
     if settings.spin_check == "auto" and screen > SAFE:
         return _one_determinant(diagnostics)
-    reference = _run(mf.mol, mf, settings, mf.make_rdm1(), None)
+    reference = _energy(mf, settings, mf.make_rdm1())
     orbitals = np.asarray(mf.mo_coeff)
     parallel = np.array([c @ c.T for c in (orbitals[:, : occupied + 1], orbitals[:, : occupied - 1])])
-    triplet = _lower(mf, settings, parallel, 2, reference)
-    broken = _lower(mf, settings, _mixed_density(mf, occupied), 0, reference)
+    triplet = _energy(mf, settings, parallel, 2, reference)
+    broken = _energy(mf, settings, _mixed_density(mf, occupied), 0, reference)
     diagnostics["triplet_minus_singlet"] = (triplet - reference) * HARTREE
     diagnostics["broken_minus_restricted"] = (broken - reference) * HARTREE
     # The triplet of a singlet diradical (p-benzyne) lies below the restricted but above the broken-symmetry solution.
@@ -151,20 +151,18 @@ def lowest_triplet(mf: Any) -> float:
     return float(np.min(excitation.e)) * HARTREE
 
 
-def _lower(mf: Any, settings: DftSettings, density: Any, spin: int, reference: float) -> float:
-    """Returns the energy, hartree, of the unrestricted solution from `density`, 2 x n x n. spin: unpaired electrons."""
-    mol = mf.mol.copy()
-    mol.spin = spin
-    mol.build(False, False)
-    return _run(mol, mf, settings, density, reference)
+def _energy(mf: Any, settings: DftSettings, density: Any, spin: int = 0, reference: float | None = None) -> float:
+    """Returns the energy of the solution from `density` on the grid of the comparison, hartree.
 
-
-def _run(mol: Any, mf: Any, settings: DftSettings, density: Any, reference: float | None) -> float:
-    """Returns the energy on the grid of the comparison, hartree. The calculation is restricted if reference is None."""
+    spin: unpaired electrons. reference: the restricted energy; without it the calculation is restricted.
+    """
     from pyscf import dft
 
     from sciagent_simulators.pyscf_solvent import in_solvent
 
+    mol = mf.mol.copy()
+    mol.spin = spin
+    mol.build(False, False)
     solver = (dft.RKS(mol) if reference is None else dft.UKS(mol)).density_fit()
     solver.with_df = mf.with_df
     solver.xc, solver.disp = settings.functional, settings.dispersion

@@ -97,14 +97,14 @@ def energies(geometries: Sequence[Geometry], solvation: Solvation | None = None)
     Raises the first SimulatorError if all fail.
     """
     values = np.full(len(geometries), np.inf)
-    problem: SimulatorError | None = None
+    problems: list[SimulatorError] = []
     for i, geometry in enumerate(geometries):
         try:
             values[i] = single_point(geometry, solvation=solvation).energy
         except SimulatorError as error:
-            problem = problem or error
-    if problem is not None and not np.isfinite(values).any():
-        raise problem
+            problems.append(error)
+    if len(problems) == len(geometries):
+        raise problems[0]
     return values
 
 

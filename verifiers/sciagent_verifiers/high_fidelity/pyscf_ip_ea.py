@@ -164,7 +164,7 @@ class PyscfIpEa(DensityFunctional):
         values: list[Measured] = []
         structures = {"": geometry}
         notes: list[str] = []
-        first: SimulatorError | None = None
+        problems: list[SimulatorError] = []
         for part in chosen.which:
             change = 1 if part == "ip" else -1
             stem = self.checkpoint(molecule, context, NAMES[part])
@@ -172,7 +172,7 @@ class PyscfIpEa(DensityFunctional):
                 charged = ion(geometry, ground, change, chosen.engine(), relaxation, stem, context.threads)
                 values += self._values(molecule, part, charged)
             except SimulatorError as error:
-                first = first or error
+                problems.append(error)
                 notes.append(f"{NAMES[part]}: {error.reason}: {error.detail}")
                 diagnostics[NAMES[part]] = {"reason": str(error.reason), "detail": error.detail}
                 continue
@@ -182,8 +182,7 @@ class PyscfIpEa(DensityFunctional):
             if relaxation is not None:
                 structures[NAMES[part]] = charged.geometry
         if not values:
-            assert first is not None
-            raise first
+            raise problems[0]
         return self.calculated(molecule, context, tuple(values), diagnostics, structures, "; ".join(notes))
 
     def _values(self, molecule: Molecule, part: str, charged: Ion) -> list[Measured]:

@@ -38,11 +38,11 @@ class TightBinding(Calculation):
         graph = molecule.mol, molecule.charge, molecule.multiplicity
         return prepare(*graph, protocol or self.settings.geometry, seed)
 
-    def geometry_seconds(self, candidate: Molecule, further: float = 0.0, times: float = 1.0) -> float:
+    def geometry_seconds(self, candidate: Molecule, further: float = 0.0) -> float:
         """Returns the core-seconds of embedding, ranking and relaxation; fitted to 12 to 68 atoms, 10 conformers.
 
-        further: cost of further relaxations, as a share. times: how often all of this is done.
+        further: cost of further relaxations, as a share.
         """
         share: float = 0.6 + 0.4 * self.settings.geometry.conformers / 10 + further
-        seconds: float = 4e-5 * share * times * candidate.n_atoms**2.8
+        seconds: float = 4e-5 * share * candidate.n_atoms**2.8
         return seconds

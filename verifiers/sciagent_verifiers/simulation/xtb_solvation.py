@@ -105,7 +105,7 @@ class XtbSolvation(TightBinding):
     def cost(self, candidate: Molecule) -> Cost:
         """Returns the cost of the geometry as for xtb.singlepoint, times 2.5 with `relax: solvent`."""
         times = 2.5 if self.settings.relax == "solvent" else 1.0
-        return Cost(core_seconds=0.03 + self.geometry_seconds(candidate, times=times))
+        return Cost(core_seconds=0.03 + times * self.geometry_seconds(candidate))
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
         settings = self.settings
