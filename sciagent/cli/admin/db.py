@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -35,7 +35,7 @@ def upgrade(ledger: options.Ledger = None) -> None:
 
 @app.command(epilog="Example: sciagent db backup ledger.2026-11-22.dump")
 def backup(
-    file: Annotated[Path, typer.Argument(help="Where it goes; refused if it is there.")], ledger: options.Ledger = None
+    file: Path = typer.Argument(help="Where it goes; refused if it is there."), ledger: options.Ledger = None
 ) -> None:
     """Copy the ledger as it is at this moment, while campaigns run. Copy the folder of artifacts afterwards.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.filesize import decimal
@@ -28,16 +28,15 @@ MAX_SHOWN = 1000
 
 
 def gc(
-    keep_days: Annotated[
-        float | None,
-        typer.Option("--keep-days", min=0, help="Artifact files of older evidence go too; default: none for its age."),
-    ] = None,
-    delete: Annotated[bool, typer.Option("--delete", help="Remove it; default: only show what would go.")] = False,
-    reason: Annotated[str, typer.Option("--reason", "-r", help="Why; it is kept with each file of evidence.")] = "",
-    mine: Annotated[
-        bool, typer.Option("--mine", help="The artifact folder is this ledger's alone, although most is unnamed.")
-    ] = False,
-    show: Annotated[bool, typer.Option("--list", help="Show each file and folder.")] = False,
+    keep_days: float | None = typer.Option(
+        None, min=0, help="Artifact files of older evidence go too; default: none for its age."
+    ),
+    delete: bool = typer.Option(False, "--delete", help="Remove it; default: only show what would go."),
+    reason: str = typer.Option("", "--reason", "-r", help="Why; it is kept with each file of evidence."),
+    mine: bool = typer.Option(
+        False, "--mine", help="The artifact folder is this ledger's alone, although most is unnamed."
+    ),
+    show: bool = typer.Option(False, "--list", help="Show each file and folder."),
     ledger: options.Ledger = None,
     as_who: options.Who = None,
     json: options.Json = False,

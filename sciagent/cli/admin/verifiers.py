@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from json import dumps as json_text
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -16,7 +16,7 @@ SAMPLES = {"benzene": "c1ccccc1", "aspirin": "CC(=O)Oc1ccccc1C(=O)O"}
 
 
 def verifiers(
-    name: Annotated[str | None, typer.Argument(help="One verifier, with all its settings; default: all.")] = None,
+    name: str | None = typer.Argument(None, help="One verifier, with all its settings; default: all."),
     json: options.Json = False,
 ) -> None:
     """List the installed verifiers: the properties that each measures and their levels, its cost, settings and priors.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -59,7 +59,7 @@ def _driver(status: CampaignCounts) -> str:
 
 def best(
     name: options.CampaignName = None,
-    n: Annotated[int, typer.Option("-n", min=1, max=10_000, help="How many.")] = 10,
+    n: int = typer.Option(10, "-n", min=1, max=10_000, help="How many."),
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
@@ -78,7 +78,7 @@ def best(
 def explain(
     candidate: options.Candidate,
     campaign: options.Campaign = None,
-    full: Annotated[bool, typer.Option("--full", help="Settings, engine versions, keys and files too.")] = False,
+    full: bool = typer.Option(False, "--full", help="Settings, engine versions, keys and files too."),
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
@@ -98,12 +98,10 @@ def explain(
 
 
 def verify(
-    smiles: Annotated[str, typer.Argument(help="The molecule as SMILES.")],
-    campaign: Annotated[Path, typer.Option("--campaign", "-c", help="The campaign whose ladder and limits count.")],
+    smiles: str = typer.Argument(help="The molecule as SMILES."),
+    campaign: Path = typer.Option(..., "--campaign", "-c", help="The campaign whose ladder and limits count."),
     ledger: options.Ledger = None,
-    no_safety: Annotated[
-        str | None, typer.Option("--no-safety", metavar="REASON", help="Leave the safety screen out, and say why.")
-    ] = None,
+    no_safety: str | None = typer.Option(None, metavar="REASON", help="Leave the safety screen out, and say why."),
     json: options.Json = False,
 ) -> None:
     """Run a molecule up a campaign's ladder until a rung fails it. What is known is reused; what is new is kept.
@@ -126,15 +124,12 @@ def verify(
 
 def report(
     name: options.CampaignName = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="An HTML file; default: NAME.report.html.")
-    ] = None,
-    top: Annotated[int, typer.Option("--top", min=1, max=60, help="How many of the best get a card.")] = 12,
-    episodes: Annotated[
-        Path | None,
-        typer.Option("--episodes", help="A folder for a page of every episode, besides; its index.html lists them."),
-    ] = None,
-    open_it: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
+    output: Path | None = typer.Option(None, "--output", "-o", help="An HTML file; default: NAME.report.html."),
+    top: int = typer.Option(12, min=1, max=60, help="How many of the best get a card."),
+    episodes: Path | None = typer.Option(
+        None, help="A folder for a page of every episode, besides; its index.html lists them."
+    ),
+    open_it: bool = typer.Option(False, "--open", help="Show it in the browser."),
     ledger: options.Ledger = None,
 ) -> None:
     """Write the report of a campaign as it stands; a running campaign is not disturbed. Prints the file's name."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.table import Table
@@ -19,8 +19,8 @@ MAX_DIFFERENCES = 40
 
 
 def compare(
-    first: Annotated[str, typer.Argument(help="A campaign.")],
-    second: Annotated[str, typer.Argument(help="Another campaign, of the same ledger.")],
+    first: str = typer.Argument(help="A campaign."),
+    second: str = typer.Argument(help="Another campaign, of the same ledger."),
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:

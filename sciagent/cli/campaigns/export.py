@@ -6,7 +6,7 @@ import sys
 import tempfile
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated
+from typing import IO, TYPE_CHECKING
 
 import typer
 
@@ -49,22 +49,15 @@ OF_PROPOSALS = (Format.CSV, Format.JSONL, Format.PARQUET)
 
 def export(
     name: options.CampaignName = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A file (RO-Crate: a folder or .zip); default: stdout.")
-    ] = None,
-    format: Annotated[
-        Format | None, typer.Option("--format", "-f", help="Default: by the file's ending, else csv.")
-    ] = None,
-    what: Annotated[
-        What, typer.Option("--what", help="Proposals: all that was handed in, unreadable texts too.")
-    ] = What.CANDIDATES,
-    authors: Annotated[
-        list[str] | None,
-        typer.Option("--author", metavar="NAME", help='RO-Crate: "NAME" or "NAME <ORCID URL>"; default: you.'),
-    ] = None,
-    license: Annotated[
-        str | None, typer.Option("--license", metavar="LICENCE", help="RO-Crate: SPDX identifier or URL.")
-    ] = None,
+    output: Path | None = typer.Option(
+        None, "--output", "-o", help="A file (RO-Crate: a folder or .zip); default: stdout."
+    ),
+    format: Format | None = typer.Option(None, "--format", "-f", help="Default: by the file's ending, else csv."),
+    what: What = typer.Option(What.CANDIDATES, help="Proposals: all that was handed in, unreadable texts too."),
+    authors: list[str] | None = typer.Option(
+        None, "--author", metavar="NAME", help='RO-Crate: "NAME" or "NAME <ORCID URL>"; default: you.'
+    ),
+    license: str | None = typer.Option(None, metavar="LICENCE", help="RO-Crate: SPDX identifier or URL."),
     ledger: options.Ledger = None,
 ) -> None:
     """Write every candidate with its standing, its reason and each value with unit, uncertainty and level."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -28,12 +28,12 @@ class SchemaOf(StrEnum):
 
 
 def init(
-    folder: Annotated[Path | None, typer.Argument(metavar="DIR", help="The folder to make.")] = None,
-    template: Annotated[str, typer.Option("--template", "-t", help="A ready campaign; see --list.")] = "quickstart",
-    name: Annotated[
-        str | None, typer.Option("--name", "-n", help="What the campaign is called; default: as the template.")
-    ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="Show the templates, and write nothing.")] = False,
+    folder: Path | None = typer.Argument(None, metavar="DIR", help="The folder to make."),
+    template: str = typer.Option("quickstart", "--template", "-t", help="A ready campaign; see --list."),
+    name: str | None = typer.Option(
+        None, "--name", "-n", help="What the campaign is called; default: as the template."
+    ),
+    list_: bool = typer.Option(False, "--list", help="Show the templates, and write nothing."),
     json: options.Json = False,
 ) -> None:
     """Write a campaign folder that runs at once: the YAML with its comments, the seeds, a README."""
@@ -60,10 +60,10 @@ def init(
 
 
 def schema(
-    of: Annotated[
-        SchemaOf, typer.Argument(metavar="WHAT", help=f"The campaign file, or an answer: {', '.join(SchemaOf)}.")
-    ] = SchemaOf.CAMPAIGN,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Every key, verifier and property as Markdown.")] = False,
+    of: SchemaOf = typer.Argument(
+        SchemaOf.CAMPAIGN, metavar="WHAT", help=f"The campaign file, or an answer: {', '.join(SchemaOf)}."
+    ),
+    markdown: bool = typer.Option(False, "--markdown", help="Every key, verifier and property as Markdown."),
 ) -> None:
     """Print the JSON schema of a campaign file, or of what a command prints with --json.
 

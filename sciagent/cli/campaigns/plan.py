@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def plan(
-    file: Annotated[Path, typer.Argument(help="The campaign, a YAML file.")],
+    file: Path = typer.Argument(help="The campaign, a YAML file."),
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:

@@ -34,7 +34,7 @@ ReportOption = Annotated[
 
 
 def run(
-    file: Annotated[Path, typer.Argument(help="The campaign, a YAML file.")],
+    file: Path = typer.Argument(help="The campaign, a YAML file."),
     ledger: options.Ledger = None,
     workers: WorkersOption = None,
     executor: ExecutorOption = "local",

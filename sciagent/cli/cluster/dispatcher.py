@@ -8,7 +8,7 @@ import sys
 import time
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -26,12 +26,10 @@ DRIVEN_BY = {"slurm": "ledger"}  # the dispatcher submits to the cluster; its dr
 
 
 def submit(
-    campaign: Annotated[str, typer.Argument(help="A YAML file, or the name of a campaign in the ledger.")],
+    campaign: str = typer.Argument(help="A YAML file, or the name of a campaign in the ledger."),
     ledger: options.Ledger = None,
     as_who: options.Who = None,
-    wait: Annotated[
-        bool, typer.Option("--wait", help="Look on until it has ended; exit codes as those of sciagent run.")
-    ] = False,
+    wait: bool = typer.Option(False, "--wait", help="Look on until it has ended; exit codes as those of sciagent run."),
     json: options.Json = False,
 ) -> None:
     """Hand a campaign to the dispatcher, which drives it to its end; see it with status, top and report.
@@ -97,12 +95,11 @@ def _follow(campaign: Campaign, json: bool) -> None:
 
 
 def dispatcher(
-    executor: Annotated[
-        str,
-        typer.Option("--executor", "-x", metavar="ledger|celery|slurm", help="How workers learn that there is work."),
-    ] = "ledger",
+    executor: str = typer.Option(
+        "ledger", "--executor", "-x", metavar="ledger|celery|slurm", help="How workers learn that there is work."
+    ),
     site: options.Site = None,
-    reports: Annotated[Path, typer.Option("--reports", help="Folder for the reports of campaigns.")] = Path(),
+    reports: Path = typer.Option(Path(), help="Folder for the reports of campaigns."),
     log_format: LogFormatOption = LogFormat.AUTO,
     ledger: options.Ledger = None,
 ) -> None:

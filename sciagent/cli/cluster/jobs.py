@@ -31,13 +31,11 @@ JobsArgument = Annotated[list[int] | None, typer.Argument(metavar="[JOB]...", he
 
 
 def jobs(
-    campaign: Annotated[str | None, typer.Argument(help="Only of this campaign.")] = None,
-    state: Annotated[
-        list[str] | None, typer.Option("--state", "-s", help="Only in this state; may be repeated.")
-    ] = None,
-    rung: Annotated[str | None, typer.Option("--rung", metavar="LABEL", help="Only of this rung.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="So many at most.")] = 20,
-    after: Annotated[int | None, typer.Option("--after", metavar="JOB", help="The next ones behind this job.")] = None,
+    campaign: str | None = typer.Argument(None, help="Only of this campaign."),
+    state: list[str] | None = typer.Option(None, "--state", "-s", help="Only in this state; may be repeated."),
+    rung: str | None = typer.Option(None, metavar="LABEL", help="Only of this rung."),
+    limit: int = typer.Option(20, "--limit", "-n", min=1, max=1000, help="So many at most."),
+    after: int | None = typer.Option(None, metavar="JOB", help="The next ones behind this job."),
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
@@ -69,13 +67,10 @@ def jobs(
 
 def cancel(
     numbers: JobsArgument = None,
-    campaign: Annotated[
-        str | None,
-        typer.Option("--campaign", "-c", help="With --candidate: the campaign; may be left out if there is no other."),
-    ] = None,
-    candidate: Annotated[
-        str | None, typer.Option("--candidate", metavar="CANDIDATE", help="All its jobs: SMILES, key, or InChIKey.")
-    ] = None,
+    campaign: str | None = typer.Option(
+        None, "--campaign", "-c", help="With --candidate: the campaign; may be left out if there is no other."
+    ),
+    candidate: str | None = typer.Option(None, metavar="CANDIDATE", help="All its jobs: SMILES, key, or InChIKey."),
     reason: options.Reason = "",
     ledger: options.Ledger = None,
     as_who: options.Who = None,
@@ -112,11 +107,10 @@ def cancel(
 
 def retry(
     numbers: JobsArgument = None,
-    campaign: Annotated[str | None, typer.Option("--campaign", "-c", help="All of this campaign that gave up.")] = None,
-    state: Annotated[
-        list[str] | None,
-        typer.Option("--state", "-s", help=f"With --campaign: which; may be repeated; default: {', '.join(GAVE_UP)}."),
-    ] = None,
+    campaign: str | None = typer.Option(None, "--campaign", "-c", help="All of this campaign that gave up."),
+    state: list[str] | None = typer.Option(
+        None, "--state", "-s", help=f"With --campaign: which; may be repeated; default: {', '.join(GAVE_UP)}."
+    ),
     ledger: options.Ledger = None,
     as_who: options.Who = None,
     json: options.Json = False,

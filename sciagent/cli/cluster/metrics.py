@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -20,9 +20,7 @@ DEFAULT = f"{LOCAL}:9464"
 
 
 def metrics(
-    listen: Annotated[
-        str, typer.Option("--listen", metavar="HOST:PORT", help="Where; port 0: any free port.")
-    ] = DEFAULT,
+    listen: str = typer.Option(DEFAULT, metavar="HOST:PORT", help="Where; port 0: any free port."),
     ledger: options.Ledger = None,
 ) -> None:
     """Serve queue depths, jobs, attempts, costs and workers at /metrics, in the text format of Prometheus.

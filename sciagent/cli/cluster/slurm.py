@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -16,11 +15,11 @@ app = typer.Typer(help="Clusters under Slurm.", no_args_is_help=True)
 
 @app.command(epilog="Example: sciagent slurm check site.yaml --seconds 7200 --memory 4000")
 def check(
-    profile: Annotated[Path, typer.Argument(metavar="SITE.yaml", help="The site profile.")],
-    seconds: Annotated[float, typer.Option("--seconds", min=0, help="Expected wall time of an example job.")] = 3600.0,
-    memory: Annotated[int, typer.Option("--memory", min=0, metavar="MB", help="Its expected memory.")] = 2000,
-    cores: Annotated[int, typer.Option("--cores", min=1, help="Its cores.")] = 1,
-    gpus: Annotated[int, typer.Option("--gpus", min=0, help="Its GPUs.")] = 0,
+    profile: Path = typer.Argument(metavar="SITE.yaml", help="The site profile."),
+    seconds: float = typer.Option(3600.0, min=0, help="Expected wall time of an example job."),
+    memory: int = typer.Option(2000, min=0, metavar="MB", help="Its expected memory."),
+    cores: int = typer.Option(1, min=1, help="Its cores."),
+    gpus: int = typer.Option(0, min=0, help="Its GPUs."),
     json: options.Json = False,
 ) -> None:
     """Read a site profile, compare it with the cluster, and say what would be asked for an example job.

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 from rich.console import Console, Group, RenderableType
@@ -38,10 +38,8 @@ Row = Mapping[str, object]
 
 
 def top(
-    interval: Annotated[
-        float, typer.Option("--interval", "-i", min=0.2, max=3600, help="Seconds between looks.")
-    ] = 2.0,
-    once: Annotated[bool, typer.Option("--once", help="Print a single look, and end.")] = False,
+    interval: float = typer.Option(2.0, "--interval", "-i", min=0.2, max=3600, help="Seconds between looks."),
+    once: bool = typer.Option(False, "--once", help="Print a single look, and end."),
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:

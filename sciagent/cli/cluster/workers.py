@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def workers(
-    every: Annotated[bool, typer.Option("--all", help="Those too that stopped or were lost in the last day.")] = False,
+    every: bool = typer.Option(False, "--all", help="Those too that stopped or were lost in the last day."),
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
@@ -45,8 +45,8 @@ def workers(
 
 
 def drain(
-    worker: Annotated[str, typer.Argument(help="Its name, as sciagent workers shows it.")],
-    undo: Annotated[bool, typer.Option("--undo", help="It may take jobs again.")] = False,
+    worker: str = typer.Argument(help="Its name, as sciagent workers shows it."),
+    undo: bool = typer.Option(False, "--undo", help="It may take jobs again."),
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -18,13 +18,10 @@ if TYPE_CHECKING:
 
 
 def mcp(
-    campaign: Annotated[str | None, typer.Argument(help="Name of a campaign of the ledger.")] = None,
-    http: Annotated[
-        int | None,
-        typer.Option(
-            "--http", min=1, max=65535, help="Serve at http://127.0.0.1:PORT/mcp; default: on stdin and stdout."
-        ),
-    ] = None,
+    campaign: str | None = typer.Argument(None, help="Name of a campaign of the ledger."),
+    http: int | None = typer.Option(
+        None, min=1, max=65535, help="Serve at http://127.0.0.1:PORT/mcp; default: on stdin and stdout."
+    ),
     ledger: options.Ledger = None,
 ) -> None:
     """Serve a campaign's tools (propose, modify, best, history, …) over MCP, beside its driver or without one.

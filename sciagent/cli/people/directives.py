@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -33,9 +32,9 @@ def pause(
 def stop(
     name: options.CampaignName = None,
     reason: options.Reason = "",
-    now: Annotated[
-        bool, typer.Option("--now", help="Kill what runs, here and elsewhere; it is run again after a resume.")
-    ] = False,
+    now: bool = typer.Option(
+        False, "--now", help="Kill what runs, here and elsewhere; it is run again after a resume."
+    ),
     ledger: options.Ledger = None,
     as_who: options.Who = None,
     json: options.Json = False,
@@ -71,21 +70,19 @@ def _tell(
 
 def amend(
     name: options.CampaignName = None,
-    budget: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--budget",
-            "-b",
-            help="KEY=NUMBER, such as wall_minutes=90, rungs.dft=20 or money=50/week; none lifts a limit.",
-        ),
-    ] = None,
-    goal_count: Annotated[int | None, typer.Option("--goal-count", min=1, help="Stop after so many hits.")] = None,
-    workers: Annotated[int | None, typer.Option("--workers", "-w", min=1, help="Jobs at a time.")] = None,
-    file: Annotated[
-        Path | None, typer.Option("--file", "-f", help="The campaign's YAML, edited, in place of these options.")
-    ] = None,
-    reason: Annotated[str, typer.Option("--reason", "-r", help="Why; it is kept with your name.")] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change; write nothing.")] = False,
+    budget: list[str] | None = typer.Option(
+        None,
+        "--budget",
+        "-b",
+        help="KEY=NUMBER, such as wall_minutes=90, rungs.dft=20 or money=50/week; none lifts a limit.",
+    ),
+    goal_count: int | None = typer.Option(None, min=1, help="Stop after so many hits."),
+    workers: int | None = typer.Option(None, "--workers", "-w", min=1, help="Jobs at a time."),
+    file: Path | None = typer.Option(
+        None, "--file", "-f", help="The campaign's YAML, edited, in place of these options."
+    ),
+    reason: str = typer.Option("", "--reason", "-r", help="Why; it is kept with your name."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Show what would change; write nothing."),
     ledger: options.Ledger = None,
     as_who: options.Who = None,
     json: options.Json = False,
@@ -159,7 +156,7 @@ veto = _command(
 def promote(
     candidate: options.Candidate,
     reason: options.Reason,
-    to: Annotated[str | None, typer.Option("--to", metavar="RUNG", help="The rung; default: the next.")] = None,
+    to: str | None = typer.Option(None, metavar="RUNG", help="The rung; default: the next."),
     campaign: options.Campaign = None,
     ledger: options.Ledger = None,
     as_who: options.Who = None,

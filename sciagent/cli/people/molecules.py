@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -22,14 +22,10 @@ _VALUE = re.compile(r"(?P<column>[^=]+)=(?P<property>[a-z0-9_]+)(\[(?P<unit>[^\]
 
 def add(
     reason: options.Reason,
-    candidates: Annotated[
-        list[str] | None, typer.Argument(metavar="[CANDIDATE]...", help="Molecules, as SMILES.")
-    ] = None,
+    candidates: list[str] | None = typer.Argument(None, metavar="[CANDIDATE]...", help="Molecules, as SMILES."),
     campaign: options.Campaign = None,
-    file: Annotated[
-        Path | None, typer.Option("--file", "-f", help="More molecules: csv, smi or sdf, also .gz.")
-    ] = None,
-    column: Annotated[str, typer.Option("--column", help="The column of a csv with the structures.")] = "smiles",
+    file: Path | None = typer.Option(None, "--file", "-f", help="More molecules: csv, smi or sdf, also .gz."),
+    column: str = typer.Option("smiles", help="The column of a csv with the structures."),
     ledger: options.Ledger = None,
     as_who: options.Who = None,
     json: options.Json = False,
@@ -80,26 +76,19 @@ def _line(added: AddedCandidate) -> str:
 
 
 def import_(
-    file: Annotated[Path, typer.Argument(help="A CSV file with a header.")],
-    value: Annotated[
-        list[str], typer.Option("--value", help="COLUMN=PROPERTY[UNIT]; UNIT may name a column. Repeat it.")
-    ],
-    method: Annotated[str, typer.Option("--method", help="How it was obtained: experiment, B3LYP, GFN2-xTB, …")],
-    basis: Annotated[str, typer.Option("--basis")] = "",
-    phase: Annotated[str, typer.Option("--phase", help="gas, water, solid, …")] = "",
-    uncertainty: Annotated[
-        list[str] | None,
-        typer.Option("--uncertainty", help="COLUMN=NUMBER or COLUMN=COLUMN; standard uncertainty, k = 1."),
-    ] = None,
-    column: Annotated[str, typer.Option("--column", help="The column with the structures.")] = "smiles",
-    parent: Annotated[
-        bool, typer.Option("--parent", help="Keep the parent molecule of salts; default: refuse them.")
-    ] = False,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave bad rows out; default: import nothing.")] = False,
-    revise: Annotated[
-        str | None, typer.Option("--revise", metavar="WHY", help="Supersede values that changed.")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the file; write nothing.")] = False,
+    file: Path = typer.Argument(help="A CSV file with a header."),
+    value: list[str] = typer.Option(..., help="COLUMN=PROPERTY[UNIT]; UNIT may name a column. Repeat it."),
+    method: str = typer.Option(..., help="How it was obtained: experiment, B3LYP, GFN2-xTB, …"),
+    basis: str = typer.Option(""),
+    phase: str = typer.Option("", help="gas, water, solid, …"),
+    uncertainty: list[str] | None = typer.Option(
+        None, help="COLUMN=NUMBER or COLUMN=COLUMN; standard uncertainty, k = 1."
+    ),
+    column: str = typer.Option("smiles", help="The column with the structures."),
+    parent: bool = typer.Option(False, "--parent", help="Keep the parent molecule of salts; default: refuse them."),
+    skip_bad: bool = typer.Option(False, "--skip-bad", help="Leave bad rows out; default: import nothing."),
+    revise: str | None = typer.Option(None, metavar="WHY", help="Supersede values that changed."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Check the file; write nothing."),
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
