@@ -36,11 +36,11 @@ def open_ledger(given: LedgerLike = None, create: bool = False, idle_seconds: fl
         return given
     if isinstance(given, LedgerView):
         return given.store
-    wanted = settings.load(None if given is None else str(given))
-    place = ledger_url(wanted.ledger)
+    address = settings.ledger_address(None if given is None else str(given))
+    place = ledger_url(address)
     if not create and place.get_backend_name() == "sqlite" and not Path(str(place.database)).exists():
         raise UsageError(f"no ledger at {place.database}; name it with --ledger, or start with: sciagent run FILE")
-    return Ledger(wanted.ledger, wanted.artifacts, idle_seconds)
+    return Ledger(address, settings.artifacts_folder(), idle_seconds)
 
 
 def pick_campaign(connection: Connection, name: str | None) -> campaigns.CampaignRow:

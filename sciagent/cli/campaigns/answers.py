@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sciagent.api.terminal import Line, Part, show
+from sciagent.api.terminal import Line, Part
 from sciagent.cli.shared import options
-from sciagent.cli.shared.common import Exit, open_ledger, put, put_json, say, say_upgraded
+from sciagent.cli.shared.common import Exit, open_ledger, put, put_answer, put_json, say, say_upgraded
 
 if TYPE_CHECKING:
     from sciagent.domain.answers.status import CampaignCounts, Status
@@ -18,29 +18,28 @@ if TYPE_CHECKING:
 
 def status(name: options.CampaignName = None, ledger: options.Ledger = None, json: options.Json = False) -> None:
     """Show the state of a campaign: rungs, hits, cost and budget. Reads only; a running campaign is not disturbed."""
-    from sciagent.api.answers import budget_line, rung_table
     from sciagent.api.campaign import Campaign
 
     answer = Campaign.open(name, open_ledger(ledger)).status()
-    if json:
-        put_json(answer)
-        return
-    parts: list[Part] = [rung_table(answer), budget_line(answer), *_findings(answer)]
-    if answer.trouble:
-        parts.append(Line(answer.trouble, "bold red"))
-    if answer.stop_reason:
-        parts.append(answer.stop_reason)
-    show(*parts, Line(_driver(answer)))
+    put_answer(answer, json, _parts(answer))
 
 
-def _findings(status: Status) -> Iterator[str]:
-    """Yields a line each on the audit, the conformal guard, the law and the judges."""
+def _parts(status: Status) -> Iterator[Part]:
+    from sciagent.api.answers import budget_line, rung_table
+
+    yield rung_table(status)
+    yield budget_line(status)
     if status.audit:
         yield f"audit: {status.audit.words}"
         yield f"conformal guard {status.audit.guard.words}"
     if status.value:
         yield f"law, as of its last fit: {status.value.words}"
     yield from (judge.words for judge in status.opinions)
+    if status.trouble:
+        yield Line(status.trouble, "bold red")
+    if status.stop_reason:
+        yield status.stop_reason
+    yield Line(_driver(status))
 
 
 def _driver(status: CampaignCounts) -> str:
@@ -67,12 +66,9 @@ def best(
     from sciagent.api.campaign import Campaign
 
     candidates = Campaign.open(name, open_ledger(ledger)).best(n)
-    if json:
-        put_json(candidates)
-        return
     imported = [(candidate.smiles, value) for candidate in candidates for value in candidate.imported]
     lines = [Line(f"  {smiles}: {value.line()} from {value.file}") for smiles, value in imported]
-    show(candidates.table(), *(["values from files:"] if lines else []), *lines)
+    put_answer(candidates, json, [candidates.table(), *(["values from files:"] if lines else []), *lines])
 
 
 def explain(
@@ -91,10 +87,7 @@ def explain(
     from sciagent.campaign.people.explaining import explain_named
 
     answer = explain_named(open_ledger(ledger), candidate, campaign)
-    if json:
-        put_json(answer)
-        return
-    show(*paragraphs(answer, full))
+    put_answer(answer, json, paragraphs(answer, full))
 
 
 def verify(
@@ -118,17 +111,14 @@ def verify(
         say(unusual)
     answer = ladder.verify(smiles, no_safety=no_safety)
     put_json(answer) if json else put(str(answer))
-    codes = {"pass": Exit.OK, "fail": Exit.FAILED}
-    raise typer.Exit(codes.get(answer.verdict, Exit.UNDECIDED))
+    raise typer.Exit({"pass": Exit.OK, "fail": Exit.FAILED}.get(answer.verdict, Exit.UNDECIDED))
 
 
 def report(
     name: options.CampaignName = None,
     output: Path | None = typer.Option(None, "--output", "-o", help="An HTML file; default: NAME.report.html."),
     top: int = typer.Option(12, min=1, max=60, help="How many of the best get a card."),
-    episodes: Path | None = typer.Option(
-        None, help="A folder for a page of every episode, besides; its index.html lists them."
-    ),
+    episodes: Path | None = typer.Option(None, help="A folder for a page of every episode; its index.html lists them."),
     open_it: bool = typer.Option(False, "--open", help="Show it in the browser."),
     ledger: options.Ledger = None,
 ) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import typer
 
-from sciagent.api.terminal import records_table, show
+from sciagent.api.terminal import Line, records_table
 from sciagent.cli.shared import options
-from sciagent.cli.shared.common import put, put_json, say
+from sciagent.cli.shared.common import put, put_answer, put_json
 from sciagent.errors import UsageError
 
 
@@ -27,12 +27,13 @@ class SchemaOf(StrEnum):
     EXPLAIN = "explain"
 
 
+NAMES = ", ".join(SchemaOf)
+
+
 def init(
     folder: Path | None = typer.Argument(None, metavar="DIR", help="The folder to make."),
     template: str = typer.Option("quickstart", "--template", "-t", help="A ready campaign; see --list."),
-    name: str | None = typer.Option(
-        None, "--name", "-n", help="What the campaign is called; default: as the template."
-    ),
+    name: str | None = typer.Option(None, "--name", "-n", help="Name of the campaign; default: as the template."),
     list_: bool = typer.Option(False, "--list", help="Show the templates, and write nothing."),
     json: options.Json = False,
 ) -> None:
@@ -43,7 +44,7 @@ def init(
 
     if list_:
         known = [{"name": each.name, "description": each.description} for each in templates.templates().values()]
-        put_json(known) if json else show(records_table(known, ""))
+        put_answer(known, json, [records_table(known, "")])
         return
     if folder is None:
         raise UsageError("name the folder to make: sciagent init DIR, or see the templates: sciagent init --list")
@@ -51,18 +52,13 @@ def init(
         raise UsageError(f'--name "{name}": 1 to 64 of a-z, 0-9, "_" and "-", the first a letter or digit')
     paths = templates.write(folder, template, name)
     load_spec(paths[0])  # checks that the written campaign is valid
-    if json:
-        put_json({"folder": str(folder), "template": template, "files": [str(path) for path in paths]})
-        return
-    for path in paths:
-        put(str(path))
-    say(f"run it: cd {folder} && sciagent run {paths[0].name}")
+    files = [str(path) for path in paths]
+    note = f"run it: cd {folder} && sciagent run {paths[0].name}"
+    put_answer({"folder": str(folder), "template": template, "files": files}, json, map(Line, files), note)
 
 
 def schema(
-    of: SchemaOf = typer.Argument(
-        SchemaOf.CAMPAIGN, metavar="WHAT", help=f"The campaign file, or an answer: {', '.join(SchemaOf)}."
-    ),
+    of: SchemaOf = typer.Argument(SchemaOf.CAMPAIGN, metavar="WHAT", help=f"Of what: {NAMES}."),
     markdown: bool = typer.Option(False, "--markdown", help="Every key, verifier and property as Markdown."),
 ) -> None:
     """Print the JSON schema of a campaign file, or of what a command prints with --json.

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sciagent.api.terminal import Line, Paragraph, Part, plain_table, show
+from sciagent.api.terminal import Line, Paragraph, Part, plain_table
 from sciagent.cli.shared import options
-from sciagent.cli.shared.common import open_ledger, put_json
-from sciagent.settings import load
+from sciagent.cli.shared.common import open_ledger, put_answer
+from sciagent.settings import ledger_address
 
 if TYPE_CHECKING:
     from sciagent.domain.answers.plan import Plan, PlannedRung
@@ -31,19 +31,16 @@ def plan(
     from sciagent.campaign.spec.load import load_spec
 
     answer = planned(load_spec(file), _ledger(ledger))
-    if json:
-        put_json(answer)
-        return
     title = Line(f"{answer.campaign}: what its budget is likely to buy", "bold")
     assumed = [Paragraph("Assumed", 0), *map(Paragraph, answer.assumptions)]
-    show(title, "", *_rungs(answer), *_cases(answer), *answer.sentences, "", *assumed)
+    put_answer(answer, json, [title, "", *_rungs(answer), *_cases(answer), *answer.sentences, "", *assumed])
 
 
 def _ledger(url: str | None) -> Ledger | None:
     """Returns the ledger, or None if the default ledger does not exist. Raises UsageError for a missing named one."""
     from sciagent.store.database.engine import ledger_url
 
-    location = ledger_url(load(url).ledger)
+    location = ledger_url(ledger_address(url))
     if url is None and location.get_backend_name() == "sqlite" and not Path(str(location.database)).exists():
         return None
     return open_ledger(url)

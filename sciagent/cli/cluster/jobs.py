@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from sciagent.api.terminal import records_table, show
+from sciagent.api.terminal import Line, records_table, show
 from sciagent.cli.cluster.workers import short_owner
 from sciagent.cli.shared import options
-from sciagent.cli.shared.common import open_ledger, put, put_json, say
+from sciagent.cli.shared.common import open_ledger, put, put_answer, put_json, say
+from sciagent.domain.jobs.states import JobState
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.settings import user
 
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
     from sciagent.campaign.people.cancelling import JobChange
-    from sciagent.domain.jobs.states import JobState
     from sciagent.store.database.ledger import Ledger
     from sciagent.store.job_queue.job_lists import JobRow
 
@@ -46,7 +47,7 @@ def jobs(
     from sciagent.store.campaign_state import campaigns
     from sciagent.store.job_queue import job_lists
 
-    states = _states(state, job_lists.ORDER) if state else job_lists.ORDER
+    states = _states(state or job_lists.ORDER, job_lists.ORDER)
     with open_ledger(ledger).read() as connection:
         names = [campaigns.get(connection, campaign).name] if campaign else campaigns.names(connection)
         ids = [campaigns.get(connection, name).id for name in names]
@@ -67,9 +68,7 @@ def jobs(
 
 def cancel(
     numbers: JobsArgument = None,
-    campaign: str | None = typer.Option(
-        None, "--campaign", "-c", help="With --candidate: the campaign; may be left out if there is no other."
-    ),
+    campaign: options.Campaign = None,
     candidate: str | None = typer.Option(None, metavar="CANDIDATE", help="All its jobs: SMILES, key, or InChIKey."),
     reason: options.Reason = "",
     ledger: options.Ledger = None,
@@ -90,26 +89,26 @@ def cancel(
         raise UsageError("name jobs by their numbers, or a candidate with --candidate (and its --campaign)")
     opened, person = open_ledger(ledger), as_who or user()
     chosen = _of_candidate(opened, campaign, candidate) if candidate else _named(opened, numbers or [], campaign)
-    changes: list[JobChange] = []
-    for name, ids in chosen.items():
-        changes += cancelling.cancel(open_for_people(opened, name), ids, person, why)
-    if json:
-        put_json(changes)
-    else:
-        words = {"cancelled": "cancelled; nobody had begun it", "told": "its worker is told, and ends it"}
-        for change in changes:
-            text = words.get(change.done, f"left as it is: {change.why}")
-            put(f"job {change.job_id} ({change.rung}, {change.smiles}): {text}")
-        if keys := list(dict.fromkeys(change.key[:12] for change in changes if change.held)):
-            put(f"held: {', '.join(keys)}; to let it go on: sciagent release {keys[0]} --reason ...")
+    cancelled = (cancelling.cancel(open_for_people(opened, name), ids, person, why) for name, ids in chosen.items())
+    changes = list(chain.from_iterable(cancelled))
+    put_answer(changes, json, _cancelled(changes))
     _fail_if_nothing_changed(changes)
+
+
+def _cancelled(changes: Sequence[JobChange]) -> Iterator[Line]:
+    words = {"cancelled": "cancelled; nobody had begun it", "told": "its worker is told, and ends it"}
+    for change in changes:
+        text = words.get(change.done, f"left as it is: {change.why}")
+        yield Line(f"job {change.job_id} ({change.rung}, {change.smiles}): {text}")
+    if keys := list(dict.fromkeys(change.key[:12] for change in changes if change.held)):
+        yield Line(f"held: {', '.join(keys)}; to let it go on: sciagent release {keys[0]} --reason ...")
 
 
 def retry(
     numbers: JobsArgument = None,
     campaign: str | None = typer.Option(None, "--campaign", "-c", help="All of this campaign that gave up."),
     state: list[str] | None = typer.Option(
-        None, "--state", "-s", help=f"With --campaign: which; may be repeated; default: {', '.join(GAVE_UP)}."
+        None, "--state", "-s", help="With --campaign: which; may be repeated; default: failed, quarantined."
     ),
     ledger: options.Ledger = None,
     as_who: options.Who = None,
@@ -130,28 +129,22 @@ def retry(
         raise UsageError("--state goes with --campaign; jobs that are named are tried again whatever ended them")
     opened, person = open_ledger(ledger), as_who or user()
     chosen = _gave_up(opened, campaign, state or GAVE_UP) if campaign else _named(opened, numbers or [], None)
-    changes: list[JobChange] = []
-    for name, ids in chosen.items():
-        changes += cancelling.retry(open_for_people(opened, name), ids, person, named=not campaign)
+    retried = (
+        cancelling.retry(open_for_people(opened, name), ids, person, not campaign) for name, ids in chosen.items()
+    )
+    changes = list(chain.from_iterable(retried))
     again = sum(bool(change.done) for change in changes)
-    if json:
-        put_json({"queued": again, "left": len(changes) - again, "jobs": changes})
-    else:
-        _print_retried(changes, again, named=not campaign)
-        for name in chosen if again else ():
-            say(driver_line(opened, name))
-    _fail_if_nothing_changed(changes)
-
-
-def _print_retried(changes: Sequence[JobChange], again: int, named: bool) -> None:
-    """Prints the result of a retry. again: number of retried jobs. named: whether to list the retried jobs."""
-    for change in changes:
-        if named or change.why:
-            put(f"job {change.job_id} ({change.rung}, {change.smiles}): {change.why or 'is tried again'}")
     left = len(changes) - again
-    put(f"{again} to be tried again" + (f", {left} left as they are" if left else ""))
-    if len(changes) >= MAX_BULK:
-        say(f"these were the first {MAX_BULK}; call it again for the rest")
+    lines = [
+        f"job {change.job_id} ({change.rung}, {change.smiles}): {change.why or 'is tried again'}"
+        for change in changes
+        if change.why or not campaign
+    ]
+    lines.append(f"{again} to be tried again" + (f", {left} left as they are" if left else ""))
+    notes = [f"these were the first {MAX_BULK}; call it again for the rest"] if len(changes) >= MAX_BULK else []
+    notes += [driver_line(opened, name) for name in chosen if again]
+    put_answer({"queued": again, "left": left, "jobs": changes}, json, map(Line, lines), *notes)
+    _fail_if_nothing_changed(changes)
 
 
 def _fail_if_nothing_changed(changes: Sequence[JobChange]) -> None:
@@ -166,10 +159,9 @@ def _print(listed: Sequence[JobRow], with_campaign: bool) -> None:
         console = Console(width=max(console.width, UNBOUND))
     wide = console.width >= WIDE
     hidden = (() if with_campaign else ("campaign",)) + (() if wide else ("priority", "since"))
-    rows = [_cells(job, wide) for job in listed]
-    shown = [{name: cell for name, cell in row.items() if name not in hidden} for row in rows]
-    if shown:
-        show(records_table(shown, ""), console=console)
+    rows = [{name: cell for name, cell in _cells(job, wide).items() if name not in hidden} for job in listed]
+    if rows:
+        show(records_table(rows, ""), console=console)
 
 
 def _cells(job: JobRow, wide: bool) -> Mapping[str, object]:
@@ -199,11 +191,10 @@ def _state(job: JobRow, wide: bool) -> str:
 
 def _states(given: Iterable[str], allowed: Sequence[JobState]) -> list[JobState]:
     """Returns the states of these names. Raises UnknownNameError for a state that is not allowed."""
-    by_name: Mapping[str, JobState] = {str(state): state for state in allowed}
     for name in given:
-        if name not in by_name:
-            raise UnknownNameError("state", name, by_name)
-    return [by_name[name] for name in given]
+        if name not in allowed:
+            raise UnknownNameError("state", name, allowed)
+    return [JobState(name) for name in given]
 
 
 def _rung_ids(connection: Connection, campaign_ids: Sequence[int], label: str) -> list[int]:
@@ -237,15 +228,12 @@ def _named(opened: Ledger, numbers: Sequence[int], campaign: str | None) -> dict
     with opened.read() as connection:
         campaign_of = {job.id: job.campaign for job in job_lists.rows(connection, list(dict.fromkeys(numbers)))}
         wanted = campaigns.get(connection, campaign).name if campaign else None
-    missing = [str(number) for number in numbers if number not in campaign_of]
-    if missing:
+    if missing := [str(number) for number in numbers if number not in campaign_of]:
         raise UsageError(f"there is no job {', '.join(missing)} in this ledger; nothing was done; see: sciagent jobs")
     if wanted and (others := [str(number) for number, name in campaign_of.items() if name != wanted]):
         raise UsageError(f"job {', '.join(others)} is not of campaign {wanted}; nothing was done")
-    by_name = dict[str, list[int]]()
-    for id_, name in campaign_of.items():
-        by_name.setdefault(name, []).append(id_)
-    return by_name
+    names = dict.fromkeys(campaign_of.values())
+    return {name: [id_ for id_, of in campaign_of.items() if of == name] for name in names}
 
 
 def _of_candidate(opened: Ledger, campaign: str | None, text: str) -> dict[str, list[int]]:

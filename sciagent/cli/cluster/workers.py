@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sciagent.api.terminal import Line
 from sciagent.cli.shared import options
-from sciagent.cli.shared.common import open_ledger, plural, put, put_json
+from sciagent.cli.shared.common import open_ledger, plural, put_answer
+from sciagent.domain.jobs.resource_requests import CORES, GPU, in_words
 from sciagent.errors import UnknownNameError
 
 if TYPE_CHECKING:
@@ -35,13 +37,11 @@ def workers(
         queues = overview.queues(connection)
         lacking = [why for queue in queues if queue.slots for why in worker_resources.never(connection, queue.queue)]
     jobs = {worker.name: [job for job in running if job.worker == worker.name] for worker in listed}
-    if json:
-        shown = [vars(worker) | {"alive": _is_alive(worker, now), "running": jobs[worker.name]} for worker in listed]
-        put_json({"workers": shown, "queues": queues})
-        return
+    shown = [vars(worker) | {"alive": _is_alive(worker, now), "running": jobs[worker.name]} for worker in listed]
     lines = [line for worker in listed for line in _worker_lines(worker, jobs[worker.name], now)]
     lines = lines or ["no worker is alive; start a worker with: sciagent worker --slots 2"]
-    put("\n".join([*lines, *_queue_lines(queues, now), *lacking, *_unserved(queues)]))
+    lines += [*_queue_lines(queues, now), *lacking, *_unserved(queues)]
+    put_answer({"workers": shown, "queues": queues}, json, map(Line, lines))
 
 
 def drain(
@@ -59,14 +59,11 @@ def drain(
             raise UnknownNameError("worker", worker, known)
         store.drain(connection, worker, not undo)
         running = [job for job in store.running(connection) if job.worker == worker]
-    if json:
-        put_json({"worker": worker, "draining": not undo, "running": running})
-    elif undo:
-        put(f"{worker} takes jobs again")
-    else:
-        rest = f"it finishes {plural(len(running), 'job')}" if running else "it runs nothing"
-        put(f"{worker} takes nothing new; {rest}")
-        put(f"to undo it: sciagent drain {worker} --undo")
+    rest = f"it finishes {plural(len(running), 'job')}" if running else "it runs nothing"
+    lines = [f"{worker} takes nothing new; {rest}", f"to undo it: sciagent drain {worker} --undo"]
+    if undo:
+        lines = [f"{worker} takes jobs again"]
+    put_answer({"worker": worker, "draining": not undo, "running": running}, json, map(Line, lines))
 
 
 def _is_alive(worker: WorkerRow, now: datetime) -> bool:
@@ -84,8 +81,6 @@ def _worker_lines(worker: WorkerRow, jobs: Sequence[Running], now: datetime) -> 
 
 
 def _headline(worker: WorkerRow, now: datetime) -> str:
-    from sciagent.domain.jobs.resource_requests import CORES, in_words
-
     memory = f", {worker.memory_mb / 1000:.0f} GB" if worker.memory_mb else ""
     state = ", draining" if worker.draining else ""
     if not _is_alive(worker, now):
@@ -99,8 +94,6 @@ def _headline(worker: WorkerRow, now: datetime) -> str:
 
 
 def _held(holds: Mapping[str, Any]) -> str:
-    from sciagent.domain.jobs.resource_requests import GPU, in_words
-
     gpus = f"GPU {', '.join(map(str, holds[GPU]))}" if GPU in holds else ""
     rest = in_words({name: n for name, n in holds.items() if name != GPU})
     return ", ".join(part for part in (rest, gpus) if part)

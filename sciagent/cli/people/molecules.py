@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sciagent.cli.shared import options
-from sciagent.cli.shared.common import Exit, open_ledger, put, put_json, say
+from sciagent.cli.shared.common import Exit, open_ledger, put, put_answer, say
 from sciagent.errors import UsageError
 from sciagent.settings import user
 
@@ -40,20 +40,17 @@ def add(
     if not candidates and file is None:
         raise UsageError("give molecules as SMILES, or a file of them with --file")
     entered = Campaign.open(campaign, open_ledger(ledger))
-    rows = []
-    counts = {"new": 0, "duplicate": 0, "refused": 0}
+    rows, counts = [], {"new": 0, "duplicate": 0, "refused": 0}
     for added in entered.entering(_given(candidates or [], file, column), reason, as_who):
         counts[added.status] += 1
         if json:
             rows.append(vars(added))
         else:
             put(_line(added))
-    if json:
-        put_json({"campaign": entered.name, **counts, "candidates": rows})
-    else:
-        say(f"{counts['new']} new, {counts['duplicate']} there already, {counts['refused']} refused")
-        if counts["new"]:
-            say(driver_line(entered.ledger.store, entered.name))
+    notes = [f"{counts['new']} new, {counts['duplicate']} there already, {counts['refused']} refused"]
+    if counts["new"]:
+        notes.append(driver_line(entered.ledger.store, entered.name))
+    put_answer({"campaign": entered.name, **counts, "candidates": rows}, json, (), *notes)
     if counts["refused"]:
         raise typer.Exit(Exit.FAILED)
 
@@ -63,8 +60,7 @@ def _given(texts: list[str], file: Path | None, column: str) -> Iterator[str]:
 
     yield from texts
     if file is not None:
-        for record in read_structures(file, column):
-            yield record.text
+        yield from (record.text for record in read_structures(file, column))
 
 
 def _line(added: AddedCandidate) -> str:
@@ -81,9 +77,7 @@ def import_(
     method: str = typer.Option(..., help="How it was obtained: experiment, B3LYP, GFN2-xTB, …"),
     basis: str = typer.Option(""),
     phase: str = typer.Option("", help="gas, water, solid, …"),
-    uncertainty: list[str] | None = typer.Option(
-        None, help="COLUMN=NUMBER or COLUMN=COLUMN; standard uncertainty, k = 1."
-    ),
+    uncertainty: list[str] | None = typer.Option(None, help="COLUMN=NUMBER or COLUMN=COLUMN; standard uncertainty."),
     column: str = typer.Option("smiles", help="The column with the structures."),
     parent: bool = typer.Option(False, "--parent", help="Keep the parent molecule of salts; default: refuse them."),
     skip_bad: bool = typer.Option(False, "--skip-bad", help="Leave bad rows out; default: import nothing."),
@@ -110,11 +104,9 @@ def import_(
     )
     for fault in report.faults[:50]:
         say(f"left out: {fault}")
-    if json:
-        put_json(vars(report))
-        return
     done = "would be recorded" if dry_run else f"{report.recorded} recorded, {report.known} known already"
-    say(f"{report.rows} rows: {done}, {len(report.faults)} left out, {report.empty} empty cells")
+    note = f"{report.rows} rows: {done}, {len(report.faults)} left out, {report.empty} empty cells"
+    put_answer(vars(report), json, (), note)
 
 
 def _columns(values: list[str], uncertainties: list[str]) -> list[Any]:

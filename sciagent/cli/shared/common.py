@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NoReturn
+
+from sciagent.api.terminal import Part, show
 
 if TYPE_CHECKING:
     from sciagent.store.database.ledger import Ledger
@@ -46,6 +49,16 @@ def put_json(answer: Any) -> None:
     from sciagent.domain.answers.model import plain
 
     put(json.dumps(plain(answer), indent=2, ensure_ascii=False, default=str))
+
+
+def put_answer(answer: Any, json: bool, parts: Iterable[Part], *notes: str) -> None:
+    """Prints an answer on stdout: as JSON; otherwise as its parts, followed by the notes on stderr."""
+    if json:
+        put_json(answer)
+        return
+    show(*parts)
+    for note in notes:
+        say(note)
 
 
 def say(text: str) -> None:
