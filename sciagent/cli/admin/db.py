@@ -15,10 +15,10 @@ from sciagent.settings import ledger_address
 app = typer.Typer(help="The ledger's schema.", no_args_is_help=True)
 
 
-def _engine(url: str | None) -> Any:
+def _engine(address: str | None) -> Any:
     from sciagent.store.database.engine import connect, ledger_url
 
-    return connect(ledger_url(ledger_address(url)))
+    return connect(ledger_url(ledger_address(address)))
 
 
 @app.command()

@@ -29,12 +29,12 @@ def metrics(
     only your Prometheus reaches it. Ctrl-C or SIGTERM ends it.
     """
     host, port = _address(listen)
-    collector_of = _collector()
+    collectors = _collectors()
     opened = open_ledger(ledger)
     stop = threading.Event()
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signal_number, lambda *_: stop.set())
-    server, at = serve(collector_of(opened), host, port)
+    server, at = serve(collectors.LedgerCollector(opened), host, port)
     say(f"metrics of {opened.url.render_as_string()} at http://{at}/metrics")
     stop.wait()
     server.shutdown()
@@ -57,18 +57,15 @@ def serve(collector: Any, host: str, port: int) -> tuple[Any, str]:
 
 def serve_worker(station: Station, name: str, port: int) -> str:
     """Serves memory and jobs of this worker, on this machine only. Returns `host:port`."""
-    _collector()
-    from sciagent.report.live.metrics import WorkerCollector
-
-    return serve(WorkerCollector(name, lambda: station.ran), LOCAL, port)[1]
+    return serve(_collectors().WorkerCollector(name, lambda: station.ran), LOCAL, port)[1]
 
 
-def _collector() -> Any:
+def _collectors() -> Any:
     try:
-        from sciagent.report.live.metrics import LedgerCollector
+        from sciagent.report.live import metrics
     except ImportError as error:
         raise UsageError("metrics need prometheus-client; install it with: pip install 'sciagent[metrics]'") from error
-    return LedgerCollector
+    return metrics
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -27,10 +27,12 @@ def trace(
 
     with open_ledger(ledger).read() as connection:
         row = campaigns.get(connection, campaign)
-        answer: Any = (
-            episodes.listed(connection, row) if episode is None else episodes.episode(connection, row, episode)
-        )
-    put_answer(answer, json, [_table(answer)] if episode is None else map(_cut, _paragraphs(answer)))
+        if episode is None:
+            listed = episodes.listed(connection, row)
+            put_answer(listed, json, [_table(listed)])
+        else:
+            answer = episodes.episode(connection, row, episode)
+            put_answer(answer, json, map(_cut, _paragraphs(answer)))
 
 
 def _cut(paragraph: Paragraph) -> Paragraph:
