@@ -98,18 +98,19 @@ def budget_line(status: CampaignCounts) -> str:
 
 def best_brief(candidate: BestCandidate, properties: Sequence[str]) -> Mapping[str, Any]:
     """Returns the displayed cells of a best candidate. properties: properties of the objectives, one column each."""
-    values = {name: candidate.values.get(name) for name in properties}
-    level = next((value.level.split("//")[0] for value in values.values() if value), None)
-    mark = "hit" if candidate.hit else (candidate.reason or "").replace("_", " ")
     return {
         "smiles": candidate.smiles,
-        **values,
-        "level": level,
+        **values_and_level({name: candidate.values.get(name) for name in properties}),
         "utility": candidate.utility,
         "P(hit)": candidate.p_hit,
-        "stands": mark,
+        "stands": "hit" if candidate.hit else (candidate.reason or "").replace("_", " "),
         "seed": "a seed" if candidate.in_seeds else "",
     }
+
+
+def values_and_level(values: Mapping[str, ShownValue | None]) -> Mapping[str, Any]:
+    """Returns the values with the method of the first one, as cells. values: by property; None if not measured."""
+    return {**values, "level": next((value.level.split("//")[0] for value in values.values() if value), None)}
 
 
 def best_record(candidate: BestCandidate) -> Mapping[str, Any]:

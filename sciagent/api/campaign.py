@@ -19,7 +19,6 @@ from sciagent.api.progress import Progress, view_of
 from sciagent.api.running import Drive
 from sciagent.api.tables import ResultQuery, ResultTable
 from sciagent.campaign.core.build import Built, create_or_open, open_for_people, open_stored
-from sciagent.campaign.core.safety import note
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.people.adding import AddedCandidate, add
 from sciagent.campaign.pricing.chances import with_chances
@@ -251,13 +250,11 @@ class Campaign:
         """
         from sciagent.campaign.people.verifying import verify_one
 
-        return answers.LadderResult(**dict(verify_one(self._store, self._screened(no_safety), smiles, settings.user())))
+        answer = verify_one(self._store, self.screened_spec(no_safety), smiles, settings.user())
+        return answers.LadderResult(**dict(answer))
 
-    def safety_note(self, no_safety: str | None = None) -> str:
-        """Returns a line on deviations of its safety screen; empty without any. no_safety: as for `verify`."""
-        return note(self._screened(no_safety))
-
-    def _screened(self, no_safety: str | None) -> CampaignSpec:
+    def screened_spec(self, no_safety: str | None) -> CampaignSpec:
+        """Returns the spec, without its safety screen if a reason is given. Raises UsageError for a poor reason."""
         if no_safety is None:
             return self.spec
         if not is_reason(no_safety):

@@ -36,13 +36,7 @@ class What(StrEnum):
     PROPOSALS = "proposals"
 
 
-ENDINGS = {
-    ".jsonl": Format.JSONL,
-    ".sdf": Format.SDF,
-    ".parquet": Format.PARQUET,
-    ".db": Format.ASE,
-    ".zip": Format.ROCRATE,
-}
+ENDINGS = {f".{each}": each for each in Format} | {".db": Format.ASE, ".zip": Format.ROCRATE}
 TEXT = (Format.CSV, Format.JSONL, Format.SDF)
 OF_PROPOSALS = (Format.CSV, Format.JSONL, Format.PARQUET)
 

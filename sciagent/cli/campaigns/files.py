@@ -74,25 +74,14 @@ def schema(
 
         put_json(campaign_schema())
     else:
-        from sciagent.domain.answers.model import json_schema
+        from sciagent.domain.answers import audit, best, comparison, explanation, model, plan, status
 
-        put_json(json_schema(_answer(of)))
-
-
-def _answer(of: SchemaOf) -> Any:
-    from sciagent.domain.answers.audit import AuditReport
-    from sciagent.domain.answers.best import BestCandidate
-    from sciagent.domain.answers.comparison import Comparison
-    from sciagent.domain.answers.explanation import Explanation, RefusedText
-    from sciagent.domain.answers.plan import Plan
-    from sciagent.domain.answers.status import Status
-
-    answers: dict[SchemaOf, Any] = {
-        SchemaOf.STATUS: Status,
-        SchemaOf.BEST: list[BestCandidate],
-        SchemaOf.PLAN: Plan,
-        SchemaOf.AUDIT: AuditReport,
-        SchemaOf.COMPARE: Comparison,
-        SchemaOf.EXPLAIN: Explanation | RefusedText,
-    }
-    return answers[of]
+        answers: dict[SchemaOf, Any] = {
+            SchemaOf.STATUS: status.Status,
+            SchemaOf.BEST: list[best.BestCandidate],
+            SchemaOf.PLAN: plan.Plan,
+            SchemaOf.AUDIT: audit.AuditReport,
+            SchemaOf.COMPARE: comparison.Comparison,
+            SchemaOf.EXPLAIN: explanation.Explanation | explanation.RefusedText,
+        }
+        put_json(model.json_schema(answers[of]))

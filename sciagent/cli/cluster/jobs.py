@@ -49,7 +49,7 @@ def jobs(
 
     states = _states(state or job_lists.ORDER, job_lists.ORDER)
     with open_ledger(ledger).read() as connection:
-        names = [campaigns.get(connection, campaign).name] if campaign else campaigns.names(connection)
+        names = [campaign] if campaign else campaigns.names(connection)
         ids = [campaigns.get(connection, name).id for name in names]
         rung_ids = _rung_ids(connection, ids, rung) if rung else None
         if after is not None and not job_lists.standing(connection, [after]):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -41,8 +40,7 @@ def mcp(
         import anyio
 
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that the episode is closed
-        server = _server(served, name)
-        anyio.run(partial(_over_http, server, http) if http else partial(_over_stdio, server))
+        anyio.run(_serve, _server(served, name), http)
 
 
 def _server(served: McpEpisode, name: str) -> Any:
@@ -64,14 +62,13 @@ def _server(served: McpEpisode, name: str) -> Any:
     return Server(f"sciagent {name}", instructions=served.instructions, on_list_tools=listed, on_call_tool=called)
 
 
-async def _over_stdio(server: Any) -> None:
-    from mcp.server.stdio import stdio_server
+async def _serve(server: Any, port: int | None) -> None:
+    if port is None:
+        from mcp.server.stdio import stdio_server
 
-    async with stdio_server() as (read, write):
-        await server.run(read, write, server.create_initialization_options())
-
-
-async def _over_http(server: Any, port: int) -> None:
+        async with stdio_server() as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+        return
     import uvicorn
 
     app = server.streamable_http_app()  # rejects requests with a foreign Host header

@@ -51,16 +51,13 @@ def _tell(
 
     opened = open_ledger(ledger)
     campaign = Campaign.open(name, opened).name
-    told = tell(opened, campaign, Verb(verb), as_who or user(), reason, now)
-    if told is None:
-        running, where = 0, None
-        lines = [f"no dispatcher will take up {campaign} now; hand it in again with: sciagent submit {campaign}"]
-    else:
-        running, where = told.running, f"{told.driver.host}:{told.driver.pid}"
-        jobs = (
-            f"{'kills' if now else 'finishes'} {plural(running, 'running job')}" if running else "has nothing running"
-        )
-        lines = [f"told the driver at {told.driver.host} (process {told.driver.pid}) to {verb}; it {jobs}"]
+    driver, running = tell(opened, campaign, Verb(verb), as_who or user(), reason, now)
+    where = f"{driver.host}:{driver.pid}" if driver else None
+    lines = [f"no dispatcher will take up {campaign} now; hand it in again with: sciagent submit {campaign}"]
+    if driver:
+        ends = "kills" if now else "finishes"
+        rest = f"{ends} {plural(running, 'running job')}" if running else "has nothing running"
+        lines = [f"told the driver at {driver.host} (process {driver.pid}) to {verb}; it {rest}"]
         lines.append(f"go on with: sciagent resume {campaign}")
     put_answer({"campaign": campaign, "told": verb, "driver": where, "running": running}, json, map(Line, lines))
 
@@ -68,10 +65,7 @@ def _tell(
 def amend(
     name: options.CampaignName = None,
     budget: list[str] | None = typer.Option(
-        None,
-        "--budget",
-        "-b",
-        help="KEY=NUMBER, as wall_minutes=90, rungs.dft=20 or money=50/week; none lifts a limit.",
+        None, "--budget", "-b", help="KEY=NUMBER, as wall_minutes=90, rungs.dft=20 or money=50/week; none: no limit."
     ),
     goal_count: int | None = typer.Option(None, min=1, help="Stop after so many hits."),
     workers: int | None = typer.Option(None, "--workers", "-w", min=1, help="Jobs at a time."),
