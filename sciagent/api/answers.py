@@ -65,10 +65,7 @@ def _rungs(status: CampaignCounts) -> list[Mapping[str, Any]]:
 
 
 def _remarks(status: CampaignCounts) -> Iterator[str]:
-    if status.trouble:
-        yield status.trouble
-    if status.stop_reason:
-        yield status.stop_reason
+    yield from filter(None, (status.trouble, status.stop_reason))
     if status.state in (CampaignState.CREATED, CampaignState.INTERRUPTED):
         yield "run() goes on with it"
 
@@ -80,11 +77,9 @@ def budget_line(status: CampaignCounts) -> str:
         f"{status.candidates} candidates",
         f"{status.hits} hit{'' if status.hits == 1 else 's'}",
     ]
-    if status.unreadable:
-        parts.append(f"{status.unreadable} texts could not be read")
-    if status.reused:
-        parts.append(f"{status.reused} answers reused at no cost")
-    parts += [f"{n} {what}" for n, what in ((status.held, "held"), (status.vetoed, "vetoed")) if n]
+    rare = {"texts could not be read": status.unreadable, "answers reused at no cost": status.reused}
+    rare |= {"held": status.held, "vetoed": status.vetoed}
+    parts += [f"{n} {what}" for what, n in rare.items() if n]
     jobs = {rung.rung: rung.jobs for rung in status.rungs}
     for name, limit in status.budget.items():
         if isinstance(limit, Mapping):

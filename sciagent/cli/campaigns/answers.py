@@ -1,19 +1,21 @@
-"""`sciagent status | best | explain | verify | report`: the answers of a campaign or its ladder."""
+"""`sciagent status | best | explain | trace | verify | report`: the answers of a campaign or its ladder."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sciagent.api.terminal import Line, Part
+from sciagent.api.terminal import Line, Paragraph, Part, records_table
 from sciagent.cli.shared import options
 from sciagent.cli.shared.common import Exit, open_ledger, put, put_answer, put_json, say, say_upgraded
 
 if TYPE_CHECKING:
     from sciagent.domain.answers.status import CampaignCounts, Status
+
+MAX_SHOWN = 1500  # characters of a text; --json prints all
 
 
 def status(name: options.CampaignName = None, ledger: options.Ledger = None, json: options.Json = False) -> None:
@@ -88,6 +90,67 @@ def explain(
 
     answer = explain_named(open_ledger(ledger), candidate, campaign)
     put_answer(answer, json, paragraphs(answer, full))
+
+
+def trace(
+    campaign: str = typer.Argument(help="Name of a campaign of the ledger."),
+    episode: int | None = typer.Argument(None, help="Its number; without, all episodes are listed."),
+    ledger: options.Ledger = None,
+    json: options.Json = False,
+) -> None:
+    """The episodes of a campaign's model: what it read, thought, called and saw, and what became of it."""
+    from sciagent.report.answers import episodes
+    from sciagent.store.campaign_state import campaigns
+
+    with open_ledger(ledger).read() as connection:
+        row = campaigns.get(connection, campaign)
+        listed = episodes.listed(connection, row) if episode is None else ()
+        story = episodes.episode(connection, row, episode) if episode is not None else {}
+    if episode is None:
+        columns = ("proposer", "state", "turns", "new")
+        cells = [
+            {"episode": each["number"], **{name: each[name] for name in columns}, "ended": each["why"]}
+            for each in listed
+        ]
+        put_answer(listed, json, [records_table(cells, "")])
+    else:
+        put_answer(story, json, map(_cut, _episode(story)))
+
+
+def _cut(paragraph: Paragraph) -> Paragraph:
+    text = paragraph.text
+    if len(text) > MAX_SHOWN:
+        text = f"{text[:MAX_SHOWN]} … ({len(text)} characters)"
+    return paragraph._replace(text=text)
+
+
+def _episode(episode: Mapping[str, Any]) -> Iterator[Paragraph]:
+    ended = f", {episode['why']}" if episode["why"] else ""
+    title = f"{episode['campaign']}, episode {episode['number']} by {episode['proposer']}"
+    yield Paragraph(f"{title}: {episode['state']}{ended}", 0)
+    for message in episode["opening"]:
+        yield Paragraph(message["role"], 0, "dim")
+        yield Paragraph(message["content"])
+    for turn in episode["turns"]:
+        message, used = turn["message"] or {}, turn["sampling"] or {}
+        tokens = f", {used['output_tokens']} tokens in {used['seconds']:.1f} s" if "output_tokens" in used else ""
+        yield Paragraph("", 0)
+        yield Paragraph(f"turn {turn['number']} ({turn['policy']}{tokens})", 0)
+        for name, style in (("thinking", "italic dim"), ("content", "")):
+            if message.get(name):
+                yield Paragraph(message[name], 1, style)
+        for call in message.get("calls", ()):
+            yield Paragraph(f"{call['name']} {call['arguments']}")
+        for answer in turn["observations"]:
+            yield Paragraph(str(answer.get("content") or answer.get("status") or ""), 1, "cyan")
+        for proposal in turn["proposals"]:
+            yield Paragraph(_proposal(proposal), 1, "green" if proposal["hit"] else "dim")
+
+
+def _proposal(proposal: Mapping[str, Any]) -> str:
+    score = "" if proposal["score"] is None else f", score {proposal['score']:.2f}"
+    became = "a hit" if proposal["hit"] else proposal["standing"] or proposal["reason"] or ""
+    return f"{proposal['text']}: {proposal['status']}, {became}{score}"
 
 
 def verify(

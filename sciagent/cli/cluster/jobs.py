@@ -157,36 +157,34 @@ def _print(listed: Sequence[JobRow], with_campaign: bool) -> None:
     console = Console()
     if not console.is_terminal and "COLUMNS" not in os.environ:  # a file, or a pipe to less or grep
         console = Console(width=max(console.width, UNBOUND))
-    wide = console.width >= WIDE
-    hidden = (() if with_campaign else ("campaign",)) + (() if wide else ("priority", "since"))
-    rows = [{name: cell for name, cell in _cells(job, wide).items() if name not in hidden} for job in listed]
-    if rows:
+    if listed:
+        rows = [_cells(job, console.width >= WIDE, with_campaign) for job in listed]
         show(records_table(rows, ""), console=console)
 
 
-def _cells(job: JobRow, wide: bool) -> Mapping[str, object]:
-    """Returns a row of the list, by column. wide: whether the terminal has room for all columns."""
+def _cells(job: JobRow, wide: bool, with_campaign: bool) -> Mapping[str, object]:
+    """Returns a row of the list, by column; None hides a column. wide: whether there is room for all columns."""
     from sciagent.store.job_queue.jobs import PREFERRED
 
+    state: str = job.state
+    if job.cancel_requested and state == "running":
+        state = "cancelling"
+    elif wide and job.queue and state == "queued":
+        state = f"queued at {job.queue}"
+    priority = "first" if job.priority >= PREFERRED else f"{job.priority:.3g}"
     deaths = ", ".join(f"{n} {how}" for n, how in ((job.kills, "killed"), (job.losses, "lost")) if n)
     return {
         "job": job.id,
-        "campaign": job.campaign,
+        "campaign": job.campaign if with_campaign else None,
         "rung": job.rung,
         "candidate": job.candidate,
-        "state": _state(job, wide),
-        "priority": "first" if job.priority >= PREFERRED else f"{job.priority:.3g}",
+        "state": state,
+        "priority": priority if wide else None,
         "tries": f"{job.attempts}" + (f" ({deaths})" if deaths else ""),
         "worker": short_owner(job.worker or ""),
-        "since": job.since.strftime("%m-%d %H:%M"),
+        "since": f"{job.since:%m-%d %H:%M}" if wide else None,
         "last": ": ".join(part for part in (job.outcome, job.reason) if part),
     }
-
-
-def _state(job: JobRow, wide: bool) -> str:
-    if job.cancel_requested and job.state == "running":
-        return "cancelling"
-    return f"queued at {job.queue}" if wide and job.queue and job.state == "queued" else job.state
 
 
 def _states(given: Iterable[str], allowed: Sequence[JobState]) -> list[JobState]:

@@ -12,7 +12,7 @@ import typer
 
 from sciagent.api.terminal import Line
 from sciagent.cli.shared import options
-from sciagent.cli.shared.common import put, put_answer, say
+from sciagent.cli.shared.common import pairs, put, put_answer, say
 from sciagent.errors import UsageError
 
 EndpointOption = Annotated[
@@ -48,7 +48,8 @@ def serve_model(
 
     if host not in command.LOOPBACK and not os.environ.get("VLLM_API_KEY"):
         raise UsageError(f"others reach {host}: set VLLM_API_KEY to a key that clients must give")
-    adapters = _adapters(lora)
+    folders = pairs("--lora", lora or (), "NAME=FOLDER")
+    adapters = {name: Path(folder).expanduser() for name, folder in folders.items()}
     served = command.model_to_serve(model)
     interpreter = command.find_vllm(python.expanduser())
     at, others = server.free_port(host, port), tuple(more or ())
@@ -99,13 +100,3 @@ def show(endpoint: EndpointOption = "http://127.0.0.1:8000/v1", json: options.Js
     adapters = lora_adapters.loaded(endpoint)
     notes = [] if adapters else [f"{endpoint} has no adapters"]
     put_answer(adapters, json, (Line(f"{name}  on {parent}") for name, parent in adapters.items()), *notes)
-
-
-def _adapters(given: list[str] | None) -> dict[str, Path]:
-    adapters = {}
-    for text in given or ():
-        name, equals, folder = text.partition("=")
-        if not equals or not folder:
-            raise UsageError(f"--lora {text}: write NAME=FOLDER")
-        adapters[name] = Path(folder).expanduser()
-    return adapters

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sciagent.cli.shared import options
-from sciagent.cli.shared.common import Exit, open_ledger, put, put_answer, say
+from sciagent.cli.shared.common import Exit, open_ledger, pairs, put, put_answer, say
 from sciagent.errors import UsageError
 from sciagent.settings import user
 
@@ -113,12 +113,7 @@ def _columns(values: list[str], uncertainties: list[str]) -> list[Any]:
     from sciagent.campaign.people.importing import Column
     from sciagent.domain.properties import properties
 
-    spread = {}
-    for text in uncertainties:
-        name, _, given = text.partition("=")
-        if not given:
-            raise UsageError(f'--uncertainty "{text}": write COLUMN=NUMBER or COLUMN=COLUMN')
-        spread[name] = given
+    spread = pairs("--uncertainty", uncertainties, "COLUMN=NUMBER or COLUMN=COLUMN")
     columns = []
     for text in values:
         match = _VALUE.fullmatch(text)

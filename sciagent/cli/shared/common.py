@@ -10,6 +10,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sciagent.api.terminal import Part, show
+from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
     from sciagent.store.database.ledger import Ledger
@@ -64,6 +65,17 @@ def put_answer(answer: Any, json: bool, parts: Iterable[Part], *notes: str) -> N
 def say(text: str) -> None:
     """Prints a message on stderr."""
     sys.stderr.write(text + "\n")
+
+
+def pairs(option: str, texts: Iterable[str], form: str) -> dict[str, str]:
+    """Returns {name: value} of the texts NAME=VALUE of an option. form: shown by the UsageError for another text."""
+    values = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        if not value:
+            raise UsageError(f'{option} "{text}": write {form}')
+        values[name] = value
+    return values
 
 
 def plural(n: int, noun: str) -> str:
