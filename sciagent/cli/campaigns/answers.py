@@ -107,12 +107,9 @@ def trace(
         listed = episodes.listed(connection, row) if episode is None else ()
         story = episodes.episode(connection, row, episode) if episode is not None else {}
     if episode is None:
-        columns = ("proposer", "state", "turns", "new")
-        cells = [
-            {"episode": each["number"], **{name: each[name] for name in columns}, "ended": each["why"]}
-            for each in listed
-        ]
-        put_answer(listed, json, [records_table(cells, "")])
+        names = ("proposer", "state", "turns", "new")
+        rows = [{"episode": each["number"], **{n: each[n] for n in names}, "ended": each["why"]} for each in listed]
+        put_answer(listed, json, [records_table(rows, "")])
     else:
         put_answer(story, json, map(_cut, _episode(story)))
 

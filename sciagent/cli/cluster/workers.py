@@ -40,7 +40,9 @@ def workers(
     shown = [vars(worker) | {"alive": _is_alive(worker, now), "running": jobs[worker.name]} for worker in listed]
     lines = [line for worker in listed for line in _worker_lines(worker, jobs[worker.name], now)]
     lines = lines or ["no worker is alive; start a worker with: sciagent worker --slots 2"]
-    lines += [*_queue_lines(queues, now), *lacking, *_unserved(queues)]
+    unserved = [queue.queue for queue in queues if queue.depth and not queue.slots]
+    starts = [f"nobody serves queue {queue}: sciagent worker --tier {queue}" for queue in unserved]
+    lines += [*_queue_lines(queues, now), *lacking, *starts]
     put_answer({"workers": shown, "queues": queues}, json, map(Line, lines))
 
 
@@ -106,18 +108,11 @@ def _queue_lines(queues: Sequence[Queue], now: datetime) -> Iterator[str]:
         yield f"queue {queue.queue}: {queue.depth} {waits}{oldest}; {plural(queue.slots, 'slot')} serve it"
 
 
-def _unserved(queues: Sequence[Queue]) -> Iterator[str]:
-    """Yields the command that starts a worker, for each queue with waiting jobs and no worker."""
-    for queue in queues:
-        if queue.depth and not queue.slots:
-            yield f"nobody serves queue {queue.queue}: sciagent worker --tier {queue.queue}"
-
-
 def ago(now: datetime, then: datetime | None) -> str:
     """Returns the elapsed time as a short text: `42 s`, `3 min`, `5 h`, `2 d`."""
     seconds = max(0.0, (now - then).total_seconds()) if then is not None else 0.0
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * size or (unit == "d" and seconds >= size):
+    for least, size, unit in ((86400, 86400, "d"), (7200, 3600, "h"), (120, 60, "min")):
+        if seconds >= least:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds:.0f} s"
 

@@ -121,10 +121,8 @@ def _columns(values: list[str], uncertainties: list[str]) -> list[Any]:
             raise UsageError(f"--value \"{text}\": write COLUMN=PROPERTY[UNIT], such as 'gap=homo_lumo_gap[eV]'")
         name, prop = match["column"], properties()[match["property"]]
         if match["unit"] is None and prop.unit != "1":
-            raise UsageError(
-                f"--value {text}: say the unit of {prop.name}, or the column that has it: {text}[{prop.unit}]; "
-                f"it takes: {', '.join(prop.units)}"
-            )
+            way = f"say the unit of {prop.name}, or the column that has it: {text}[{prop.unit}]"
+            raise UsageError(f"--value {text}: {way}; it takes: {', '.join(prop.units)}")
         columns.append(Column(name, match["property"], match["unit"], spread.pop(name, None)))
     if spread:
         raise UsageError(f"--uncertainty names {', '.join(spread)}, which no --value has")
