@@ -55,10 +55,8 @@ def gc(
     removed = removed_bytes = 0
     note = f"{decimal(total)} would go; nothing was removed. Remove it with --delete"
     if delete:
-        why = reason or "cleared up" + ("" if keep_days is None else f" after {keep_days:g} days")
-        removed, removed_bytes = housekeeping.remove_waste(
-            opened, waste_items, as_who or user(), directives.reason(why)
-        )
+        why = directives.reason(reason or "cleared up" + ("" if keep_days is None else f" after {keep_days:g} days"))
+        removed, removed_bytes = housekeeping.remove_waste(opened, waste_items, as_who or user(), why)
         note = f"removed {removed} of {len(waste_items)}, {decimal(removed_bytes)}"
     elif not waste_items:
         note = "there is nothing to clear up"

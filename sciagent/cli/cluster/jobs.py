@@ -129,17 +129,13 @@ def retry(
         raise UsageError("--state goes with --campaign; jobs that are named are tried again whatever ended them")
     opened, person = open_ledger(ledger), as_who or user()
     chosen = _gave_up(opened, campaign, state or GAVE_UP) if campaign else _named(opened, numbers or [], None)
-    retried = (
-        cancelling.retry(open_for_people(opened, name), ids, person, not campaign) for name, ids in chosen.items()
-    )
+    named = not campaign
+    retried = (cancelling.retry(open_for_people(opened, name), ids, person, named) for name, ids in chosen.items())
     changes = list(chain.from_iterable(retried))
     again = sum(bool(change.done) for change in changes)
     left = len(changes) - again
-    lines = [
-        f"job {change.job_id} ({change.rung}, {change.smiles}): {change.why or 'is tried again'}"
-        for change in changes
-        if change.why or not campaign
-    ]
+    shown = [change for change in changes if named or change.why]
+    lines = [f"job {c.job_id} ({c.rung}, {c.smiles}): {c.why or 'is tried again'}" for c in shown]
     lines.append(f"{again} to be tried again" + (f", {left} left as they are" if left else ""))
     notes = [f"these were the first {MAX_BULK}; call it again for the rest"] if len(changes) >= MAX_BULK else []
     notes += [driver_line(opened, name) for name in chosen if again]
