@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -11,15 +10,6 @@ from sciagent.agent.messages import PolicyError
 
 # one layout per value: a model cannot fill its limit with spaces, and more tokens are forced
 LAYOUT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
-
-
-def schema_fault(schema: Mapping[str, Any]) -> str:
-    """Returns why a schema cannot be enforced, or an empty text. Without llguidance it is not checked."""
-    if importlib.util.find_spec("llguidance") is None:
-        return ""
-    from llguidance import LLMatcher
-
-    return str(LLMatcher.validate_grammar(LLMatcher.grammar_from_json_schema(json.dumps(schema), defaults=LAYOUT)))
 
 
 def grammar_tokens(tokenizer: Any, vocabulary: int, ends: list[int]) -> Any:

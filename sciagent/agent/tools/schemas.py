@@ -25,14 +25,10 @@ def call_schema(tools: Iterable[Tool]) -> JsonSchemaValue:
     has no descriptions, since it is for constrained decoding."""
     cases = []
     for tool in tools:
+        name = {"type": "string", "enum": [tool.name]}
         flat = _plain(tool.arguments.model_json_schema(), described=False)
-        cases += [call_case(tool.name, arguments) for arguments in (tool.cases(flat) if tool.cases else [flat])]
+        cases += [_object({"name": name, "arguments": case}) for case in (tool.cases(flat) if tool.cases else [flat])]
     return {"anyOf": cases}
-
-
-def call_case(name: str, arguments: Mapping[str, Any]) -> JsonSchemaValue:
-    """Returns the schema of an answer that calls this tool."""
-    return _object({"name": {"type": "string", "enum": [name]}, "arguments": arguments})
 
 
 def _object(entries: Mapping[str, Any]) -> JsonSchemaValue:
