@@ -8,40 +8,37 @@ that it replaces.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache
 from typing import Any
 
 from rdkit import Chem
 
-from sciagent.chemistry.editing.atoms import kekule, loosen
-from sciagent.chemistry.editing.parts import fragment, side
+from sciagent.chemistry.editing.parts import beside, fragment, kekule, ring_arms, side, without
 
 SINGLE = Chem.BondType.SINGLE
-MAX_ARMS = 4  # substituents of a ring that is replaced, at most
 MAX_ARRANGEMENTS = 24  # children of one ring exchange, at most
 
 
 def put(mol: Any, place: int, group: str) -> Any:
     """Replaces a hydrogen by the group."""
-    child, offset = _beside(mol, group)
+    child, offset = beside(mol, group)
     child.AddBond(place, offset, SINGLE)
     return child
 
 
 def exchange(mol: Any, bearer: int, first: int, group: str = "") -> Any:
     """Replaces the group that begins with `first` by another group, or by a hydrogen."""
-    child, offset = _beside(mol, group) if group else (kekule(mol), 0)
+    child, offset = beside(mol, group) if group else (kekule(mol), 0)
     _cut(child, bearer, first)
     if group:
         child.AddBond(bearer, offset, SINGLE)
-    return _without(child, side(mol, first, bearer))
+    return without(child, side(mol, first, bearer))
 
 
 def join(mol: Any, left: int, inner: Sequence[int], right: int, linker: str, *, turned: bool) -> Any:
     """Joins two parts by a linker with ends `*`. inner: atoms of the old linker, removed with their substituents."""
     new = fragment(linker)
     stars = [a.GetIdx() for a in new.GetAtoms() if a.GetAtomicNum() == 0][:: -1 if turned else 1]
-    child, offset = _beside(mol, linker)
+    child, offset = beside(mol, linker)
     chain = [left, *inner, right]
     _cut(child, left, chain[1])
     _cut(child, right, chain[-2])
@@ -51,37 +48,25 @@ def join(mol: Any, left: int, inner: Sequence[int], right: int, linker: str, *, 
         for end, star in zip((left, right), stars, strict=True):
             child.AddBond(end, offset + new.GetAtomWithIdx(star).GetNeighbors()[0].GetIdx(), SINGLE)
     hung = {n.GetIdx() for i in inner for n in mol.GetAtomWithIdx(i).GetNeighbors()} - {left, right}
-    return _without(child, {*inner, *hung, *(offset + star for star in stars)})
+    return without(child, {*inner, *hung, *(offset + star for star in stars)})
 
 
 def exchange_ring(mol: Any, system: Sequence[int], ring: str) -> Iterator[Any]:
     """Replaces a ring system by another ring, and keeps the distances between its arms if possible: para stays para.
 
-    Single atoms on double bonds, such as =O, are removed. Yields nothing for larger ones, or more than MAX_ARMS arms.
+    Yields nothing for a ring system without `ring_arms`.
     """
-    inside = set(system)
-    arms, removed = [], []
-    for atom in system:
-        for bond in mol.GetAtomWithIdx(atom).GetBonds():
-            outer = bond.GetOtherAtom(mol.GetAtomWithIdx(atom))
-            if outer.GetIdx() in inside:
-                continue
-            if bond.GetBondType() == SINGLE:
-                arms.append((atom, outer.GetIdx()))
-            elif outer.GetDegree() == 1:
-                removed.append(outer.GetIdx())
-            else:
-                return
-    if len(arms) > MAX_ARMS:
+    if (found := ring_arms(mol, system)) is None:
         return
+    arms, removed = found
     distance = Chem.GetDistanceMatrix(mol)
     apart = [[round(distance[a][b]) for a, _ in arms] for b, _ in arms]
     for places in _arrangements(fragment(ring), apart):
-        child, offset = _beside(mol, ring)
+        child, offset = beside(mol, ring)
         for (atom, outer), place in zip(arms, places, strict=True):
             _cut(child, outer, atom)
             child.AddBond(outer, offset + place, SINGLE)
-        yield _without(child, {*system, *removed})
+        yield without(child, {*system, *removed})
 
 
 def change(mol: Any, place: int, element: str) -> Any:
@@ -91,23 +76,6 @@ def change(mol: Any, place: int, element: str) -> Any:
     atom.SetAtomicNum(Chem.GetPeriodicTable().GetAtomicNumber(element))
     atom.SetChiralTag(Chem.ChiralType.CHI_UNSPECIFIED)
     return child
-
-
-@cache
-def _attached(text: str) -> Any:
-    """Returns the group bound to `*` by its first atom: `n9cccc9`, for example, is no molecule by itself."""
-    return Chem.MolFromSmiles(f"*{text}")
-
-
-def _beside(mol: Any, text: str) -> tuple[Any, int]:
-    """Returns the molecule beside a fragment, for editing, and the index of the fragment's first atom."""
-    if "*" in text or fragment(text) is not None:
-        other = kekule(fragment(text))
-    else:
-        other = kekule(_attached(text))
-        other.RemoveAtom(0)
-        loosen(other.GetAtomWithIdx(0))
-    return Chem.RWMol(Chem.CombineMols(kekule(mol), other)), mol.GetNumAtoms()
 
 
 def _cut(child: Any, kept: int, gone: int) -> None:
@@ -121,12 +89,6 @@ def _cut(child: Any, kept: int, gone: int) -> None:
         if (len(around) - 1 - around.index(gone)) % 2:
             atom.InvertChirality()
         child.RemoveBond(kept, gone)
-
-
-def _without(child: Any, atoms: set[int]) -> Any:
-    for index in sorted(atoms, reverse=True):
-        child.RemoveAtom(index)
-    return child
 
 
 def _arrangements(ring: Any, apart: list[list[int]]) -> list[tuple[int, ...]]:

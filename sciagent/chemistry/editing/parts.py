@@ -1,8 +1,8 @@
-"""The parts of a molecule: ring systems, linkers, and the atoms on one side of a bond."""
+"""The parts of a molecule: ring systems, linkers, the atoms on one side of a bond; and what edits have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -10,6 +10,7 @@ from rdkit import Chem
 
 LinkerPath = tuple[int, tuple[int, ...], int]
 """Indices of one end, of the inner atoms, and of the other end."""
+MAX_ARMS = 4  # substituents of a ring that is replaced, at most
 
 
 @cache
@@ -22,6 +23,40 @@ def pattern(smarts: str) -> Any:
     return Chem.MolFromSmarts(smarts)
 
 
+def kekule(mol: Any) -> Any:
+    """Returns an editable copy with explicit bond orders; hydrogens follow from the valences."""
+    drawn = Chem.RWMol(mol)
+    Chem.Kekulize(drawn, clearAromaticFlags=True)
+    for atom in drawn.GetAtoms():
+        loosen(atom)
+    return drawn
+
+
+def loosen(atom: Any) -> None:
+    """Lets the hydrogens follow from the bonds, except on radicals."""
+    if not atom.GetNumRadicalElectrons():
+        atom.SetNoImplicit(False)
+        atom.SetNumExplicitHs(0)
+
+
+def beside(mol: Any, text: str) -> tuple[Any, int]:
+    """Returns the molecule beside a fragment, for editing, and the index of the fragment's first atom."""
+    if "*" in text or fragment(text) is not None:
+        other = kekule(fragment(text))
+    else:
+        other = kekule(fragment(f"*{text}"))  # `n9cccc9`, for example, is no molecule by itself
+        other.RemoveAtom(0)
+        loosen(other.GetAtomWithIdx(0))
+    return Chem.RWMol(Chem.CombineMols(kekule(mol), other)), mol.GetNumAtoms()
+
+
+def without(child: Any, atoms: Iterable[int]) -> Any:
+    """Removes atoms and returns the molecule."""
+    for index in sorted(atoms, reverse=True):
+        child.RemoveAtom(index)
+    return child
+
+
 def ring_systems(mol: Any) -> list[set[int]]:
     """Returns the ring systems. Rings that share an atom, as in fused, bridged and spiro rings, are one system."""
     systems: list[set[int]] = []
@@ -31,6 +66,24 @@ def ring_systems(mol: Any) -> list[set[int]]:
             systems.remove(other)
         systems.append(ring)
     return sorted(systems, key=min)
+
+
+def ring_arms(mol: Any, system: Collection[int]) -> tuple[list[tuple[int, int]], list[int]] | None:
+    """Returns the bonds (ring atom, outer atom) of a ring system to its substituents, and the single atoms on double
+    bonds, such as =O, which go with the ring. Returns None for larger ones, or for more than MAX_ARMS substituents."""
+    arms, removed = [], []
+    for atom in sorted(system):
+        for bond in mol.GetAtomWithIdx(atom).GetBonds():
+            outer = bond.GetOtherAtom(mol.GetAtomWithIdx(atom))
+            if outer.GetIdx() in system:
+                continue
+            if bond.GetBondType() == Chem.BondType.SINGLE:
+                arms.append((atom, outer.GetIdx()))
+            elif outer.GetDegree() == 1:
+                removed.append(outer.GetIdx())
+            else:
+                return None
+    return (arms, removed) if len(arms) <= MAX_ARMS else None
 
 
 def side(mol: Any, start: int, barred: int = -1) -> set[int]:

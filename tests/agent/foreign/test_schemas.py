@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from sciagent.agent.foreign.foreign_tool import ForeignTool, function_name
 from sciagent.agent.foreign.schemas import MAX_WRITTEN, plain
 from sciagent.agent.tools.reading import CallError
-from tests.support.mcp_server import HOSTILE, SEARCH, nested
+from tests.support.mcp_server import HOSTILE, SEARCH
 
 KEYWORDS = (
     "type", "enum", "const", "anyOf", "oneOf", "allOf", "items", "properties", "required", "additionalProperties",
