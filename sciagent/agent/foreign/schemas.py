@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic.json_schema import JsonSchemaValue
 
-from sciagent.agent.tools.wording import one_line
+from sciagent.domain.text import one_line
 
 MAX_NODES = 200
 MAX_DEPTH = 10

@@ -17,7 +17,7 @@ from sciagent.agent.foreign.link import Link, Server, ServerError
 from sciagent.agent.foreign.schemas import plain
 from sciagent.agent.tools.reading import CallError, read_arguments
 from sciagent.agent.tools.registry import Observation
-from sciagent.agent.tools.wording import bounded, one_line
+from sciagent.domain.text import bounded, one_line
 from sciagent.errors import UsageError
 
 if TYPE_CHECKING:

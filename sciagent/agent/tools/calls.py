@@ -13,8 +13,7 @@ from sciagent.agent.messages import Message, Role, ToolCall
 from sciagent.agent.tools.looking import LOOKING
 from sciagent.agent.tools.molecules import MAKING
 from sciagent.agent.tools.reading import CallError, read_arguments
-from sciagent.agent.tools.registry import AgentBench, Observation, Registry
-from sciagent.agent.tools.schemas import call_schema
+from sciagent.agent.tools.registry import AgentBench, Observation, Registry, call_schema
 from sciagent.chemistry.editing.edits import ANY, EditLimits
 
 if TYPE_CHECKING:
