@@ -78,7 +78,7 @@ class Toolbox:
         self._registry = Registry(chosen, self._others)
         self.listed = [(tool.name, tool.description.partition(". ")[0]) for tool in chosen]
         """Name and short description of each tool."""
-        offered = [*map(held, self._registry.schemas()), *(tool.schema for tool in self._others.values())]
+        offered = [*(held(tool.schema) for tool in chosen), *(tool.schema for tool in self._others.values())]
         self.schemas: list[dict[str, Any]] = [] if structured else offered
         """Schemas for calls in the provider's format; empty if answers are structured."""
         self.answer_schema = held(call_schema(chosen))

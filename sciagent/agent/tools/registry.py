@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from inspect import signature
@@ -134,12 +134,6 @@ class Registry:
     def __init__(self, tools: Iterable[Tool], others: Iterable[str] = ()) -> None:
         self._tools = {tool.name: tool for tool in tools}
         self.names = [*self._tools, *others]
-
-    def __iter__(self) -> Iterator[Tool]:
-        return iter(self._tools.values())
-
-    def schemas(self) -> list[JsonSchemaValue]:
-        return [tool.schema for tool in self]
 
     def call(
         self, name: str, arguments: str, bench: AgentBench, *, seed: int = 0, limits: EditLimits = ANY

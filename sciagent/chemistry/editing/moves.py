@@ -13,8 +13,7 @@ from typing import Any
 
 from rdkit import Chem
 
-from sciagent.chemistry.editing.joins import change, join
-from sciagent.chemistry.editing.parts import beside, fragment, kekule, linker_paths, ring_arms, ring_systems, without
+from sciagent.chemistry.editing import parts
 from sciagent.chemistry.editing.tables import LINKERS, RINGS
 
 Edit = Callable[[Any, random.Random, Sequence[str]], Any]
@@ -43,7 +42,7 @@ def append_atom(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     element = draw(rng, elements, order)
     if element is None:
         return None
-    child = kekule(mol)
+    child = parts.kekule(mol)
     child.AddBond(place, child.AddAtom(Chem.Atom(element)), ORDERS[order - 1])
     return child
 
@@ -54,7 +53,7 @@ def insert_atom(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     element = draw(rng, elements, 2)
     if not bonds or element is None:
         return None
-    child = kekule(mol)
+    child = parts.kekule(mol)
     bond = child.GetBondWithIdx(rng.choice(bonds))
     first, second = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
     keep = bond.GetBondType() == Chem.BondType.DOUBLE and VALENCE[element] >= 3 and rng.random() < 0.5
@@ -70,7 +69,7 @@ def take_out_atom(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     inner = [a.GetIdx() for a in mol.GetAtoms() if a.GetDegree() <= 3 and a.GetFormalCharge() == 0]
     if len(inner) < 2:
         return None
-    child = kekule(mol)
+    child = parts.kekule(mol)
     atom = child.GetAtomWithIdx(rng.choice(inner))
     around = [n.GetIdx() for n in atom.GetNeighbors()]
     rng.shuffle(around)
@@ -84,7 +83,7 @@ def take_out_atom(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
 
 def change_element(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     """Changes the element of an atom and keeps its bonds."""
-    child = kekule(mol)
+    child = parts.kekule(mol)
     neutral = [a for a in child.GetAtoms() if a.GetFormalCharge() == 0 and not a.GetNumRadicalElectrons()]
     atoms = [a for a in neutral if a.GetSymbol() in VALENCE]
     if not atoms:
@@ -92,12 +91,12 @@ def change_element(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any
     atom = rng.choice(atoms)
     bound = round(sum(b.GetBondTypeAsDouble() for b in atom.GetBonds()))
     element = draw(rng, [e for e in elements if e != atom.GetSymbol()], bound)
-    return None if element is None else change(mol, atom.GetIdx(), element)
+    return None if element is None else parts.change(mol, atom.GetIdx(), element)
 
 
 def change_bond_order(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     """Raises the order of a bond, if there are hydrogens for it, or lowers it."""
-    child = kekule(mol)
+    child = parts.kekule(mol)
     hydrogens = [a.GetTotalNumHs() for a in mol.GetAtoms()]
     changes = [
         (bond.GetIdx(), order)
@@ -116,27 +115,27 @@ def change_bond_order(mol: Any, rng: random.Random, elements: Sequence[str]) -> 
 
 def replace_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     """Replaces a ring system by a ring of the table. Its substituents move to random free places of the new ring."""
-    systems = ring_systems(mol)
+    systems = parts.ring_systems(mol)
     if not systems:
         return None
     system = rng.choice(systems)
-    if (found := ring_arms(mol, system)) is None:
+    if (found := parts.ring_arms(mol, system)) is None:
         return None
     arms, removed = found
     ring = rng.choice(RINGS)
-    free = [a.GetIdx() for a in fragment(ring).GetAtoms() for _ in range(a.GetTotalNumHs())]
+    free = [a.GetIdx() for a in parts.fragment(ring).GetAtoms() for _ in range(a.GetTotalNumHs())]
     rng.shuffle(free)
     if len(free) < len(arms):
         return None
-    child, offset = beside(mol, ring)
+    child, offset = parts.beside(mol, ring)
     for (_, outer), place in zip(arms, free, strict=False):
         child.AddBond(outer, offset + place, Chem.BondType.SINGLE)
-    return without(child, [*system, *removed])
+    return parts.without(child, [*system, *removed])
 
 
 def open_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     """Removes a single bond of a ring, in the Kekulé structure."""
-    child = kekule(mol)
+    child = parts.kekule(mol)
     bonds = [b for b in child.GetBonds() if b.IsInRing() and b.GetBondType() == Chem.BondType.SINGLE]
     if not bonds:
         return None
@@ -163,20 +162,20 @@ def close_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     ]
     if not pairs:
         return None
-    child = kekule(mol)
+    child = parts.kekule(mol)
     child.AddBond(*rng.choice(pairs), Chem.BondType.SINGLE)
     return child
 
 
 def replace_linker(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     """Replaces a bond between two parts, or a chain of up to three atoms, by a linker of the table."""
-    paths = linker_paths(mol)
+    paths = parts.linker_paths(mol)
     if not paths:
         return None
     left, inner, right = rng.choice(paths)
     linker, ends = rng.choice(LINKERS), [0, 1]
     rng.shuffle(ends)
-    return join(mol, left, inner, right, linker, turned=ends != [0, 1])
+    return parts.join(mol, left, inner, right, linker, turned=ends != [0, 1])
 
 
 def ends(bond: Any) -> tuple[Any, Any]:
