@@ -6,7 +6,6 @@ import concurrent.futures
 import json
 from collections.abc import Iterable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio.from_thread import start_blocking_portal
@@ -18,9 +17,6 @@ from sciagent.agent.tools.reading import CallError, read_arguments
 from sciagent.agent.tools.registry import Observation
 from sciagent.domain.text import bounded, one_line
 from sciagent.errors import UsageError
-
-if TYPE_CHECKING:
-    pass
 
 MAX_DESCRIPTION = 600
 
@@ -35,17 +31,12 @@ class Servers:
         with ExitStack() as undo:
             self._portal = undo.enter_context(start_blocking_portal())
             undo.callback(self._portal.call, self._portal.stop, True)
-            _, links = self._portal.start_task(self._hold, tuple(servers))
-            self._links: dict[str, Link] = {link.server.name: link for link in links}
-            for link in links:
+            tasks = undo.enter_context(self._portal.wrap_async_context_manager(anyio.create_task_group()))
+            undo.callback(self._portal.call, tasks.cancel_scope.cancel)
+            self._links = {server.name: Link(server, tasks) for server in servers}
+            for link in self._links.values():
                 self._add_tools(link)
             self._undo = undo.pop_all()
-
-    async def _hold(self, servers: tuple[Server, ...], *, task_status: Any) -> None:
-        """Runs the task that holds the connections until all are closed."""
-        async with anyio.create_task_group() as tasks:
-            task_status.started([Link(server, tasks) for server in servers])
-            await anyio.sleep_forever()
 
     def _add_tools(self, link: Link) -> None:
         server = link.server
