@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 
 import anyio
+from anyio.abc import TaskStatus
 from anyio.from_thread import start_blocking_portal
 
 from sciagent.agent.foreign.foreign_tool import ForeignTool
@@ -31,12 +32,16 @@ class Servers:
         with ExitStack() as undo:
             self._portal = undo.enter_context(start_blocking_portal())
             undo.callback(self._portal.call, self._portal.stop, True)
-            tasks = undo.enter_context(self._portal.wrap_async_context_manager(anyio.create_task_group()))
-            undo.callback(self._portal.call, tasks.cancel_scope.cancel)
-            self._links = {server.name: Link(server, tasks) for server in servers}
+            _, self._links = self._portal.start_task(self._hold, tuple(servers))
             for link in self._links.values():
                 self._add_tools(link)
             self._undo = undo.pop_all()
+
+    async def _hold(self, servers: tuple[Server, ...], *, task_status: TaskStatus[dict[str, Link]]) -> None:
+        """Runs the task that holds the connections until all are closed."""
+        async with anyio.create_task_group() as tasks:
+            task_status.started({server.name: Link(server, tasks) for server in servers})
+            await anyio.sleep_forever()
 
     def _add_tools(self, link: Link) -> None:
         server = link.server
