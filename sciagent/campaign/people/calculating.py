@@ -98,4 +98,3 @@ def _calculated(
         core_seconds=round(core_seconds or 0.0, 3),
         values=tuple(PropertyValue.of(measured) for measured in all_shown(answer.measured, units)),
     )
-
