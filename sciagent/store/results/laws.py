@@ -11,7 +11,6 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.evidence import canonical_json, text_hash
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
-from sciagent.store.database.column_types import WrittenJson
 from sciagent.store.results.evidence import read_watermark
 
 SHOWN = 16  # hexadecimal digits of a version
