@@ -24,7 +24,7 @@ from sciagent.store.database.bulk import execute_many
 from sciagent.store.database.clock import db_now
 from sciagent.store.job_queue import jobs, reservations
 from sciagent.store.results import candidates, evidence
-from sciagent.store.results.audits import AUDIT
+from sciagent.store.results.laws import AUDIT
 
 WINDOW = 512  # a dispatch asks for no more choices once it has asked for this many
 

@@ -32,8 +32,7 @@ from sciagent.store.campaign_state import campaigns, directives, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.results.evidence import IMPORT
-from sciagent.store.results.property_rows import know_properties
+from sciagent.store.results.evidence import IMPORT, know_properties
 from sciagent.store.views import campaign_counts, history, report_candidates
 from sciagent.store.views.history import StoredEvidence
 

@@ -26,7 +26,7 @@ from sciagent.scheduling.arrays import Array, Mask, Places
 from sciagent.scheduling.candidate_pool import Purchase
 from sciagent.scheduling.rules.priced import Patience
 from sciagent.store.results import laws
-from sciagent.store.results.audits import AUDIT
+from sciagent.store.results.laws import AUDIT
 
 FIRST = 1e5  # index of purchases made without the law; lower than that of a person's promotion
 THOUGHT = 0.05  # share of time for evaluating candidates again while workers are busy

@@ -27,12 +27,15 @@ from sciagent.report.parts.wording import many
 from sciagent.scheduling.arrays import Array, Mask
 from sciagent.scheduling.audit.guard import guard
 from sciagent.scheduling.audit.rungs import agreements
+from sciagent.store.campaign_state import standings
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
-from sciagent.store.results import audits, pooled
+from sciagent.store.results import laws, pooled
 from sciagent.store.views import report_queries
+from sciagent.store.views.campaign_counts import places
 
 ALPHA = 0.1  # largest share of the true hits that may be dropped
 AT_END = (Standing.SETTLED, Standing.DROPPED)
+UNDECIDED = (Standing.OPEN, Standing.PENDING)
 ASIDE = (Standing.HELD, Standing.VETOED)
 
 
@@ -64,13 +67,14 @@ def audit(connection: Connection, row: CampaignRow) -> AuditReport | None:
     share = scheduler.get("audit", 0.0) if scheduler.get("kind") == "priced" else 0.0
     if not share or not has_limits(row):
         return None
-    log = audits.read(connection, row.id)
+    log = laws.audit_log(connection, row.id)
     dropped = population(connection, row, log)
-    hits = audits.hits(connection, row.id)
+    hits = laws.hits(connection, row.id)
     terminal = next(r for r in rungs(connection, row.id) if r.name == row.spec["terminal"])
-    draws = audits.decided(connection, row.id)
+    draws = laws.decided(connection, row.id)
     by_choice = hits - {draw.candidate_id for draw in draws if draw.rung_id == terminal.id}
-    open_ = audits.undecided(connection, row.id) - int((~dropped.known).sum())
+    undecided = sum(p.candidates for p in places(connection, row) if p.standing in UNDECIDED)
+    open_ = undecided - int((~dropped.known).sum())
     estimates = missed(dropped, len(hits), len(by_choice), open_)
     scores, pi = scored(dropped, log, by_choice)
     state = guard(scores, ALPHA, pi, float(dropped.pi.min(initial=1.0)))
@@ -89,9 +93,10 @@ def audit(connection: Connection, row: CampaignRow) -> AuditReport | None:
     )
 
 
-def population(connection: Connection, row: CampaignRow, log: audits.Log) -> Population:
+def population(connection: Connection, row: CampaignRow, log: laws.Log) -> Population:
     """Returns the passed-over candidates that no person holds or vetoed. log: all passed-over candidates."""
-    became = audits.became(connection, row.id, log.ids)
+    became = {stands.candidate_id: stands for stands in standings.of(connection, row.id, log.ids)}
+    hits = laws.hits(connection, row.id)
     places = [i for i, id_ in enumerate(log.ids) if id_ in became and became[id_].standing not in ASIDE]
     ids = [log.ids[i] for i in places]
     p, lot, pi = (np.array(values, dtype=float)[places] for values in (log.p, log.lot, log.pi))
@@ -101,7 +106,7 @@ def population(connection: Connection, row: CampaignRow, log: audits.Log) -> Pop
     waits = drawn & ~known & ~at_work
     done = drawn & known
     share = max(float(done.sum()), 0.5) / max(float(drawn.sum()), 1.0) if drawn.any() else 1.0
-    hit = np.array([became[i].is_hit for i in ids], dtype=bool) & known
+    hit = np.array([i in hits for i in ids], dtype=bool) & known
     return Population(ids, p, share * pi, done, known, hit, int(waits.sum()), int((drawn & at_work).sum()))
 
 
@@ -160,7 +165,7 @@ def _share(part: int, hits: int, unseen: EstimateWithInterval) -> EstimateWithIn
     return EstimateWithInterval(low=low, estimate=estimate, high=high)
 
 
-def scored(dropped: Population, log: audits.Log, own: set[int]) -> tuple[Array, Array]:
+def scored(dropped: Population, log: laws.Log, own: set[int]) -> tuple[Array, Array]:
     """Returns two arrays (m,) over known hits: the chance of a hit when the candidate was chosen or first passed over,
     and the probability that it became known. own: ids of the hits found by choice."""
     promise = log.chosen | dict(zip(log.ids, log.p, strict=True))
@@ -183,7 +188,7 @@ def compared(connection: Connection, row: CampaignRow, dropped: Population) -> l
         measuring = [rung for rung in ladder[: terminal + 1] if report_queries.measures(connection, rung, name)]
         if len(measuring) < 2:
             continue
-        ids = audits.climbed(connection, row.id, measuring[1].position, KEPT)
+        ids = laws.climbed(connection, row.id, measuring[1].position, KEPT)
         scores = np.array([_values(connection, rung, name, ids) for rung in measuring]).T
         propensity = np.ones(scores.shape)
         if dropped.audited.any() and measuring[-1] is ladder[terminal]:

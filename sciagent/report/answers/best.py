@@ -12,7 +12,7 @@ from sciagent.domain.evidence import at_highest_rung
 from sciagent.domain.jobs.states import Standing
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.views import report_candidates as ask
-from sciagent.store.views.report_candidates import EvidenceAnswer
+from sciagent.store.views.history import StoredEvidence
 
 
 def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate]:
@@ -48,10 +48,10 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
     ]
 
 
-def imported_values(answers: Sequence[EvidenceAnswer]) -> tuple[ImportedValue, ...]:
+def imported_values(answers: Sequence[StoredEvidence]) -> tuple[ImportedValue, ...]:
     """Returns the imported values of a candidate, oldest first."""
     return tuple(
         ImportedValue.of(measured, source=answer.source, who=answer.who, at=answer.at)
-        for answer in sorted(answers, key=lambda answer: answer.evidence_id)
+        for answer in sorted(answers, key=lambda answer: answer.id)
         for measured in answer.measured
     )

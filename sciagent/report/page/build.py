@@ -39,7 +39,7 @@ from sciagent.report.parts.wording import (
 )
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database.artifacts import ArtifactStore
-from sciagent.store.results.property_rows import know_properties
+from sciagent.store.results.evidence import know_properties
 from sciagent.store.views import campaign_counts, report_progress, report_queries
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from sciagent.report.parts.wording import MISSED, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database.artifacts import ArtifactStore
 from sciagent.store.views import report_candidates as ask
-from sciagent.store.views.report_candidates import EvidenceAnswer, Origin, Ranked, pooled_by_rung
+from sciagent.store.views.history import StoredEvidence
+from sciagent.store.views.report_candidates import Origin, Ranked, pooled_by_rung
 
 CARDS = 12
 ROWS = 1000
@@ -24,7 +25,7 @@ COLUMNS = 14  # columns of the table besides those that every campaign has
 MAX_GEOMETRY = 100_000  # bytes of one XYZ file
 
 
-MeasuredAt = tuple[EvidenceAnswer, Measured]
+MeasuredAt = tuple[StoredEvidence, Measured]
 """A value and the answer that holds it."""
 
 
@@ -44,7 +45,7 @@ class Card:
     """Value of each objective's property at the highest rung that measured it; replicates are pooled."""
     imported: list[MeasuredAt]
     origin: Origin
-    answers: list[EvidenceAnswer]
+    answers: list[StoredEvidence]
     """All evidence of the candidate, with separate replicates; imported values come last."""
 
 
@@ -78,7 +79,7 @@ def cards(
     return shown_cards
 
 
-def all_values(answers: Sequence[EvidenceAnswer]) -> list[MeasuredAt]:
+def all_values(answers: Sequence[StoredEvidence]) -> list[MeasuredAt]:
     return [(answer, measured) for answer in answers for measured in answer.measured]
 
 
@@ -158,7 +159,7 @@ def _row(
     candidate: Ranked,
     status: str,
     columns: Sequence[tuple[str, str, str, str]],
-    answers: Sequence[EvidenceAnswer],
+    answers: Sequence[StoredEvidence],
 ) -> list[Any]:
     at = {(answer.rung, m.property, m.level.label): m for answer in answers for m in answer.measured}
     cells = [at.get((rung, name, level)) for rung, name, _, level in columns]
@@ -177,7 +178,7 @@ def _row(
 
 
 def _columns(
-    row: CampaignRow, ladder: Sequence[RungRow], answers: Sequence[EvidenceAnswer]
+    row: CampaignRow, ladder: Sequence[RungRow], answers: Sequence[StoredEvidence]
 ) -> list[tuple[str, str, str, str]]:
     wanted, position = list(named_order(row.spec)), {rung.name: rung.position for rung in ladder}
     measured = {
@@ -195,7 +196,7 @@ def named_order(spec: Mapping[str, Any]) -> dict[str, None]:
     return dict.fromkeys(names + [name for rung in spec.get("ladder", ()) for name in rung.get("gate", {})])
 
 
-def _near_edge(spec: Mapping[str, Any], answers: Sequence[EvidenceAnswer]) -> bool:
+def _near_edge(spec: Mapping[str, Any], answers: Sequence[StoredEvidence]) -> bool:
     """Returns whether the value of an objective's property lies within one standard uncertainty of a limit."""
     highest = {name: measured.quantity for name, (_, measured) in at_highest_rung(answers).items()}
     limits = [(o["property"], edge) for o in spec.get("objectives", ()) for edge in o.get("accept") or ()]

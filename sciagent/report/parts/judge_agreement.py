@@ -19,7 +19,7 @@ from sciagent.domain.properties import JUDGED_MARGIN, JUDGED_SCORE
 from sciagent.domain.quantities import Censoring
 from sciagent.report.parts.agreement import FEWEST, KEPT, RankAgreement, agreement
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
-from sciagent.store.results import audits, pooled
+from sciagent.store.results import laws, pooled
 from sciagent.store.views import report_queries
 
 OPINIONS = frozenset({JUDGED_SCORE.name, JUDGED_MARGIN.name})
@@ -39,7 +39,7 @@ def opinions(connection: Connection, row: CampaignRow) -> tuple[JudgeAgreement, 
     objectives = [
         _objective(objective) for objective in row.spec.get("objectives", ()) if objective["property"] not in OPINIONS
     ]
-    ids = audits.climbed(connection, row.id, terminal.position, KEPT)
+    ids = laws.climbed(connection, row.id, terminal.position, KEPT)
     settled = {i: utility(objectives, values) for i, values in _values(connection, terminal, ids).items()}
     answers = []
     for judge in judges:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from operator import attrgetter
 from typing import Any
 
@@ -13,14 +13,14 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.evidence import EvidenceKey, Finding, Measured
 from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.domain.properties import Level, properties
+from sciagent.domain.properties import Kind, Level, Property, properties
 from sciagent.domain.quantities import Censoring, Quantity, convert
 from sciagent.domain.text import storable
 from sciagent.errors import EvidenceConflictError, LedgerError
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, execute_many, insert_many
 from sciagent.store.database.clock import db_now
-from sciagent.store.results.property_rows import ids_of_names
+from sciagent.store.results.candidates import insert_or_ignore
 
 
 @dataclass(frozen=True)
@@ -194,6 +194,33 @@ def _record(
     ]
 
 
+def ids_of_names(connection: Connection, measured: Sequence[Measured]) -> tuple[dict[str, int], dict[Level, int]]:
+    """Returns ({property: id}, {level: id}). A single statement reads the known ones; the others are inserted.
+
+    Properties and levels are inserted in order, so that two writers cannot deadlock.
+    """
+    names, levels = sorted({m.property for m in measured}), {level.hash: level for level in {m.level for m in measured}}
+    known = _known(connection, names, sorted(levels)) if measured else {}
+    if len(known) < len(names) + len(levels):
+        new = map(properties().__getitem__, names)
+        rows = [{"name": p.name, "unit": p.unit, "kind": p.kind, "description": p.description} for p in new]
+        insert_or_ignore(connection, t.property_, rows)
+        specs = [{"hash": key, "label": levels[key].label, "spec": asdict(levels[key])} for key in sorted(levels)]
+        insert_or_ignore(connection, t.level, specs)
+        known = _known(connection, names, sorted(levels))
+    return {name: known[True, name] for name in names}, {level: known[False, key] for key, level in levels.items()}
+
+
+def _known(connection: Connection, names: Sequence[str], hashes: Sequence[str]) -> dict[tuple[bool, str], int]:
+    """{(True, name of a property) or (False, hash of a level): id}."""
+    p, level = t.property_.c, t.level.c
+    query = sa.union_all(
+        sa.select(sa.literal(True), p.name, p.id).where(among(connection, p.name, names)),
+        sa.select(sa.literal(False), level.hash, level.id).where(among(connection, level.hash, hashes)),
+    )
+    return {(bool(is_name), key): id_ for is_name, key, id_ in connection.execute(query).all()}
+
+
 def _row(evidence: NewEvidence, watermark: int) -> dict[str, Any]:
     finding, key = evidence.finding, evidence.key
     return {
@@ -300,3 +327,11 @@ def _recorded(row: Sequence[Any], measured: tuple[Measured, ...]) -> RecordedEvi
     id_, key, candidate_id, outcome, reason, detail, watermark = row
     why = Reason(reason) if reason else None
     return RecordedEvidence(id_, key, candidate_id, Outcome(outcome), why, detail or "", watermark, measured)
+
+
+def know_properties(connection: Connection) -> None:
+    """Register properties of the ledger that no package of this process defines, such as those of a notebook."""
+    p = t.property_.c
+    for name, unit, kind, description in connection.execute(sa.select(p.name, p.unit, p.kind, p.description)):
+        if name not in properties():
+            properties().add(Property(name, (unit,), description, Kind(kind)), "the ledger")

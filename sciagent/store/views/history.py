@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -20,7 +21,9 @@ from sciagent.store.campaign_state.standings import count_up_to
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.results.evidence import measured_of
+from sciagent.store.views.report_queries import with_proposer
 
+_P = t.proposal.c
 MANY = 200  # largest number of rows of one kind
 
 
@@ -62,20 +65,24 @@ class JobAttempt(NamedTuple):
 class StoredEvidence(NamedTuple):
     """One row of evidence, with its values, its files, its cost and the campaign that paid."""
 
+    id: int
     key: str
+    candidate_id: int
     verifier: str
     verifier_version: str
     settings_hash: str
     outcome: str
     reason: str | None
     detail: str | None
+    replicate: int
+    revision: int
     versions: Mapping[str, str]
     source: str
     who: str
     why: str | None
     at: datetime
-    revision: int
     watermark: int
+    attempt_id: int | None
     campaign: str | None
     """The campaign that paid; None for `verify` and files."""
     core_seconds: float
@@ -84,6 +91,11 @@ class StoredEvidence(NamedTuple):
     """Whether no later revision supersedes it."""
     measured: tuple[Measured, ...]
     files: tuple[EvidenceFile, ...]
+    rung: str = ""
+    """Label of a rung of which it is the answer; empty for imported values."""
+
+
+_STORED = StoredEvidence._fields[: StoredEvidence._fields.index("campaign")]
 
 
 def candidate(connection: Connection, candidate_id: int) -> Any:
@@ -107,16 +119,14 @@ def campaigns_of(connection: Connection, candidate_id: int) -> list[str]:
 
 def proposals(connection: Connection, row: CampaignRow, candidate_id: int) -> list[ProposedOnce]:
     """The candidate's proposals to the campaign, oldest first, with proposer and turn."""
-    p, turn, trajectory = t.proposal.c, t.turn.c, t.trajectory.c
-    columns = (p.id, p.text, p.status, p.operation, p.rationale, p.predicted, p.at, turn.number, trajectory.proposer)
-    turns = t.proposal.outerjoin(t.turn, turn.id == p.turn_id)
-    query = (
-        sa.select(*columns)
-        .select_from(turns.outerjoin(t.trajectory, trajectory.id == turn.trajectory_id))
-        .where(p.candidate_id == candidate_id, p.campaign_id == row.id)
-        .order_by(p.id)
-        .limit(MANY)
-    )
+    return proposed(connection, _P.candidate_id == candidate_id, _P.campaign_id == row.id)
+
+
+def proposed(connection: Connection, *conditions: sa.ColumnElement[bool]) -> list[ProposedOnce]:
+    """The proposals that meet the conditions, oldest first."""
+    columns = [_P[name] for name in ProposedOnce._fields[:-2]]
+    query = sa.select(*columns, t.turn.c.number, t.trajectory.c.proposer).select_from(with_proposer(t.proposal))
+    query = query.where(*conditions).order_by(_P.id).limit(MANY)
     return [ProposedOnce._make(proposal) for proposal in connection.execute(query)]
 
 
@@ -176,31 +186,35 @@ def attempts(connection: Connection, row: CampaignRow, candidate_id: int, rung_i
 
 def evidence(connection: Connection, candidate_id: int) -> list[StoredEvidence]:
     """All evidence on the candidate, including superseded revisions, oldest first."""
-    e, a = t.evidence.c, t.attempt.c
-    of_verifier = (e.key, e.verifier, e.verifier_version, e.settings_hash, e.outcome, e.reason, e.detail, e.versions)
-    of_record = (e.source, e.who, e.why, e.at, e.revision, e.watermark, t.campaign.c.name)
+    of_candidate = t.evidence.c.candidate_id == candidate_id
+    return sorted(stored_evidence(connection, t.evidence, of_candidate, limit=10 * MANY), key=attrgetter("id"))
+
+
+def stored_evidence(
+    connection: Connection, table: sa.FromClause, *conditions: sa.ColumnElement[bool], limit: int | None = None
+) -> list[StoredEvidence]:
+    """The rows of `evidence` or `current_evidence` that meet the conditions, by replicate and then oldest first."""
+    e, a = table.c, t.attempt.c
     query = (
-        sa.select(e.id, e.supersedes_id, a.cost, a.n_candidates, *of_verifier, *of_record)
-        .select_from(t.evidence)
+        sa.select(e.supersedes_id, a.cost, a.n_candidates, *(e[name] for name in _STORED), t.campaign.c.name)
+        .select_from(table)
         .outerjoin(t.attempt, a.id == e.attempt_id)
         .outerjoin(t.campaign, t.campaign.c.id == a.campaign_id)
-        .where(e.candidate_id == candidate_id)
-        .order_by(e.id)
-        .limit(10 * MANY)
+        .where(*conditions)
+        .order_by(e.replicate, e.id)
+        .limit(limit)
     )
     rows = connection.execute(query).all()
     ids = [row.id for row in rows]
     values, files = measured_of(connection, ids), _files(connection, ids)
     superseded = {row.supersedes_id for row in rows}
     return [
-        StoredEvidence._make(
-            [
-                *row[4:],
-                (row.cost or {}).get("core_seconds", 0.0) / max(row.n_candidates or 1, 1),
-                row.id not in superseded,
-                values.get(row.id, ()),
-                tuple(files.get(row.id, ())),
-            ]
+        StoredEvidence(
+            *row[3:],
+            core_seconds=(row.cost or {}).get("core_seconds", 0.0) / max(row.n_candidates or 1, 1),
+            is_current=row.id not in superseded,
+            measured=values.get(row.id, ()),
+            files=tuple(files.get(row.id, ())),
         )
         for row in rows
     ]

@@ -237,14 +237,18 @@ def proposals(connection: Connection, row: CampaignRow) -> Iterator[Any]:
     fate = (p.status, p.reason, p.detail, p.text, c.key, p.operation, p.rationale, p.predicted)
     query = (
         sa.select(p.id, p.at, u.number, j.proposer, *fate)
-        .select_from(t.proposal)
-        .outerjoin(t.turn, u.id == p.turn_id)
-        .outerjoin(t.trajectory, j.id == u.trajectory_id)
+        .select_from(with_proposer(t.proposal))
         .outerjoin(t.candidate, c.id == p.candidate_id)
         .where(p.campaign_id == row.id)
         .order_by(p.status, p.id)  # the order of the index
     )
     yield from stream(connection, query)
+
+
+def with_proposer(joined: Any) -> Any:
+    """Adds turns and trajectories to a join that holds proposals; proposals of people have neither."""
+    u, j = t.turn.c, t.trajectory.c
+    return joined.outerjoin(t.turn, u.id == t.proposal.c.turn_id).outerjoin(t.trajectory, j.id == u.trajectory_id)
 
 
 def stream(connection: Connection, query: sa.Select[Any]) -> Iterator[Any]:
