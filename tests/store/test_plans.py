@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from sciagent.domain.jobs.states import JobState
 from sciagent.store.campaign_state import campaigns, directives, standings
+from sciagent.store.database.clock import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import job_lists, jobs, leases, offers, reservations, spend, worker_resources, workers
 from sciagent.store.job_queue.workers import NewWorker
@@ -65,7 +67,7 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "jobs as they stand": lambda c, i: job_lists.standing(c, [1, 2]),
     "jobs that are not over": lambda c, i: jobs.live_keys(c, {"a" * 64}),
     "queues": lambda c, i: overview.queues(c),
-    "workers of late": lambda c, i: overview.workers_of_late(c),
+    "workers of late": lambda c, i: workers.reported_since(c, db_now(c) - timedelta(days=1)),
     "what came of the newest attempts": lambda c, i: overview.lately(c),
     "campaigns that run": lambda c, i: overview.going(c),
     "what a campaign has come to": lambda c, i: overview.totals(c, i),

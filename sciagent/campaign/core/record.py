@@ -149,7 +149,8 @@ def settle_again(
     new_place = place(built.rules, built.objectives, answers, steering)
     if before is not None and new_place.standing in (Standing.OPEN, Standing.HELD):
         rung = built.rungs[min(new_place.position, len(built.rungs) - 1)]
-        if rung in built.fast or jobs.gave_up(connection, built.row.id, rung.id, candidate_id):
+        tried = {job.state for job in jobs.of_candidate(connection, built.row.id, candidate_id, [rung.id])}
+        if rung in built.fast or tried & {JobState.FAILED, JobState.QUARANTINED}:
             new_place = steered(Place(**{**before, "standing": Standing(before["standing"])}), steering)
     standings.update(connection, built.row.id, candidate_id, **new_place.columns)
 

@@ -80,7 +80,7 @@ def _follow(campaign: Campaign, json: bool) -> None:
 
     def is_hosted() -> bool:
         with campaign.ledger.store.read() as connection:
-            return campaigns.is_hosted(connection, campaigns.get(connection, name).id)
+            return campaigns.get(connection, name).hosted
 
     name = campaign.name
     foot = "Ctrl-C looks away; the campaign goes on"

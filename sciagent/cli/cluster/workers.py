@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -30,7 +30,7 @@ def workers(
 
     with open_ledger(ledger).read() as connection:
         now = db_now(connection)
-        listed = overview.workers_of_late(connection) if every else store.alive(connection)
+        listed = store.reported_since(connection, now - timedelta(days=int(every)))
         running = store.running(connection)
         queues = overview.queues(connection)
         lacking = [why for queue in queues if queue.slots for why in worker_resources.never(connection, queue.queue)]

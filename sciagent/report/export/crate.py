@@ -23,7 +23,7 @@ from sciagent.report.parts.provenance import of_rungs
 from sciagent.report.parts.wording import setting
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database.artifacts import ArtifactStore
-from sciagent.store.views import report_candidates, report_queries
+from sciagent.store.views import report_candidates
 
 SPECIFICATION = "1.1"
 _ORCID = re.compile(r"^(?P<name>[^<>]+?)\s*<(?P<id>https://orcid\.org/\d{4}-\d{4}-\d{4}-\d{3}[\dX])>$")
@@ -97,7 +97,7 @@ class _Crate:
         from rocrate.rocrate import ROCrate
 
         self.connection, self.row, self.artifacts, self.inside = connection, row, artifacts, inside
-        self.begun, changed = report_queries.dates(connection, row)
+        self.begun, changed = row.created_at, row.updated_at
         self.crate = ROCrate(version=SPECIFICATION)
         self.crate.name = f"sciagent campaign {row.name}"
         self.crate.description = (

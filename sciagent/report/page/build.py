@@ -73,7 +73,6 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "row": row,
         "spec": row.spec,
         "status": status,
-        "dates": report_queries.dates(connection, row),
         "limits": summary.has_limits(row),
         "answers": summary.answers(row, status, passages, spent, cards, table, pairs, fallen, unread, judged),
         "passages": passages,

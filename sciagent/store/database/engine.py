@@ -125,13 +125,13 @@ def _reachable(idle_seconds: float | None) -> Mapping[str, Any]:
 
     With Linux's default, a disconnected machine would hold its locks for two hours.
     """
-    alive = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 25_000}
-    server = {f"tcp_{name}": value for name, value in alive.items() if name != "tcp_user_timeout"}
-    server["tcp_user_timeout"] = alive["tcp_user_timeout"]
+    alive = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+    patience = {"tcp_user_timeout": 25_000}
+    server = {f"tcp_{name}": value for name, value in alive.items()} | patience
     if idle_seconds is not None:
         server["idle_in_transaction_session_timeout"] = int(1000 * idle_seconds)
     options = " ".join(f"-c {name}={value}" for name, value in server.items())
-    return {"connect_timeout": 10, "options": options, **alive}
+    return {"connect_timeout": 10, "options": options, **alive, **patience}
 
 
 def _switch_to_wal(cursor: Any) -> None:

@@ -59,7 +59,7 @@ def current(engine: Engine) -> str | None:
         return connection.execute(sa.select(VERSION.c.version_num)).scalar_one_or_none()
 
 
-def upgrade(engine: Engine, revision: str = "head") -> Path | None:
+def upgrade(engine: Engine) -> Path | None:
     """Upgrade the database; concurrent upgrades are serialised. Returns the copy taken of a SQLite file with data.
 
     Raises SchemaVersionError if the ledger is newer than this sciagent.
@@ -71,23 +71,23 @@ def upgrade(engine: Engine, revision: str = "head") -> Path | None:
 
         with FileLock(f"{path}.upgrade.lock", timeout=120):
             before = current(engine)
-            if revision == "head" and before == head():
+            if before == head():
                 return None
             copy = _copy(path, before) if before else None
-            _run(engine, revision)
+            _run(engine)
             return copy
     with engine.connect() as lock:
         lock.exec_driver_sql(f"SELECT pg_advisory_lock({_ADVISORY_LOCK})")
         lock.commit()
         try:
-            _run(engine, revision)
+            _run(engine)
         finally:
             lock.exec_driver_sql(f"SELECT pg_advisory_unlock({_ADVISORY_LOCK})")
             lock.commit()
     return None
 
 
-def _run(engine: Engine, revision: str) -> None:
+def _run(engine: Engine) -> None:
     """Run the migrations in a single transaction.
 
     On SQLite foreign keys are off, since rebuilding a table drops it first; they are checked before the commit.
@@ -103,10 +103,10 @@ def _run(engine: Engine, revision: str) -> None:
             with connection.begin():
                 config = _config()
                 config.attributes["connection"] = connection
-                command.upgrade(config, revision)
+                command.upgrade(config, "head")
                 broken = connection.exec_driver_sql("PRAGMA foreign_key_check").all() if is_sqlite else []
                 if broken:
-                    raise LedgerError(f"the migration to {revision} would break references: {broken[:5]}")
+                    raise LedgerError(f"the migration would break references: {broken[:5]}")
         finally:
             if is_sqlite:
                 raw.execute("PRAGMA foreign_keys=ON")

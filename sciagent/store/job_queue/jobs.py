@@ -132,12 +132,6 @@ def of_candidate(connection: Connection, campaign_id: int, candidate_id: int, ru
     return list(connection.execute(query))
 
 
-def gave_up(connection: Connection, campaign_id: int, rung_id: int, candidate_id: int) -> bool:
-    """Whether the rung was tried on the candidate and will not be tried again automatically."""
-    states = {state for _, _, state, _ in of_candidate(connection, campaign_id, candidate_id, [rung_id])}
-    return bool(states & {JobState.FAILED, JobState.QUARANTINED})
-
-
 def cancel_queued(connection: Connection, job_ids: Sequence[int]) -> list[int]:
     """Cancel those of the jobs that no worker has claimed, and release their reservations; returns their ids."""
     j = t.job.c

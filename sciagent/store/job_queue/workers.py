@@ -126,14 +126,13 @@ def alive(connection: Connection) -> list[WorkerRow]:
     return reported_since(connection, db_now(connection))
 
 
-def reported_since(connection: Connection, moment: datetime, limit: int | None = None) -> list[WorkerRow]:
-    """The last `limit` workers that counted as alive at that moment or later, oldest first."""
+def reported_since(connection: Connection, moment: datetime) -> list[WorkerRow]:
+    """Workers that counted as alive at that moment or later, oldest first."""
     w = t.worker.c
-    query = sa.select(w.id, *(w[name] for name in WorkerRow.__dataclass_fields__)).where(w.until > moment)
-    latest = connection.execute(query.order_by(w.until.desc()).limit(limit)).mappings()
-    rows = sorted((dict(row) for row in latest), key=lambda row: row.pop("id"))
+    query = sa.select(*(w[name] for name in WorkerRow.__dataclass_fields__)).where(w.until > moment).order_by(w.id)
+    rows = connection.execute(query).mappings()
     return [
-        WorkerRow(**row | {"queues": tuple(row["queues"]), "resources": dict(row["resources"] or {})}) for row in rows
+        WorkerRow(**{**row, "queues": tuple(row["queues"]), "resources": dict(row["resources"] or {})}) for row in rows
     ]
 
 

@@ -17,10 +17,8 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.database.clock import db_now
 from sciagent.store.job_queue import workers
-from sciagent.store.job_queue.workers import WorkerRow
 
 QUEUES = ("simulation", "high_fidelity")  # queues of the tiers, shown even without jobs and workers
-LATELY = timedelta(days=1)
 WINDOW = 20_000  # number of newest attempts that are read
 _J = t.job.c
 _A = t.attempt.c
@@ -57,11 +55,6 @@ def _names(connection: Connection, limit: int = 100) -> list[str]:
         names.append(name)
         query = sa.select(sa.func.min(_J.queue)).where(_J.queue > name)
     return names
-
-
-def workers_of_late(connection: Connection, limit: int = 200) -> list[WorkerRow]:
-    """Workers that reported in the last day, alive or not, oldest first."""
-    return workers.reported_since(connection, db_now(connection) - LATELY, limit)
 
 
 class Going(NamedTuple):

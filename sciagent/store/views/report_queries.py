@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -187,13 +186,6 @@ def amendments(connection: Connection, row: CampaignRow, limit: int = 100) -> li
     m = t.campaign_amendment.c
     query = sa.select(m.at, m.who, m.path, m.old, m.new, m.why).where(m.campaign_id == row.id)
     return list(connection.execute(query.order_by(m.id.desc()).limit(limit)))
-
-
-def dates(connection: Connection, row: CampaignRow) -> tuple[datetime, datetime]:
-    """Times at which the campaign was created and last changed."""
-    c = t.campaign.c
-    created, updated = connection.execute(sa.select(c.created_at, c.updated_at).where(c.id == row.id)).one()
-    return created, updated
 
 
 def measured_by(connection: Connection, rung: RungRow, limit: int = 100) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +98,9 @@ def row_of(folder: Path, core_seconds: str) -> CampaignRow:
         state=CampaignState.RUNNING,
         stop_reason=None,
         wall_seconds=0.0,
+        hosted=False,
+        created_at=datetime.now(UTC),
+        updated_at=datetime.now(UTC),
         **identity,
     )
 
