@@ -19,9 +19,6 @@ from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.jobs.states import Standing
 from sciagent.store.campaign_state import directives, standings
-from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import execute_many
-from sciagent.store.database.clock import db_now
 from sciagent.store.job_queue import jobs, reservations
 from sciagent.store.results import candidates, evidence
 from sciagent.store.results.laws import AUDIT
@@ -178,7 +175,6 @@ _Decided = tuple[Choice, str, str, int | None]  # choice, action, reason, id of 
 
 
 def _decide(connection: Connection, built: Built, decided: Sequence[_Decided]) -> None:
-    alike = {"campaign_id": built.row.id, "watermark": evidence.read_watermark(connection), "at": db_now(connection)}
     rows = [
         {
             "candidate_id": choice.id,
@@ -195,4 +191,4 @@ def _decide(connection: Connection, built: Built, decided: Sequence[_Decided]) -
         }
         for choice, action, why, evidence_id in decided
     ]
-    execute_many(connection, t.decision, rows, alike)
+    standings.decide(connection, built.row.id, rows)

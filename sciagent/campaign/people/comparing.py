@@ -17,7 +17,7 @@ from sciagent.domain.answers.status import CampaignCounts, RungCounts
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
-from sciagent.store.views import campaign_counts, overlap
+from sciagent.store.views import campaign_counts, report_pairs
 from sciagent.store.views.report_progress import ProgressStep, progress
 
 MARKS = (0.1, 0.25, 0.5, 0.75, 1.0)  # shares of the cheaper campaign's cost at which hits are compared
@@ -44,7 +44,7 @@ def compare(connection: Connection, left: CampaignRow, right: CampaignRow) -> Co
         differences=tuple(d for d in differences(left.spec, right.spec) if not d.startswith("campaign:")),
         status=(first.counts, second.counts),
         rungs=tuple(_rung_pairs(first, second)),
-        overlap=overlap.candidates(connection, left, right),
+        overlap=report_pairs.shared(connection, left, right),
         values=tuple(_values(connection, first, second)),
         hits_against_cost=tuple(_hits_against_cost(first.steps, second.steps)),
         cost_of_first_hit=(_cost_of_first_hit(first.steps), _cost_of_first_hit(second.steps)),
@@ -95,7 +95,7 @@ def _values(connection: Connection, first: _Side, second: _Side) -> list[ValueCo
     for name in (objective["property"] for objective in first.row.spec["objectives"]):
         if name not in other_properties:
             continue
-        a, b = (overlap.spreads(connection, side.row, side.terminal, name) for side in (first, second))
+        a, b = (report_pairs.spreads(connection, side.row, side.terminal, name) for side in (first, second))
         same = _calculation(first.terminal) == _calculation(second.terminal)
         levels = [{(spread.level, spread.unit) for spread in spreads} for spreads in (a, b)]
         compared.append(

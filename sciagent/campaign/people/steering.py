@@ -23,8 +23,6 @@ from sciagent.domain.cost import Cost
 from sciagent.domain.jobs.states import JobState, Standing
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import directives, standings
-from sciagent.store.database import tables as t
-from sciagent.store.database.clock import db_now
 from sciagent.store.job_queue import jobs, reservations
 from sciagent.store.job_queue.jobs import NewJob
 from sciagent.store.results import candidates, evidence
@@ -209,19 +207,16 @@ class _Case:
         )
 
     def _decide(self, rung: BuiltRung, action: str, who: str, why: str, evidence_id: int | None = None) -> None:
-        values = {
-            "campaign_id": self.built.row.id,
+        decision = {
             "candidate_id": self.named.id,
             "rung_id": rung.id,
             "action": action,
             "chooser": f"person:{who}"[:200],
             "why": why,
-            "watermark": evidence.read_watermark(self.connection),
             "propensity": 1.0,
             "evidence_id": evidence_id,
-            "at": db_now(self.connection),
         }
-        self.connection.execute(t.decision.insert().values(values))
+        standings.decide(self.connection, self.built.row.id, [decision])
 
     def result(self, verb: Verb, rung: str | None = None, **more: Any) -> SteeringResult:
         row = standings.get(self.connection, self.built.row.id, self.named.id)

@@ -290,25 +290,13 @@ class CampaignWorkbench:
         complete_direct(connection, self._owner, results, campaign_id=self._built.row.id, rung_id=rung.id)
 
     def _write_reuse(self, connection: Connection, fresh: Sequence[_Fresh]) -> None:
-        now, mark = db_now(connection), evidence.read_watermark(connection)
-        rows: list[dict[str, Any]] = [
-            {
-                "campaign_id": self._built.row.id,
-                "candidate_id": new.id,
-                "rung_id": rung.id,
-                "action": "reuse",
-                "chooser": "reuse",
-                "why": "known under the same settings",
-                "watermark": mark,
-                "propensity": 1.0,
-                "evidence_id": evidence_id,
-                "at": now,
-            }
+        alike = {"action": "reuse", "chooser": "reuse", "why": "known under the same settings", "propensity": 1.0}
+        rows = [
+            {"candidate_id": new.id, "rung_id": rung.id, "evidence_id": evidence_id, **alike}
             for new in fresh
             for rung, evidence_id in new.entry.reused
         ]
-        if rows:
-            connection.execute(t.decision.insert(), rows)
+        standings.decide(connection, self._built.row.id, rows)
 
 
 def _stored(text: str) -> str:

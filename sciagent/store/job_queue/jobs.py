@@ -19,6 +19,12 @@ from sciagent.store.job_queue import reservations
 
 PREFERRED = 1e6  # priority of jobs that a person promoted; above all priorities of a scheduler
 UNFINISHED = (JobState.QUEUED, JobState.RUNNING)
+NAMED = (
+    t.job.join(t.rung, t.rung.c.id == t.job.c.rung_id)
+    .join(t.campaign, t.campaign.c.id == t.job.c.campaign_id)
+    .join(t.candidate, t.candidate.c.id == t.job.c.candidate_id)
+)
+"""Jobs with their rung, campaign and candidate."""
 
 
 @dataclass(frozen=True)

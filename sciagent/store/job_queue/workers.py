@@ -15,9 +15,11 @@ from sciagent.domain.jobs.resource_requests import CORES
 from sciagent.domain.jobs.states import JobState
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
+from sciagent.store.job_queue.jobs import NAMED
 from sciagent.store.job_queue.leases import LEASE_SECONDS
 
-SEEN_SECONDS = (
+# a worker without a report for this time counts as dead; it reports four times in it
+SEEN_SECONDS = 0.75 * LEASE_SECONDS
     0.75 * LEASE_SECONDS
 )  # a worker without a report for this time counts as dead; it reports four times in it
 
@@ -150,11 +152,7 @@ def running(connection: Connection, limit: int = 1000) -> list[Running]:
     j, r, c, a = t.job.c, t.rung.c, t.campaign.c, t.attempt.c
     query = (
         sa.select(j.lease_owner, j.id, c.name, r.name, t.candidate.c.text, a.started_at, a.holds)
-        .select_from(t.job)
-        .join(t.rung, r.id == j.rung_id)
-        .join(t.campaign, c.id == j.campaign_id)
-        .join(t.candidate, t.candidate.c.id == j.candidate_id)
-        .join(t.attempt, sa.and_(a.job_id == j.id, a.fence == j.fence))
+        .select_from(NAMED.join(t.attempt, sa.and_(a.job_id == j.id, a.fence == j.fence)))
         .where(j.state == JobState.RUNNING, j.lease_until.is_not(None))
         .order_by(a.started_at)
         .limit(limit)
