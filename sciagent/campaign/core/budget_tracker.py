@@ -13,7 +13,7 @@ from sciagent.domain.cost import Cost
 from sciagent.domain.jobs.budget import WEEK, Budget, BudgetLimits
 from sciagent.store.campaign_state import standings
 from sciagent.store.database.clock import db_now
-from sciagent.store.job_queue import jobs, reservations
+from sciagent.store.job_queue import jobs, spend
 from sciagent.store.results import candidates
 from sciagent.store.views import campaign_counts
 
@@ -36,7 +36,7 @@ class BudgetTracker(Budget):
         self.restate(
             limits,
             spent=campaign_counts.spent(connection, campaign_id),
-            reserved=reservations.reserved(connection, campaign_id),
+            reserved=spend.reserved(connection, campaign_id),
             jobs={r.rules.position: by_id.get(r.id, 0) for r in built.rungs},
             recent=campaign_counts.spent_since(connection, campaign_id, sorted(limits.rates), since),
         )

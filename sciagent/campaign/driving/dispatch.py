@@ -19,7 +19,7 @@ from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.jobs.states import Standing
 from sciagent.store.campaign_state import directives, standings
-from sciagent.store.job_queue import jobs, reservations
+from sciagent.store.job_queue import jobs, spend
 from sciagent.store.results import candidates, evidence
 from sciagent.store.results.laws import AUDIT
 
@@ -112,7 +112,7 @@ def _start(connection: Connection, built: Built, crew: Crew, planned: Sequence[t
     """Writes jobs and reservations to the ledger and sets their candidates to pending."""
     ids = crew.start(connection, planned)
     held = {id_: job.reservation for id_, (job, _) in zip(ids, planned, strict=True)}
-    reservations.reserve_many(connection, built.row.id, held)
+    spend.reserve_many(connection, built.row.id, held)
     by_position: dict[Position, list[int]] = {}
     for job, _ in planned:
         by_position.setdefault(job.position, []).append(job.candidate_id)
@@ -133,7 +133,7 @@ def resume_queued(
                 break
             continue
         if not is_held:  # the job had failed and lost its reservation
-            reservations.reserve_many(connection, session.built.row.id, {job_id: job.reservation})
+            spend.reserve_many(connection, session.built.row.id, {job_id: job.reservation})
             session.budget.hold(job.reservation)
         taken[job_id] = replace(job, call=call)
     if taken:
@@ -148,7 +148,7 @@ def _ready(
     built, budget = session.built, session.budget
     by_id = {rung.id: rung for rung in built.rungs}
     queued = jobs.queued(connection, built.row.id)
-    reserved: Mapping[int, Mapping[str, float]] = reservations.held(connection, built.row.id) if queued else {}
+    reserved: Mapping[int, Mapping[str, float]] = spend.held(connection, built.row.id) if queued else {}
     too_dear: set[int] = set()  # ids of rungs with a job that did not fit the budget
     for job_id, candidate_id, rung_id, _, priority in queued:
         if preferred_only and priority < jobs.PREFERRED:

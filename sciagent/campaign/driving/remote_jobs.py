@@ -22,7 +22,7 @@ from sciagent.domain.jobs.resource_requests import text_of
 from sciagent.domain.jobs.states import JobState, Standing
 from sciagent.execution.executor import Executor
 from sciagent.store.campaign_state import campaigns, standings
-from sciagent.store.job_queue import jobs, offers, reservations, workers
+from sciagent.store.job_queue import jobs, offers, spend, workers
 from sciagent.store.job_queue.jobs import Offer
 from sciagent.store.job_queue.offers import Ended, Out
 from sciagent.store.job_queue.worker_resources import cannot, capacity
@@ -81,7 +81,7 @@ class RemoteJobs(Crew):
         else:
             offers.withdraw(connection, built.row.id)
         positions = {rung.id: rung.rules.position for rung in built.rungs}
-        held = reservations.held(connection, built.row.id)
+        held = spend.held(connection, built.row.id)
         self._out = {
             out.job_id: OfferedJob(out, positions[out.rung_id], None, Cost(held.get(out.job_id)))
             for out in offers.outstanding(connection, built.row.id)
@@ -211,7 +211,7 @@ class RemoteJobs(Crew):
         if not self._out:
             return
         seen = offers.last_attempts(connection, list(self._out))
-        held = reservations.held(connection, self.session.built.row.id)
+        held = spend.held(connection, self.session.built.row.id)
         for id_, job in self._out.items():  # attempts that the budget counts already are not counted twice
             out = job.out._replace(seen=seen.get(id_, job.out.seen))
             self._out[id_] = replace(job, out=out, reservation=Cost(held.get(id_)))

@@ -23,7 +23,7 @@ from sciagent.domain.cost import Cost
 from sciagent.domain.jobs.states import JobState, Standing
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import directives, standings
-from sciagent.store.job_queue import jobs, reservations
+from sciagent.store.job_queue import jobs, spend
 from sciagent.store.job_queue.jobs import NewJob
 from sciagent.store.results import candidates, evidence
 
@@ -188,7 +188,7 @@ class _Case:
         else:
             job_id = own[0][0]
             jobs.retry(connection, job_id, jobs.PREFERRED)
-        reservations.reserve_many(connection, built.row.id, {job_id: reservation})
+        spend.reserve_many(connection, built.row.id, {job_id: reservation})
         set_pending(connection, built, named.id, rung)
         return f"it is the next at {rung.spec.rung}" + ("" if new else ", once more")
 

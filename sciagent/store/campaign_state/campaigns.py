@@ -198,12 +198,10 @@ def take_driver(
     return DriverLease(campaign_id, owner, fence)
 
 
-def renew_driver(
-    connection: Connection, lease: DriverLease, wall_seconds: float = 0.0, seconds: float = DRIVER_LEASE_SECONDS
-) -> None:
+def renew_driver(connection: Connection, lease: DriverLease, wall_seconds: float) -> None:
     """Extend the lease and add the wall time driven since the last call. Raises StaleLeaseError if it was lost."""
     c = t.campaign.c
-    until = db_now(connection) + timedelta(seconds=seconds)
+    until = db_now(connection) + timedelta(seconds=DRIVER_LEASE_SECONDS)
     changed = connection.execute(
         sa.update(t.campaign)
         .where(c.id == lease.campaign_id, c.driver_fence == lease.fence, c.driver == lease.owner)

@@ -15,7 +15,7 @@ from sciagent.errors import LedgerError
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, execute_many, insert_many
 from sciagent.store.database.clock import db_now
-from sciagent.store.job_queue import reservations
+from sciagent.store.job_queue import spend
 
 PREFERRED = 1e6  # priority of jobs that a person promoted; above all priorities of a scheduler
 UNFINISHED = (JobState.QUEUED, JobState.RUNNING)
@@ -144,7 +144,7 @@ def cancel_queued(connection: Connection, job_ids: Sequence[int]) -> list[int]:
     changed = sa.update(t.job).where(among(connection, j.id, job_ids), j.state == JobState.QUEUED)
     changed = changed.values(state=JobState.CANCELLED, updated_at=db_now(connection)).returning(j.id)
     cancelled = list(connection.execute(changed).scalars())
-    reservations.release_many(connection, cancelled)
+    spend.release_many(connection, cancelled)
     return cancelled
 
 

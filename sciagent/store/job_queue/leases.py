@@ -15,7 +15,7 @@ from sciagent.domain.jobs.states import AttemptState, JobState
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, insert_many
 from sciagent.store.database.clock import db_now
-from sciagent.store.job_queue import jobs, reservations
+from sciagent.store.job_queue import jobs, spend
 from sciagent.store.job_queue.jobs import NewJob
 
 LEASE_SECONDS = settings.lease_seconds()
@@ -135,7 +135,7 @@ def end_held(connection: Connection, ends: Sequence[JobEnd]) -> None:
         values |= {"losses": j.losses + losses} if losses else {}
         nobody = {"lease_owner": None, "lease_until": None, "external": None, "cancel_requested": False}
         connection.execute(sa.update(t.job).where(among(connection, j.id, ids)).values(**values, **nobody))
-    reservations.release_many(connection, [end.claim.job_id for end in ends if end.state is not JobState.QUEUED])
+    spend.release_many(connection, [end.claim.job_id for end in ends if end.state is not JobState.QUEUED])
 
 
 class LiveAttempt(NamedTuple):

@@ -20,8 +20,6 @@ from sciagent.store.job_queue.leases import LEASE_SECONDS
 
 # a worker without a report for this time counts as dead; it reports four times in it
 SEEN_SECONDS = 0.75 * LEASE_SECONDS
-    0.75 * LEASE_SECONDS
-)  # a worker without a report for this time counts as dead; it reports four times in it
 
 
 @dataclass(frozen=True)
@@ -102,12 +100,11 @@ def register(connection: Connection, new: NewWorker) -> None:
         connection.execute(sa.insert(t.worker).values(**values, started_at=now, draining=False))
 
 
-def seen(connection: Connection, name: str, slots: int | None = None) -> bool:
-    """Record that the worker lives, and its slots if they changed. Returns whether it is draining."""
+def seen(connection: Connection, name: str) -> bool:
+    """Record that the worker lives. Returns whether it is draining."""
     w, now = t.worker.c, db_now(connection)
     changed = sa.update(t.worker).where(w.name == name).returning(w.draining)
     changed = changed.values(seen_at=now, until=now + timedelta(seconds=SEEN_SECONDS))
-    changed = changed if slots is None else changed.values(slots=slots)
     return bool(connection.execute(changed).scalar_one_or_none())
 
 

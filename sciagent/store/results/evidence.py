@@ -179,19 +179,8 @@ def _record(
         for name, sha256, size, media_type in evidence.artifacts
     ]
     execute_many(connection, t.artifact, artifacts)
-    return [
-        RecordedEvidence(
-            id_,
-            row["key"],
-            evidence.candidate_id,
-            evidence.finding.outcome,
-            evidence.finding.reason,
-            storable(row["detail"]),
-            row["watermark"],
-            mine,
-        )
-        for id_, row, evidence, mine in zip(ids, rows, new, measured, strict=True)
-    ]
+    recorded = zip(ids, rows, measured, strict=True)
+    return [_recorded((id_, *map(row.__getitem__, _RECORDED[1:])), mine) for id_, row, mine in recorded]
 
 
 def ids_of_names(connection: Connection, measured: Sequence[Measured]) -> tuple[dict[str, int], dict[Level, int]]:
@@ -230,7 +219,7 @@ def _row(evidence: NewEvidence, watermark: int) -> dict[str, Any]:
         "supersedes_id": evidence.supersedes,
         "outcome": finding.outcome,
         "reason": finding.reason,
-        "detail": finding.detail[:4000],
+        "detail": storable(finding.detail[:4000]),
         "reusable": evidence.reusable and finding.outcome.rule.reusable,
         "diagnostics": finding.diagnostics,
         "who": evidence.who[:200],

@@ -140,7 +140,7 @@ def test_a_lease_that_ran_out_is_taken_over_and_its_holder_writes_nothing_more(
         campaigns.release_driver(connection, old)  # changes nothing
         campaigns.check_driver(connection, new)
         campaigns.renew_driver(connection, new, wall_seconds=2.5)
-        campaigns.renew_driver(connection, new, wall_seconds=1.5, seconds=600)
+        campaigns.renew_driver(connection, new, wall_seconds=1.5)
         stored = connection.execute(sa.select(t.campaign)).mappings().one()
         assert stored["driver"] == new.owner and stored["wall_seconds"] == 4.0
         assert timedelta(seconds=590) < stored["driver_until"] - db_now(connection) < timedelta(seconds=601)

@@ -17,7 +17,7 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import attempts, external_jobs, jobs, leases, offers, reservations
+from sciagent.store.job_queue import attempts, external_jobs, jobs, leases, offers, spend
 from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.jobs import NewJob, Offer
 from sciagent.store.job_queue.leases import Claim, JobEnd
@@ -46,7 +46,7 @@ def offered(
         rung_id = campaigns.rungs(connection, row.id)[rung].id
         new = [NewJob(row.id, rung_id, one, 0, f"{rung}{one}", priority + i) for i, one in enumerate(ids)]
         made = jobs.create_many(connection, new)
-        reservations.reserve_many(connection, row.id, {one: {"core_seconds": 2.0} for one in made})
+        spend.reserve_many(connection, row.id, {one: {"core_seconds": 2.0} for one in made})
         offers.offer_many(connection, {one: Offer(queue, seconds, memory_mb) for one in made})
     return made
 
@@ -70,7 +70,7 @@ def job(ledger: Ledger, job_id: int) -> dict:
 
 def held(ledger: Ledger, row: CampaignRow) -> float:
     with ledger.read() as connection:
-        return reservations.reserved(connection, row.id).get("core_seconds", 0.0)
+        return spend.reserved(connection, row.id).get("core_seconds", 0.0)
 
 
 def test_the_most_urgent_of_all_queues_is_taken_first(ledger: Ledger, row: CampaignRow) -> None:
