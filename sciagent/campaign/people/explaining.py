@@ -35,6 +35,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.evidence import IMPORT, know_properties
 from sciagent.store.views import campaign_counts, history, report_candidates
 from sciagent.store.views.history import StoredEvidence
+from sciagent.store.views.report_queries import with_proposer
 
 WAITS = (Standing.OPEN, Standing.HELD)
 DRIVEN = (CampaignState.RUNNING, CampaignState.PAUSED)
@@ -208,11 +209,7 @@ def refused(connection: Connection, text: str, name: str | None) -> RefusedText 
     columns = (p.text, p.reason, p.detail, p.operation, p.rationale, p.at, trajectory.proposer.label("by"))
     query = (
         sa.select(c.name.label("campaign"), *columns, turn.number.label("turn"))
-        .select_from(
-            t.proposal.join(t.campaign, c.id == p.campaign_id)
-            .outerjoin(t.turn, turn.id == p.turn_id)
-            .outerjoin(t.trajectory, trajectory.id == turn.trajectory_id)
-        )
+        .select_from(with_proposer(t.proposal.join(t.campaign, c.id == p.campaign_id)))
         .where(p.text.in_(kept), p.candidate_id.is_(None), *([] if name is None else [c.name == name]))
         .order_by(p.id)
         .limit(history.MANY)

@@ -71,12 +71,7 @@ def columns(connection: Connection, row: CampaignRow) -> list[MeasuredColumn]:
             .join(t.level, lv.id == q.level_id)
             .join(t.current_evidence, e.id == q.evidence_id)
             .join(t.campaign_candidate, cc.candidate_id == e.candidate_id)
-            .where(
-                cc.campaign_id == row.id,
-                e.verifier == rung.verifier,
-                e.verifier_version == rung.verifier_version,
-                e.settings_hash == rung.settings_hash,
-            )
+            .where(cc.campaign_id == row.id, *ask.of_rung(rung))
             .order_by(p.name, lv.label)
         )
         rows = connection.execute(query).all()

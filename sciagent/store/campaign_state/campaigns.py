@@ -198,7 +198,7 @@ def take_driver(
     return DriverLease(campaign_id, owner, fence)
 
 
-def renew_driver(connection: Connection, lease: DriverLease, wall_seconds: float) -> None:
+def renew_driver(connection: Connection, lease: DriverLease, wall_seconds: float = 0.0) -> None:
     """Extend the lease and add the wall time driven since the last call. Raises StaleLeaseError if it was lost."""
     c = t.campaign.c
     until = db_now(connection) + timedelta(seconds=DRIVER_LEASE_SECONDS)

@@ -88,7 +88,7 @@ def heartbeat(connection: Connection, claims: Sequence[Claim], lease_seconds: fl
 
 
 class HeldJob(NamedTuple):
-    """A running job."""
+    """A running job, locked until the end of the transaction."""
 
     fence: int
     cancel: bool
@@ -96,20 +96,25 @@ class HeldJob(NamedTuple):
     kills: int
 
 
-def hold(connection: Connection, claims: Sequence[Claim], lock: bool = True) -> dict[int, HeldJob]:
-    """The jobs that are still under these claims: {job id: job}. They are locked in the order of their ids, so that two
-    callers cannot deadlock."""
-    j, fences = t.job.c, {claim.job_id: claim.fence for claim in claims}
-    query = sa.select(j.id, j.fence, j.cancel_requested, j.kills).order_by(j.id)
-    query = query.where(among(connection, j.id, list(fences)), j.state == JobState.RUNNING)
-    rows = connection.execute(query.with_for_update() if lock else query).all()
+def hold(connection: Connection, claims: Sequence[Claim]) -> dict[int, HeldJob]:
+    """Lock the jobs that are still under these claims; returns {job id: job}. The jobs are locked in the order of their
+    ids, so that two callers cannot deadlock."""
+    fences = {claim.job_id: claim.fence for claim in claims}
+    rows = connection.execute(_running(connection, claims).order_by(t.job.c.id).with_for_update()).all()
     return {id_: HeldJob(fence, cancel, kills) for id_, fence, cancel, kills in rows if fence == fences[id_]}
 
 
 def not_mine(connection: Connection, claims: Sequence[Claim]) -> dict[int, bool]:
     """{job id: whether a person cancels it} of the claimed jobs whose lease is lost or that are to be cancelled."""
-    held = hold(connection, claims, lock=False)
-    return {c.job_id: c.job_id in held for c in claims if c.job_id not in held or held[c.job_id].cancel}
+    held = {(id_, fence): bool(cancel) for id_, fence, cancel, _ in connection.execute(_running(connection, claims))}
+    cancels = [(claim.job_id, held.get((claim.job_id, claim.fence))) for claim in claims]
+    return {job_id: bool(cancel) for job_id, cancel in cancels if cancel is not False}
+
+
+def _running(connection: Connection, claims: Sequence[Claim]) -> sa.Select[Any]:
+    j, job_ids = t.job.c, [claim.job_id for claim in claims]
+    query = sa.select(j.id, j.fence, j.cancel_requested, j.kills)
+    return query.where(among(connection, j.id, job_ids), j.state == JobState.RUNNING)
 
 
 class JobEnd(NamedTuple):

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any
 
 import sqlalchemy as sa
@@ -128,11 +129,10 @@ def alive(connection: Connection) -> list[WorkerRow]:
 def reported_since(connection: Connection, moment: datetime) -> list[WorkerRow]:
     """Workers that counted as alive at that moment or later, oldest first."""
     w = t.worker.c
-    query = sa.select(*(w[name] for name in WorkerRow.__dataclass_fields__)).where(w.until > moment).order_by(w.id)
-    rows = connection.execute(query).mappings()
-    return [
-        WorkerRow(**{**row, "queues": tuple(row["queues"]), "resources": dict(row["resources"] or {})}) for row in rows
-    ]
+    query = sa.select(*(w[name] for name in WorkerRow.__dataclass_fields__)).where(w.until > moment)
+    rows = connection.execute(query.order_by(w.until)).mappings()
+    found = [WorkerRow(**{**row, "queues": tuple(row["queues"]), "resources": row["resources"] or {}}) for row in rows]
+    return sorted(found, key=attrgetter("started_at"))
 
 
 def slots_of(workers: Sequence[WorkerRow]) -> dict[str, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import asdict, dataclass, field
 from operator import attrgetter
@@ -92,21 +91,28 @@ def record(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
     outcome that is not evidence, or a value given twice; UnknownNameError for an unregistered property; UnitError for
     a wrong unit. Nothing is written if an error is raised.
     """
-    measured = [_checked(evidence) for evidence in new]
+    revised = [evidence.supersedes for evidence in new if evidence.supersedes is not None]
     try:
         with connection.begin_nested():
-            last = next_watermark(connection, len(new)) if new else 0
-            return [recorded.id for recorded in _record(connection, new, measured, last)]
-    except sa.exc.IntegrityError as error:
-        raise _conflict(connection, new) from error
+            ids = {recorded.id for recorded in record_once(connection, new) if isinstance(recorded, RecordedEvidence)}
+            if len(ids) < len(new):
+                raise EvidenceConflictError(f"evidence of {new[0].key.verifier} stands already under one of these keys")
+            return sorted(ids)  # ids ascend in the order of the evidence
+    except LedgerError as error:
+        e = t.evidence.c
+        later = sa.select(e.supersedes_id).where(among(connection, e.supersedes_id, revised))
+        if (id_ := connection.execute(later).scalar()) is not None:
+            text = f"evidence {id_} has been superseded; revise its latest revision"
+            raise EvidenceConflictError(text) from error
+        raise
 
 
 def record_once(connection: Connection, new: Sequence[NewEvidence]) -> list[RecordedEvidence | int]:
     """Record evidence whose key is new. Returns the evidence as it will be read, or the id of existing evidence.
 
     On PostgreSQL a query before the write is not enough: another writer's row may become visible in between. So the
-    watermark is taken first; from then on no other writer can record, and no savepoint is needed. Revisions are not
-    written by this function. After a LedgerError the transaction cannot go on.
+    watermark is taken first; from then on no other writer can record, and no savepoint is needed. After a LedgerError
+    the transaction cannot go on.
     """
     if not new:
         return []
@@ -225,22 +231,6 @@ def _row(evidence: NewEvidence, watermark: int) -> dict[str, Any]:
         "who": evidence.who[:200],
         "watermark": watermark,
     }
-
-
-def _conflict(connection: Connection, new: Sequence[NewEvidence]) -> LedgerError:
-    """The error that explains why the database refused these rows."""
-    counts = Counter(evidence.key.hash for evidence in new)
-    existing = ids_by_key(connection, list(counts))
-    for evidence in new:
-        if evidence.key.hash in existing or counts[evidence.key.hash] > 1:
-            return EvidenceConflictError(f"evidence {evidence.key.hash[:12]} ({evidence.key.verifier}) stands already")
-    for evidence in new:
-        query = sa.select(t.evidence.c.id).where(t.evidence.c.supersedes_id == evidence.supersedes)
-        if evidence.supersedes is not None and connection.execute(query).scalar() is not None:
-            return EvidenceConflictError(
-                f"evidence {evidence.supersedes} has been superseded; revise its latest revision"
-            )
-    return LedgerError(UNKNOWN)
 
 
 def find_reusable(

@@ -32,10 +32,10 @@ class LawRow(NamedTuple):
 
 def write(connection: Connection, campaign_id: int, state: Mapping[str, Any]) -> str:
     """Write a law and return its version, a hash of the state. The state holds only audit entries that are new."""
-    values = {"state": dict(state), "version": content_hash(dict(state))[:SHOWN]}
-    values |= {"campaign_id": campaign_id, "watermark": read_watermark(connection), "at": db_now(connection)}
-    connection.execute(t.law.insert().values(values))
-    return str(values["version"])
+    version = content_hash(dict(state))[:SHOWN]
+    new = t.law.insert().values(campaign_id=campaign_id, version=version, state=dict(state), at=db_now(connection))
+    connection.execute(new.values(watermark=read_watermark(connection)))
+    return version
 
 
 def last(connection: Connection, campaign_id: int) -> LawRow | None:

@@ -91,8 +91,8 @@ class StoredEvidence(NamedTuple):
     """Whether no later revision supersedes it."""
     measured: tuple[Measured, ...]
     files: tuple[EvidenceFile, ...]
-    rung: str = ""
-    """Label of a rung of which it is the answer; empty for imported values."""
+    rung: str
+    """Label of the rung whose answer was asked for; empty if that is open."""
 
 
 _STORED = StoredEvidence._fields[: StoredEvidence._fields.index("campaign")]
@@ -209,12 +209,15 @@ def stored_evidence(
     values, files = measured_of(connection, ids), _files(connection, ids)
     superseded = {row.supersedes_id for row in rows}
     return [
-        StoredEvidence(
-            *row[3:],
-            core_seconds=(row.cost or {}).get("core_seconds", 0.0) / max(row.n_candidates or 1, 1),
-            is_current=row.id not in superseded,
-            measured=values.get(row.id, ()),
-            files=tuple(files.get(row.id, ())),
+        StoredEvidence._make(
+            [
+                *row[3:],
+                (row.cost or {}).get("core_seconds", 0.0) / max(row.n_candidates or 1, 1),
+                row.id not in superseded,
+                values.get(row.id, ()),
+                tuple(files.get(row.id, ())),
+                "",
+            ]
         )
         for row in rows
     ]

@@ -5,6 +5,7 @@ Every query uses an index. Queries over all candidates of the campaign read each
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -47,32 +48,29 @@ def funnel(connection: Connection, row: CampaignRow) -> list[Passage]:
 
 
 def _passage(connection: Connection, row: CampaignRow, rung: RungRow, counted: Sequence[LadderPlace]) -> Passage:
-    by_verdict = dict.fromkeys(Verdict, 0)
-    waiting = running = set_aside = 0
+    here: Counter[str] = Counter()
     for _, standing, verdict, _, n in (place for place in counted if place.position == rung.position):
-        if standing == Standing.OPEN:
-            waiting += n
-        elif standing == Standing.PENDING:
-            running += n
+        if standing in (Standing.OPEN, Standing.PENDING):
+            here[standing] += n
         elif verdict is not None and standing in (Standing.DROPPED, Standing.SETTLED):
-            by_verdict[Verdict(verdict)] += n
+            here[verdict] += n
         else:
-            set_aside += n
+            here["set aside"] += n
     beyond = sum(place.candidates for place in counted if place.position > rung.position)
     ladder, skipped = row.spec.get("ladder", ()), 0
     if rung.position < len(ladder) and ladder[rung.position].get("on_refusal") == "skip":
-        skipped = min(max(_refused(connection, rung) - by_verdict[Verdict.NOT_APPLICABLE], 0), beyond)
+        skipped = min(max(_refused(connection, rung) - here[Verdict.NOT_APPLICABLE], 0), beyond)
     return Passage(
         rung,
-        beyond + waiting + running + set_aside + sum(by_verdict.values()),
-        by_verdict[Verdict.PASS] + beyond - skipped,
-        by_verdict[Verdict.FAIL],
-        by_verdict[Verdict.NOT_APPLICABLE] + skipped,
-        by_verdict[Verdict.INCONCLUSIVE],
-        by_verdict[Verdict.ERROR],
-        waiting,
-        running,
-        set_aside,
+        came=beyond + here.total(),
+        passed=here[Verdict.PASS] + beyond - skipped,
+        failed=here[Verdict.FAIL],
+        refused=here[Verdict.NOT_APPLICABLE] + skipped,
+        inconclusive=here[Verdict.INCONCLUSIVE],
+        errors=here[Verdict.ERROR],
+        waiting=here[Standing.OPEN],
+        running=here[Standing.PENDING],
+        set_aside=here["set aside"],
     )
 
 
