@@ -327,7 +327,8 @@ decision = table("decision", references("campaign", "candidate"), references("ru
     optional(String(64), "law_version"), needed(Id, "watermark"), optional(Json, "price"),
     optional(sa.Float, "index"), needed(sa.Float, "propensity"), needed(UtcDateTime, "at"),
     Index("ix_decision_campaign_candidate", "campaign_id", "candidate_id"),
-    Index("ix_decision_campaign_action", "campaign_id", "action"), Index("ix_decision_rung_action", "rung_id", "action"),
+    Index("ix_decision_campaign_action", "campaign_id", "action"),
+    Index("ix_decision_rung_action", "rung_id", "action"),
 )  # fmt: skip
 
 # a fit of a scheduler's hyper-parameters; together with the evidence up to the watermark it defines the law
