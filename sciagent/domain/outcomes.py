@@ -39,17 +39,15 @@ class OutcomeRule:
 
     verdict: Verdict | None
     is_evidence: bool
-    reusable: bool
-    counts_as_failure: bool
 
 
-_INCONCLUSIVE = OutcomeRule(Verdict.INCONCLUSIVE, is_evidence=True, reusable=True, counts_as_failure=True)
-_LIMIT = OutcomeRule(Verdict.INCONCLUSIVE, is_evidence=False, reusable=False, counts_as_failure=True)
-_ERROR = OutcomeRule(Verdict.ERROR, is_evidence=False, reusable=False, counts_as_failure=False)
+_INCONCLUSIVE = OutcomeRule(Verdict.INCONCLUSIVE, is_evidence=True)
+_LIMIT = OutcomeRule(Verdict.INCONCLUSIVE, is_evidence=False)
+_ERROR = OutcomeRule(Verdict.ERROR, is_evidence=False)
 
 OUTCOME_RULES: dict[Outcome, OutcomeRule] = {
-    Outcome.OK: OutcomeRule(None, is_evidence=True, reusable=True, counts_as_failure=False),
-    Outcome.REFUSED: OutcomeRule(Verdict.NOT_APPLICABLE, is_evidence=True, reusable=True, counts_as_failure=False),
+    Outcome.OK: OutcomeRule(None, is_evidence=True),
+    Outcome.REFUSED: OutcomeRule(Verdict.NOT_APPLICABLE, is_evidence=True),
     Outcome.NOT_CONVERGED: _INCONCLUSIVE,
     Outcome.IMPLAUSIBLE: _INCONCLUSIVE,
     Outcome.UNSTABLE: _INCONCLUSIVE,

@@ -139,14 +139,14 @@ def report(
 ) -> None:
     """Write the report of a campaign as it stands; a running campaign is not disturbed. Prints the file's name."""
     from sciagent.api.campaign import Campaign
-    from sciagent.report.page import episode_pages
+    from sciagent.report.page.writer import checked_folder, write_episodes
 
     campaign = Campaign.open(name, open_ledger(ledger))
-    folder = None if episodes is None else episode_pages.checked(episodes)
+    folder = None if episodes is None else checked_folder(episodes)
     target = campaign.report(output, top).path
     put(str(target))
     if folder is not None:
-        episode_pages.write_episodes(campaign.ledger.store, campaign.name, folder)
+        write_episodes(campaign.ledger.store, campaign.name, folder)
         put(str(folder / "index.html"))
     if open_it:
         typer.launch(target.resolve().as_uri())

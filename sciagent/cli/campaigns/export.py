@@ -121,5 +121,4 @@ def _write_file(
     if chosen is Format.ASE:
         n, without = write_ase(connection, row, artifacts, part)
         return f"{n} candidates with a geometry ({without} without a geometry are left out)"
-    write = parquet.write_candidates if what is What.CANDIDATES else parquet.write_proposals
-    return f"{write(connection, row, part)} {what}"
+    return f"{parquet.TABLES[what](connection, row).write(part)} {what}"

@@ -84,12 +84,11 @@ def schema(
 
 
 def _answer(of: SchemaOf) -> Any:
-    from sciagent.domain.answers.audit import AuditReport
-    from sciagent.domain.answers.best import BestCandidate
     from sciagent.domain.answers.comparison import Comparison
     from sciagent.domain.answers.explanation import Explanation, RefusedText
     from sciagent.domain.answers.plan import Plan
-    from sciagent.domain.answers.status import Status
+    from sciagent.domain.answers.status import AuditReport, Status
+    from sciagent.domain.answers.values import BestCandidate
 
     answers: dict[SchemaOf, Any] = {
         SchemaOf.STATUS: Status,

@@ -22,13 +22,13 @@ def trace(
     json: options.Json = False,
 ) -> None:
     """The episodes of a campaign's model: what it read, thought, called and saw, and what became of it."""
-    from sciagent.report.answers import episodes
+    from sciagent.report import answers
     from sciagent.store.campaign_state import campaigns
 
     with open_ledger(ledger).read() as connection:
         row = campaigns.get(connection, campaign)
         answer: Any = (
-            episodes.listed(connection, row) if episode is None else episodes.episode(connection, row, episode)
+            answers.listed_episodes(connection, row) if episode is None else answers.episode(connection, row, episode)
         )
     if json:
         put_json(answer)

@@ -52,20 +52,17 @@ def svg(chart: Figure, title: str, salt: str) -> str:
     from markupsafe import escape
 
     buffer = io.StringIO()
-    with matplotlib.rc_context({"svg.hashsalt": salt, "svg.fonttype": "none"}):
+    with matplotlib.rc_context({"svg.hashsalt": salt}):
         chart.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Type": None, "Format": None})
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>|<!--.*?-->", "", text, flags=re.DOTALL)
     text = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", text)
     text = re.sub(r"#[0-9a-f]{6}\b", lambda m: _VARIABLES.get(m.group(), m.group()), text)
-    text = re.sub(
-        r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", re.sub(r"font-family:[^;\"]*", "font-family: inherit", text)
-    )
-    box = re.search(r'viewBox="([^"]+)"', text)
-    assert box is not None, "matplotlib wrote an SVG without a view box"
-    head = f'<svg class="chart" viewBox="{box.group(1)}" role="img"><title>{escape(title)}</title>'
-    return re.sub(r"^<svg[^>]*>", lambda _: head, text, count=1)
+    text = re.sub(r"font-family:[^;\"]*", "font-family: inherit", text)
+    text = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", text)
+    head = f'role="img"><title>{escape(title)}</title>'
+    return re.sub(r'^<svg[^>]*(viewBox="[^"]+")[^>]*>', lambda whole: f'<svg class="chart" {whole[1]} {head}', text)
 
 
 def contexted(draw: Callable[..., str]) -> Callable[..., str]:

@@ -24,6 +24,8 @@ from sciagent.store.views.report_candidates import EvidenceAnswer, Ranked
 PAGE = 500
 FORMATS = {"chemical/x-xyz": "xyz", "chemical/x-cif": "cif"}
 MAX_GEOMETRY = 2_000_000  # bytes of a geometry file
+FATE = ("status", "reason", "detail", "text", "candidate", "operation", "rationale", "predicted")
+PROPOSAL = ("id", "at", "turn", "proposer", *FATE)
 FIXED = ("key", "smiles", "inchikey", "standing", "rung", "verdict", "reason", "detail", "hit", "utility", "in_seeds")
 
 
@@ -70,12 +72,7 @@ def columns(connection: Connection, row: CampaignRow) -> list[MeasuredColumn]:
             .join(t.level, lv.id == q.level_id)
             .join(t.current_evidence, e.id == q.evidence_id)
             .join(t.campaign_candidate, cc.candidate_id == e.candidate_id)
-            .where(
-                cc.campaign_id == row.id,
-                e.verifier == rung.verifier,
-                e.verifier_version == rung.verifier_version,
-                e.settings_hash == rung.settings_hash,
-            )
+            .where(cc.campaign_id == row.id, *ask.of_rung(rung))
             .order_by(p.name, lv.label)
         )
         rows = connection.execute(query).all()
@@ -158,8 +155,7 @@ def _cells(m: Measured | None) -> Sequence[Any]:
 
 def _proposal_cells(connection: Connection, row: CampaignRow) -> Iterator[Sequence[Any]]:
     yield PROPOSAL
-    for proposal in proposals(connection, row):
-        yield list(proposal.values())
+    yield from (list(proposal.values()) for proposal in proposals(connection, row))
 
 
 def harmless(cell: Any) -> Any:
@@ -180,22 +176,6 @@ def geometry(
             except SciagentError:
                 continue
     return None
-
-
-PROPOSAL = (
-    "id",
-    "at",
-    "turn",
-    "proposer",
-    "status",
-    "reason",
-    "detail",
-    "text",
-    "candidate",
-    "operation",
-    "rationale",
-    "predicted",
-)
 
 
 def proposals(connection: Connection, row: CampaignRow) -> Iterator[Mapping[str, Any]]:
