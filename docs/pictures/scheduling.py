@@ -27,7 +27,7 @@ from sciagent.bench.schedulers import SCHEDULERS, Facts
 from sciagent.bench.score import MARKS, Curve
 from sciagent.bench.simulate import Replay, Truth, simulate
 from sciagent.bench.table import parse_rungs, read_case
-from sciagent.report.parts.drawing import COLOURS, SETTINGS
+from sciagent.report.parts.charts import COLOURS, SETTINGS
 from sciagent.scheduling.aims import Aim, Aims
 from sciagent.scheduling.dynamic_programme import PRICES, STOP, TERMINAL, Programme, U, solve_left
 from sciagent.scheduling.law.chain import Chain, Similarity

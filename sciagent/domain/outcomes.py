@@ -41,21 +41,17 @@ class OutcomeRule:
     is_evidence: bool
 
 
-_INCONCLUSIVE = OutcomeRule(Verdict.INCONCLUSIVE, is_evidence=True)
-_LIMIT = OutcomeRule(Verdict.INCONCLUSIVE, is_evidence=False)
-_ERROR = OutcomeRule(Verdict.ERROR, is_evidence=False)
-
 OUTCOME_RULES: dict[Outcome, OutcomeRule] = {
     Outcome.OK: OutcomeRule(None, is_evidence=True),
     Outcome.REFUSED: OutcomeRule(Verdict.NOT_APPLICABLE, is_evidence=True),
-    Outcome.NOT_CONVERGED: _INCONCLUSIVE,
-    Outcome.IMPLAUSIBLE: _INCONCLUSIVE,
-    Outcome.UNSTABLE: _INCONCLUSIVE,
-    Outcome.TIMEOUT: _LIMIT,
-    Outcome.OUT_OF_MEMORY: _LIMIT,
-    Outcome.CRASHED: _ERROR,
-    Outcome.BAD_ENVIRONMENT: _ERROR,
-    Outcome.LOST: _ERROR,
+    **dict.fromkeys(
+        (Outcome.NOT_CONVERGED, Outcome.IMPLAUSIBLE, Outcome.UNSTABLE),
+        OutcomeRule(Verdict.INCONCLUSIVE, is_evidence=True),
+    ),
+    **dict.fromkeys((Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY), OutcomeRule(Verdict.INCONCLUSIVE, is_evidence=False)),
+    **dict.fromkeys(
+        (Outcome.CRASHED, Outcome.BAD_ENVIRONMENT, Outcome.LOST), OutcomeRule(Verdict.ERROR, is_evidence=False)
+    ),
 }
 
 

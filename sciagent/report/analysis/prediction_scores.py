@@ -161,24 +161,19 @@ def prediction_scores(connection: Connection, row: CampaignRow) -> list[Predicti
     """Returns the scores of all predictions, the terminal rung first, then from the highest rung down, by property and
     proposer. The bins of episodes show whether a proposer learns."""
     records: dict[tuple[bool, int, str, str], PredictionAccuracy] = {}
-    binned: dict[tuple[bool, int, str, str], dict[int, PredictionRecord]] = {}
+    bins: dict[tuple[tuple[bool, int, str, str], int], Bin] = {}
     spans = ask.episode_numbers(connection, row)
     for rung, name, prediction, *numbers in answered(connection, row, ask.predictions(connection, row)):
         who = prediction.proposer or PEOPLE
-        key = (rung.name != row.spec.get("terminal"), -rung.position, name, who)
+        key = (rung.name != row.spec["terminal"], -rung.position, name, who)
         if key not in records:
             records[key] = PredictionAccuracy(rung.name, name, properties()[name].unit, who)
-        records[key].record.add(*numbers)
         first, last = spans.get(who, (0, 0))
-        begin = first if (n := prediction.episode) is None else n - (n - first) % _width(first, last)
-        binned.setdefault(key, {}).setdefault(begin, PredictionRecord()).add(*numbers)
-    for key, accuracy in records.items():
-        first, last = spans.get(accuracy.proposer, (0, 0))
-        end = _width(first, last) - 1
-        accuracy.bins += [Bin(begin, min(begin + end, last), record) for begin, record in sorted(binned[key].items())]
+        width = math.ceil((last - first + 1) / BINS)
+        begin = first if (n := prediction.episode) is None else n - (n - first) % width
+        of_bin = bins.setdefault((key, begin), Bin(begin, min(begin + width - 1, last), PredictionRecord())).record
+        for record in (records[key].record, of_bin):
+            record.add(*numbers)
+    for (key, _), episodes in sorted(bins.items()):
+        records[key].bins.append(episodes)
     return [accuracy for _, accuracy in sorted(records.items())]
-
-
-def _width(first: int, last: int) -> int:
-    """Returns the number of episodes of a bin."""
-    return math.ceil((last - first + 1) / BINS)

@@ -22,7 +22,6 @@ from sciagent import __version__
 from sciagent.report.analysis import audit, ladder, prediction_scores, proposers, rejections, summary
 from sciagent.report.page import episodes
 from sciagent.report.parts import agreement, candidates, charts, wording
-from sciagent.report.parts.drawing import cost_unit
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database.artifacts import ArtifactStore
 from sciagent.store.results.property_rows import know_properties
@@ -45,7 +44,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     status = campaign_counts.counts(connection, row)
     passages = report_queries.funnel(connection, row)
     spent = ladder.spending(connection, row, steps)
-    unit, factor = cost_unit(spent.total)
+    unit, factor = wording.cost_unit(spent.total)
     cards = candidates.cards(connection, row, steps, artifacts, top)
     table = candidates.table(connection, row, steps)
     pairs = ladder.compared(connection, row, steps)

@@ -1,16 +1,50 @@
-"""The charts of a report: outcomes of the candidates, cost by rung, progress against cost, rung against rung."""
+"""The charts of a report: outcomes of the candidates, cost by rung, progress against cost, rung against rung.
+
+Matplotlib draws them; the page gets SVG with its own colours, real text, and ids unique on the page.
+"""
 
 from __future__ import annotations
 
+import functools
+import io
 import random
-from collections.abc import Mapping, Sequence
-from typing import Any
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from sciagent.report.parts.agreement import Pair
-from sciagent.report.parts.drawing import COLOURS, contexted, cost_unit, figure, shorten, svg
+from sciagent.report.parts.wording import cost_unit
 from sciagent.store.views.report_progress import ProgressStep
 from sciagent.store.views.report_queries import Passage
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Placeholder colours for Matplotlib; the style sheet defines the real ones for the light and the dark theme.
+COLOURS = {
+    "ink": "#010101",
+    "muted": "#020202",
+    "grid": "#030303",
+    "surface": "#040404",
+    "passed": "#0a0001",
+    "failed": "#0a0002",
+    "refused": "#0a0003",
+    "inconclusive": "#0a0004",
+    "errors": "#0a0005",
+    "waiting": "#0a0006",
+    "hit": "#0a0007",
+    "batch": "#0a0008",
+    "band": "#0a0009",
+}
+_VARIABLES = {code: f"var(--c-{name})" for name, code in COLOURS.items()}
+SETTINGS: Any = {
+    "svg.fonttype": "none", "svg.hashsalt": "sciagent", "font.family": "DejaVu Sans", "font.size": 10.5,
+    "text.parse_math": False, "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": COLOURS["muted"],
+    "axes.labelcolor": COLOURS["ink"], "text.color": COLOURS["ink"], "xtick.color": COLOURS["muted"],
+    "ytick.color": COLOURS["muted"], "xtick.labelcolor": COLOURS["ink"], "ytick.labelcolor": COLOURS["ink"],
+    "axes.facecolor": "none", "figure.facecolor": "none", "savefig.facecolor": "none", "grid.color": COLOURS["grid"],
+    "grid.linewidth": 0.8, "hatch.linewidth": 0.8, "legend.frameon": False, "axes.axisbelow": True,
+}  # fmt: skip
 DRAWN = 1500  # points of a scatter
 WITH_BARS = 150  # largest number of points that have error bars
 # Hatches distinguish the parts in grey print and for colour-blind readers.
@@ -25,6 +59,50 @@ FATES = {
     "batch": "fast batches, all verdicts",
 }
 """{part of a bar, which is also the name of its colour: label}."""
+
+
+def figure(width: float, height: float) -> tuple[Figure, Any]:
+    """Returns an empty figure and its axes. width, height: in inches of 72 points."""
+    from matplotlib.figure import Figure
+
+    chart = Figure(figsize=(width, height), layout="constrained")
+    return chart, chart.subplots()
+
+
+def svg(chart: Figure, title: str, salt: str) -> str:
+    """Returns the figure as an `svg` element. title: for screen readers. salt: makes the ids unique on the page."""
+    import matplotlib
+    from markupsafe import escape
+
+    buffer = io.StringIO()
+    with matplotlib.rc_context({"svg.hashsalt": salt}):
+        chart.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Type": None, "Format": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>|<!--.*?-->", "", text, flags=re.DOTALL)
+    text = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", text)
+    text = re.sub(r"#[0-9a-f]{6}\b", lambda m: _VARIABLES.get(m.group(), m.group()), text)
+    text = re.sub(r"font-family:[^;\"]*", "font-family: inherit", text)
+    text = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", text)
+    head = f'role="img"><title>{escape(title)}</title>'
+    return re.sub(r'^<svg[^>]*(viewBox="[^"]+")[^>]*>', lambda whole: f'<svg class="chart" {whole[1]} {head}', text)
+
+
+def contexted(draw: Callable[..., str]) -> Callable[..., str]:
+    """Decorates a drawing function so that it uses the settings of this module, not the machine's matplotlibrc."""
+
+    @functools.wraps(draw)
+    def inner(*args: Any, **more: Any) -> str:
+        import matplotlib
+
+        with matplotlib.rc_context(SETTINGS):
+            return draw(*args, **more)
+
+    return inner
+
+
+def shorten(text: str, n: int = 60) -> str:
+    return text if len(text) <= n else text[: n - 1] + "…"
 
 
 @contexted
@@ -186,10 +264,13 @@ def scatter(pairs: Sequence[Pair], x_label: str, y_label: str, x_window: Window,
     drawn = pairs if len(pairs) <= DRAWN else random.Random(1).sample(pairs, DRAWN)
     edges = {"markeredgecolor": COLOURS["surface"] if len(drawn) < 400 else "none", "markeredgewidth": 0.7}
     for hit, marker, size, colour, label in ((False, "o", 6.5, "passed", "not a hit"), (True, "^", 9, "hit", "hit")):
-        group = [pair for pair in drawn if pair.hit is hit]
-        if group:
-            look = {"color": COLOURS[colour], "markersize": size, "label": label} | edges
-            _points(axes, group, marker, with_bars=len(drawn) <= WITH_BARS, **look)
+        if not (group := [pair for pair in drawn if pair.hit is hit]):
+            continue
+        x, y = [pair.x for pair in group], [pair.y for pair in group]
+        if len(drawn) <= WITH_BARS:
+            bars = {"xerr": [p.x_uncertainty or 0.0 for p in group], "yerr": [p.y_uncertainty or 0.0 for p in group]}
+            axes.errorbar(x, y, **bars, fmt="none", ecolor=COLOURS["muted"], elinewidth=0.8)
+        axes.plot(x, y, marker, color=COLOURS[colour], markersize=size, label=label, **edges)
     _limits(axes, x_window, y_window)
     axes.set_xlabel(shorten(x_label, 52), fontsize=9.5)
     axes.set_ylabel(shorten(y_label, 52), fontsize=9.5)
@@ -197,14 +278,6 @@ def scatter(pairs: Sequence[Pair], x_label: str, y_label: str, x_window: Window,
     if any(pair.hit for pair in drawn):
         axes.legend(fontsize=9, loc="best", handletextpad=0.2)
     return svg(chart, f"{y_label} against {x_label}", salt)
-
-
-def _points(axes: Any, pairs: Sequence[Pair], marker: str, with_bars: bool, **look: Any) -> None:
-    x, y = [pair.x for pair in pairs], [pair.y for pair in pairs]
-    if with_bars:
-        bars = {"xerr": [p.x_uncertainty or 0.0 for p in pairs], "yerr": [p.y_uncertainty or 0.0 for p in pairs]}
-        axes.errorbar(x, y, **bars, fmt="none", ecolor=COLOURS["muted"], elinewidth=0.8)
-    axes.plot(x, y, marker, **look)
 
 
 def _limits(axes: Any, x_window: Window, y_window: Window) -> None:

@@ -41,10 +41,6 @@ class MeasuredColumn:
     """Name of the property, with `@level` if the rung measured it at several levels."""
     description: str
 
-    def heading(self) -> str:
-        """Returns a heading such as `dft.homo_lumo_gap [eV]`."""
-        return f"{self.rung}.{self.name} [{self.unit}]"
-
 
 @dataclass(frozen=True)
 class Entry:
@@ -140,7 +136,7 @@ def write_csv(connection: Connection, row: CampaignRow, file: IO[str], proposed:
 def _candidate_cells(connection: Connection, row: CampaignRow) -> Iterator[Sequence[Any]]:
     """Yields the headings, then the cells of each candidate."""
     wanted, parts = columns(connection, row), ("", " uncertainty", " censoring", " level")
-    yield [*FIXED, *(f"{column.heading()}{part}" for column in wanted for part in parts)]
+    yield [*FIXED, *(f"{c.rung}.{c.name} [{c.unit}]{part}" for c in wanted for part in parts)]
     for entry in entries(connection, row, wanted):
         measured = (entry.values.get((column.rung, column.name)) for column in wanted)
         yield [*entry.fixed.values(), *(cell for m in measured for cell in _cells(m))]

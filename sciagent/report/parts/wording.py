@@ -86,6 +86,13 @@ def cost(core_seconds: float) -> str:
     return duration(core_seconds, "core-")
 
 
+def cost_unit(total: float) -> tuple[str, float]:
+    """Returns the unit for costs of up to `total` core-seconds, and the unit in core-seconds."""
+    if total < 300:
+        return "core-seconds", 1.0
+    return ("core-minutes", 60.0) if total < 3 * 3600 else ("core-hours", 3600.0)
+
+
 def change(path: str, old: Any, new: Any) -> str:
     """Returns the difference of two values of a spec, such as `budget.rungs.dft: 10 → 20`."""
     if isinstance(old, dict) and isinstance(new, dict):
