@@ -13,8 +13,8 @@ from sciagent.campaign.pricing.forecast import Promise, promise, remake
 from sciagent.campaign.pricing.priced_campaign import PricedCampaign
 from sciagent.domain.answers.explanation import Outlook, OutlookUnits, PropertyForecast
 from sciagent.domain.campaigns.ladder import Position
-from sciagent.domain.campaigns.ports import Valuation
 from sciagent.domain.cost import RESOURCE_UNITS
+from sciagent.domain.objectives import Valuation
 from sciagent.domain.properties import properties
 from sciagent.errors import SciagentError
 from sciagent.scheduling.law.interval import foretell
