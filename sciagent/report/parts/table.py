@@ -25,6 +25,8 @@ from sciagent.store.views.report_candidates import Ranked
 PAGE = 500
 FORMATS = {"chemical/x-xyz": "xyz", "chemical/x-cif": "cif"}
 MAX_GEOMETRY = 2_000_000  # bytes of a geometry file
+FATE = ("status", "reason", "detail", "text", "candidate", "operation", "rationale", "predicted")
+PROPOSAL = ("id", "at", "turn", "proposer", *FATE)
 FIXED = ("key", "smiles", "inchikey", "standing", "rung", "verdict", "reason", "detail", "hit", "utility", "in_seeds")
 
 
@@ -39,10 +41,6 @@ class MeasuredColumn:
     name: str
     """Name of the property, with `@level` if the rung measured it at several levels."""
     description: str
-
-    def heading(self) -> str:
-        """Returns a heading such as `dft.homo_lumo_gap [eV]`."""
-        return f"{self.rung}.{self.name} [{self.unit}]"
 
 
 @dataclass(frozen=True)
@@ -139,7 +137,7 @@ def write_csv(connection: Connection, row: CampaignRow, file: IO[str], proposed:
 def _candidate_cells(connection: Connection, row: CampaignRow) -> Iterator[Sequence[Any]]:
     """Yields the headings, then the cells of each candidate."""
     wanted, parts = columns(connection, row), ("", " uncertainty", " censoring", " level")
-    yield [*FIXED, *(f"{column.heading()}{part}" for column in wanted for part in parts)]
+    yield [*FIXED, *(f"{c.rung}.{c.name} [{c.unit}]{part}" for c in wanted for part in parts)]
     for entry in entries(connection, row, wanted):
         measured = (entry.values.get((column.rung, column.name)) for column in wanted)
         yield [*entry.fixed.values(), *(cell for m in measured for cell in _cells(m))]
@@ -154,8 +152,7 @@ def _cells(m: Measured | None) -> Sequence[Any]:
 
 def _proposal_cells(connection: Connection, row: CampaignRow) -> Iterator[Sequence[Any]]:
     yield PROPOSAL
-    for proposal in proposals(connection, row):
-        yield list(proposal.values())
+    yield from (list(proposal.values()) for proposal in proposals(connection, row))
 
 
 def harmless(cell: Any) -> Any:
@@ -176,22 +173,6 @@ def geometry(
             except SciagentError:
                 continue
     return None
-
-
-PROPOSAL = (
-    "id",
-    "at",
-    "turn",
-    "proposer",
-    "status",
-    "reason",
-    "detail",
-    "text",
-    "candidate",
-    "operation",
-    "rationale",
-    "predicted",
-)
 
 
 def proposals(connection: Connection, row: CampaignRow) -> Iterator[Mapping[str, Any]]:
