@@ -247,9 +247,9 @@ class Driver:
         """Starts the scheduler's choices; returns True if evidence was reused. A job that does not fit the budget is
         skipped in favour of the next one that fits."""
         reused, wanted, put_off = False, places.wanted, set[int]()
-        purchasing, budget = self.session.purchasing, self.session.budget
+        purchasing = self.session.purchasing
         while wanted > 0:
-            chosen = purchasing.choose(connection, budget, wanted, self.intake.holding, places.open, put_off)
+            chosen = purchasing.choose(connection, wanted, self.intake.holding, places.open, put_off)
             done = promote(connection, self.session, chosen, crew, places)
             purchasing.touch(choice.id for choice in chosen)
             purchasing.take_back(done.unplaced, done.refused)

@@ -45,7 +45,7 @@ class DriverSession:
     def open(self, connection: Connection) -> None:
         """Reads budget, scheduler state and hits from the ledger."""
         self.budget = BudgetTracker(self.built, connection)
-        self.purchasing = purchasing_of(self.built, connection)
+        self.purchasing = purchasing_of(self.built, connection, self.budget)
         self.count_hits(connection)
 
     @contextmanager
@@ -59,7 +59,7 @@ class DriverSession:
         """Adopts the amended campaign."""
         self.built = built
         self.budget.refresh(built, connection)
-        self.purchasing = purchasing_of(built, connection)
+        self.purchasing = purchasing_of(built, connection, self.budget)
 
     def recount(self, connection: Connection) -> None:
         """Reads budget and reservations again after another process has written to the ledger."""

@@ -21,10 +21,8 @@ def reached(session: DriverSession) -> Ending | None:
         return CampaignState.FINISHED, f"{session.hits} hits; {goal.count} were asked for"
     if spent := budget.exhausted():
         return CampaignState.BUDGET_SPENT, spent
-    if (
-        session.purchasing.ends_with_terminal(budget)
-        and not _queued(session, built.terminal)  # jobs that were counted but not run because of a kill or crash
-    ):
+    # queued jobs were counted but not run because of a kill or crash
+    if session.purchasing.ends_with_terminal() and not _queued(session, built.terminal):
         label, limit = built.rungs[built.terminal].spec.rung, built.limit_by_rung[built.terminal]
         return CampaignState.BUDGET_SPENT, f"all {limit} verifications of {label} are used"
     if built.paid and not any(budget.remaining_jobs(p) != 0 or _queued(session, p) for p in _paid(session)):

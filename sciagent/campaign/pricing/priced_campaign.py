@@ -1,4 +1,7 @@
-"""Builds the pool, cost unit and law of a priced campaign from the ledger, for drivers, explanations and plans."""
+"""Builds the pool, cost unit and law of a priced campaign from the ledger, for drivers, explanations and plans.
+
+`remake` gives the law of a new driver without fitting hyper-parameters again and without writing anything.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
@@ -16,6 +20,7 @@ from sciagent.campaign.spec.sources import PricedSpec
 from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.rules.priced import SOME, Priced
 from sciagent.store.campaign_state import campaigns
+from sciagent.store.database import tables as t
 from sciagent.store.results import laws
 
 DECIDING = 1e-3  # least time of a decision in seconds
@@ -97,6 +102,33 @@ def priced_campaign(built: Built, connection: Connection) -> PricedCampaign | No
     campaign = PricedCampaign(built, schema, pool, numeraire, scheduler, row)
     campaign.price_jobs()
     return campaign
+
+
+def remake(built: Built, connection: Connection) -> PricedCampaign | None:
+    """Rebuilds the campaign with its current law and price; returns None if there is no law or it is for other
+    rungs."""
+    campaign = priced_campaign(built, connection)
+    if campaign is None or campaign.row is None or not campaign.scheduler.is_learnt:
+        return None
+    pool, scheduler = campaign.pool, campaign.scheduler
+    scheduler.laws = scheduler.relearned(pool.scores, pool.errors, pool.bounds, built.spec.seed)
+    if not scheduler.laws:
+        return None
+    scheduler.price = _price(connection, campaign, campaign.row)
+    return campaign
+
+
+def _price(connection: Connection, campaign: PricedCampaign, row: laws.LawRow) -> float:
+    """Returns the price at the last purchase by this law; if there is none, the price in the law's row."""
+    d = t.decision.c
+    query = sa.select(d.price).where(
+        d.campaign_id == campaign.built.row.id, d.action == "run", d.law_version == row.version
+    )
+    known = connection.execute(query.order_by(d.id.desc()).limit(1)).scalar()
+    limits = {a.name: a.limit for a in campaign.numeraire.allowances}
+    if known and set(known) == set(limits):  # sum of price * limit is the price per budget, since weights sum to 1
+        return float(sum(amount * limits[name] for name, amount in known.items()))
+    return float(row.state["priced"]["price"])
 
 
 def _last_law(connection: Connection, built: Built, schema: ObservationSchema) -> laws.LawRow | None:

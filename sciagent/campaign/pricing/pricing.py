@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Collection, Container, Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -43,7 +43,7 @@ class _Basket:
 
     slots: int
     left: float
-    purse: BudgetTracker
+    budget: BudgetTracker
     choices: list[Choice]
     ids: set[int] = field(init=False)
 
@@ -56,7 +56,7 @@ class _Basket:
 
     def holds(self, position: Position, cost: float) -> bool:
         """Whether the budget suffices for a job of the rung. cost: share of the whole budget."""
-        return cost <= self.left and self.purse.remaining_jobs(position) != 0
+        return cost <= self.left and self.budget.remaining_jobs(position) != 0
 
     def take(self, choice: Choice, cost: float) -> None:
         self.choices.append(choice)
@@ -80,8 +80,8 @@ def side_by_side(batch: list[Purchase], seconds: Array) -> list[Purchase]:
 class Pricing(Purchasing):
     """Purchasing by the scheduler `priced`."""
 
-    def __init__(self, campaign: PricedCampaign, connection: Connection) -> None:
-        super().__init__(campaign.pool)
+    def __init__(self, campaign: PricedCampaign, connection: Connection, budget: BudgetTracker) -> None:
+        super().__init__(campaign.pool, budget)
         self._built, self._schema = campaign.built, campaign.schema
         self._campaign, self._numeraire, self.priced = campaign, campaign.numeraire, campaign.scheduler
 
@@ -103,39 +103,33 @@ class Pricing(Purchasing):
         self._audit = Auditing(self._built, self._schema, self.pool, connection)
 
     def choose(
-        self,
-        connection: Connection,
-        purse: BudgetTracker,
-        slots: int,
-        first_only: bool,
-        places: Container[Position],
-        put_off: Collection[int] = (),
+        self, connection: Connection, slots: int, first_only: bool, places: Set[Position], put_off: Set[int]
     ) -> list[Choice]:
         """Returns at most `slots` choices, most urgent first, in the order of `side_by_side`."""
         self._catch_up(connection)
         if first_only:
-            self._queue = deque(self.priced.for_everyone(self.pool, self._left(purse)))
+            self._queue = deque(self.priced.for_everyone(self.pool, self._left()))
         elif put_off and not self._queue and self._took > SLOW:  # the batch exceeds the budget: go on to later ones
             self._queue = deque(side_by_side(self.priced.further(self.pool, slots), self._campaign.seconds()))
         elif self._is_due():
-            self._look(connection, purse, put_off)
+            self._look(connection, put_off)
         if self.is_done:
             self._queue.clear()
         self.blocked, self._given = None, {}
-        basket = _Basket(slots, self._left(purse), purse, self._known(slots))
+        basket = _Basket(slots, self._left(), self.budget, self._known(slots))
         if not first_only:
-            self._take_audits(basket, self._audit.due(connection, self._spent(purse)), put_off)
+            self._take_audits(basket, self._audit.due(connection, self._spent()), put_off)
         self._take_queued(basket, places, put_off)
         return basket.choices
 
-    def _take_audits(self, basket: _Basket, audits: Iterable[Purchase], put_off: Collection[int]) -> None:
+    def _take_audits(self, basket: _Basket, audits: Iterable[Purchase], put_off: Set[int]) -> None:
         for purchase in audits:
             cost = float(self.pool.costs[purchase.of, purchase.rung])
             id_, position = int(self.pool.ids[purchase.of]), self._schema.paid[purchase.rung]
             if not basket.is_full and id_ not in basket.ids and id_ not in put_off and basket.holds(position, cost):
                 basket.take(self._audited(purchase), cost)
 
-    def _take_queued(self, basket: _Basket, places: Container[Position], put_off: Collection[int]) -> None:
+    def _take_queued(self, basket: _Basket, places: Set[Position], put_off: Set[int]) -> None:
         """Adds the most urgent purchases that can start now. A purchase that cannot start stays in the queue, and so do
         later ones of its candidate, since a candidate never returns to a lower rung."""
         pool, waits, waiting_rows = self.pool, list[Purchase](), set[int]()
@@ -160,7 +154,7 @@ class Pricing(Purchasing):
 
     def _too_dear(self, position: Position, cost: float, basket: _Basket) -> str:
         label = self._built.rungs[position].spec.rung
-        if basket.purse.remaining_jobs(position) == 0:
+        if basket.budget.remaining_jobs(position) == 0:
             return f"all places of {label} are used"
         return f"{label} would take {100 * cost:.2g} % of the budget, and {100 * max(basket.left, 0):.2g} % are left"
 
@@ -173,12 +167,12 @@ class Pricing(Purchasing):
         if put_off:  # removed at once, since a look is due only if the queue is empty
             self._queue = deque(purchase for purchase in self._queue if purchase.of not in put_off)
 
-    def wants(self, connection: Connection, purse: BudgetTracker) -> int:
+    def wants(self, connection: Connection) -> int:
         """Returns the number of open candidates worth a purchase that the budget released so far can pay."""
         self._catch_up(connection)
         if self._share() < 1:  # more budget is released as more candidates come
             of = self.pool.open
-            return int(self._is_wanted(of, self._left(purse)).sum())
+            return int(self._is_wanted(of, self._left()).sum())
         if self._wanted is None:
             self._wanted = self._is_wanted(np.arange(len(self.pool.ids)))
             self._count = int(self._wanted.sum())
@@ -229,8 +223,8 @@ class Pricing(Purchasing):
             return False
         return bool(np.nanmax(priced.expected[of], initial=0.0) < WORTH and not np.isnan(priced.expected[of]).any())
 
-    def ends_with_terminal(self, purse: BudgetTracker) -> bool:
-        return purse.remaining_jobs(self._built.terminal) == 0
+    def ends_with_terminal(self) -> bool:
+        return self.budget.remaining_jobs(self._built.terminal) == 0
 
     def left_over(self, n: int) -> tuple[CampaignState, str]:
         if self.is_done:
@@ -270,28 +264,28 @@ class Pricing(Purchasing):
             return True
         return self._stale and time.monotonic() - self._asked_at > self._took / THOUGHT
 
-    def _look(self, connection: Connection, purse: BudgetTracker, put_off: Collection[int]) -> None:
+    def _look(self, connection: Connection, put_off: Set[int]) -> None:
         """Evaluates all candidates except those put off, fills the queue, and writes a new law or audit entry."""
         began = time.monotonic()
         if self._balanced is not None:  # not earlier, so that price and costs keep one unit between two looks
             self._numeraire.weights, self._balanced = self._balanced, None
         self._cost()
-        self.pool.outlay = self._spent(purse) if self._numeraire.allowances else None
+        self.pool.outlay = self._spent() if self._numeraire.allowances else None
         self.priced.patience = Patience(self._campaign.seconds(), self._took * (1 / WAITING - 1))
         hidden = np.isin(self.pool.ids, list(put_off)) & ~self.pool.pending
         self.pool.pending |= hidden
-        batch = self.priced.choose(self.pool, self._left(purse))
+        batch = self.priced.choose(self.pool, self._left())
         self.pool.pending &= ~hidden
         self._queue = deque(side_by_side(batch, self._campaign.seconds()))
         self._wanted = None
         self._asked_at = time.monotonic()
         self._took, self._stale = self._asked_at - began, False
-        news = self._audit.look(connection, self.priced, self._queue, self._spent(purse))
+        news = self._audit.look(connection, self.priced, self._queue, self._spent())
         fitted = self.priced.fits > self._written
         if fitted:
             self._written = self.priced.fits
             self._brings = self._worth()
-            self._balanced = self._numeraire.balanced(self._campaign.drawn(), self._left_by_name(purse))
+            self._balanced = self._numeraire.balanced(self._campaign.drawn(), self._left_by_name())
         if fitted or news:
             state = self._state() | ({"audit": news} if news else {})
             self.law_version = laws.write(connection, self._built.row.id, state)
@@ -302,27 +296,27 @@ class Pricing(Purchasing):
         labels = {j: self._built.rungs[self._schema.paid[j]].spec.rung for j in without}
         return {"worth": _digits(worth), "without": {labels[j]: _digits(less) for j, less in without.items()}}
 
-    def _left_by_name(self, purse: BudgetTracker) -> dict[str, float]:
+    def _left_by_name(self) -> dict[str, float]:
         """Returns the amounts that may still be spent now, by allowance."""
-        used, share = self._used(purse), self._share()
+        used, share = self._used(), self._share()
         return {
             allowance.name: max(share * allowance.limit - used[allowance.name], 0.0)
             for allowance in self._numeraire.allowances
         }
 
-    def _used(self, purse: BudgetTracker) -> dict[str, float]:
+    def _used(self) -> dict[str, float]:
         """Returns the amounts spent or reserved, by allowance."""
-        used = purse.used()
+        used = self.budget.used()
         if "wall_seconds" in used:
             used["wall_seconds"] *= self._built.spec.workers
         return used
 
-    def _spent(self, purse: BudgetTracker) -> float:
+    def _spent(self) -> float:
         """Returns the amount spent or reserved, as a share of the whole budget; 0 without limits."""
-        return self._numeraire.share(self._used(purse))
+        return self._numeraire.share(self._used())
 
-    def _left(self, purse: BudgetTracker) -> float:
-        return self._numeraire.share(self._left_by_name(purse)) if self._numeraire.allowances else math.inf
+    def _left(self) -> float:
+        return self._numeraire.share(self._left_by_name()) if self._numeraire.allowances else math.inf
 
     def _share(self) -> float:
         """Returns the share of the budget that may be spent now: the share of all candidates that have come."""
