@@ -10,8 +10,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.record import Settling, settle, settle_again
-from sciagent.campaign.driving.crew import Crew, PlannedJob
-from sciagent.campaign.driving.pace import MARGIN, Places
+from sciagent.campaign.driving.crew import MARGIN, Crew, Places, PlannedJob
 from sciagent.campaign.driving.session import DriverSession
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.campaigns.ports import Choice

@@ -14,17 +14,13 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.prepare import check_here, prepare
 from sciagent.campaign.core.safety import note
-from sciagent.campaign.driving import stop_rules
-from sciagent.campaign.driving.crew import Crew
+from sciagent.campaign.driving.crew import Crew, Pace, Places
 from sciagent.campaign.driving.dispatch import WINDOW, promote, resume_queued
-from sciagent.campaign.driving.heartbeat import Heartbeat
 from sciagent.campaign.driving.intake import Intake
 from sciagent.campaign.driving.local_jobs import LocalJobs, reap
 from sciagent.campaign.driving.mailbox import Mailbox
-from sciagent.campaign.driving.pace import Pace, Places
 from sciagent.campaign.driving.remote_jobs import RemoteJobs
-from sciagent.campaign.driving.session import INTERRUPTED, DriverSession
-from sciagent.campaign.driving.stop_rules import Ending
+from sciagent.campaign.driving.session import INTERRUPTED, DriverSession, Ending, Heartbeat
 from sciagent.campaign.proposing.sources import source_of
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.errors import CampaignError, LedgerAwayError, SciagentError, StaleLeaseError
@@ -205,7 +201,7 @@ class Driver:
         session, source = self.session, self.intake.source
         if session.stopping.is_set():
             return CampaignState.INTERRUPTED, session.stop_reason
-        ending = stop_rules.reached(session)
+        ending = session.reached()
         if ending is not None:
             if not session.budget.exhausted():
                 self._dispatch(preferred_only=True)  # a person's promotion runs although the goal is reached
@@ -214,7 +210,7 @@ class Driver:
         started = self._dispatch()
         if proposed or started or self.running or (self.intake.is_asking and source.is_busy):
             return None
-        return stop_rules.nothing_left(session, self.intake.starved, self._shortfall)
+        return session.nothing_left(self.intake.starved, self._shortfall)
 
     def _end(self, ending: Ending) -> CampaignState:
         state, why = ending

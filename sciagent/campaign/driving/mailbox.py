@@ -7,8 +7,7 @@ import time
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import open_stored
-from sciagent.campaign.driving.heartbeat import Heartbeat
-from sciagent.campaign.driving.session import DriverSession
+from sciagent.campaign.driving.session import DriverSession, Heartbeat
 from sciagent.domain.campaigns.directives import Verb
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.errors import SciagentError

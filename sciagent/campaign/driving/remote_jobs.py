@@ -12,8 +12,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import BuiltRung
 from sciagent.campaign.core.record import Settling, settle, settling_of
-from sciagent.campaign.driving.crew import Crew, PlannedJob
-from sciagent.campaign.driving.pace import Pace, Quota
+from sciagent.campaign.driving.crew import Crew, Pace, PlannedJob, Quota
 from sciagent.campaign.driving.session import DriverSession
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.cost import Cost

@@ -24,7 +24,7 @@ from sciagent.domain.quantities import Censoring
 from sciagent.scheduling.arrays import Array, Mask
 from sciagent.scheduling.audit.draw import lots
 from sciagent.scheduling.candidate_pool import CandidatePool
-from sciagent.scheduling.law.growing import GrowingStructures
+from sciagent.scheduling.law.similarity import GrowingStructures
 from sciagent.store.campaign_state import standings
 from sciagent.store.results import candidates, pooled
 from sciagent.verification.cost import cost_or_none
