@@ -100,7 +100,7 @@ class Graded:
         return expected
 
     def moments(self, means: Array, variances: Array, shares: Array) -> tuple[Array, Array]:
-        """As `Hits.moments`. The second moment is the mean product of the payoffs of two answers that share the explained
+        """As `Hits.moments`. The second one is the mean product of the payoffs of two answers that share the explained
         part; unlike the square of a mean, it is unbiased."""
         draws, weights = normal(2 * self.q, PAIRS)
         first_draws, new_draws = draws[:, : self.q], draws[:, self.q :]

@@ -10,7 +10,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Iterable, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from sqlalchemy.engine import Connection
@@ -24,7 +24,6 @@ from sciagent.domain.campaigns.ports import Choice
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.scheduling.arrays import Array, Mask, Places
 from sciagent.scheduling.candidate_pool import Purchase
-from sciagent.scheduling.rules.priced import Patience
 from sciagent.store.results import laws
 from sciagent.store.results.audits import AUDIT
 
@@ -44,11 +43,8 @@ class _Basket:
     slots: int
     left: float
     budget: BudgetTracker
-    choices: list[Choice]
-    ids: set[int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.ids = {choice.id for choice in self.choices}
+    choices: dict[int, Choice]
+    """The choices so far, by candidate id."""
 
     @property
     def is_full(self) -> bool:
@@ -59,8 +55,7 @@ class _Basket:
         return cost <= self.left and self.budget.remaining_jobs(position) != 0
 
     def take(self, choice: Choice, cost: float) -> None:
-        self.choices.append(choice)
-        self.ids.add(choice.id)
+        self.choices[choice.id] = choice
         self.left -= cost
 
 
@@ -111,22 +106,26 @@ class Pricing(Purchasing):
             self._queue = deque(self.priced.for_everyone(self.pool, self._left()))
         elif put_off and not self._queue and self._took > SLOW:  # the batch exceeds the budget: go on to later ones
             self._queue = deque(side_by_side(self.priced.further(self.pool, slots), self._campaign.seconds()))
-        elif self._is_due():
+        elif not self._queue or (self._stale and time.monotonic() - self._asked_at > self._took / THOUGHT):
             self._look(connection, put_off)
         if self.is_done:
             self._queue.clear()
         self.blocked, self._given = None, {}
-        basket = _Basket(slots, self._left(), self.budget, self._known(slots))
+        known = [row for row in list(self.pool.known)[:slots] if not (self.pool.out[row] or self.pool.pending[row])]
+        basket = _Basket(slots, self._left(), self.budget, {})
+        for row in known:  # evidence in the ledger answers these choices already; they are free
+            position = self._schema.paid[self.pool.known[row]]
+            basket.take(Choice(int(self.pool.ids[row]), position, FIRST, why="priced: known"), 0.0)
         if not first_only:
             self._take_audits(basket, self._audit.due(connection, self._spent()), put_off)
         self._take_queued(basket, places, put_off)
-        return basket.choices
+        return list(basket.choices.values())
 
     def _take_audits(self, basket: _Basket, audits: Iterable[Purchase], put_off: Set[int]) -> None:
         for purchase in audits:
             cost = float(self.pool.costs[purchase.of, purchase.rung])
             id_, position = int(self.pool.ids[purchase.of]), self._schema.paid[purchase.rung]
-            if not basket.is_full and id_ not in basket.ids and id_ not in put_off and basket.holds(position, cost):
+            if not basket.is_full and id_ not in basket.choices and id_ not in put_off and basket.holds(position, cost):
                 basket.take(self._audited(purchase), cost)
 
     def _take_queued(self, basket: _Basket, places: Set[Position], put_off: Set[int]) -> None:
@@ -144,7 +143,7 @@ class Pricing(Purchasing):
                 self.blocked = self.blocked or self._too_dear(position, cost, basket)
             elif id_ in put_off:
                 continue
-            elif pool.pending[row] or id_ in basket.ids or position not in places or row in waiting_rows:
+            elif pool.pending[row] or id_ in basket.choices or position not in places or row in waiting_rows:
                 waits.append(purchase)
                 waiting_rows.add(row)
             else:
@@ -259,11 +258,6 @@ class Pricing(Purchasing):
         self._campaign.price_jobs()
         self._free = self._wanted = None
 
-    def _is_due(self) -> bool:
-        if not self._queue:
-            return True
-        return self._stale and time.monotonic() - self._asked_at > self._took / THOUGHT
-
     def _look(self, connection: Connection, put_off: Set[int]) -> None:
         """Evaluates all candidates except those put off, fills the queue, and writes a new law or audit entry."""
         began = time.monotonic()
@@ -271,7 +265,7 @@ class Pricing(Purchasing):
             self._numeraire.weights, self._balanced = self._balanced, None
         self._cost()
         self.pool.outlay = self._spent() if self._numeraire.allowances else None
-        self.priced.patience = Patience(self._campaign.seconds(), self._took * (1 / WAITING - 1))
+        self.priced.seconds, self.priced.lasts = self._campaign.seconds(), self._took * (1 / WAITING - 1)
         hidden = np.isin(self.pool.ids, list(put_off)) & ~self.pool.pending
         self.pool.pending |= hidden
         batch = self.priced.choose(self.pool, self._left())
@@ -284,17 +278,22 @@ class Pricing(Purchasing):
         fitted = self.priced.fits > self._written
         if fitted:
             self._written = self.priced.fits
-            self._brings = self._worth()
+            worth, without = self.priced.worth_without(self.pool)
+            labels = {j: self._built.rungs[self._schema.paid[j]].spec.rung for j in without}
+            less = {labels[j]: _digits(worth_less) for j, worth_less in without.items()}
+            self._brings = {"worth": _digits(worth), "without": less}
             self._balanced = self._numeraire.balanced(self._campaign.drawn(), self._left_by_name())
         if fitted or news:
-            state = self._state() | ({"audit": news} if news else {})
+            names = [allowance.name for allowance in self._numeraire.allowances]
+            state = {
+                "columns": [[c.rung, c.property] for c in self._schema.columns],
+                "weights": dict(zip(names, map(float, self._numeraire.weights), strict=True)),
+                "failures": [round(float(p), 6) for p in self.pool.failures()],
+                "value": self._brings,
+                "priced": self.priced.state(),
+            }
+            state |= {"audit": news} if news else {}
             self.law_version = laws.write(connection, self._built.row.id, state)
-
-    def _worth(self) -> dict[str, object]:
-        """Returns the worth of the candidates, and their worth without each rung."""
-        worth, without = self.priced.worth_without(self.pool)
-        labels = {j: self._built.rungs[self._schema.paid[j]].spec.rung for j in without}
-        return {"worth": _digits(worth), "without": {labels[j]: _digits(less) for j, less in without.items()}}
 
     def _left_by_name(self) -> dict[str, float]:
         """Returns the amounts that may still be spent now, by allowance."""
@@ -328,14 +327,6 @@ class Pricing(Purchasing):
         each = float(np.median(pool.costs[pool.open, -1])) if len(pool.open) else float(pool.costs[:, -1].max())
         return min(1.0, pool.arrived * each / SELECTIVE) if each > 0 else 1.0
 
-    def _known(self, slots: int) -> list[Choice]:
-        """Returns choices that evidence in the ledger answers already; they are free."""
-        pool = self.pool
-        rows = [row for row in list(pool.known)[:slots] if not pool.out[row] and not pool.pending[row]]
-        return [
-            Choice(int(pool.ids[row]), self._schema.paid[pool.known[row]], FIRST, why="priced: known") for row in rows
-        ]
-
     def _choice(self, purchase: Purchase, price: dict[str, float] | None) -> Choice:
         position = self._schema.paid[purchase.rung]
         label = self._built.rungs[position].spec.rung
@@ -365,16 +356,6 @@ class Pricing(Purchasing):
         takes = f"{100 * cost:.2g} % of the budget" if self._numeraire.allowances else f"{cost:.3g} core-seconds"
         payoff, price = 100 * purchase.valuation.payoff, self.priced.price
         return f"priced: {what} {payoff:.3g} %, index {purchase.index:.3g} at price {price:.3g}; {label} takes {takes}"
-
-    def _state(self) -> dict[str, object]:
-        names = [allowance.name for allowance in self._numeraire.allowances]
-        return {
-            "columns": [[c.rung, c.property] for c in self._schema.columns],
-            "weights": dict(zip(names, map(float, self._numeraire.weights), strict=True)),
-            "failures": [round(float(p), 6) for p in self.pool.failures()],
-            "value": self._brings,
-            "priced": self.priced.state(),
-        }
 
 
 def _digits(value: float) -> float:

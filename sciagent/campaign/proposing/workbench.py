@@ -24,6 +24,7 @@ from sciagent.errors import InvalidCandidateError
 from sciagent.execution.worker.completing import complete_direct, store_files
 from sciagent.store.campaign_state import standings
 from sciagent.store.database import tables as t
+from sciagent.store.database.bulk import execute_many
 from sciagent.store.database.clock import db_now
 from sciagent.store.results import candidates, evidence
 from sciagent.verification.sandbox.host import HostResult, Request, Worker
@@ -142,17 +143,15 @@ class CampaignWorkbench:
 
     def _mark_duplicates(self, entries: Sequence[_Entry]) -> list[_Entry]:
         """Marks duplicates; returns entries that are new to the campaign."""
-        known = self._members([e.candidate.key for e in entries if e.candidate]) | self._new_keys
+        parsed = [(entry, entry.candidate.key) for entry in entries if entry.candidate]
+        self._new_keys |= self._members([key for _, key in parsed])
         fresh = []
-        for entry in entries:
-            if entry.candidate is None:
-                continue
-            if entry.candidate.key in known:
+        for entry, key in parsed:
+            if key in self._new_keys:
                 entry.status = "duplicate"
             else:
-                known.add(entry.candidate.key)
+                self._new_keys.add(key)
                 fresh.append(entry)
-        self._new_keys |= known
         return fresh
 
     def _run_fast(self, rung: BuiltRung, entries: Sequence[_Entry]) -> None:
@@ -290,25 +289,21 @@ class CampaignWorkbench:
         complete_direct(connection, self._owner, results, campaign_id=self._built.row.id, rung_id=rung.id)
 
     def _write_reuse(self, connection: Connection, fresh: Sequence[_Fresh]) -> None:
-        now, mark = db_now(connection), evidence.read_watermark(connection)
-        rows: list[dict[str, Any]] = [
-            {
-                "campaign_id": self._built.row.id,
-                "candidate_id": new.id,
-                "rung_id": rung.id,
-                "action": "reuse",
-                "chooser": "reuse",
-                "why": "known under the same settings",
-                "watermark": mark,
-                "propensity": 1.0,
-                "evidence_id": evidence_id,
-                "at": now,
-            }
+        alike = {
+            "campaign_id": self._built.row.id,
+            "action": "reuse",
+            "chooser": "reuse",
+            "why": "known under the same settings",
+            "watermark": evidence.read_watermark(connection),
+            "propensity": 1.0,
+            "at": db_now(connection),
+        }
+        rows = [
+            {"candidate_id": new.id, "rung_id": rung.id, "evidence_id": evidence_id}
             for new in fresh
             for rung, evidence_id in new.entry.reused
         ]
-        if rows:
-            connection.execute(t.decision.insert(), rows)
+        execute_many(connection, t.decision, rows, alike)
 
 
 def _stored(text: str) -> str:

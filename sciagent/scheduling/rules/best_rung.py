@@ -18,8 +18,6 @@ from sciagent.scheduling.rules.rung_by_rung import RungRule, Waiting
 
 
 class BestRung(RungRule):
-    name = "best_rung"
-
     def __init__(self, rung: PaidIndex, terminal: PaidIndex) -> None:
         """rung: the ranking rung; equal to `terminal` if there is no other."""
         if rung > terminal:

@@ -21,8 +21,6 @@ from sciagent.scheduling.rules.rung_by_rung import RungRule, Waiting
 
 
 class Halving(RungRule):
-    name = "halving"
-
     def __init__(self, eta: float) -> None:
         if eta <= 1:
             raise ValueError(f"eta = {eta}; it must be larger than 1")
