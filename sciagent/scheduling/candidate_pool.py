@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -31,8 +32,8 @@ class CandidatePool:
     """(c,) the rung of each column, ascending; by default one column per rung."""
     outlay: float | None = None
     """Spend so far, if it is accounted; None: the expected cost of all closed rungs."""
-    slots: int | None = None
-    """Number of jobs that workers could start now; None: any number."""
+    slots: int = sys.maxsize
+    """Number of jobs that workers could start now."""
     room: tuple[int | None, ...] | None = None
     """(k,) number of jobs that each rung may still start, None without a limit; None: no rung has a limit."""
     started: tuple[int, ...] | None = None
@@ -70,11 +71,6 @@ class CandidatePool:
     def paid(self) -> list[PaidIndex]:
         """All k rungs, terminal rung last."""
         return [PaidIndex(j) for j in range(self.costs.shape[1])]
-
-    @property
-    def free_slots(self) -> int:
-        """Number of purchases that can start now; without slots, the number of candidates."""
-        return len(self.out) if self.slots is None else self.slots
 
     @property
     def open(self) -> Places:

@@ -62,12 +62,12 @@ class RungRule(ABC):
         """Returns at most `slots` purchases, most urgent first. waiting: one entry per rung, in ladder order."""
 
     def choose(self, pool: CandidatePool, left: float) -> list[Purchase]:
-        return self.next(waiting_in(pool, self.sign), pool.free_slots)
+        return self.next(waiting_in(pool, self.sign), pool.slots)
 
     def for_everyone(self, pool: CandidatePool) -> list[Purchase]:
         """Returns purchases of the first rung only."""
         ladder = waiting_in(pool, self.sign)
-        return self.next([w if w.rung == self.first_rung else replace(w, remaining=0) for w in ladder], pool.free_slots)
+        return self.next([w if w.rung == self.first_rung else replace(w, remaining=0) for w in ladder], pool.slots)
 
     def leaves(self, rung: PaidIndex) -> bool:
         """Returns whether candidates may stay at this rung for good although it has free places."""

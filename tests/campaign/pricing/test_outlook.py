@@ -17,9 +17,8 @@ from sciagent.campaign.people.adding import add
 from sciagent.campaign.people.explaining import campaigns_to_tell, explain, refused
 from sciagent.campaign.planning.plan import plan
 from sciagent.campaign.pricing import outlook
-from sciagent.campaign.pricing.cost_unit import allowances
 from sciagent.campaign.pricing.outlook import forecasts, outlook_in, sentence
-from sciagent.campaign.pricing.priced_campaign import remake
+from sciagent.campaign.pricing.priced_campaign import allowances, remake
 from sciagent.campaign.spec.load import load_spec
 from sciagent.domain.answers.model import plain
 from sciagent.domain.answers.outlook import PropertyForecast
