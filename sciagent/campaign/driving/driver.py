@@ -247,7 +247,7 @@ class Driver:
         while wanted > 0:
             chosen = purchasing.choose(connection, wanted, self.intake.holding, places.open, put_off)
             done = promote(connection, self.session, chosen, crew, places)
-            purchasing.touch(choice.id for choice in chosen)
+            purchasing.pool.touch(choice.id for choice in chosen)
             purchasing.take_back(done.unplaced, done.refused)
             put_off |= {choice.id for choice in done.refused}
             self._shortfall = self._shortfall or done.shortfall or purchasing.blocked

@@ -100,7 +100,7 @@ class LocalJobs(Crew):
         ]
         self._write({result.job.claim.job_id: result for result in results})
         settled = [self.by_id.pop(job.claim.job_id) for job, _ in pairs]
-        self.session.purchasing.touch(job.candidate_id for job in settled)
+        self.session.purchasing.pool.touch(job.candidate_id for job in settled)
         return {job.position for job in settled}
 
     def _write(self, results: Mapping[int, JobResult]) -> None:
@@ -139,7 +139,7 @@ class LocalJobs(Crew):
                 self.session.recount(connection)
         for job in returned:
             del self.by_id[job.claim.job_id]
-        self.session.purchasing.touch(job.candidate_id for job in returned)
+        self.session.purchasing.pool.touch(job.candidate_id for job in returned)
 
     def abort(self) -> None:
         self.pool.kill()

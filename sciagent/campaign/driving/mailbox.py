@@ -45,7 +45,7 @@ class Mailbox:
             return False
         self._last = new[-1].id
         self._unread += new
-        session.purchasing.touch(d.candidate_id for d in new if d.candidate_id is not None)
+        session.purchasing.pool.touch(d.candidate_id for d in new if d.candidate_id is not None)
         session.recount(connection)
         session.count_hits(connection)
         return True

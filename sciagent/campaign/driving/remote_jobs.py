@@ -173,7 +173,7 @@ class RemoteJobs(Crew):
         if any(end.state is JobState.CANCELLED for end in ended):
             with ledger.read() as connection:
                 session.recount(connection)
-        session.purchasing.touch(job.out.candidate_id for job in settled)
+        session.purchasing.pool.touch(job.out.candidate_id for job in settled)
         return {job.position for job in settled}
 
     def _waits(self, connection: Connection, job: OfferedJob) -> bool:

@@ -37,10 +37,6 @@ class Purchasing(ABC):
         self.blocked: str | None = None
         """Message about a worthwhile purchase that the last choice left out because it exceeds the budget."""
 
-    def touch(self, candidate_ids: Iterable[int]) -> None:
-        """Marks candidates whose rows in the ledger have changed."""
-        self.pool.touch(candidate_ids)
-
     @abstractmethod
     def choose(
         self, connection: Connection, slots: int, first_only: bool, places: Set[Position], put_off: Set[int]

@@ -111,22 +111,13 @@ class ModelSource:
         with built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
             number = next_episode(connection, built)  # an MCP client may have taken the previous one
-            messages = opening(
-                briefing.goal(built),
-                briefing.digest(connection, built),
-                briefing.left_text(briefing.left(connection, built)),
-                self._tools.listed,
-                self._structured,
-            )
-            seed = turn_seed(built, number, 0)
+            goal, digest = briefing.goal(built), briefing.digest(connection, built)
+            left = briefing.left_text(briefing.left(connection, built))
+            messages = opening(goal, digest, left, self._tools.listed, self._structured)
+            seed, name = turn_seed(built, number, 0), self._slot.name or self._asking.policy.name
             settings = {**self._slot.settings(), "opening": [to_json(message) for message in messages]}
             self._ids[number] = trajectories.open_(
-                connection,
-                built.row.id,
-                number,
-                proposer=self._slot.name or self._asking.policy.name,
-                settings=settings,
-                seed=seed,
+                connection, built.row.id, number, proposer=name, settings=settings, seed=seed
             )
         return Episode(number, seed, messages, self._limits)
 
@@ -187,18 +178,10 @@ class ModelSource:
         row = _sampled_row(sampled, episode.held, self._sampling(episode))
         episode.observe(sampled, answer.messages)
         ended = "finished by the model" if answer.finished else episode.ended
-        cost = _cost(sampled)
+        cost, observations = _cost(sampled), [to_json(message) for message in answer.messages]
         with built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
-            new = NewTurn(
-                number,
-                episode.cursor,
-                answer.calls,
-                [to_json(message) for message in answer.messages],
-                bench.cost + cost,
-                sampled.policy,
-                row,
-            )
+            new = NewTurn(number, episode.cursor, answer.calls, observations, bench.cost + cost, sampled.policy, row)
             bench.commit(connection, self._write(connection, episode, new, cost, ended))
         return TurnResult(bench.n_proposals, bench.cost + cost, not bench.n_new)
 
@@ -228,13 +211,5 @@ def _sampled_row(sampled: Sampled, held: tuple[int, ...], sampling: Sampling) ->
     if (tokens := sampled.tokens) is None:
         return SampledRow(message, used)
     kept = shared_prefix(held, tokens.prompt_ids)
-    return SampledRow(
-        message,
-        used | {"logprobs": tokens.mode},
-        kept,
-        tokens.prompt_ids[kept:],
-        tokens.output_ids,
-        tokens.logprobs,
-        tokens.forced,
-        tokens.template_hash,
-    )
+    answered = tokens.output_ids, tokens.logprobs, tokens.forced, tokens.template_hash
+    return SampledRow(message, used | {"logprobs": tokens.mode}, kept, tokens.prompt_ids[kept:], *answered)

@@ -102,13 +102,9 @@ class ScriptSource:
     ) -> None:
         self._built, self._lease, self._worker, self._slot = built, lease, worker, slot
         self._proposer = built.make_script(slot.spec)
+        name, settings = slot.name or self._proposer.name, slot.settings()
         self._trajectory_id = trajectories.open_(
-            connection,
-            built.row.id,
-            slot.number,
-            proposer=slot.name or self._proposer.name,
-            settings=slot.settings(),
-            seed=built.spec.seed,
+            connection, built.row.id, slot.number, proposer=name, settings=settings, seed=built.spec.seed
         )
         self._number, self._cursor = trajectories.last_turn(connection, self._trajectory_id)
 

@@ -251,20 +251,12 @@ class CampaignWorkbench:
     def _write_blocked(self, connection: Connection, fresh: Sequence[_Fresh], turn_id: int | None) -> None:
         """Logs an event for each candidate that the safety screen refused."""
         for new in fresh:
-            place, proposal = new.entry.place, new.entry.given
+            place, given, key = new.entry.place, new.entry.given, new.candidate.key
             if place is None or place.verdict is not Verdict.NOT_APPLICABLE:
                 continue
             if self._built.rungs[place.position].verifier.name == SCREEN:
-                safety.log_blocked(
-                    connection,
-                    self._built.row.id,
-                    key=new.candidate.key,
-                    text=proposal.text,
-                    reason=place.reason or "",
-                    detail=place.detail,
-                    operation=proposal.operation[:100],
-                    turn_id=turn_id,
-                )
+                said: Any = {"reason": place.reason or "", "detail": place.detail, "operation": given.operation[:100]}
+                safety.log_blocked(connection, self._built.row.id, key=key, text=given.text, turn_id=turn_id, **said)
 
     def _write_parents(self, connection: Connection, fresh: Sequence[_Fresh]) -> None:
         rows = []
