@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ ROOM = 0.125  # spare length of growing arrays, as a fraction, so that rows are 
 @dataclass
 class CandidatePool:
     """A campaign's n candidates, k rungs that can be bought, the terminal rung last, and c columns of answers."""
+
+    GROWING: ClassVar = ("scores", "errors", "bounds", "score", "closed", "out", "pending")
+    """Names of the arrays, besides the costs, that get a row for each new candidate."""
 
     scores: Array
     """(n, c) answers, each in its own unit; NaN if there is none."""
@@ -109,7 +112,7 @@ class CandidatePool:
 
     def add(self, costs: Array) -> None:
         """Adds new candidates, without any answers. costs: (m, k)."""
-        for name in ("scores", "errors", "bounds", "score", "closed", "out", "pending"):
+        for name in self.GROWING:
             if (array := getattr(self, name)) is not None:
                 unknown = math.nan if array.dtype == np.float64 else 0
                 self._append(name, np.full((len(costs), *array.shape[1:]), unknown, dtype=array.dtype))

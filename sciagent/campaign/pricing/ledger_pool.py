@@ -40,6 +40,8 @@ STARTED = (*WORKED, Standing.PENDING)  # standings in which the rung at the cand
 class LedgerPool(CandidatePool):
     """The candidates of one campaign as a scheduler sees them."""
 
+    GROWING = (*CandidatePool.GROWING, "ids", "lots", "_counted")
+
     def __init__(
         self,
         built: Built,
@@ -113,18 +115,15 @@ class LedgerPool(CandidatePool):
         self._place(connection, rows)
 
     def _enter_rows(self, ids: Sequence[int]) -> None:
-        self.ids = np.concatenate([self.ids, np.array(ids, dtype=np.int64)])
         self.add(np.zeros((len(ids), len(self._paid))))
+        self.ids[len(self.ids) - len(ids) :] = ids
 
     def _describe(self, loaded: Sequence[Candidate | None]) -> None:
         """Writes structures, lots and declared costs of the last added rows. loaded: None for candidates not loaded."""
         k, last = len(self._paid), len(self.ids)
         first = last - len(loaded)
-        self._counted = np.vstack([self._counted, np.zeros((len(loaded), k), dtype=bool)])
-        drawn = np.full(len(loaded), np.nan)
-        places = [place for place, candidate in enumerate(loaded) if candidate is not None]
-        drawn[places] = lots(self._built.spec.seed, (candidate.key for candidate in loaded if candidate is not None))
-        self.lots = np.concatenate([self.lots, drawn])
+        known_keys = {row: candidate.key for row, candidate in enumerate(loaded, first) if candidate is not None}
+        self.lots[list(known_keys)] = lots(self._built.spec.seed, known_keys.values())
         for resource, known in self.declared.items():
             self.declared[resource] = np.vstack([known, np.zeros((len(loaded), k))])
         for place, position in enumerate(self._paid):

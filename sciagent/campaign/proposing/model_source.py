@@ -19,7 +19,7 @@ from sciagent.agent.tools.calls import Toolbox
 from sciagent.agent.tools.registry import Observation
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.proposing import briefing
-from sciagent.campaign.proposing.agent_workbench import AgentWorkbench
+from sciagent.campaign.proposing.briefing import AgentWorkbench
 from sciagent.campaign.proposing.sources import ProposerSlot, ScriptSource, TurnResult, next_episode, turn_seed
 from sciagent.campaign.spec.sources import LlmSpec
 from sciagent.domain.cost import Cost

@@ -14,7 +14,7 @@ from sciagent.agent.tools.registry import Observation, Registry
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.prepare import prepare
 from sciagent.campaign.proposing import briefing
-from sciagent.campaign.proposing.agent_workbench import AgentWorkbench
+from sciagent.campaign.proposing.briefing import AgentWorkbench
 from sciagent.campaign.proposing.sources import next_episode, turn_seed
 from sciagent.store.campaign_state import campaigns, directives, trajectories
 from sciagent.store.campaign_state.trajectories import NewTurn
