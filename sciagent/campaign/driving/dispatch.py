@@ -115,10 +115,8 @@ def _start(connection: Connection, built: Built, crew: Crew, planned: Sequence[t
     ids = crew.start(connection, planned)
     held = {id_: job.reservation for id_, (job, _) in zip(ids, planned, strict=True)}
     reservations.reserve_many(connection, built.row.id, held)
-    by_position: dict[Position, list[int]] = {}
-    for job, _ in planned:
-        by_position.setdefault(job.position, []).append(job.candidate_id)
-    for position, waiting in sorted(by_position.items()):
+    for position in sorted({job.position for job, _ in planned}):
+        waiting = [job.candidate_id for job, _ in planned if job.position == position]
         standings.update_alike(connection, built.row.id, waiting, standing=Standing.PENDING, position=position)
 
 

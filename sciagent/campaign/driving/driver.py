@@ -8,7 +8,6 @@ from collections.abc import Callable
 from contextlib import ExitStack, nullcontext, suppress
 from typing import Any
 
-import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
@@ -26,7 +25,6 @@ from sciagent.domain.jobs.states import CampaignState
 from sciagent.errors import CampaignError, LedgerAwayError, SciagentError, StaleLeaseError
 from sciagent.execution.executor import Executor
 from sciagent.store.campaign_state import campaigns, directives
-from sciagent.store.database import tables as t
 from sciagent.verification.sandbox.host import Worker, sweep
 
 REMOTE_SECONDS = 0.05  # interval between checks for remote jobs that have ended; a notification may come sooner
@@ -113,9 +111,7 @@ class Driver:
                 self.release()
         elif not self.heart.lost.is_set():
             with self.built.ledger.begin() as connection:
-                state = connection.execute(
-                    sa.select(t.campaign.c.state).where(t.campaign.c.id == self.built.row.id)
-                ).scalar()
+                state = campaigns.get(connection, self.built.row.name).state
                 if state in (CampaignState.RUNNING, CampaignState.PAUSED):  # the driver leaves because of an error
                     why = str(error) if isinstance(error, SciagentError) else repr(error)
                     campaigns.set_state(connection, self.built.row.id, CampaignState.FAILED, why[:500])

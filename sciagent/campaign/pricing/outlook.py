@@ -13,7 +13,6 @@ from sciagent.domain.answers.outlook import Outlook, OutlookUnits, PropertyForec
 from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.properties import properties
-from sciagent.domain.valuation import Valuation
 from sciagent.errors import SciagentError
 from sciagent.scheduling.law.interval import foretell
 from sciagent.scheduling.rules.priced import WARM_UP
@@ -65,10 +64,12 @@ def outlook_in(campaign: PricedCampaign, connection: Connection, candidate_id: i
     share = float(pool.costs[row, place]) if limited else None
     later = {built.rungs[paid[j]].spec.rung: round(n, 6) for j, n in sorted(expected_runs.items())}
     foretold = forecasts(campaign, row)
+    chance = None if worth.p_hit is None else f"Its chance of a hit is {_percent(worth.p_hit)}"
+    what = chance or f"Its expected payoff is {worth.payoff:.2g}"
     limit = built.limit_by_rung.get(rung.rules.position)
     used = campaign_counts.jobs_by_rung(connection, built.row.id).get(rung.id, 0)
     sentences = [
-        _worth(worth, unit),
+        f"{what} by the law of now; its value, after what is still to be paid, {worth.value:.2g} {unit}.",
         *(sentence(forecast) for forecast in foretold),
         _index(worth.index, price, per),
         _ahead(ahead),
@@ -157,12 +158,6 @@ def sentence(forecast: PropertyForecast) -> str:
     unit = "" if forecast.unit == "1" else f" {forecast.unit}"
     text = f"{forecast.property} = {value}{unit}, nine times in ten between {low} and {high}"
     return f"{forecast.rung} is expected to say {text}."
-
-
-def _worth(worth: Valuation, unit: str) -> str:
-    chance = None if worth.p_hit is None else f"Its chance of a hit is {_percent(worth.p_hit)}"
-    what = chance or f"Its expected payoff is {worth.payoff:.2g}"
-    return f"{what} by the law of now; its value, after what is still to be paid, {worth.value:.2g} {unit}."
 
 
 def _index(index: float, price: float, per: str) -> str:

@@ -184,13 +184,11 @@ class AgentWorkbench(CampaignWorkbench):
         """Returns the latest n proposals of the campaign with their outcome, newest first."""
         p, c, cc = t.proposal.c, t.candidate.c, t.campaign_candidate.c
         reason = sa.func.coalesce(p.reason, cc.reason, "")
+        member = sa.and_(cc.campaign_id == p.campaign_id, cc.candidate_id == p.candidate_id)
         query = (
             sa.select(p.text, c.key, p.status, cc.standing, reason.label("reason"), p.operation, cc.score)
-            .select_from(
-                t.proposal.outerjoin(t.candidate, c.id == p.candidate_id).outerjoin(
-                    t.campaign_candidate, sa.and_(cc.campaign_id == p.campaign_id, cc.candidate_id == p.candidate_id)
-                )
-            )
+            .select_from(t.proposal.outerjoin(t.candidate, c.id == p.candidate_id))
+            .outerjoin(t.campaign_candidate, member)
             .where(p.campaign_id == self._built.row.id)
             .order_by(p.id.desc())
             .limit(n)
