@@ -41,14 +41,15 @@ class PlannedJob:
     """Cost reserved in the budget."""
     call: int = 0
     """Number of the call that runs this job, possibly with other jobs."""
+    priority: float = 0.0
 
     @property
     def position(self) -> Position:
         return self.rung.rules.position
 
-    def row(self, campaign_id: int, priority: float, offer: Offer | None = None) -> NewJob:
+    def row(self, campaign_id: int, offer: Offer | None = None) -> NewJob:
         """Returns the job's row for the ledger."""
-        return NewJob(campaign_id, self.rung.id, self.candidate_id, 0, self.key.hash, priority, offer)
+        return NewJob(campaign_id, self.rung.id, self.candidate_id, 0, self.key.hash, self.priority, offer)
 
 
 class Pace:
@@ -182,8 +183,8 @@ class Crew(Protocol):
     def places(self, connection: Connection) -> Places:
         """Returns the places of one dispatch."""
 
-    def start(self, connection: Connection, planned: Sequence[tuple[PlannedJob, float]]) -> list[int]:
-        """Writes new jobs to the ledger; returns their ids in order. planned: pairs of job and priority."""
+    def start(self, connection: Connection, planned: Sequence[PlannedJob]) -> list[int]:
+        """Writes new jobs to the ledger; returns their ids in order."""
 
     def resume(self, connection: Connection, planned: Mapping[int, PlannedJob]) -> None:
         """Claims or offers queued jobs again. planned: jobs by id."""

@@ -59,10 +59,10 @@ class LocalJobs(Crew):
     def places(self, connection: Connection | None = None) -> LocalPlaces:
         return LocalPlaces(self.pace, self.pool.free, self.pool.waiting_room, self._wide)
 
-    def start(self, connection: Connection, planned: Sequence[tuple[PlannedJob, float]]) -> list[int]:
-        new = [job.row(self.session.built.row.id, priority) for job, priority in planned]
+    def start(self, connection: Connection, planned: Sequence[PlannedJob]) -> list[int]:
+        new = [job.row(self.session.built.row.id) for job in planned]
         claims = leases.start_many(connection, new, self.session.owner)
-        for claim, (job, _) in zip(claims, planned, strict=True):
+        for claim, job in zip(claims, planned, strict=True):
             self._add(claim, job)
         return [claim.job_id for claim in claims]
 

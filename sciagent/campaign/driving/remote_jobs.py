@@ -87,10 +87,9 @@ class RemoteJobs(Crew):
             for out in offers.outstanding(connection, built.row.id)
         }
 
-    def start(self, connection: Connection, planned: Sequence[tuple[PlannedJob, float]]) -> list[int]:
-        campaign_id = self.session.built.row.id
-        ids = jobs.create_many(connection, [job.row(campaign_id, p, offer_of(job)) for job, p in planned])
-        self._add({id_: job for id_, (job, _) in zip(ids, planned, strict=True)}, {})
+    def start(self, connection: Connection, planned: Sequence[PlannedJob]) -> list[int]:
+        ids = jobs.create_many(connection, [job.row(self.session.built.row.id, offer_of(job)) for job in planned])
+        self._add(dict(zip(ids, planned, strict=True)), {})
         return ids
 
     def resume(self, connection: Connection, planned: Mapping[int, PlannedJob]) -> None:
