@@ -126,7 +126,10 @@ class Pricing(Purchasing):
             cost = float(self.pool.costs[purchase.of, purchase.rung])
             id_, position = int(self.pool.ids[purchase.of]), self._schema.paid[purchase.rung]
             if not basket.is_full and id_ not in basket.choices and id_ not in put_off and basket.holds(position, cost):
-                basket.take(self._audited(purchase), cost)
+                why = f"{AUDIT}: the law passed it over; drawn with propensity {purchase.propensity:.3g}"
+                if purchase.rung < len(self._schema.paid) - 1:
+                    why += ", and an objective rests on this rung"
+                basket.take(self._choice(purchase, why, self._numeraire.price(self.priced.price)), cost)
 
     def _take_queued(self, basket: _Basket, places: Set[Position], put_off: Set[int]) -> None:
         """Adds the most urgent purchases that can start now. A purchase that cannot start stays in the queue, and so do
@@ -148,7 +151,7 @@ class Pricing(Purchasing):
                 waiting_rows.add(row)
             else:
                 self._given[id_, position] = purchase
-                basket.take(self._choice(purchase, price), cost)
+                basket.take(self._choice(purchase, self._reason(purchase), price), cost)
         self._queue.extendleft(reversed(waits))
 
     def _too_dear(self, position: Position, cost: float, basket: _Basket) -> str:
@@ -327,28 +330,16 @@ class Pricing(Purchasing):
         each = float(np.median(pool.costs[pool.open, -1])) if len(pool.open) else float(pool.costs[:, -1].max())
         return min(1.0, pool.arrived * each / SELECTIVE) if each > 0 else 1.0
 
-    def _choice(self, purchase: Purchase, price: dict[str, float] | None) -> Choice:
-        position = self._schema.paid[purchase.rung]
-        label = self._built.rungs[position].spec.rung
-        if math.isfinite(purchase.index):
-            why = self._reason(purchase, label)
-        elif purchase.rung in self._features() and not self.pool.closed[purchase.of, -1]:
-            why = f"priced: {label} costs so little that everyone gets it"
-        else:
-            why = "priced: one of the first few, up the whole ladder, for the law to learn from"
-        index = min(purchase.index, FIRST)
-        return Choice(int(self.pool.ids[purchase.of]), position, index, why=why, law=self.law_version, price=price)
+    def _choice(self, purchase: Purchase, why: str, price: dict[str, float] | None) -> Choice:
+        id_, position = int(self.pool.ids[purchase.of]), self._schema.paid[purchase.rung]
+        return Choice(id_, position, min(purchase.index, FIRST), purchase.propensity, why, self.law_version, price)
 
-    def _audited(self, purchase: Purchase) -> Choice:
-        position, index = self._schema.paid[purchase.rung], min(purchase.index, FIRST)
-        why = f"{AUDIT}: the law passed it over; drawn with propensity {purchase.propensity:.3g}"
-        if purchase.rung < len(self._schema.paid) - 1:
-            why += ", and an objective rests on this rung"
-        price = self._numeraire.price(self.priced.price)
-        id_ = int(self.pool.ids[purchase.of])
-        return Choice(id_, position, index, purchase.propensity, why, self.law_version, price)
-
-    def _reason(self, purchase: Purchase, label: str) -> str:
+    def _reason(self, purchase: Purchase) -> str:
+        label = self._built.rungs[self._schema.paid[purchase.rung]].spec.rung
+        if not math.isfinite(purchase.index):
+            if purchase.rung in self._features() and not self.pool.closed[purchase.of, -1]:
+                return f"priced: {label} costs so little that everyone gets it"
+            return "priced: one of the first few, up the whole ladder, for the law to learn from"
         if purchase.valuation is None:
             return "priced"
         what = "chance of a hit" if self._schema.aims.kind == "hits" else "expected payoff"
