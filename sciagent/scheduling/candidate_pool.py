@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.domain.campaigns.ladder import PaidIndex
-from sciagent.domain.valuation import Valuation
 from sciagent.scheduling.arrays import Array, Mask, Places
 
 FAILED, TRIED = 0.2, 10.0  # prior of a rung's failure rate: failures, tries
@@ -22,7 +21,7 @@ ROOM = 0.125  # spare length of growing arrays, as a fraction, so that rows are 
 class CandidatePool:
     """A campaign's n candidates, k rungs that can be bought, the terminal rung last, and c columns of answers."""
 
-    GROWING: ClassVar = ("scores", "errors", "bounds", "score", "closed", "out", "pending")
+    GROWING: ClassVar[tuple[str, ...]] = ("scores", "errors", "bounds", "score", "closed", "out", "pending")
     """Names of the arrays, besides the costs, that get a row for each new candidate."""
 
     scores: Array
@@ -145,8 +144,8 @@ class Purchase:
     """Probability with which the scheduler chose the purchase."""
     why: str = ""
     """The reason in words; empty if the campaign words it."""
-    valuation: Valuation | None = None
-    """The value of the candidate by the scheduler's law, if there is one."""
+    payoff: float | None = None
+    """Expected payoff of a terminal verification by the scheduler's law, if there is one."""
 
 
 class Buyer(Protocol):

@@ -52,7 +52,9 @@ def outlook_in(campaign: PricedCampaign, connection: Connection, candidate_id: i
         return Outlook(text="Nothing can be bought for it any more.")
     row = int(rows[-1])
     place, expected_runs, ahead = _purchases(campaign, row)
-    worth, price, rung = campaign.scheduler.valuation(pool, row), campaign.scheduler.price, built.rungs[paid[place]]
+    scheduler, rung = campaign.scheduler, built.rungs[paid[place]]
+    price, index = scheduler.price, float(scheduler.index[row])
+    payoff, value = float(scheduler.expected[row]), float(scheduler.value[row])
     cost = {
         resource: round(float(amounts[row, place]) * rung.cost_model.factor, 6)
         for resource, amounts in pool.declared.items()
@@ -64,25 +66,25 @@ def outlook_in(campaign: PricedCampaign, connection: Connection, candidate_id: i
     share = float(pool.costs[row, place]) if limited else None
     later = {built.rungs[paid[j]].spec.rung: round(n, 6) for j, n in sorted(expected_runs.items())}
     foretold = forecasts(campaign, row)
-    chance = None if worth.p_hit is None else f"Its chance of a hit is {_percent(worth.p_hit)}"
-    what = chance or f"Its expected payoff is {worth.payoff:.2g}"
+    chance = payoff if unit == "hits" else None
+    what = f"expected payoff is {payoff:.2g}" if chance is None else f"chance of a hit is {_percent(chance)}"
     limit = built.limit_by_rung.get(rung.rules.position)
     used = campaign_counts.jobs_by_rung(connection, built.row.id).get(rung.id, 0)
     sentences = [
-        f"{what} by the law of now; its value, after what is still to be paid, {worth.value:.2g} {unit}.",
+        f"Its {what} by the law of now; its value, after what is still to be paid, {value:.2g} {unit}.",
         *(sentence(forecast) for forecast in foretold),
-        _index(worth.index, price, per),
+        _index(index, price, per),
         _ahead(ahead),
         _next(rung.spec.rung, cost, share),
         *(f"Of 100 like it, {100 * n:.0f} would then get {label}." for label, n in later.items()),
         f"But {used} of {limit} places of {rung.spec.rung} are used." if limit is not None and used >= limit else "",
     ]
     return Outlook(
-        value=worth.value,
-        p_hit=worth.p_hit,
-        expected=worth.payoff,
+        value=value,
+        p_hit=chance,
+        expected=payoff,
         foretold=foretold,
-        index=worth.index,
+        index=index,
         price=price,
         ahead=ahead,
         next_rung=rung.spec.rung,
