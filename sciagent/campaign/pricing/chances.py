@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sqlalchemy.engine import Connection
@@ -14,6 +15,9 @@ from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates, laws
 from sciagent.store.views import campaign_counts
+
+if TYPE_CHECKING:
+    from sciagent.campaign.pricing.priced_campaign import PricedCampaign
 
 MOST = 3000  # number of candidates above which rebuilding the law takes too long for a list
 
@@ -34,10 +38,15 @@ def with_chances(
         return list(best)  # files or verifiers are missing; `sciagent explain` names them
     if campaign is None or campaign.schema.aims.kind != "hits":
         return list(best)
-    pool, row_of = campaign.pool, {int(id_): row for row, id_ in enumerate(campaign.pool.ids.tolist())}
-    rows = {key: row_of[id_] for key, id_ in candidates.ids_of(connection, waiting).items() if id_ in row_of}
-    rows = {key: row for key, row in rows.items() if not pool.closed[row, -1]}
-    if rows:
-        campaign.scheduler.evaluate(pool, np.array(sorted(rows.values()), dtype=np.intp))
-    p_hit = {key: float(campaign.scheduler.expected[row]) for key, row in rows.items()}
+    p_hit = _chances(campaign, candidates.ids_of(connection, waiting))
     return [c.model_copy(update={"p_hit": p_hit[c.key]}) if c.key in p_hit else c for c in best]
+
+
+def _chances(campaign: PricedCampaign, ids: Mapping[str, int]) -> dict[str, float]:
+    """Returns the chance of a hit, by candidate key, if the terminal rung is still open. ids: ledger ids by key."""
+    pool = campaign.pool
+    row_of = {int(id_): place for place, id_ in enumerate(pool.ids.tolist())}
+    asked = {key: row_of[id_] for key, id_ in ids.items() if id_ in row_of and not pool.closed[row_of[id_], -1]}
+    if asked:
+        campaign.scheduler.evaluate(pool, np.array(sorted(asked.values()), dtype=np.intp))
+    return {key: float(campaign.scheduler.expected[place]) for key, place in asked.items()}

@@ -153,16 +153,13 @@ class LedgerPool(CandidatePool):
         if self._is_read:
             asked = [r for r in rows if r.standing != Standing.DROPPED or r.position >= self._paid[0]]
             self._observe(connection, asked, at)
+            self._observe_fast(connection, [r.candidate_id for r in asked], at)
 
     def _observe(self, connection: Connection, rows: Sequence[standings.Stands], at: dict[int, int]) -> None:
-        """Writes the answers of all rungs. at: rows in the pool, by ledger id."""
+        """Writes the answers of paid rungs. at: rows in the pool, by ledger id."""
         for row in at.values():
             self.known.pop(row, None)
         ids = [r.candidate_id for r in rows]
-        for position in {c.rung for c in self._columns if c.at == KNOWN}:
-            answers = self._answers(connection, ids, position)
-            for id_ in ids:
-                self._write(at[id_], position, answers.get(id_))
         lacking: set[int] = set()  # rows without the answer of a deciding rung
         for place, position in zip(self.paid, self._paid, strict=True):
             answers = self._answers(connection, ids, position)
@@ -176,6 +173,13 @@ class LedgerPool(CandidatePool):
                     lacking |= {row} if place in self._deciding else set()
                 elif r.standing == Standing.OPEN and row not in lacking:
                     self.known.setdefault(row, place)
+
+    def _observe_fast(self, connection: Connection, ids: Sequence[int], at: dict[int, int]) -> None:
+        """Writes the answers of fast rungs. at: rows in the pool, by ledger id."""
+        for position in {c.rung for c in self._columns if c.at == KNOWN}:
+            answers = self._answers(connection, ids, position)
+            for id_ in ids:
+                self._write(at[id_], position, answers.get(id_))
 
     def _count(self, row: int, place: PaidIndex, has_failed: bool) -> None:
         """Counts, once per candidate and rung, that the rung has answered or failed."""

@@ -62,11 +62,20 @@ def observation_schema(built: BuiltLadder) -> ObservationSchema | None:
     columns = tuple(sorted({c for _, own_columns in wanted for c in own_columns}, key=lambda c: (c.rung, c.property)))
     place = {c: i for i, c in enumerate(columns)}
     aims = tuple(_aim(objective, own_columns, built.rungs, place) for objective, own_columns in wanted)
-    names, goal = {objective.property for objective, _ in wanted}, built.spec.goal
-    # without limits nothing is a hit
-    kind = "best" if goal.kind == "hits" and not any(o.accept for o, _ in wanted) else goal.kind
-    trusted = frozenset(column.at for column in columns if column.property in names) - {KNOWN, len(paid) - 1}
-    return ObservationSchema(columns, paid, Aims(aims, kind, goal.count or 1), trusted)
+    objectives, goal = [objective for objective, _ in wanted], built.spec.goal
+    trusted = _measuring(columns, objectives) - {KNOWN, PaidIndex(len(paid) - 1)}
+    return ObservationSchema(columns, paid, Aims(aims, _kind(goal.kind, objectives), goal.count or 1), trusted)
+
+
+def _kind(goal: str, objectives: Sequence[Objective]) -> str:
+    """Returns the kind of goal: `hits` becomes `best` if no objective has limits, since nothing is a hit then."""
+    return "best" if goal == "hits" and not any(o.accept for o in objectives) else goal
+
+
+def _measuring(columns: Sequence[ObservedColumn], objectives: Sequence[Objective]) -> frozenset[PaidIndex]:
+    """Returns the indices of rungs that measure the property of an objective."""
+    names = {objective.property for objective in objectives}
+    return frozenset(column.at for column in columns if column.property in names)
 
 
 def _columns_of(name: str, rungs: Sequence[BuiltRung], paid: Sequence[Position]) -> list[ObservedColumn]:

@@ -66,22 +66,20 @@ def outlook_in(campaign: PricedCampaign, connection: Connection, candidate_id: i
     share = float(pool.costs[row, place]) if limited else None
     later = {built.rungs[paid[j]].spec.rung: round(n, 6) for j, n in sorted(expected_runs.items())}
     foretold = forecasts(campaign, row)
-    chance = payoff if unit == "hits" else None
-    what = f"expected payoff is {payoff:.2g}" if chance is None else f"chance of a hit is {_percent(chance)}"
-    limit = built.limit_by_rung.get(rung.rules.position)
+    limit = built.limit_by_rung.get(rung.rules.position, math.inf)
     used = campaign_counts.jobs_by_rung(connection, built.row.id).get(rung.id, 0)
     sentences = [
-        f"Its {what} by the law of now; its value, after what is still to be paid, {value:.2g} {unit}.",
+        _worth(payoff, value, unit),
         *(sentence(forecast) for forecast in foretold),
         _index(index, price, per),
         _ahead(ahead),
         _next(rung.spec.rung, cost, share),
         *(f"Of 100 like it, {100 * n:.0f} would then get {label}." for label, n in later.items()),
-        f"But {used} of {limit} places of {rung.spec.rung} are used." if limit is not None and used >= limit else "",
+        f"But {used} of {limit} places of {rung.spec.rung} are used." if used >= limit else "",
     ]
     return Outlook(
         value=value,
-        p_hit=chance,
+        p_hit=payoff if unit == "hits" else None,
         expected=payoff,
         foretold=foretold,
         index=index,
@@ -160,6 +158,11 @@ def sentence(forecast: PropertyForecast) -> str:
     unit = "" if forecast.unit == "1" else f" {forecast.unit}"
     text = f"{forecast.property} = {value}{unit}, nine times in ten between {low} and {high}"
     return f"{forecast.rung} is expected to say {text}."
+
+
+def _worth(payoff: float, value: float, unit: str) -> str:
+    what = f"chance of a hit is {_percent(payoff)}" if unit == "hits" else f"expected payoff is {payoff:.2g}"
+    return f"Its {what} by the law of now; its value, after what is still to be paid, {value:.2g} {unit}."
 
 
 def _index(index: float, price: float, per: str) -> str:

@@ -14,7 +14,7 @@ from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.judge import show_window
 from sciagent.campaign.proposing.workbench import CampaignWorkbench
-from sciagent.chemistry.scaffold import features
+from sciagent.chemistry.fingerprint import features
 from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.properties import properties

@@ -14,8 +14,8 @@ from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.judge import Answer, Place, place
 from sciagent.campaign.core.record import answer_of, direct_result
 from sciagent.campaign.spec.safety import SCREEN
+from sciagent.chemistry.fingerprint import FINGERPRINT, Features, features, nearest
 from sciagent.chemistry.molecule import Molecule, parse_molecule
-from sciagent.chemistry.scaffold import FINGERPRINT, Features, features, nearest
 from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut, Scored
 from sciagent.domain.cost import Cost
 from sciagent.domain.jobs.states import Standing
