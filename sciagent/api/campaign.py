@@ -25,14 +25,13 @@ from sciagent.campaign.pricing.chances import with_chances
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import load_spec
 from sciagent.campaign.spec.safety import is_reason
-from sciagent.domain.answers.best import BestCandidate
+from sciagent.domain.answers.values import BestCandidate
 from sciagent.domain.campaigns.directives import Verb
 from sciagent.domain.campaigns.ports import ProposalIn
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.errors import UsageError
 from sciagent.execution.executor_choice import executor_of
-from sciagent.report.answers.best import best
-from sciagent.report.answers.status import status
+from sciagent.report.answers import best, status
 from sciagent.report.parts.candidates import named_order
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.campaigns import CampaignRow
@@ -168,13 +167,11 @@ class Campaign:
         keyword_arguments.check_executor(built.spec, executor)
         view = view_of(self._store, self.name, progress)
         opened = partial(executor_of, executor, self._store, None if site is None else Path(site))
-        self._drive = Drive(built, view, opened, settings.user(), workers)
+        self._drive = Drive(built, view, opened, workers)
         try:
-            fault = self._drive.run(None if report is None else Path(report))
+            self._drive.run(None if report is None else Path(report))
         finally:
             self._drive = None
-        if fault:
-            view.warn(f"the report could not be written: {fault}")
         return self.status()
 
     def step(self, wait: float = 0.25) -> str:

@@ -9,7 +9,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import open_for_people
 from sciagent.campaign.pricing.priced_campaign import PricedCampaign, remake
-from sciagent.domain.answers.outlook import Outlook, OutlookUnits, PropertyForecast
+from sciagent.domain.answers.explanation import Outlook, OutlookUnits, PropertyForecast
 from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.properties import properties

@@ -21,7 +21,7 @@ import math
 
 import numpy as np
 
-from sciagent.domain.answers.audit import GuardState
+from sciagent.domain.answers.status import GuardState
 from sciagent.scheduling.arrays import Array
 
 _SLACK = 1e-9  # tolerance for rounding, since 1/alpha - 1 is often a whole number

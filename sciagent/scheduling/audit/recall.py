@@ -25,7 +25,7 @@ from bisect import bisect_left
 
 from scipy.special import betainc
 
-from sciagent.domain.answers.audit import EstimateWithInterval
+from sciagent.domain.answers.status import EstimateWithInterval
 from sciagent.scheduling.arrays import Array
 
 ENOUGH = 5  # audited hits that an interval needs

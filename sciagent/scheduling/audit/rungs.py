@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from sciagent.domain.answers.audit import RungAgreement
+from sciagent.domain.answers.status import RungAgreement
 from sciagent.scheduling.arrays import Array
 
 FEWEST = 3  # pairs that a rank correlation needs

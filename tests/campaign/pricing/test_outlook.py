@@ -20,8 +20,8 @@ from sciagent.campaign.pricing import outlook
 from sciagent.campaign.pricing.outlook import forecasts, outlook_in, sentence
 from sciagent.campaign.pricing.priced_campaign import allowances, remake
 from sciagent.campaign.spec.load import load_spec
+from sciagent.domain.answers.explanation import PropertyForecast
 from sciagent.domain.answers.model import plain
-from sciagent.domain.answers.outlook import PropertyForecast
 from sciagent.domain.campaigns.ports import ProposalIn
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sciagent.domain.answers.audit import GuardState
+from sciagent.domain.answers.status import GuardState
 from sciagent.scheduling.audit import guard as conformal
 
 Array = NDArray[np.float64]

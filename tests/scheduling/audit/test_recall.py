@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 from scipy.stats import binom, gamma, poisson
 
-from sciagent.domain.answers.audit import EstimateWithInterval
+from sciagent.domain.answers.status import EstimateWithInterval
 from sciagent.scheduling.audit.recall import ENOUGH, missed_hits
 from tests.scheduling.audit.draws import draw
 

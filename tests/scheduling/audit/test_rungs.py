@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from sciagent.domain.answers.audit import RungAgreement
+from sciagent.domain.answers.status import RungAgreement
 from sciagent.scheduling.audit.rungs import agreements, spearman
 
 Array = NDArray[np.float64]

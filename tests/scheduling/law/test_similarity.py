@@ -10,9 +10,9 @@ from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
 from rdkit.DataStructs import TanimotoSimilarity, ULongSparseIntVect
 from scipy.sparse import csr_matrix
 
-from sciagent.bench.structure import of_identifiers
 from sciagent.chemistry.fingerprint import structure_of
 from sciagent.scheduling.law.similarity import MAX_COUNT, WIDTH, GrowingStructures, GrowingTanimoto, Overlap
+from sciagent_bench.structure import of_identifiers
 
 Array = NDArray[np.float64]
 
