@@ -21,7 +21,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import reservations
 from sciagent.store.views import campaign_counts
-from sciagent.verification.sandbox.nursery_link import nurseries
+from sciagent.verification.sandbox.link import nurseries
 
 LADDER = """
 campaign: bad

@@ -79,8 +79,7 @@ def _properties() -> Iterator[Check]:
 
 
 def _verifiers() -> Iterator[Check]:
-    from sciagent.verification.checks import check_defaults
-    from sciagent.verification.registry import provider, verifier_class, verifier_names
+    from sciagent.verification.registry import check_defaults, provider, verifier_class, verifier_names
 
     for name in verifier_names():
         try:

@@ -20,8 +20,7 @@ from sciagent.execution.slurm.client import Slurm
 from sciagent.execution.slurm.element import LINGER_SECONDS, ElementTask, parse_task
 from sciagent.execution.slurm.partition_choice import ResourceRequest, choose_partition, need_of
 from sciagent.execution.slurm.site import SiteProfile
-from sciagent.execution.slurm.spool import Spool, spools
-from sciagent.execution.slurm.states import ElementState, ElementStatus
+from sciagent.execution.slurm.spool import ElementState, ElementStatus, Spool, spools
 from sciagent.execution.slurm.submit_failures import RefusedArray, SubmitFailures
 from sciagent.execution.worker import completing
 from sciagent.execution.worker.registration import Presence
@@ -53,9 +52,7 @@ class SlurmController(Executor):
         self._failures = SubmitFailures(ledger, site.site, self._queues)
         self._threads = [
             threading.Thread(target=self._follow, name="slurm", daemon=True),
-            threading.Thread(
-                target=self._presence.serve, args=(lambda: ledger, self._stop), name="presence", daemon=True
-            ),
+            threading.Thread(target=self._presence.serve, args=(ledger, self._stop), name="presence", daemon=True),
         ]
 
     @property
@@ -74,8 +71,8 @@ class SlurmController(Executor):
     def _start(self) -> None:
         """Register as a worker and start the threads, once."""
         if self._threads[0].ident is None:
-            self._slurm.commands.find("sbatch")
-            self._slurm.commands.passed()
+            self._slurm.find("sbatch")
+            self._slurm.passed()
             self._presence.step(self._ledger)
             for thread in self._threads:
                 thread.start()
@@ -220,7 +217,7 @@ class SlurmController(Executor):
         try:
             self._slurm.submit(array, request, tasks)
         except SlurmError as error:
-            self._slurm.commands.run("sinfo", "--noheader", "--format=%P")  # raises SlurmError in an outage
+            self._slurm.run("sinfo", "--noheader", "--format=%P")  # raises SlurmError in an outage
             log.warning("Slurm: %s", str(error).split("\n", 1)[0][:500])
             return str(error)
         where = f"{request.minutes} minutes each on {request.partition.name}"

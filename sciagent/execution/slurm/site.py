@@ -1,21 +1,99 @@
 """The site profile: a cluster's partitions, and how sciagent submits jobs there. A user of the cluster writes it.
 
-No text in it comes from a model or a candidate. Every text is checked all the same, since it becomes an argument of
-sbatch or a line of the batch script.
+No text in it comes from a model or a candidate. Each text has a type that allows only a few characters all the same,
+since it becomes an argument of sbatch or a line of the batch script.
 """
 
 from __future__ import annotations
 
+import re
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from sciagent.domain.jobs.resource_requests import MOST_OTHERS
-from sciagent.execution.slurm.argument_types import AbsolutePath, Licence, Module, Name, Option, Value, Variable, key_of
+from sciagent.domain.jobs.resource_requests import MOST_OTHERS, NAME
 from sciagent.yaml.document import read, text_of
-from sciagent.yaml.faults import Faults
+from sciagent.yaml.faults import Faults, fault
 from sciagent.yaml.validation import validated
+
+RESERVED = (
+    "account", "array", "bb", "bbf", "chdir", "clusters", "cluster", "cpus-per-task", "dependency", "error", "export",
+    "export-file", "get-user-env", "help", "hold", "ignore-pbs", "input", "job-name", "kill-on-invalid-dep", "mem",
+    "mem-per-cpu", "mem-per-gpu", "no-requeue", "nodes", "ntasks", "ntasks-per-core", "ntasks-per-gpu",
+    "ntasks-per-node", "ntasks-per-socket", "open-mode", "output", "parsable", "partition", "qos", "quiet", "requeue",
+    "signal", "test-only", "time", "time-min", "uid", "gid", "usage", "verbose", "version", "wait", "wrap",
+)  # fmt: skip
+"""Options of sbatch that sciagent sets itself, or that would change its input or its user."""
+
+
+def _checked(pattern: str, takes: str, limit: int) -> AfterValidator:
+    compiled = re.compile(pattern)
+
+    def check(value: str) -> str:
+        if len(value) > limit:
+            raise fault(f"{len(value)} characters; the limit is {limit}")
+        if not compiled.fullmatch(value):
+            shown = value if len(value) <= 60 else value[:57] + "..."
+            raise fault(f"{shown!r} is not taken here", f"takes {takes}")
+        return value
+
+    return AfterValidator(check)
+
+
+Name = Annotated[str, _checked(r"[A-Za-z0-9][A-Za-z0-9_.-]*", 'letters, digits, "_", "." and "-"', 64)]
+"""Name of a partition, an account or a QOS."""
+
+Licence = Annotated[str, _checked(NAME, 'a lower-case letter, then letters, digits and "_"', 31)]
+"""Name of a licence, as in a rung's `resources`."""
+
+Module = Annotated[
+    str, _checked(r"[A-Za-z0-9][A-Za-z0-9_.+/-]*", 'the name of a module: letters, digits and "_.+-/"', 128)
+]
+Variable = Annotated[
+    str,
+    _checked(
+        r"(?!SLURM_|SBATCH_)[A-Za-z_][A-Za-z0-9_]*",
+        'the name of an environment variable: letters, digits and "_"; not SLURM_ or SBATCH_, which Slurm sets',
+        100,
+    ),
+]
+Value = Annotated[
+    str, _checked(r"[A-Za-z0-9_@%+=:,./ -]*", 'letters, digits, spaces and "_@%+=:,./-"; no quotes, no $', 1000)
+]
+"""Value of an environment variable."""
+
+AbsolutePath = Annotated[
+    str,
+    _checked(
+        r"(?!.*/\.\.?(?:/|$))(?:/[A-Za-z0-9_@+=:,.-]+)+",
+        'a path from "/" on: letters, digits and "_@+=:,.-"; no folder "." or "..", no "/" at its end',
+        400,
+    ),
+]
+
+
+def key_of(option: str) -> str:
+    """The key in --key or --key=value."""
+    return option.removeprefix("--").partition("=")[0]
+
+
+def _not_reserved(value: str) -> str:
+    """Refuse reserved options and their prefixes, since sbatch accepts a prefix as the whole option."""
+    key = key_of(value)
+    if taken := [name for name in RESERVED if name.startswith(key)]:
+        short = "" if key in taken else f", for it is short for --{taken[0]}"
+        raise fault(f"--{key} cannot be given here{short}", "sciagent sets it, or relies on how it stands")
+    return value
+
+
+Option = Annotated[
+    str,
+    _checked(r"--[a-z]+(?:-[a-z]+)*(?:=[A-Za-z0-9_@%+:.,/*-]+)?", "--key or --key=value, as --constraint=skylake", 200),
+    AfterValidator(_not_reserved),
+]
+"""An additional option of sbatch."""
 
 Whole = Annotated[int, Field(strict=True)]
 Real = Annotated[float, Field(strict=True)]
@@ -101,16 +179,9 @@ class SiteProfile(Profile):
         for place, partition in enumerate(self.partitions):
             if partition.name in names[:place]:
                 faults.add(("partitions", place, "name"), f'"{partition.name}" is listed twice')
-            if partition.max_minutes < self.wall.minimum_minutes:
-                faults.add(
-                    ("partitions", place, "max_minutes"),
-                    f"is below wall.minimum_minutes ({self.wall.minimum_minutes}); no job could go there",
-                )
-            if partition.max_memory_mb < self.memory.minimum_mb:
-                faults.add(
-                    ("partitions", place, "max_memory_mb"),
-                    f"is below memory.minimum_mb ({self.memory.minimum_mb}); no job could go there",
-                )
+            for key, least in (("max_minutes", "wall.minimum_minutes"), ("max_memory_mb", "memory.minimum_mb")):
+                if getattr(partition, key) < (minimum := attrgetter(least)(self)):
+                    faults.add(("partitions", place, key), f"is below {least} ({minimum}); no job could go there")
         ours = {"gres": any(partition.max_gpus for partition in self.partitions), "licenses": bool(self.licences)}
         for place, option in enumerate(self.options):
             if taken := [name for name, used in ours.items() if used and name.startswith(key_of(option))]:

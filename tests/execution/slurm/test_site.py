@@ -10,9 +10,19 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from sciagent.errors import SpecError
-from sciagent.execution.slurm.argument_types import RESERVED, AbsolutePath, Module, Name, Option, Value, Variable
-from sciagent.execution.slurm.script import render
-from sciagent.execution.slurm.site import SiteProfile, load_site, parse_site
+from sciagent.execution.slurm.client import render
+from sciagent.execution.slurm.site import (
+    RESERVED,
+    AbsolutePath,
+    Module,
+    Name,
+    Option,
+    SiteProfile,
+    Value,
+    Variable,
+    load_site,
+    parse_site,
+)
 
 PROFILE = """\
 site: hpc
