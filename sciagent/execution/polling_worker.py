@@ -38,7 +38,6 @@ class Station:
         self._stop, self._presence = threading.Event(), Presence(new)
         self._runners: list[Runner] = []
         self._lock = threading.Lock()
-        self._schema: SchemaVersionError | None = None
         self.ran = 0
         self._last_work = time.monotonic()
 
@@ -56,7 +55,7 @@ class Station:
             list(threads.map(self._work, self._runners))
         self._stop.set()
         presence.join(timeout=10)
-        if (fault := self._schema or self._presence.fault) is not None:
+        if (fault := self._presence.fault) is not None:
             raise fault
         return self.ran
 
@@ -93,7 +92,7 @@ class Station:
         except LedgerAwayError:
             return 0  # the worker was stopped while the ledger was away
         except SchemaVersionError as error:  # waiting does not help
-            self._schema = error
+            self._presence.fault = error
             self._stop.set()
             return 0
         except Exception:  # a fault of one job must not end the worker

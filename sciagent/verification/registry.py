@@ -13,8 +13,6 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from sciagent.domain.properties import properties
 from sciagent.domain.tiers import Tier
 from sciagent.errors import UnknownNameError, UsageError
@@ -160,18 +158,6 @@ def _check_names(verifier_type: type[Verifier[Any]], name: str, where: str) -> N
         raise UsageError(
             f'{where}: its name is "{verifier_type.name}", but its entry point is "{name}"; they must be the same'
         )
-
-
-def check_defaults(verifier_type: type[Verifier[Any]], package: str) -> None:
-    """Checks the measures of an instance with default settings; a class whose settings lack defaults passes.
-
-    Raises UsageError as `check_measures` does.
-    """
-    try:
-        verifier = verifier_type()
-    except (ValidationError, OSError):
-        return  # settings are required; a campaign that has them calls `check_measures`
-    check_measures(verifier, package)
 
 
 def check_measures(verifier: Verifier[Any], package: str) -> None:

@@ -14,8 +14,8 @@ from sciagent.campaign.spec.load import parse_spec
 from sciagent.domain.properties import DIPOLE, HOMO, Property, properties
 from sciagent.errors import SpecError, UnknownNameError, UsageError
 from sciagent.verification import registry
-from sciagent.verification.contract import Cost, Level, Settings, Tier, Verifier, at
-from sciagent.verification.registry import check_class, check_defaults, verifier_class
+from sciagent.verification.contract import Cost, Level, Tier, Verifier, at
+from sciagent.verification.registry import check_class, check_measures, verifier_class
 from tests.support.campaigns import sciagent
 from tests.support.plugins import forget_registry, install
 
@@ -87,15 +87,7 @@ def with_(**attributes: Any) -> type:
 )
 def test_a_class_that_breaks_the_contract_is_told_by_package_and_fault(found: object, fault: str) -> None:
     with pytest.raises(UsageError, match=f'^verifier "acme.good" of acme 0.1: {re.escape(fault)}$'):
-        check_defaults(check_class(found, "acme.good", "acme 0.1"), "acme 0.1")
-
-
-def test_settings_without_defaults_are_looked_at_when_they_are_there() -> None:
-    class Needy(Settings):
-        file: str
-
-    bad = with_(Settings=Needy, measures=property(lambda self: 1 / 0))
-    check_defaults(check_class(bad, "acme.good", "acme 0.1"), "acme 0.1")
+        check_measures(check_class(found, "acme.good", "acme 0.1")(), "acme 0.1")
 
 
 @pytest.fixture
@@ -134,7 +126,7 @@ def test_a_clashing_property_is_set_aside_and_breaks_its_own_package_only(
     assert f"property dipole is defined twice, and the first stands: {CLASH}" in caplog.text
     assert "clashing_verifiers.nowhere:NOTHING gives no properties: ModuleNotFoundError" in caplog.text
     with pytest.raises(UsageError, match=re.escape(f"property dipole: {CLASH}; give yours another name")):
-        check_defaults(verifier_class("clash.dipole"), "clashing-verifiers 0.1")
+        check_measures(verifier_class("clash.dipole")(), "clashing-verifiers 0.1")
     with pytest.raises(SpecError, match=re.escape(CLASH)):
         text = CAMPAIGN.replace("OBJECTIVE", "dipole, max: 5, unit: D").replace("VERIFIER", "clash.dipole")
         parse_spec(text, base=clashing)

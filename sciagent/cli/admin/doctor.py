@@ -7,12 +7,13 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from operator import itemgetter
 
 import typer
 
 from sciagent.cli.shared import options
 from sciagent.cli.shared.common import Exit, put, put_json
-from sciagent.errors import SciagentError, UsageError
+from sciagent.errors import SciagentError
 from sciagent.settings import load
 
 ENGINES = ("rdkit", "ase", "tblite", "pyscf", "pyscf-dispersion", "sqlalchemy", "alembic")
@@ -79,16 +80,11 @@ def _properties() -> Iterator[Check]:
 
 
 def _verifiers() -> Iterator[Check]:
-    from sciagent.verification.registry import check_defaults, provider, verifier_class, verifier_names
+    from sciagent.verification.catalogue import catalogue
 
-    for name in verifier_names():
-        try:
-            verifier = verifier_class(name)
-            check_defaults(verifier, provider(name))
-        except UsageError as error:
-            yield Check(name, "broken", str(error))
-        else:
-            yield Check(name, "ok", f"{verifier.tier}, from {provider(name)}")
+    for found in sorted(catalogue({}), key=itemgetter("name")):
+        broken = found["error"]
+        yield Check(found["name"], "broken" if broken else "ok", broken or f"{found['tier']}, from {found['package']}")
 
 
 def _extras() -> Iterator[Check]:

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from sciagent.errors import NoPartitionError, SlurmError
 from sciagent.execution.slurm.client import Slurm
-from sciagent.execution.slurm.partition_choice import Need, ResourceRequest, choose_partition
-from sciagent.execution.slurm.site import SiteProfile
+from sciagent.execution.slurm.site import Need, ResourceRequest, SiteProfile, choose_partition
 
 COMMANDS = ("sbatch", "squeue", "scontrol", "sinfo")
 _FORMAT = "%R|%a|%l|%c|%m|%G"  # partition, up or not, time limit, cores, MB and generic resources of a node

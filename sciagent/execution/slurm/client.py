@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.errors import SlurmError
-from sciagent.execution.slurm.partition_choice import ResourceRequest
-from sciagent.execution.slurm.site import SiteProfile
+from sciagent.execution.slurm.site import ResourceRequest, SiteProfile
 from sciagent.execution.slurm.spool import QUEUE_FORMAT, ElementStatus, Spool, element_status, queue_lines
 
 COMMAND = ("-m", "sciagent", "worker", "--from")  # arguments of the site's python in each element

@@ -20,7 +20,6 @@ import secrets
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -76,10 +75,6 @@ class Spool:
         """Returns how the element ended; None if it left no mark."""
         match = _EXIT.fullmatch(self._read(f"exit.{element}"))
         return Mark(int(match[1]), match[2] == "true") if match else None
-
-    def was_warned(self, element: int) -> bool:
-        """Whether Slurm warned the element that its wall time was nearly over."""
-        return (self.folder / f"warned.{element}").exists()
 
     def failure_text(self, element: int) -> str:
         """Returns why an element failed: the printable characters of its last line of output, or its exit code."""
@@ -155,8 +150,7 @@ class ElementState(StrEnum):
         return self not in (ElementState.PENDING, ElementState.RUNNING, ElementState.UNKNOWN)
 
 
-@dataclass(frozen=True)
-class ElementStatus:
+class ElementStatus(NamedTuple):
     """The state of one element of an array."""
 
     number: int
@@ -191,7 +185,7 @@ def element_status(number: int, word: str | None, spool: Spool) -> ElementStatus
             state = ElementState.CANCELLED if mark.stopped else state
     else:
         state = _STATES.get(word, ElementState.UNKNOWN)
-    if state.ended and spool.was_warned(number) and word in (None, "COMPLETED", "FAILED"):
+    if state.ended and word in (None, "COMPLETED", "FAILED") and (spool.folder / f"warned.{number}").exists():
         state = ElementState.TIMED_OUT
     return ElementStatus(number, state, mark.code if mark and state.ended else None)
 

@@ -262,13 +262,12 @@ def _share_by_weight(cpu: float, results: list[HostResult]) -> list[HostResult]:
 def _share(cpu: float, results: list[HostResult], failed: HostResult | None = None) -> list[HostResult]:
     """Returns the results with costs that sum to `cpu`, the CPU time of the whole process tree. Each finding costs what
     the child claimed, the failed candidate the rest. Claims are scaled without a failure, or if they exceed `cpu`."""
-    claims = [finding.cost.get("core_seconds", 0.0) for finding in results]
-    if failed is None and results and not sum(claims):
-        claims = [1.0] * len(results)
-    scale = cpu / sum(claims) if sum(claims) and (failed is None or sum(claims) > cpu) else 1.0
-    shared = [
-        replace(finding, cost=Cost(core_seconds=claim * scale)) for finding, claim in zip(results, claims, strict=True)
+    claims = [result.cost.get("core_seconds", 0.0) for result in results]
+    if failed is not None:
+        results, claims = [*results, failed], [*claims, max(0.0, cpu - sum(claims))]
+    if not sum(claims):
+        claims = [1.0] * len(claims)
+    scale = cpu / sum(claims)
+    return [
+        replace(result, cost=Cost(core_seconds=claim * scale)) for result, claim in zip(results, claims, strict=True)
     ]
-    if failed is None:
-        return shared
-    return [*shared, replace(failed, cost=Cost(core_seconds=max(0.0, cpu - sum(claims) * scale)))]

@@ -11,8 +11,9 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sciagent.domain.cost import MAX_AMOUNT, MEASURED, RESOURCE_UNITS, Cost
 from sciagent.domain.evidence import ArtifactFile, Finding, Measured
@@ -28,14 +29,11 @@ MAX_DEPTH = 8
 MAX_ARTIFACTS = 32
 MAX_ARTIFACT_BYTES = 512 << 20
 
+E = TypeVar("E", bound=StrEnum)
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}", re.ASCII)
 _MEDIA_TYPE = re.compile(r"[a-z0-9.+-]{1,64}/[a-z0-9.+-]{1,64}", re.ASCII)
 _FIELDS = ("candidate_key", "outcome", "reason", "detail", "diagnostics", "levels", "measured", "artifacts")
-# optional fields: most verifiers count no cost themselves and verify candidates one by one
-_SPENT, _SHARE = "spent", "share"
-_OUTCOMES = {outcome.value: outcome for outcome in Outcome}
-_REASONS = {reason.value: reason for reason in Reason}
-_CENSORINGS = {censoring.value: censoring for censoring in Censoring}
+_OPTIONAL = {"spent", "share"}  # most verifiers count no cost themselves and verify candidates one by one
 
 
 @dataclass(frozen=True)
@@ -158,22 +156,22 @@ def finding_to_wire(finding: Finding) -> Mapping[str, Any]:
         "measured": measured,
         "levels": [[level.method, level.basis, level.phase, level.geometry] for level in levels],
         "artifacts": [asdict(a) for a in finding.artifacts],
-        **({} if finding.spent is None else {_SPENT: dict(finding.spent)}),
-        **({} if finding.share == 1.0 else {_SHARE: finding.share}),
+        **({} if finding.spent is None else {"spent": dict(finding.spent)}),
+        **({} if finding.share == 1.0 else {"share": finding.share}),
     }
 
 
 def finding_from_wire(data: object, key: str) -> Finding:
     """Returns the finding on candidate `key`. Raises WireError, with the fault, for an invalid finding."""
-    if not isinstance(data, dict) or set(data) - {_SPENT, _SHARE} != set(_FIELDS):
+    if not isinstance(data, dict) or set(data) - _OPTIONAL != set(_FIELDS):
         raise WireError(f"finding has not exactly the fields {', '.join(_FIELDS)}")
     if data["candidate_key"] != key:
         raise WireError(f"a finding on {clean(str(data['candidate_key']), 80)}, not on candidate {key}")
-    outcome = _known(_OUTCOMES, data["outcome"], "outcomes")
-    reason = None if data["reason"] is None else _known(_REASONS, data["reason"], "reasons")
+    outcome = _known(Outcome, data["outcome"], "outcomes")
+    reason = None if data["reason"] is None else _known(Reason, data["reason"], "reasons")
     if (outcome is Outcome.OK) == (reason is not None):
         raise WireError(f"outcome {outcome} with reason {reason}: every outcome but ok names its reason")
-    share = data.get(_SHARE, 1.0)
+    share = data.get("share", 1.0)
     if type(share) not in (int, float) or not 0 < share <= MAX_AMOUNT:
         raise WireError(f"share = {clean(repr(share), 80)} is not above 0")
     measured = _measurements(data["levels"], data["measured"])
@@ -185,7 +183,7 @@ def finding_from_wire(data: object, key: str) -> Finding:
     if len(json.dumps(data["diagnostics"])) > MAX_DIAGNOSTICS:
         raise WireError(f"diagnostics of more than {MAX_DIAGNOSTICS} characters")
     detail, diagnostics = _text(data["detail"], "detail"), _diagnostics(data["diagnostics"], MAX_DEPTH)
-    spent = _spent(data[_SPENT]) if _SPENT in data else None
+    spent = _spent(data["spent"]) if "spent" in data else None
     return Finding(key, outcome, measured, reason, detail, diagnostics, artifacts, spent, float(share))
 
 
@@ -221,7 +219,7 @@ def _measured(row: object, levels: Sequence[Level]) -> Measured:
     if type(n) is not int or not 1 <= n < 1 << 31:
         raise WireError(f"{name}: n = {clean(repr(n), 80)} is not an integer of at least 1")
     typed = None if as_typed is None else _text(as_typed, "as_typed", 64)
-    kind = _known(_CENSORINGS, censoring, "kinds of censoring")
+    kind = _known(Censoring, censoring, "kinds of censoring")
     return Measured(name, levels[level], Quantity(_number(value, name), unit, uncertainty, kind, n, typed))
 
 
@@ -277,7 +275,8 @@ def _text(value: object, what: str, limit: int = MAX_TEXT) -> str:
     return clean(value)
 
 
-def _known(kinds: Mapping[str, Any], value: object, what: str) -> Any:
-    if not isinstance(value, str) or value not in kinds:
-        raise WireError(f"{clean(repr(value), 80)} is not among the known {what}")
-    return kinds[value]
+def _known(kind: type[E], value: object, what: str) -> E:
+    try:
+        return kind(value)
+    except ValueError:
+        raise WireError(f"{clean(repr(value), 80)} is not among the known {what}") from None
