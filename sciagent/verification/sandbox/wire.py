@@ -277,6 +277,6 @@ def _text(value: object, what: str, limit: int = MAX_TEXT) -> str:
 
 def _known(kind: type[E], value: object, what: str) -> E:
     try:
-        return kind(value)
+        return kind(str(value))
     except ValueError:
         raise WireError(f"{clean(repr(value), 80)} is not among the known {what}") from None
