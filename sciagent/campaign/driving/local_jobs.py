@@ -129,7 +129,7 @@ class LocalJobs(Crew):
         if is_over:
             budget.release(job.reservation)
             if result.outcome.rule.is_evidence and job.declared is not None:
-                job.rung.cost_model.observe(job.declared, result.actual, seconds)
+                job.rung.cost_model.observe(job.declared, result.result.actual, seconds)
 
     def recall(self) -> None:
         if not (returned := [job for call in self.pool.recall() for job in call]):
@@ -179,7 +179,9 @@ def reap(session: DriverSession) -> int:
     back. Only the holder of the driver lease may call it."""
     with session.begin() as connection:
         reaped = reap_driver(connection, session.built.row.id, session.owner)
-        settle_cancelled(connection, session, [job.job_id for job in reaped if job.state is JobState.CANCELLED])
+        settle_cancelled(
+            connection, session, [live.claim.job_id for live in reaped if live.state is JobState.CANCELLED]
+        )
         positions = {rung.id: rung.rules.position for rung in session.built.rungs}
         lost = [job for job in reaped if job.state is JobState.QUARANTINED]
         finding = Finding("", Outcome.LOST, reason=Reason.LEASE_EXPIRED, detail="its driver died")
