@@ -23,9 +23,8 @@ from sciagent.domain.jobs import resource_requests
 from sciagent.domain.objectives import Window
 from sciagent.domain.tiers import Tier
 from sciagent.errors import UnknownNameError, UsageError, did_you_mean
-from sciagent.verification.checks import check_measures
 from sciagent.verification.contract import Verifier
-from sciagent.verification.registry import provider, verifier_class, verifier_names
+from sciagent.verification.registry import check_measures, provider, verifier_class, verifier_names
 from sciagent.yaml.faults import Faults, fault
 
 # default limits by tier: wall time in seconds (fast: per candidate) and memory in MB
