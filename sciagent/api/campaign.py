@@ -18,7 +18,6 @@ from sciagent.api.progress import Progress, view_of
 from sciagent.api.running import Drive
 from sciagent.api.tables import ResultQuery, ResultTable
 from sciagent.campaign.core.build import Built, create_or_open, open_for_people, open_stored
-from sciagent.campaign.core.safety import note
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.people.adding import AddedCandidate, add
 from sciagent.campaign.pricing.chances import with_chances
@@ -257,7 +256,7 @@ class Campaign:
 
     def safety_note(self, no_safety: str | None = None) -> str:
         """Returns a line on deviations of its safety screen; empty without any. no_safety: as for `verify`."""
-        return note(self._screened(no_safety))
+        return self._screened(no_safety).safety_note
 
     def _screened(self, no_safety: str | None) -> CampaignSpec:
         if no_safety is None:

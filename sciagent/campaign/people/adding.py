@@ -6,10 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from sciagent.campaign.core import safety
-from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.prepare import prepare
-from sciagent.campaign.core.record import run_directly
+from sciagent.campaign.core.build import Built, prepare
+from sciagent.campaign.core.record import log_blocked, run_directly
 from sciagent.campaign.people.resolving import Named
 from sciagent.campaign.proposing.workbench import CampaignWorkbench
 from sciagent.campaign.spec.safety import SCREEN
@@ -94,5 +92,5 @@ def complete_fast(built: Built, named: Named, who: str) -> str:
     for block in blocks[:1]:
         stated = {"key": named.key, "text": named.text, "reason": str(block.reason), "detail": block.detail}
         with built.ledger.begin() as connection:
-            safety.log_blocked(connection, built.row.id, **stated, asked="promote", who=who)
+            log_blocked(connection, built.row.id, **stated, asked="promote", who=who)
     return "; ".join(f"{block.reason}: {block.detail}" for block in blocks)

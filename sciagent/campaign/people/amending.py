@@ -1,5 +1,5 @@
 """Amends a campaign: changes budget, goal or workers in its YAML, and writes a directive to the driver. Only keys in
-`spec.diff.AMENDABLE` may change; any other change makes another campaign."""
+`campaign_spec.AMENDABLE` may change; any other change makes another campaign."""
 
 from __future__ import annotations
 
@@ -104,9 +104,8 @@ def differences(row: CampaignRow, source: str, name: str, base: Path) -> tuple[C
     if spec.campaign != row.name:
         raise UsageError(f'{name} is the campaign "{spec.campaign}", not "{row.name}"')
     if spec.identity_hash != row.identity_hash:
-        lines = "\n  ".join(spec.diff(row.spec, identity_only=True)) or "the versions of its verifiers"
         raise UsageError(
-            f'this would be another campaign than "{row.name}":\n  {lines}\n'
+            f'this would be another campaign than "{row.name}":\n  {spec.identity_diff(row.spec)}\n'
             "Budget, goal.count, limits, resources, workers and description may be amended; for anything else start a "
             "campaign of a new name (evidence is reused)."
         )

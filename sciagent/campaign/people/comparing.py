@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.spec.diff import differences
+from sciagent.campaign.spec.campaign_spec import differences
 from sciagent.domain.answers.comparison import Comparison, HitsAtCost, RungPair, ValueComparison
 from sciagent.domain.answers.status import CampaignCounts, RungCounts
 from sciagent.errors import UsageError

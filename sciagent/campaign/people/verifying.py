@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from sciagent.campaign.core import safety
-from sciagent.campaign.core.build import BuiltRung, built_ladder
+from sciagent.campaign.core.build import BuiltRung, built_ladder, prepare
 from sciagent.campaign.core.judge import Answer, place
-from sciagent.campaign.core.prepare import prepare
-from sciagent.campaign.core.record import answer_of, run_directly
+from sciagent.campaign.core.record import answer_of, log_blocked, run_directly
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.safety import SCREEN
 from sciagent.chemistry.molecule import parse_molecule
@@ -40,7 +38,7 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -
         candidate_id = candidates.enter(connection, [candidate])[candidate.key]
         if not spec.safety.screen:
             payload = {"key": candidate.key, "text": smiles[:500], "reason": spec.safety.reason, "who": who}
-            log_event(connection, None, safety.OFF, payload)
+            log_event(connection, None, "safety_off", payload)
     ladder = built_ladder(spec)
     prepare(ladder.rungs)
     answers: list[Answer] = []
@@ -67,7 +65,7 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -
         if ladder.rungs[current_place.position].verifier.name == SCREEN:
             blocked = {"key": candidate.key, "text": smiles, "reason": reason or "", "detail": detail}
             with ledger.begin() as connection:
-                safety.log_blocked(connection, None, **blocked, operation="verify")
+                log_blocked(connection, None, **blocked, operation="verify")
     return LadderAnswer(
         key=candidate.key, smiles=candidate.smiles, verdict=verdict, reason=reason, detail=detail, rungs=tuple(rows)
     )

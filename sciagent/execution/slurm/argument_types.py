@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 from sciagent.domain.jobs.resource_requests import NAME
-from sciagent.yaml.faults import fault
+from sciagent.yaml.validation import fault
 
 RESERVED = (
     "account", "array", "bb", "bbf", "chdir", "clusters", "cluster", "cpus-per-task", "dependency", "error", "export",

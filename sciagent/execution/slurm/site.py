@@ -14,8 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from sciagent.domain.jobs.resource_requests import MOST_OTHERS
 from sciagent.execution.slurm.argument_types import AbsolutePath, Licence, Module, Name, Option, Value, Variable, key_of
 from sciagent.yaml.document import read, text_of
-from sciagent.yaml.faults import Faults
-from sciagent.yaml.validation import validated
+from sciagent.yaml.validation import Faults, validated
 
 Whole = Annotated[int, Field(strict=True)]
 Real = Annotated[float, Field(strict=True)]
@@ -96,29 +95,28 @@ class SiteProfile(Profile):
 
     @model_validator(mode="after")
     def _check_parts(self) -> SiteProfile:
-        faults = Faults()
         names = [partition.name for partition in self.partitions]
-        for place, partition in enumerate(self.partitions):
-            if partition.name in names[:place]:
-                faults.add(("partitions", place, "name"), f'"{partition.name}" is listed twice')
-            if partition.max_minutes < self.wall.minimum_minutes:
-                faults.add(
-                    ("partitions", place, "max_minutes"),
-                    f"is below wall.minimum_minutes ({self.wall.minimum_minutes}); no job could go there",
-                )
-            if partition.max_memory_mb < self.memory.minimum_mb:
-                faults.add(
-                    ("partitions", place, "max_memory_mb"),
-                    f"is below memory.minimum_mb ({self.memory.minimum_mb}); no job could go there",
-                )
-        ours = {"gres": any(partition.max_gpus for partition in self.partitions), "licenses": bool(self.licences)}
-        for place, option in enumerate(self.options):
-            if taken := [name for name, used in ours.items() if used and name.startswith(key_of(option))]:
-                faults.add(("options", place), f"--{taken[0]} is said by what jobs need: max_gpus, licences")
-        for place, variable in enumerate(self.pass_environment):
-            if variable in self.environment:
-                faults.add(("pass_environment", place), f"{variable} is set under `environment` already")
-        faults.raise_any("site")
+        with Faults() as faults:
+            for place, partition in enumerate(self.partitions):
+                if partition.name in names[:place]:
+                    faults.add(("partitions", place, "name"), f'"{partition.name}" is listed twice')
+                if partition.max_minutes < self.wall.minimum_minutes:
+                    faults.add(
+                        ("partitions", place, "max_minutes"),
+                        f"is below wall.minimum_minutes ({self.wall.minimum_minutes}); no job could go there",
+                    )
+                if partition.max_memory_mb < self.memory.minimum_mb:
+                    faults.add(
+                        ("partitions", place, "max_memory_mb"),
+                        f"is below memory.minimum_mb ({self.memory.minimum_mb}); no job could go there",
+                    )
+            ours = {"gres": any(partition.max_gpus for partition in self.partitions), "licenses": bool(self.licences)}
+            for place, option in enumerate(self.options):
+                if taken := [name for name, used in ours.items() if used and name.startswith(key_of(option))]:
+                    faults.add(("options", place), f"--{taken[0]} is said by what jobs need: max_gpus, licences")
+            for place, variable in enumerate(self.pass_environment):
+                if variable in self.environment:
+                    faults.add(("pass_environment", place), f"{variable} is set under `environment` already")
         return self
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from sciagent.campaign.spec.campaign_spec import CampaignSpec, cores
-from sciagent.campaign.spec.diff import AMENDABLE
+from sciagent.campaign.spec.campaign_spec import AMENDABLE, CampaignSpec, cores
 from sciagent.campaign.spec.load import load_spec, parse_spec
 from sciagent.campaign.spec.rungs import LimitsSpec
 from sciagent.campaign.spec.sources import file_hash
@@ -26,7 +25,7 @@ def test_what_the_file_says_is_what_the_spec_holds(spec: CampaignSpec, folder: P
     assert (spec.campaign, spec.subject, spec.seed, spec.standardise) == ("dyes", "molecule", 1, "refuse")
     assert [rung.label for rung in spec.ladder] == ["checks", "dft"]
     assert (spec.terminal, spec.terminal_position, spec.workers) == ("dft", 1, 2)
-    assert spec.budget.resources() == {"core_seconds": 3600}
+    assert spec.budget.stocks() == {"core_seconds": 3600}
     assert spec.budget.rungs == {"dft": 12}
     assert spec.base == folder
     assert spec.base / "seeds.csv" == folder / "seeds.csv"
