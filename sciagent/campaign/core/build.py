@@ -178,9 +178,8 @@ def create_or_open(
 ) -> tuple[Built, list[str]]:
     """Creates the campaign, or opens the stored campaign of that name. who, why: for the log of amendments.
 
-    Only the keys in `campaign_spec.AMENDABLE` may differ from the stored campaign; such changes are logged as amendments.
-    Returns the campaign and the amendments as `path: old -> new`.
-    Raises UsageError with a diff if anything else differs.
+    Only the keys in `campaign_spec.AMENDABLE` may differ from the stored campaign; such changes are logged.
+    Returns the campaign and the amendments as `path: old -> new`. Raises UsageError with a diff of anything else.
     """
     stated: Any = {"spec": spec.canonical(), "spec_hash": spec.hash, "base": str(spec.base.resolve()), "source": source}
     amended: list[str] = []

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.people.resolving import resolve
-from sciagent.campaign.people.rung_history import evidence_story, rung_stories
+from sciagent.campaign.people.rung_history import rung_stories
 from sciagent.domain.answers.explanation import (
     CampaignStory,
     Children,
@@ -75,7 +75,7 @@ def explain(
     stories = tuple(_campaign(connection, row, candidate_id, evidence, ledger) for row in rows)
     from_files = report_candidates.imported(connection, [candidate_id])
     shown = {rung.evidence.key for story in stories for rung in story.rungs if rung.evidence}
-    others = [answer for answer in evidence if answer.key not in shown and answer.verifier != IMPORT]
+    others = (story for story, _ in evidence if story.key not in shown and story.verifier != IMPORT)
     return Explanation(
         **{name: candidate[name] for name in ("key", "kind", "inchikey", "formula", "charge", "multiplicity")},
         smiles=candidate["text"],
@@ -85,7 +85,7 @@ def explain(
         children=Children(n=n, first=tuple(CandidateName(key=key, smiles=smiles) for key, smiles in first)),
         campaigns=stories,
         imported=imported_values(from_files.get(candidate_id, [])),
-        other_evidence=tuple(map(evidence_story, others)),
+        other_evidence=tuple(others),
     )
 
 
@@ -132,16 +132,16 @@ def _proposals(
     connection: Connection, row: CampaignRow, candidate_id: int, people: Sequence[directives.Directive]
 ) -> tuple[ProposalStory, ...]:
     proposals = history.proposals(connection, row, candidate_id)
-    parents = history.parents(connection, [proposal.id for proposal in proposals], candidate_id)
+    parents = history.parents(connection, [proposal["id"] for proposal in proposals], candidate_id)
     adding = iter([directive for directive in people if directive.verb == "add"])
     stories = []
     for proposal in proposals:
-        person = next(adding, None) if proposal.proposer is None else None
-        own = [CandidateName(key=key, smiles=smiles) for key, smiles, _, id_ in parents if id_ == proposal.id]
-        fields = {name: getattr(proposal, name) for name in ProposalStory.model_fields if hasattr(proposal, name)}
-        fields |= {"by": proposal.proposer or (person.who if person else "a person"), "parents": tuple(own)}
-        fields |= {"is_person": proposal.proposer is None, "predicted": proposal.predicted or {}}
-        stories.append(ProposalStory(**fields))
+        number, proposer = proposal.pop("id"), proposal.pop("proposer")
+        person = next(adding, None) if proposer is None else None
+        own = tuple(CandidateName(key=key, smiles=smiles) for key, smiles, _, id_ in parents if id_ == number)
+        by = proposer or (person.who if person else "a person")
+        fields = proposal | {"predicted": proposal["predicted"] or {}, "parents": own}
+        stories.append(ProposalStory(**fields, by=by, is_person=proposer is None))
     return tuple(stories)
 
 
