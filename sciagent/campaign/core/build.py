@@ -72,10 +72,6 @@ class BuiltRung:
         """Returns the wall time in seconds that must be left before a job starts."""
         return 0.0 if declared is None else self.cost_model.wall_seconds(declared)
 
-    def reservation(self, candidate: Candidate) -> Cost:
-        """Returns the cost to reserve for a job on this candidate."""
-        return self.reserves(self.declared(candidate))
-
 
 class BuiltLadder:
     """The ladder of a spec: rungs that are ready to run, rules and objectives."""

@@ -206,9 +206,10 @@ def refused(connection: Connection, text: str, name: str | None) -> RefusedText 
     campaigns."""
     p, c, turn, trajectory = t.proposal.c, t.campaign.c, t.turn.c, t.trajectory.c
     kept = [text[:MAX_TEXT], text.strip()[:MAX_TEXT]]
-    columns = (p.text, p.reason, p.detail, p.operation, p.rationale, p.at, trajectory.proposer.label("by"))
+    by, detail = sa.func.coalesce(trajectory.proposer, "a person"), sa.func.coalesce(p.detail, "")
+    labelled = (c.name.label("campaign"), turn.number.label("turn"), by.label("by"), detail.label("detail"))
     query = (
-        sa.select(c.name.label("campaign"), *columns, turn.number.label("turn"))
+        sa.select(*labelled, p.text, p.reason, p.operation, p.rationale, p.at)
         .select_from(
             t.proposal.join(t.campaign, c.id == p.campaign_id)
             .outerjoin(t.turn, turn.id == p.turn_id)
@@ -218,8 +219,5 @@ def refused(connection: Connection, text: str, name: str | None) -> RefusedText 
         .order_by(p.id)
         .limit(history.MANY)
     )
-    proposals = tuple(
-        RefusedProposal(**{**row, "detail": row["detail"] or "", "by": row["by"] or "a person"})
-        for row in connection.execute(query).mappings()
-    )
+    proposals = tuple(RefusedProposal(**row) for row in connection.execute(query).mappings())
     return RefusedText(text=text, refused=proposals) if proposals else None

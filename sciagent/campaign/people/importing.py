@@ -167,14 +167,11 @@ def _read(path: Path, structure: str, columns: Sequence[Column]) -> Iterator[tup
 
 def _check_header(path: Path, header: Sequence[str], wanted: Sequence[str]) -> None:
     """Raises InputFileError if a column is missing or two columns have the same name."""
-    missing = next((name for name in wanted if name not in header), None)
-    if missing is not None:
+    for missing in (name for name in wanted if name not in header):
         if len(header) == 1 and ";" in header[0]:
             raise InputFileError(f"{path}:1:1: the columns are separated by semicolons; use commas")
-        known = ", ".join(header) or "nothing"
-        raise InputFileError(
-            f'{path}:1:1: no column "{missing}"{did_you_mean(missing, header)}; the header has: {known}'
-        )
+        near, known = did_you_mean(missing, header), ", ".join(header) or "nothing"
+        raise InputFileError(f'{path}:1:1: no column "{missing}"{near}; the header has: {known}')
     if len(set(header)) != len(header):
         raise InputFileError(f"{path}:1:1: two columns have the same name")
 
@@ -189,8 +186,8 @@ def _parse(
     """Returns the molecule of a row and its values that are not empty. Raises _CellError."""
     header = [name for name in cells if name is not None]
     if len(header) < len(cells):  # csv stores surplus cells under the key None
-        message = "more cells than the header has; quote a text with a comma, and write numbers with a decimal point"
-        raise _CellError(len(header) + 1, message)
+        hint = "quote a text with a comma, and write numbers with a decimal point"
+        raise _CellError(len(header) + 1, f"more cells than the header has; {hint}")
     try:
         molecule = parse_molecule(cells[structure] or "", standardise=standardise)
     except InvalidCandidateError as error:
@@ -232,9 +229,8 @@ def _number(text: str) -> float:
     except ValueError:
         raise ValueError(f'"{text[:40]}" is not a number (use a point as decimal sign)') from None
     if not math.isfinite(value):
-        raise ValueError(
-            f"{Reason.NOT_FINITE}: {text} is not a finite number; leave the cell empty if it was not measured"
-        )
+        why = "is not a finite number; leave the cell empty if it was not measured"
+        raise ValueError(f"{Reason.NOT_FINITE}: {text} {why}")
     return value
 
 
@@ -254,11 +250,11 @@ def _write(
             elsewhere.update(_elsewhere(connection, [(ids[row.molecule.key], row.key) for row in first]))
             new: list[NewEvidence] = []
             for molecule, key, measured in chunk:
-                same = (ids[molecule.key], *_values(measured))
+                id_, values = ids[molecule.key], _values(measured)
                 current, key = _latest(connection, key) if key.hash in known_keys else (None, key)
-                in_other_file = current is None and elsewhere[same] > 0
-                elsewhere[same] -= in_other_file
-                if in_other_file or _is_same(current, measured):
+                in_other_file = current is None and elsewhere[id_, *values] > 0
+                elsewhere[id_, *values] -= in_other_file
+                if in_other_file or (current is not None and _values(current.measured) == values):
                     report.known += 1
                     continue
                 if current is not None and revise is None:
@@ -268,7 +264,6 @@ def _write(
                     )
                 report.revised += current is not None
                 finding, old = Finding(molecule.key, Outcome.OK, measured=measured), current.id if current else None
-                id_ = ids[molecule.key]
                 new.append(NewEvidence(finding, key, id_, source=source, who=who, why=revise, supersedes=old))
             report.recorded += len(evidence.record(connection, new))
 
@@ -279,10 +274,6 @@ def _latest(connection: Connection, key: EvidenceKey) -> tuple[evidence.Recorded
     while (revision := evidence.by_key(connection, key.hash)) is not None:
         current, key = revision, replace(key, revision=key.revision + 1)
     return current, key
-
-
-def _is_same(current: evidence.RecordedEvidence | None, measured: Sequence[Measured]) -> bool:
-    return current is not None and _values(current.measured) == _values(measured)
 
 
 def _elsewhere(connection: Connection, pairs: Sequence[tuple[int, EvidenceKey]]) -> Counter[Any]:

@@ -43,7 +43,6 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -
     prepare(ladder.rungs)
     answers: list[Answer] = []
     rows: list[RungAnswer] = []
-    current_place = place(ladder.rules, ladder.objectives, answers)
     with Worker(scratch_of(ledger.artifacts)) as worker:
         for rung in ladder.rungs:
             v = rung.verifier
@@ -73,14 +72,11 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -
 
 def _row(rung: BuiltRung, result: Finding | RecordedEvidence, core_seconds: float | None) -> RungAnswer:
     """Returns a rung's answer. core_seconds: cost of the run; None for reused evidence."""
-    judgement = answer_of(rung, result).judgement
     return RungAnswer(
         rung=rung.spec.rung,
         tier=rung.rules.tier,
         outcome=result.outcome,
-        verdict=judgement.verdict,
-        reason=judgement.reason,
-        detail=judgement.detail,
+        **answer_of(rung, result).judgement._asdict(),
         reused=core_seconds is None,
         core_seconds=round(core_seconds or 0.0, 3),
         values={measured.property: ShownValue.of(measured) for measured in result.measured},

@@ -90,8 +90,7 @@ def sample_of(ladder: BuiltLadder) -> Sample:
         raise UsageError("a plan asks the rungs about molecules: name `seeds` for the proposer")
     path = spec.base / next(iter(chosen.files().values()))
     molecules: list[Candidate] = []
-    n = 0
-    records = read_structures(path, chosen.column)
+    n, records = 0, read_structures(path, chosen.column)
     for record in records:
         n += 1
         try:

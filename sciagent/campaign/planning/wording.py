@@ -19,7 +19,7 @@ LITTLE = 0.02  # share of all hits below which a rung looks worthless
 def planned_limit(allowance: Allowance, spec: CampaignSpec) -> PlanLimit:
     """Returns a limit of the budget, named as in the YAML."""
     if allowance.rung is not None:
-        label = spec.ladder[int(allowance.name.split()[1])].label
+        label = spec.ladder[int(allowance.name.split()[1])].rung
         return PlanLimit(name=f"rungs.{label}", limit=allowance.limit, unit="runs")
     name = "wall_minutes" if allowance.name == "wall_seconds" else allowance.name
     return PlanLimit(name=name, limit=allowance.limit, unit=RESOURCE_UNITS.get(allowance.resource or "", "1"))
@@ -141,27 +141,25 @@ def _case_sentence(case: PlanCase, spec: CampaignSpec) -> str:
 
 
 def _rung_sentence(rung: PlannedRung) -> str:
-    range_ = extremes(rung.delta)
-    if range_ is None:
+    if (hits := brings(rung.delta)) is None:
         return f"{rung.rung}: whether it pays cannot be said."
-    low, high = range_
     unsure = rung.verdict == "cannot be said"
     what = f"Whether {rung.rung} pays {rung.verdict}" if unsure else f"{rung.rung} {rung.verdict}"
-    return f"{what}: {signed(low)} to {signed(high)} hits, by what it tells and by how many there are."
+    return f"{what}: {hits} hits, by what it tells and by how many there are."
 
 
 def _count(n: float | None) -> str:
     return "–" if n is None else f"{n:.2g}" if n < 10 else f"{n:.0f}"
 
 
-def extremes(gains: Sequence[RungGain]) -> tuple[float, float] | None:
-    """Returns the least and the most hits that a rung brings; None if unknown."""
+def brings(gains: Sequence[RungGain]) -> str | None:
+    """Returns the least and the most hits that a rung brings, such as `-1 to +3`; None if unknown."""
     known = [
         n for gain in gains if gain.middle is not None for n in (gain.low, gain.middle, gain.high) if n is not None
     ]
-    return (min(known), max(known)) if known else None
+    return f"{_signed(min(known))} to {_signed(max(known))}" if known else None
 
 
-def signed(n: float) -> str:
+def _signed(n: float) -> str:
     """Formats a number with its sign; values below 0.005 become 0."""
     return "0" if abs(n) < 0.005 else f"{n:+.2g}" if abs(n) < 10 else f"{n:+.0f}"

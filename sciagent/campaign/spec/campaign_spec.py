@@ -56,7 +56,8 @@ class CampaignSpec(Part):
     objectives: tuple[ObjectiveSpec, ...] = Field(min_length=1, description="The wanted properties.")
     ladder: tuple[RungSpec, ...] = Field(min_length=1, description="The rungs, in order, cheapest first.")
     terminal: str = Field(
-        default_factory=lambda data: default_terminal(data.get("ladder", ())),
+        default_factory=str,
+        validate_default=True,
         description="Label of the rung that decides; default: the last one that is not of the world tier.",
     )
     safety: SafetySpec = Field(
@@ -75,6 +76,11 @@ class CampaignSpec(Part):
 
     _base: Path | None = PrivateAttr(None)
     _files: dict[tuple[str, ...], str] = PrivateAttr(default_factory=dict)
+
+    @field_validator("terminal")
+    @classmethod
+    def _default_terminal(cls, value: str, info: ValidationInfo) -> str:
+        return value or default_terminal(info.data.get("ladder", ())) or ""
 
     @field_validator("proposer")
     @classmethod

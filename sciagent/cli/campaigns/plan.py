@@ -63,13 +63,22 @@ def _rungs(plan: Plan) -> Iterator[Part]:
 
 def _cells(rung: PlannedRung) -> tuple[str, ...]:
     """Returns a row of the table of rungs."""
+    from sciagent.campaign.planning.wording import brings
+
     cost = rung.costs.get("core_seconds")
     amount = "–" if cost is None else f"{cost.median:.3g}–{cost.p90:.3g}"
     if rung.is_terminal:
         return rung.rung, amount, "", "", "", "decides"
     tells = [tell for tell in rung.tells if tell.kind != "nothing"]
     ranges = "\n".join("1" if tell.kind == "decides" else f"{tell.low:.2f}–{tell.high:.2f}" for tell in tells)
-    return rung.rung, amount, ranges, "\n".join(tell.kind for tell in tells), _brings(rung), rung.verdict or ""
+    return (
+        rung.rung,
+        amount,
+        ranges,
+        "\n".join(tell.kind for tell in tells),
+        brings(rung.delta) or "–",
+        rung.verdict or "",
+    )
 
 
 def _remarks(rung: PlannedRung, molecules: int) -> Iterator[str]:
@@ -80,13 +89,6 @@ def _remarks(rung: PlannedRung, molecules: int) -> Iterator[str]:
         yield f": costs are {rung.cost_ratio:.2g} of what is declared, as learnt"
     if rung.refuses:
         yield f": refuses {rung.refuses} of {molecules} molecules"
-
-
-def _brings(rung: PlannedRung) -> str:
-    from sciagent.campaign.planning.wording import extremes, signed
-
-    range_ = extremes(rung.delta)
-    return "–" if range_ is None else f"{signed(range_[0])} to {signed(range_[1])}"
 
 
 def _cases(plan: Plan) -> Iterator[Part]:

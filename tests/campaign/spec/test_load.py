@@ -292,7 +292,7 @@ proposer: {kind: evolve, seeds: seeds.csv}
 def test_the_verifiers_that_ship_make_a_ladder(tmp_path: Path) -> None:
     (tmp_path / "seeds.csv").write_text("smiles\nCCO\n")
     spec = parse_spec(SHIPPED, base=tmp_path)
-    assert [(rung.label, rung.tier.value) for rung in spec.ladder] == [
+    assert [(rung.rung, rung.tier.value) for rung in spec.ladder] == [
         ("molecule_safety", "fast"),
         ("molecule_checks", "fast"),
         ("gfn2", "simulation"),

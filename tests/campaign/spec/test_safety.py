@@ -52,7 +52,7 @@ def spec_of(folder: Path, more: str = "", text: str = TEXT) -> CampaignSpec:
 
 
 def labels(spec: CampaignSpec) -> list[str]:
-    return [rung.label for rung in spec.ladder]
+    return [rung.rung for rung in spec.ladder]
 
 
 def mistake(folder: Path, more: str, text: str = TEXT) -> str:
