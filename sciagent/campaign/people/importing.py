@@ -73,12 +73,7 @@ class _Row(NamedTuple):
 
 
 class _CellError(ValueError):
-    """A fault in one cell."""
-
-    def __init__(self, cell: int, message: str) -> None:
-        super().__init__(message)
-        self.cell = cell
-        """Number of the cell in its row, from 1."""
+    """A fault in one cell: the number of the cell in its row, from 1, and a message."""
 
 
 def import_file(
@@ -114,20 +109,17 @@ def import_file(
         try:
             molecule, measured = _parse(cells, structure, standardise, resolved, level)
         except _CellError as error:
-            report.faults.append(f"{path}:{line}:{error.cell}: {error}")
+            report.faults.append("{}:{}:{}: {}".format(path, line, *error.args))
             continue
         report.empty += len(columns) - len(measured)
         if measured:
-            replicate = replicates[molecule.key]
+            key = EvidenceKey(molecule.key, VERIFIER, VERSION, settings_hash, replicate=replicates[molecule.key])
             replicates[molecule.key] += 1
-            key = EvidenceKey(molecule.key, VERIFIER, VERSION, settings_hash, replicate=replicate)
             rows.append(_Row(molecule, key, measured))
     if report.faults and not skip_bad:
-        shown = "\n".join(report.faults[:MAX_FAULTS])
-        more = f"\n… and {len(report.faults) - MAX_FAULTS} more" if len(report.faults) > MAX_FAULTS else ""
-        raise InputFileError(
-            f"{shown}{more}\nnothing was imported; mend the file, or leave these rows out with --skip-bad"
-        )
+        more = [f"… and {len(report.faults) - MAX_FAULTS} more"] if len(report.faults) > MAX_FAULTS else []
+        hint = "nothing was imported; mend the file, or leave these rows out with --skip-bad"
+        raise InputFileError("\n".join([*report.faults[:MAX_FAULTS], *more, hint]))
     if not dry_run:
         _write(ledger, path, rows, who, revise, report)
     return report

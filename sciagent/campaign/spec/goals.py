@@ -24,7 +24,7 @@ from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.properties import Property, properties
 from sciagent.domain.quantities import conversion_factor, in_canonical_unit, spread_in_canonical_unit
-from sciagent.errors import UnitError, UnknownNameError
+from sciagent.errors import UnitError, UnknownNameError, UsageError
 from sciagent.yaml.document import kind_of
 from sciagent.yaml.validation import Faults, fault
 
@@ -60,7 +60,7 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def _fault_of(error: UnknownNameError | UnitError) -> PydanticCustomError:
+def fault_of(error: UsageError) -> PydanticCustomError:
     """Returns an error as a fault; what is known or taken becomes the hint."""
     return fault(*re.split("; (?=known: |it takes: )", str(error), maxsplit=1))
 
@@ -82,7 +82,7 @@ def check_unit(unit: str | None, prop: Property) -> None:
     try:
         conversion_factor(unit or prop.unit, prop)
     except UnitError as error:
-        raise _fault_of(error) from None
+        raise fault_of(error) from None
 
 
 def check_window(window: Window, prop: Property) -> str:
@@ -125,7 +125,7 @@ class ObjectiveSpec(Part):
         try:
             return properties()[value].name
         except UnknownNameError as error:
-            raise _fault_of(error) from None
+            raise fault_of(error) from None
 
     @field_validator("unit")
     @classmethod

@@ -9,16 +9,16 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from sciagent.campaign.spec.goals import NAME, GateSpec, Part, canonical_window, check_unit, check_window
+from sciagent.campaign.spec.goals import NAME, GateSpec, Part, canonical_window, check_unit, check_window, fault_of
 from sciagent.domain.evidence import canonical_json
 from sciagent.domain.jobs import resource_requests
 from sciagent.domain.objectives import Window
 from sciagent.domain.properties import properties
 from sciagent.domain.tiers import Tier
-from sciagent.errors import UnknownNameError, UsageError, did_you_mean
+from sciagent.errors import UsageError, did_you_mean
 from sciagent.verification.checks import check_measures
 from sciagent.verification.contract import Verifier
-from sciagent.verification.registry import provider, verifier_class, verifier_names
+from sciagent.verification.registry import provider, verifier_class
 from sciagent.yaml.validation import Faults, fault
 
 # default limits by tier: wall time in seconds (fast: per candidate) and memory in MB
@@ -108,12 +108,8 @@ class RungSpec(Part):
     def _registered(cls, value: str) -> str:
         try:
             verifier_class(value)
-        except UnknownNameError:
-            names = verifier_names()
-            known = f"registered: {', '.join(names) or 'none'}"
-            raise fault(f'unknown verifier "{value}"{did_you_mean(value, names)}', known) from None
         except UsageError as error:
-            raise fault(str(error)) from None
+            raise fault_of(error) from None
         return value
 
     @field_validator("settings")
@@ -131,9 +127,8 @@ class RungSpec(Part):
         except (UsageError, ValueError, TypeError, LookupError) as error:
             raise fault(f'verifier "{verifier.name}" does not take these settings: {error}') from None
         except Exception as error:  # noqa: BLE001  a plug-in may raise anything
-            raise fault(
-                f'verifier "{verifier.name}" fails with these settings: {type(error).__name__}: {error}'
-            ) from None
+            what = f"{type(error).__name__}: {error}"
+            raise fault(f'verifier "{verifier.name}" fails with these settings: {what}') from None
         return configured
 
     @field_validator("resources")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from sciagent.campaign.spec.goals import NAME, Part
 from sciagent.campaign.spec.rungs import RungSpec, find_verifier
-from sciagent.errors import did_you_mean
 from sciagent.yaml.validation import Faults
 
 SCREEN = "molecule.safety"
@@ -39,32 +38,6 @@ class SafetySpec(Part):
     )
     reason: str = Field(default="", max_length=1000, description="Why the screen is off, or softened.")
 
-    @field_validator("allow")
-    @classmethod
-    def _rules_there_are(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if (screen := find_verifier(SCREEN)) is None:
-            return value
-        known: Sequence[str] = getattr(screen, "rule_names")()  # noqa: B009  (of the plug-in, not of the contract)
-        with Faults() as faults:
-            for i, name in enumerate(value):
-                if name not in known:
-                    message = f'no safety rule is named "{name}"{did_you_mean(name, known)}'
-                    faults.add((i,), message, "sciagent refuses with the rule's name first; docs/safety.md lists them")
-        return value
-
-    @field_validator("extra_smarts")
-    @classmethod
-    def _taken_by_the_screen(cls, value: tuple[ExtraSmartsSpec, ...]) -> tuple[ExtraSmartsSpec, ...]:
-        if (screen := find_verifier(SCREEN)) is None or not value:
-            return value
-        try:
-            screen.Settings.model_validate({"extra_smarts": [pattern.model_dump() for pattern in value]})
-        except ValidationError as error:
-            with Faults() as faults:
-                for problem in error.errors(include_url=False):
-                    faults.add(problem["loc"][1:], str(problem["msg"]).removeprefix("Value error, "))
-        return value
-
     @model_validator(mode="after")
     def _reasoned(self) -> SafetySpec:
         with Faults() as faults:
@@ -73,6 +46,8 @@ class SafetySpec(Part):
             if (not self.screen or self.allow) and not is_reason(self.reason):
                 what = "turning the safety screen off" if not self.screen else "exempting safety rules"
                 faults.add(("reason",), f"{what} needs a reason", _REASON, on_key=True)
+        if (settings := self.settings()) and (screen := find_verifier(SCREEN)):
+            screen.Settings.model_validate(settings)
         return self
 
     def settings(self) -> Mapping[str, Any]:
