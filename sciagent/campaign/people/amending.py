@@ -41,9 +41,9 @@ def amended_source(
         key, _, given = text.partition("=")
         path = key.strip().removeprefix("budget.").split(".")
         where = _place(data["budget"], path, labels, text)
-        if given.strip().lower() in ("none", "null", ""):
-            if not given.strip():
-                raise UsageError(f'--budget "{text}": write KEY=NUMBER, or KEY=none to lift the limit')
+        if not given.strip():
+            raise UsageError(f'--budget "{text}": write KEY=NUMBER, or KEY=none to lift the limit')
+        if given.strip().lower() in ("none", "null"):
             where.pop(path[-1], None)
         else:
             where[path[-1]] = _amount(given.strip(), text, path[-1], where.get(path[-1]))
@@ -74,18 +74,14 @@ def _amount(given: str, text: str, key: str, old: Any) -> Any:
     `/campaign`."""
     number, slash, per = (part.strip() for part in given.partition("/"))
     if slash and (key not in RESOURCE_UNITS or per not in ("week", "campaign")):
-        raise UsageError(
-            f'--budget "{text}": "/{per}" is not known here; {", ".join(RESOURCE_UNITS)} take KEY=NUMBER/week or '
-            "KEY=NUMBER/campaign, everything else KEY=NUMBER"
-        )
+        takes = "take KEY=NUMBER/week or KEY=NUMBER/campaign, everything else KEY=NUMBER"
+        raise UsageError(f'--budget "{text}": "/{per}" is not known here; {", ".join(RESOURCE_UNITS)} {takes}')
     amount = _number(number, text)
     if not isinstance(old, dict):
         return {"amount": amount, "per": per} if per == "week" else amount
     if not per:
-        raise UsageError(
-            f'--budget "{text}": {key} is {old.get("amount")} per {old.get("per")} so far; write {key}={number}/week '
-            f"or {key}={number}/campaign"
-        )
+        so_far, ways = f"{old.get('amount')} per {old.get('per')}", f"{key}={number}/week or {key}={number}/campaign"
+        raise UsageError(f'--budget "{text}": {key} is {so_far} so far; write {ways}')
     old.update(amount=amount, per=per)
     return old
 

@@ -26,7 +26,7 @@ from sciagent.domain.answers.explanation import (
 from sciagent.domain.answers.outlook import Outlook
 from sciagent.domain.answers.values import CandidateName
 from sciagent.domain.jobs.states import CampaignState, Standing
-from sciagent.errors import UnknownNameError, UsageError
+from sciagent.errors import UsageError
 from sciagent.report.answers.best import imported_values
 from sciagent.store.campaign_state import campaigns, directives, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
@@ -55,20 +55,15 @@ def explain_named(ledger: Ledger, candidate: str, campaign: str | None = None) -
         try:
             named = resolve(connection, row, candidate)
         except UsageError:
-            answer = refused(connection, candidate, campaign)
-            if answer is None:
-                raise
-            return answer
-        return explain(connection, named.id, campaigns_to_tell(connection, named.id, campaign), ledger)
+            if answer := refused(connection, candidate, campaign):
+                return answer
+            raise
+        names = history.campaigns_of(connection, named.id) if row is None else [row.name]
+        return explain(connection, named.id, [campaigns.get(connection, name) for name in names], ledger)
 
 
-def explain(
-    connection: Connection, candidate_id: int, rows: Sequence[CampaignRow], ledger: Ledger | None = None
-) -> Explanation:
-    """Returns the answer of `sciagent explain`.
-
-    rows: campaigns to cover. ledger: read to compute the outlook of an open candidate; None: no outlook.
-    """
+def explain(connection: Connection, candidate_id: int, rows: Sequence[CampaignRow], ledger: Ledger) -> Explanation:
+    """Returns the answer of `sciagent explain`. rows: campaigns to cover."""
     candidate = history.candidate(connection, candidate_id)
     evidence = history.evidence(connection, candidate_id)
     n, first = history.children(connection, candidate_id)
@@ -90,11 +85,7 @@ def explain(
 
 
 def _campaign(
-    connection: Connection,
-    row: CampaignRow,
-    candidate_id: int,
-    evidence: Sequence[StoredEvidence],
-    ledger: Ledger | None,
+    connection: Connection, row: CampaignRow, candidate_id: int, evidence: Sequence[StoredEvidence], ledger: Ledger
 ) -> CampaignStory:
     place = standings.get(connection, row.id, candidate_id)
     ladder = campaigns.rungs(connection, row.id)
@@ -102,7 +93,7 @@ def _campaign(
     rungs = rung_stories(connection, row, ladder, candidate_id, evidence)
     scheduler = row.spec["scheduler"]["kind"]
     outlook = None
-    if ledger is not None and scheduler == "priced" and Standing(place["standing"]) in WAITS:
+    if scheduler == "priced" and Standing(place["standing"]) in WAITS:
         from sciagent.campaign.pricing.outlook import outlook as outlook_of  # takes a second to import
 
         outlook = outlook_of(ledger, connection, row, candidate_id)
@@ -172,8 +163,7 @@ def _why(
 
 
 def _job_state(rung: str, rungs: Sequence[RungStory]) -> str:
-    attempts = [attempt for story in rungs if story.rung == rung for attempt in story.attempts]
-    if any(attempt.state == "running" for attempt in attempts):
+    if any(attempt.state == "running" for story in rungs if story.rung == rung for attempt in story.attempts):
         return f"{rung} is at work on it."
     return f"A job at {rung} is decided and waits for a worker."
 
@@ -190,15 +180,6 @@ def _queue(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], 
         return text
     used = campaign_counts.jobs_by_rung(connection, row.id).get(rung.id, 0)
     return f"{text} {used} of {limit} places of {rung.name} are used."
-
-
-def campaigns_to_tell(connection: Connection, candidate_id: int, name: str | None) -> list[CampaignRow]:
-    """Returns the named campaign, or all campaigns with the candidate if name is None. Raises UnknownNameError."""
-    names = history.campaigns_of(connection, candidate_id)
-    rows = [campaigns.get(connection, known) for known in (names if name is None else [name])]
-    if name is not None and name not in names:
-        raise UnknownNameError("campaign of this candidate", name, names)
-    return rows
 
 
 def refused(connection: Connection, text: str, name: str | None) -> RefusedText | None:

@@ -116,8 +116,8 @@ def _stored(root: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _named_hashes(connection: Connection, hashes: Sequence[str]) -> set[str]:
-    a = t.artifact.c
-    return set(connection.execute(sa.select(a.sha256).where(among(connection, a.sha256, hashes)).distinct()).scalars())
+    sha256 = t.artifact.c.sha256
+    return set(connection.execute(sa.select(sha256).where(among(connection, sha256, hashes)).distinct()).scalars())
 
 
 def _old_hashes(connection: Connection, hashes: Sequence[str], keep_days: float, now: float) -> set[str]:

@@ -208,9 +208,8 @@ def _quantity(text: str, column: Column, prop: Property, row: Mapping[str, Any])
         spread = _number(uncertainty_text) if uncertainty_text else None
     typed = text if column.unit is None or unit == "1" else f"{text} {unit}"
     quantity = convert(Quantity(value, unit, spread, censoring, as_typed=typed), prop)
-    low = -math.inf if prop.low is None else prop.low
-    high = math.inf if prop.high is None else prop.high
-    if not low <= quantity.value <= high:
+    too_low = prop.low is not None and quantity.value < prop.low
+    if too_low or (prop.high is not None and quantity.value > prop.high):
         raise ValueError(f"{quantity} is outside what {prop.name} can be ({prop.low} to {prop.high} {prop.unit})")
     return quantity
 

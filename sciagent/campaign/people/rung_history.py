@@ -121,7 +121,6 @@ def _by_attempts(attempts: Sequence[AttemptStory]) -> Mapping[str, Any]:
     last = next((attempt for attempt in reversed(attempts) if attempt.outcome), None)
     if last is None or last.outcome is None:
         return {"outcome": None, "verdict": None, "reason": None, "detail": ""}
-    verdict = Outcome(last.outcome).rule.verdict
-    if verdict not in (Verdict.INCONCLUSIVE, Verdict.ERROR):
-        verdict = None
+    fixed = Outcome(last.outcome).rule.verdict
+    verdict = fixed if fixed in (Verdict.INCONCLUSIVE, Verdict.ERROR) else None
     return {"outcome": last.outcome, "verdict": verdict, "reason": last.reason, "detail": last.detail}

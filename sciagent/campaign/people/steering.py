@@ -151,13 +151,13 @@ class _Case:
             raise UsageError(f'campaign "{built.row.name}" has no rung beyond those that run at once')
         if self.standing is Standing.SETTLED:
             raise UsageError(f"{self.named} is settled: the terminal rung has answered; sciagent explain says what")
-        if to is not None:
-            rungs = {r.spec.rung: r for r in built.paid if r.rules.position <= built.terminal}
-            if to not in rungs:
-                raise UsageError(f'--to "{to}": a candidate can be promoted to {", ".join(rungs)}')
-            return rungs[to]
-        wanted = position + (self.standing is Standing.DROPPED)
-        return built.rungs[min(max(wanted, built.paid[0].rules.position), built.terminal)]
+        if to is None:
+            wanted = position + (self.standing is Standing.DROPPED)
+            return built.rungs[min(max(wanted, built.paid[0].rules.position), built.terminal)]
+        rungs = {r.spec.rung: r for r in built.paid if r.rules.position <= built.terminal}
+        if to not in rungs:
+            raise UsageError(f'--to "{to}": a candidate can be promoted to {", ".join(rungs)}')
+        return rungs[to]
 
     def start(self, rung: BuiltRung, who: str, why: str) -> str:
         """Writes a decision, and puts a job at the front of the queue or reuses evidence; returns a message."""

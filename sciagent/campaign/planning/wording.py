@@ -65,11 +65,8 @@ def _verdict(gains: Sequence[RungGain], cases: Sequence[PlanCase]) -> str:
 
 def assumptions(plan: Plan, spec: CampaignSpec, schema: ObservationSchema, has_ledger: bool) -> list[str]:
     """Returns the assumptions of the plan, one sentence each."""
-    return [
-        *_of_the_sample(plan, spec),
-        *_of_the_rungs(plan, spec, schema),
-        *_of_the_campaign(spec, schema, has_ledger),
-    ]
+    no_ledger = [] if has_ledger else ["There is no ledger to learn costs or correlations from."]
+    return [*_of_the_sample(plan, spec), *_of_the_rungs(plan, spec, schema), *no_ledger]
 
 
 def _of_the_sample(plan: Plan, spec: CampaignSpec) -> Iterator[str]:
@@ -95,28 +92,20 @@ def _of_the_rungs(plan: Plan, spec: CampaignSpec, schema: ObservationSchema) -> 
     below = enumerate(spec.ladder[: spec.terminal_position])
     if any(rung.window_gates() for position, rung in below if position in schema.paid):
         yield "Gates of paid rungs are not counted: they spare what they drop, and may drop a hit."
-
-
-def _of_the_campaign(spec: CampaignSpec, schema: ObservationSchema, has_ledger: bool) -> Iterator[str]:
     if len(asked(schema)) > 1:
         yield "The objectives are independent of each other and equally hard to meet."
     if schema.aims.kind != "hits":
         yield "The goal is not a number of hits: a hit stands for a candidate of the best so many per cent."
     if spec.scheduler.kind != "priced":
         yield f"This is what the scheduler priced would buy; the campaign is scheduled by {spec.scheduler.kind}."
-    if not has_ledger:
-        yield "There is no ledger to learn costs or correlations from."
 
 
 def sentences(plan: Plan, spec: CampaignSpec) -> list[str]:
     """Returns the conclusions of the plan, one sentence each."""
     if any(case.runs is None for case in plan.cases):
         return ["Nothing in the budget limits what is bought, so nothing can be said of how far it goes."]
-    scarce = [
-        limit.name
-        for limit in plan.limits
-        if any(case.used.get(limit.name, 0.0) > SURE * limit.limit for case in plan.cases)
-    ]
+    most = {limit.name: max(case.used.get(limit.name, 0.0) for case in plan.cases) for limit in plan.limits}
+    scarce = [limit.name for limit in plan.limits if most[limit.name] > SURE * limit.limit]
     end = "The budget holds all that is worth buying for the candidates there will be."
     return [
         *(_case_sentence(case, spec) for case in plan.cases),

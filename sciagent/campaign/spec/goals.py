@@ -85,8 +85,9 @@ def check_unit(unit: str | None, prop: Property) -> None:
         raise fault_of(error) from None
 
 
-def check_window(window: Window, prop: Property) -> str:
-    """Returns why no value can lie in the window (in the canonical unit), or an empty text."""
+def window_fault(low: float | None, high: float | None, unit: str | None, prop: Property) -> str:
+    """Returns why no value can lie between the limits, or an empty text."""
+    window = canonical_window(low, high, unit, prop)
     low, high = window.low, window.high
     if low is not None and high is not None and low > high:
         return f"the lower limit {low:g} lies above the upper limit {high:g}"
@@ -141,7 +142,7 @@ class ObjectiveSpec(Part):
             return value
         low, high = {"window": value, "min": (value, None)}.get(str(info.field_name), (info.data.get("min"), value))
         prop = properties()[info.data["property"]]
-        if problem := check_window(canonical_window(low, high, info.data["unit"], prop), prop):
+        if problem := window_fault(low, high, info.data["unit"], prop):
             raise fault(problem)
         return value
 
@@ -167,11 +168,6 @@ class ObjectiveSpec(Part):
                 faults.add(("scale",), "has no effect here: the two numbers of maximise or minimise are the scale")
         return self
 
-    def direction(self) -> Direction:
-        if self.maximise or self.minimise:
-            return Direction.MAXIMISE if self.maximise else Direction.MINIMISE
-        return Direction.WINDOW if self.window else Direction.LIMIT
-
     def accept(self) -> Window | None:
         """Returns the acceptance limits in the property's canonical unit; None if there are none."""
         low, high = self.window or (self.min, self.max)
@@ -188,7 +184,8 @@ class ObjectiveSpec(Part):
         if self.scale is not None:
             edge = next(limit for limit in (*(self.window or ()), self.min, self.max, 0.0) if limit is not None)
             scale = _rounded(self.scale, spread_in_canonical_unit(edge, self.scale, self.unit or prop.unit, prop))
-        return Objective(self.property, self.direction(), accept, scale, ramp, self.weight)
+        named = (key for key in ("maximise", "minimise", "window") if getattr(self, key))
+        return Objective(self.property, Direction(next(named, "limit")), accept, scale, ramp, self.weight)
 
 
 WISHES = "one of: window [low, high]; min and/or max; maximise [worst, best]; minimise [worst, best]"

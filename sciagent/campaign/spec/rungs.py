@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from sciagent.campaign.spec.goals import NAME, GateSpec, Part, canonical_window, check_unit, check_window, fault_of
+from sciagent.campaign.spec.goals import NAME, GateSpec, Part, canonical_window, check_unit, fault_of, window_fault
 from sciagent.domain.evidence import canonical_json
 from sciagent.domain.jobs import resource_requests
 from sciagent.domain.objectives import Window
@@ -161,8 +161,7 @@ class RungSpec(Part):
                 except PydanticCustomError as error:
                     faults.take((name,) if gate.unit is None else (name, "unit"), error)
                     continue
-                window = canonical_window(gate.min, gate.max, gate.unit, measured[name])
-                if problem := check_window(window, measured[name]):
+                if problem := window_fault(gate.min, gate.max, gate.unit, measured[name]):
                     faults.add((name, "min" if gate.min is not None else "max"), problem)
         return value
 
