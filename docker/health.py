@@ -20,13 +20,13 @@ def ledger(worker: bool) -> str | None:
     from sqlalchemy.exc import SQLAlchemyError
 
     from sciagent.errors import SciagentError
-    from sciagent.settings import load
+    from sciagent.settings import ledger_address
     from sciagent.store.database import migrate
     from sciagent.store.database.engine import connect, ledger_url, read_only, sqlite_path
     from sciagent.store.job_queue import workers
 
     try:
-        engine = connect(ledger_url(load().ledger))
+        engine = connect(ledger_url(ledger_address()))
         path = sqlite_path(engine)
         if path is not None and not path.exists():
             return f"there is no ledger at {path}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import os
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from sciagent.errors import UsageError
@@ -13,27 +12,15 @@ DEFAULT_LEDGER = "sciagent.db"
 MAX_SECRET_BYTES = 4096
 
 
-@dataclass(frozen=True)
-class InstallationSettings:
-    """The addresses of ledger, artifacts and broker. `repr` leaves URLs out, since they may hold passwords."""
-
-    ledger: str = field(default=DEFAULT_LEDGER, repr=False)
-    """SQLAlchemy URL or file path of the ledger."""
-    artifacts: Path | None = None
-    """Folder of the artifacts, which are named by their SHA-256."""
-    broker: str | None = field(default=None, repr=False)
-    """URL of Redis or RabbitMQ."""
+def ledger_address(given: str | None = None) -> str:
+    """Returns the URL or file path of the ledger: `given`, else SCIAGENT_LEDGER, else the line of the file that
+    SCIAGENT_LEDGER_FILE names, else ./sciagent.db. Raises UsageError."""
+    return given or secret("SCIAGENT_LEDGER") or DEFAULT_LEDGER
 
 
-def load(ledger: str | None = None, broker: str | None = None) -> InstallationSettings:
-    """Reads the settings. The arguments take precedence over SCIAGENT_LEDGER and SCIAGENT_BROKER; SCIAGENT_LEDGER_FILE
-    and SCIAGENT_BROKER_FILE may name a file instead. The default ledger is ./sciagent.db. Raises UsageError."""
-    artifacts = os.environ.get("SCIAGENT_ARTIFACTS")
-    return InstallationSettings(
-        ledger=ledger or secret("SCIAGENT_LEDGER") or DEFAULT_LEDGER,
-        artifacts=Path(artifacts) if artifacts else None,
-        broker=broker or secret("SCIAGENT_BROKER"),
-    )
+def artifacts_folder() -> Path | None:
+    """Returns the folder of the artifacts, which are named by their SHA-256: SCIAGENT_ARTIFACTS; None if not set."""
+    return _path("SCIAGENT_ARTIFACTS")
 
 
 def lease_seconds() -> float:
@@ -51,8 +38,7 @@ def lease_seconds() -> float:
 
 def slurm_site() -> Path | None:
     """Returns the path of the cluster's profile: SCIAGENT_SLURM_SITE; None if not set."""
-    given = os.environ.get("SCIAGENT_SLURM_SITE")
-    return Path(given).expanduser() if given else None
+    return _path("SCIAGENT_SLURM_SITE")
 
 
 def secret(name: str) -> str | None:
@@ -78,16 +64,17 @@ def secret(name: str) -> str | None:
 
 def cache_folder() -> Path:
     """Returns the folder for files that can be built again: SCIAGENT_CACHE, default `sciagent` in the user's cache."""
-    if given := os.environ.get("SCIAGENT_CACHE"):
-        return Path(given).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sciagent"
+    return _path("SCIAGENT_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sciagent"
 
 
 def models_folder() -> Path:
     """Returns the folder of the models on this machine: SCIAGENT_MODELS, default `models` in the cache folder."""
-    if given := os.environ.get("SCIAGENT_MODELS"):
-        return Path(given).expanduser()
-    return cache_folder() / "models"
+    return _path("SCIAGENT_MODELS") or cache_folder() / "models"
+
+
+def _path(name: str) -> Path | None:
+    given = os.environ.get(name)
+    return Path(given).expanduser() if given else None
 
 
 def user() -> str:

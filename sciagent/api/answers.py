@@ -65,10 +65,7 @@ def _rungs(status: CampaignCounts) -> list[Mapping[str, Any]]:
 
 
 def _remarks(status: CampaignCounts) -> Iterator[str]:
-    if status.trouble:
-        yield status.trouble
-    if status.stop_reason:
-        yield status.stop_reason
+    yield from filter(None, (status.trouble, status.stop_reason))
     if status.state in (CampaignState.CREATED, CampaignState.INTERRUPTED):
         yield "run() goes on with it"
 
@@ -80,11 +77,9 @@ def budget_line(status: CampaignCounts) -> str:
         f"{status.candidates} candidates",
         f"{status.hits} hit{'' if status.hits == 1 else 's'}",
     ]
-    if status.unreadable:
-        parts.append(f"{status.unreadable} texts could not be read")
-    if status.reused:
-        parts.append(f"{status.reused} answers reused at no cost")
-    parts += [f"{n} {what}" for n, what in ((status.held, "held"), (status.vetoed, "vetoed")) if n]
+    rare = {"texts could not be read": status.unreadable, "answers reused at no cost": status.reused}
+    rare |= {"held": status.held, "vetoed": status.vetoed}
+    parts += [f"{n} {what}" for what, n in rare.items() if n]
     jobs = {rung.rung: rung.jobs for rung in status.rungs}
     for name, limit in status.budget.items():
         if isinstance(limit, Mapping):
@@ -98,18 +93,19 @@ def budget_line(status: CampaignCounts) -> str:
 
 def best_brief(candidate: BestCandidate, properties: Sequence[str]) -> Mapping[str, Any]:
     """Returns the displayed cells of a best candidate. properties: properties of the objectives, one column each."""
-    values = {name: candidate.values.get(name) for name in properties}
-    level = next((value.level.split("//")[0] for value in values.values() if value), None)
-    mark = "hit" if candidate.hit else (candidate.reason or "").replace("_", " ")
     return {
         "smiles": candidate.smiles,
-        **values,
-        "level": level,
+        **values_and_level({name: candidate.values.get(name) for name in properties}),
         "utility": candidate.utility,
         "P(hit)": candidate.p_hit,
-        "stands": mark,
+        "stands": "hit" if candidate.hit else (candidate.reason or "").replace("_", " "),
         "seed": "a seed" if candidate.in_seeds else "",
     }
+
+
+def values_and_level(values: Mapping[str, ShownValue | None]) -> Mapping[str, Any]:
+    """Returns the values with the method of the first one, as cells. values: by property; None if not measured."""
+    return {**values, "level": next((value.level.split("//")[0] for value in values.values() if value), None)}
 
 
 def best_record(candidate: BestCandidate) -> Mapping[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -108,13 +109,14 @@ class Campaign:
             campaign._begin(store, pick_campaign(connection, name).name)
         return campaign
 
-    def _begin(self, store: Ledger, name: str, spec: CampaignSpec | None = None, source: str = "") -> None:
+    def _begin(self, store: Ledger, name: str, spec: CampaignSpec | None = None, source: str | None = None) -> None:
         """Sets the attributes. spec, source: given for a campaign that the ledger may not have yet."""
         self.name = name
         self.amended: list[str] = []
         """Changes that this object made to a campaign of the ledger, as `path: old -> new`."""
-        self._store, self._entered = store, spec is None
-        self._spec, self._source = spec, source
+        self._store, self._spec = store, spec
+        self._source = source
+        """YAML text of a campaign that is not entered yet; afterwards None."""
         self._built: Built | None = None
         self._driver: Driver | None = None  # used by `step`
         self._drive: Drive | None = None  # used by `run`; another thread may stop it
@@ -130,11 +132,11 @@ class Campaign:
         Raises UsageError if the ledger has another campaign of that name.
         """
         person = who or settings.user()
-        if self._spec is not None and not self._entered:
+        if self._spec is not None and self._source is not None:
             self._built, self.amended = create_or_open(self._store, self._spec, self._source, person)
         else:  # keeps amendments by other processes
             self._built = open_stored(self._store, self.name, person)
-        self._spec, self._entered = self._built.spec, True
+        self._spec, self._source = self._built.spec, None
 
     def try_executor(self, executor: str, site: str | Path | None = None) -> None:
         """Raises UsageError if the executor is unknown, or if a requirement of it is missing."""
@@ -181,18 +183,14 @@ class Campaign:
         The first step makes this process the campaign's driver. `stop`, `close`, the end of the campaign and the exit
         of its `with` block release the driver. wait: longest time to wait for a job, in seconds.
         """
-        if self._driver is None:
-            self._driver = Driver(self._for_driving()).__enter__()
-        ended: CampaignState | None = None
-        try:
-            ended = self._driver.step(wait)
-        except BaseException as error:
-            self._leave_driver(error)
-            raise
-        if ended is None:
-            return str(self._row().state)
-        self._leave_driver(None)
-        return str(ended)
+        driver = self._driver = self._driver or Driver(self._for_driving()).__enter__()
+        with ExitStack() as leaving:
+            leaving.push(driver)
+            leaving.callback(setattr, self, "_driver", None)
+            ended = driver.step(wait)
+            if ended is None:  # the driver is kept for the next step
+                leaving.pop_all()
+        return str(ended or self.state)
 
     def stop(self, now: bool = False, reason: str = "") -> str:
         """Stops the campaign in this or another process; running jobs may finish. Returns its state.
@@ -206,7 +204,7 @@ class Campaign:
             self.close(now)
         else:
             other_drivers.tell(self._store, self.name, Verb.STOP, settings.user(), reason, now)
-        return str(self._row().state)
+        return self.state
 
     def __enter__(self) -> Campaign:
         return self
@@ -217,12 +215,12 @@ class Campaign:
     def status(self) -> answers.CampaignStatus:
         """Returns the status of the campaign: rungs, hits, cost and budget."""
         with self._store.read() as connection:
-            return answers.CampaignStatus(**dict(status(connection, self._row(connection))))
+            return answers.CampaignStatus(**dict(status(connection, campaigns.get(connection, self.name))))
 
     def best(self, n: int = 10) -> ResultTable[BestCandidate]:
         """Returns the n best candidates: hits first, then by the highest rung reached and the score there."""
         with self._store.read() as connection:
-            row = self._row(connection)
+            row = campaigns.get(connection, self.name)
             rows = with_chances(self._store, connection, row, best(connection, row, n))
         brief = partial(answers.best_brief, properties=[objective["property"] for objective in row.spec["objectives"]])
         return ResultTable(rows, f"The best of {self.name}", brief, answers.best_record)
@@ -252,13 +250,11 @@ class Campaign:
         """
         from sciagent.campaign.people.verifying import verify_one
 
-        return answers.LadderResult(**dict(verify_one(self._store, self._screened(no_safety), smiles, settings.user())))
+        answer = verify_one(self._store, self.screened_spec(no_safety), smiles, settings.user())
+        return answers.LadderResult(**dict(answer))
 
-    def safety_note(self, no_safety: str | None = None) -> str:
-        """Returns a line on deviations of its safety screen; empty without any. no_safety: as for `verify`."""
-        return self._screened(no_safety).safety_note
-
-    def _screened(self, no_safety: str | None) -> CampaignSpec:
+    def screened_spec(self, no_safety: str | None) -> CampaignSpec:
+        """Returns the spec, without its safety screen if a reason is given. Raises UsageError for a poor reason."""
         if no_safety is None:
             return self.spec
         if not is_reason(no_safety):
@@ -279,7 +275,7 @@ class Campaign:
         The running driver or the next `run` verifies them. reason: stored with your name.
         """
         texts = [smiles] if isinstance(smiles, str) else smiles
-        return ResultTable(list(self.entering(texts, reason)), f"Added to {self.name}")
+        return ResultTable(self.entering(texts, reason), f"Added to {self.name}")
 
     def entering(self, texts: Iterable[str], reason: str, who: str | None = None) -> Iterator[AddedCandidate]:
         """Adds molecules as a stream, for more than memory holds. who: name of the person, by default the user."""
@@ -314,11 +310,9 @@ class Campaign:
         amended = [html.paragraph(f"amended: {line}") for line in self.amended]
         return self.status()._repr_html_() + (html.box(*amended) if amended else "")
 
-    def _row(self, connection: Any = None) -> CampaignRow:
-        if connection is not None:
+    def _row(self) -> CampaignRow:
+        with self._store.read() as connection:
             return campaigns.get(connection, self.name)
-        with self._store.read() as opened:
-            return campaigns.get(opened, self.name)
 
     def _for_driving(self) -> Built:
         """Returns the campaign built by the ledger's current spec; each is used once, since a run changes its costs."""
@@ -341,8 +335,3 @@ class Campaign:
             self._driver.request_stop(CLOSED)
         while self.step() not in ENDED:
             pass
-
-    def _leave_driver(self, error: BaseException | None) -> None:
-        driver, self._driver = self._driver, None
-        if driver is not None:
-            driver.__exit__(None if error is None else type(error), error, None)

@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
+from sciagent.api.answers import values_and_level
 from sciagent.api.tables import ResultQuery
 from sciagent.domain.answers.values import PropertyValue
 from sciagent.report.export import parquet
@@ -93,10 +94,9 @@ def _row(entry: Entry) -> CandidateRow:
 
 
 def _brief(row: CandidateRow, properties: Sequence[str]) -> Mapping[str, Any]:
-    values = {name: row.value(name) for name in properties}
+    values = values_and_level({name: row.value(name) for name in properties})
     stands = "hit" if row.hit else row.standing
-    level = next((value.level.split("//")[0] for value in values.values() if value), None)
-    return {"smiles": row.smiles, **values, "level": level, "stands": stands, "rung": row.rung, "reason": row.reason}
+    return {"smiles": row.smiles, **values, "stands": stands, "rung": row.rung, "reason": row.reason}
 
 
 def _record(row: CandidateRow) -> Mapping[str, Any]:

@@ -105,11 +105,8 @@ def _score_and_cost(story: CampaignStory) -> str:
 
 def _proposal(proposal: ProposalStory, verb: str) -> Iterator[Paragraph]:
     by = proposal.by if proposal.is_person else f"the proposer {proposal.by} in turn {proposal.turn}"
-    how = ""
-    if proposal.operation == "seed":
-        how = ", as a seed"
-    elif proposal.operation and proposal.operation not in ("person", proposal.by):
-        how = f", by {proposal.operation}"
+    known = {"seed": ", as a seed", "person": "", proposal.by: "", "": ""}
+    how = known.get(proposal.operation or "", f", by {proposal.operation}")
     text = f", as {proposal.text}" if proposal.is_person else ""
     yield Paragraph(f"{verb} by {by}, {_moment(proposal.at)}{how}{text}")
     if proposal.parents:
@@ -219,15 +216,14 @@ def _value(value: PropertyValue, level: bool = True) -> str:
 def _decision(decision: DecisionStory, full: bool) -> str:
     person = decision.chooser.removeprefix("person:") if decision.chooser.startswith("person:") else None
     why = (decision.why or "").removeprefix(decision.chooser).removeprefix(": ")
-    why = f": {why}" if why else ""
+    why = why and f": {why}"
     if decision.action == "promote" and person:
         return f"promoted by {person}{why}"
     verb = {"run": "chosen", "reuse": "reused"}.get(decision.action, decision.action)
     by = "" if decision.chooser == "reuse" else f" by {person or decision.chooser}"
-    more = ""
     if full and decision.index is not None:
-        more = f" (index {decision.index:.3g}, propensity {decision.propensity:g})"
-    return f"{verb}{by}{more}{why}"
+        by += f" (index {decision.index:.3g}, propensity {decision.propensity:g})"
+    return f"{verb}{by}{why}"
 
 
 def _law_and_price(decision: DecisionStory, full: bool, labels: Sequence[str]) -> str:

@@ -36,11 +36,11 @@ def open_ledger(given: LedgerLike = None, create: bool = False, idle_seconds: fl
         return given
     if isinstance(given, LedgerView):
         return given.store
-    wanted = settings.load(None if given is None else str(given))
-    place = ledger_url(wanted.ledger)
+    address = settings.ledger_address(None if given is None else str(given))
+    place = ledger_url(address)
     if not create and place.get_backend_name() == "sqlite" and not Path(str(place.database)).exists():
         raise UsageError(f"no ledger at {place.database}; name it with --ledger, or start with: sciagent run FILE")
-    return Ledger(wanted.ledger, wanted.artifacts, idle_seconds)
+    return Ledger(address, settings.artifacts_folder(), idle_seconds)
 
 
 def pick_campaign(connection: Connection, name: str | None) -> campaigns.CampaignRow:
@@ -88,12 +88,13 @@ class LedgerView:
 
     def campaigns(self) -> ResultTable[LedgerCampaign]:
         """Returns all campaigns of the ledger, in the order of their start."""
+        n, hits = campaign_counts.members, campaign_counts.hits
         with self.store.read() as connection:
             rows = [campaigns.get(connection, name) for name in campaigns.names(connection)]
-            counts = [
-                (campaign_counts.members(connection, row.id), campaign_counts.hits(connection, row.id)) for row in rows
+            listed = [
+                LedgerCampaign(row.name, row.state, n(connection, row.id), hits(connection, row.id), row.stop_reason)
+                for row in rows
             ]
-        listed = [LedgerCampaign(row.name, row.state, *n, row.stop_reason) for row, n in zip(rows, counts, strict=True)]
         return ResultTable(listed, "Campaigns")
 
     def campaign(self, name: str | None = None) -> Campaign:
@@ -152,12 +153,8 @@ LedgerLike = str | Path | Ledger | LedgerView | None
 def _arrow(connection: Connection, wanted: ValueFilter) -> ArrowRows:
     import pyarrow as pa
 
-    kinds = {
-        "value": pa.float64(),
-        "uncertainty": pa.float64(),
-        "replicate": pa.int64(),
-        "at": pa.timestamp("us", tz="UTC"),
-    }
+    numbers = dict.fromkeys(("value", "uncertainty"), pa.float64())
+    kinds = numbers | {"replicate": pa.int64(), "at": pa.timestamp("us", tz="UTC")}
     schema = pa.schema([pa.field(name, kinds.get(name, pa.string())) for name in LedgerValue.__dataclass_fields__])
     return ArrowRows(schema, (vars(row) for page in values.all_pages(connection, wanted) for row in page))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sciagent.domain.answers.status import DriverState
 from sciagent.domain.campaigns.directives import Verb
 from sciagent.domain.jobs.states import AttemptState, CampaignState
@@ -14,20 +12,13 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import campaign_counts
 
 
-@dataclass(frozen=True)
-class ToldDriver:
-    """A driver that received an instruction."""
-
-    driver: DriverState
-    """The driver and its machine."""
-    running: int
-    """Number of the campaign's attempts that are running now."""
-
-
-def tell(store: Ledger, name: str, verb: Verb, who: str, reason: str, now: bool = False) -> ToldDriver | None:
+def tell(
+    store: Ledger, name: str, verb: Verb, who: str, reason: str, now: bool = False
+) -> tuple[DriverState | None, int]:
     """Instructs the driver of a campaign to pause or stop. now: kill running jobs.
 
-    Returns None if no driver runs but a dispatcher would start one; the campaign is then withdrawn from the dispatcher.
+    Returns the driver and the number of the campaign's running attempts. If no driver runs but a dispatcher would start
+    one, the campaign is withdrawn from the dispatcher, and the answer is (None, 0).
     Raises UsageError if the campaign has no driver, or is already paused.
     """
     why = directives.reason(reason) if reason else ""
@@ -36,17 +27,15 @@ def tell(store: Ledger, name: str, verb: Verb, who: str, reason: str, now: bool 
         driver = campaigns.driver_of(connection, row.id)
         if driver is None or not driver.alive:
             if verb is Verb.STOP and campaigns.host(connection, row.id, False):
-                return None
+                return None, 0
             gone = f"; its driver on {driver.host} is gone" if driver is not None else ""
             raise UsageError(f'campaign "{name}" is not running ({row.state}{gone}): there is nothing to {verb}')
         if verb is Verb.PAUSE and row.state is CampaignState.PAUSED:
             raise UsageError(f'campaign "{name}" is paused already; go on with: sciagent resume {name}')
         directives.write(connection, row.id, verb, who, why, payload={"now": True} if now else None)
         a = t.attempt.c
-        return ToldDriver(
-            driver,
-            campaign_counts.count(connection, t.attempt, a.campaign_id == row.id, a.state == AttemptState.RUNNING),
-        )
+        running = (a.campaign_id == row.id, a.state == AttemptState.RUNNING)
+        return driver, campaign_counts.count(connection, t.attempt, *running)
 
 
 def wake(store: Ledger, name: str, who: str) -> str | None:

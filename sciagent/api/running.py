@@ -11,7 +11,6 @@ from sciagent.api.interrupts import each_signal
 from sciagent.api.progress import Progress
 from sciagent.campaign.core.build import Built, open_stored
 from sciagent.campaign.driving.driver import Driver
-from sciagent.domain.jobs.states import CampaignState
 from sciagent.errors import LedgerAwayError
 from sciagent.execution.executor import Executor
 from sciagent.execution.worker.runner import patiently
@@ -40,7 +39,7 @@ class Drive:
         """
         built = self._built
         growing = None if report is None else GrowingReport(built.ledger, built.row.name, report)
-        with each_signal(self._first, self._second, last=self._view.leave):
+        with each_signal(self._first, partial(self.stop, now=True), last=self._view.leave):
             while True:
                 self._driver = Driver(built, self._workers, self._executor())
                 try:
@@ -67,7 +66,7 @@ class Drive:
             else:
                 self._driver.request_stop()
 
-    def _run_driver(self, driver: Driver, growing: GrowingReport | None) -> CampaignState:
+    def _run_driver(self, driver: Driver, growing: GrowingReport | None) -> None:
         with driver, self._view:
             if driver.reaped:
                 self._view.note(f"took back {driver.reaped} jobs of a driver that died")
@@ -77,14 +76,10 @@ class Drive:
                 if growing is not None:
                     growing.step()
 
-            return driver.run(on_step)
+            driver.run(on_step)
 
     def _first(self) -> None:
-        if self._driver is None:
-            self._stopped.set()
-            self._view.leave()
         self.stop()
+        if self._driver is None:
+            self._view.leave()
         self._view.note("finishing what runs; Ctrl-C again stops at once (nothing is lost either way)")
-
-    def _second(self) -> None:
-        self.stop(now=True)

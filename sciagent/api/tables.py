@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
@@ -80,21 +80,16 @@ class ResultQuery(Generic[R]):
     """Returns all cells of a row, for the data frame of a table."""
 
     def __iter__(self) -> Iterator[R]:
-        return chain.from_iterable(self._pages())
+        """Yields the rows; each page is read in its own transaction, so that an abandoned iteration holds no lock."""
+        cursor, rows = None, None
+        while rows is None or rows:
+            with self.store.read() as connection:
+                rows, cursor = self.page(connection, cursor)
+            yield from rows
 
     def __len__(self) -> int:
         with self.store.read() as connection:
             return self.count(connection)
-
-    def _pages(self) -> Iterator[Sequence[R]]:
-        """Yields the pages, each read in its own transaction, so that an abandoned iteration holds no lock."""
-        cursor = None
-        while True:
-            with self.store.read() as connection:
-                rows, cursor = self.page(connection, cursor)
-            if not rows:
-                return
-            yield rows
 
     def head(self, n: int = SHOWN) -> ResultTable[R]:
         """Returns the first n rows."""

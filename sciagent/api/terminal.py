@@ -30,7 +30,8 @@ def records_table(records: Records, title: str) -> Table:
     columns = columns_of(records)
     table = plain_table(title, *columns, left=[name for name in columns if not is_number(records, name)])
     for record in records:
-        table.add_row(*(Text(cell_text(record.get(name))) for name in columns))
+        cells = (record.get(name) for name in columns)
+        table.add_row(*(cell if isinstance(cell, Text) else Text(cell_text(cell)) for cell in cells))
     return table
 
 
@@ -43,7 +44,7 @@ def columns_of(records: Records) -> list[str]:
 def is_number(records: Records, name: str) -> bool:
     """Returns whether a column holds numbers or measured values."""
     cells = [record[name] for record in records if record.get(name) is not None]
-    return bool(cells) and all(not isinstance(cell, str | bool | datetime) for cell in cells)
+    return bool(cells) and all(not isinstance(cell, str | bool | datetime | Text) for cell in cells)
 
 
 def cell_text(value: object) -> str:
@@ -88,9 +89,9 @@ def show(*parts: Part, console: Console | None = None) -> None:
             text = Text(part.text, style=part.style or ("" if part.depth else "bold"), overflow="fold")
             console.print(Padding(text, (0, 0, 0, 2 * part.depth), expand=False), highlight=False)
         elif isinstance(part, Line):
-            console.print(part.text, style=part.style, highlight=False, markup=False, soft_wrap=True)
+            console.print(part.text, style=part.style, highlight=False, markup=False, emoji=False, soft_wrap=True)
         else:
-            console.print(part, highlight=False, markup=False)
+            console.print(part, highlight=False, markup=False, emoji=False)
 
 
 def text_of(*parts: Part) -> str:

@@ -12,7 +12,7 @@ from sciagent import __version__
 from sciagent.cli.admin import bench, db, doctor, gc, verifiers
 from sciagent.cli.campaigns import answers, compare, export, files, plan, run
 from sciagent.cli.cluster import dispatcher, jobs, metrics, slurm, top, worker, workers
-from sciagent.cli.models import mcp, models, serve_model, trace
+from sciagent.cli.models import mcp, models, serve_model
 from sciagent.cli.people import directives, molecules
 from sciagent.cli.shared.common import Exit, put, say
 from sciagent.errors import LedgerAwayError, SciagentError, UsageError
@@ -37,7 +37,7 @@ COMMANDS: dict[Callable[..., Any], str] = {
     answers.status: "status quickstart --json",
     answers.best: "best quickstart -n 5 --json",
     answers.explain: "explain 'O=Cc1ccccc1' --campaign quickstart",
-    trace.trace: "trace quickstart_llm 1",
+    answers.trace: "trace quickstart_llm 1",
     mcp.mcp: "mcp quickstart --http 8765",
     compare.compare: "compare quickstart quickstart-wide",
     molecules.add: "add 'O=Cc1ccccc1' --campaign quickstart --reason 'the parent of our dyes'",

@@ -15,7 +15,7 @@ QUEUES = ("simulation", "high_fidelity")  # the tiers whose jobs run on remote w
 
 def broker_url(given: str | None = None) -> str:
     """Returns the broker's URL: `given`, else SCIAGENT_BROKER. Raises UsageError if neither is set."""
-    if (url := settings.load(broker=given).broker) is None:
+    if (url := given or settings.secret("SCIAGENT_BROKER")) is None:
         raise UsageError(
             "no broker is named: set SCIAGENT_BROKER to its URL, or SCIAGENT_BROKER_FILE to a file that holds it; "
             "sciagent worker takes --broker URL, too"

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
+from sciagent.api.terminal import Line
 from sciagent.cli.shared import options
-from sciagent.cli.shared.common import Exit, put, put_json, say
-from sciagent.settings import load
+from sciagent.cli.shared.common import Exit, put, put_answer, say
+from sciagent.settings import ledger_address
 
 app = typer.Typer(help="The ledger's schema.", no_args_is_help=True)
 
 
-def _engine(url: str | None) -> Any:
+def _engine(address: str | None) -> Any:
     from sciagent.store.database.engine import connect, ledger_url
 
-    return connect(ledger_url(load(url).ledger))
+    return connect(ledger_url(ledger_address(address)))
 
 
 @app.command()
@@ -35,7 +36,7 @@ def upgrade(ledger: options.Ledger = None) -> None:
 
 @app.command(epilog="Example: sciagent db backup ledger.2026-11-22.dump")
 def backup(
-    file: Annotated[Path, typer.Argument(help="Where it goes; refused if it is there.")], ledger: options.Ledger = None
+    file: Path = typer.Argument(help="Where it goes; refused if it is there."), ledger: options.Ledger = None
 ) -> None:
     """Copy the ledger as it is at this moment, while campaigns run. Copy the folder of artifacts afterwards.
 
@@ -44,7 +45,7 @@ def backup(
     from sciagent.store.database.backup import back_up
     from sciagent.store.database.engine import ledger_url
 
-    back_up(ledger_url(load(ledger).ledger), file)
+    back_up(ledger_url(ledger_address(ledger)), file)
     put(f"{file}: {file.stat().st_size / 1e6:.1f} MB")
 
 
@@ -54,7 +55,7 @@ def current(ledger: options.Ledger = None, json: options.Json = False) -> None:
     from sciagent.store.database import migrate
 
     at, need = migrate.current(_engine(ledger)), migrate.head()
-    put_json({"current": at, "needed": need}) if json else put(f"current {at or 'none'}, needed {need}")
+    put_answer({"current": at, "needed": need}, json, [f"current {at or 'none'}, needed {need}"])
 
 
 @app.command()
@@ -63,13 +64,9 @@ def check(ledger: options.Ledger = None, json: options.Json = False) -> None:
     from sciagent.store.database import migrate
 
     engine = _engine(ledger)
-    differences = (
-        [] if migrate.current(engine) == migrate.head() else [f"at {migrate.current(engine)}, needs {migrate.head()}"]
-    )
-    differences += migrate.differences(engine) if not differences else []
-    if json:
-        put_json({"ok": not differences, "differences": differences})
-    else:
-        put("\n".join(differences) or "the ledger is as it should be")
+    at, need = migrate.current(engine), migrate.head()
+    differences = migrate.differences(engine) if at == need else [f"at {at}, needs {need}"]
+    lines = map(Line, differences or ["the ledger is as it should be"])
+    put_answer({"ok": not differences, "differences": differences}, json, lines)
     if differences:
         raise typer.Exit(Exit.FAILED)

@@ -10,10 +10,11 @@ from importlib.metadata import PackageNotFoundError, version
 
 import typer
 
+from sciagent.api.terminal import Line
 from sciagent.cli.shared import options
-from sciagent.cli.shared.common import Exit, put, put_json
+from sciagent.cli.shared.common import Exit, put_answer
 from sciagent.errors import SciagentError, UsageError
-from sciagent.settings import load
+from sciagent.settings import ledger_address
 
 ENGINES = ("rdkit", "ase", "tblite", "pyscf", "pyscf-dispersion", "sqlalchemy", "alembic")
 EXTRAS = {
@@ -43,13 +44,9 @@ class Check:
 
 def doctor(ledger: options.Ledger = None, json: options.Json = False) -> None:
     """Check the installation: packages, verifiers, extras, the ledger. Exit code 1 if something needed is missing."""
-    checks = [*_packages(), *_properties(), *_verifiers(), *_extras(), _ledger(load(ledger).ledger), _machine()]
-    if json:
-        put_json(checks)
-    else:
-        for check in checks:
-            mark = check.state.upper() if check.state == "broken" else check.state
-            put(f"{mark:<7} {check.what:<28} {check.detail}")
+    checks = [*_packages(), *_properties(), *_verifiers(), *_extras(), _ledger(ledger_address(ledger)), _machine()]
+    marks = {"broken": "BROKEN"}
+    put_answer(checks, json, (Line(f"{marks.get(c.state, c.state):<7} {c.what:<28} {c.detail}") for c in checks))
     if any(check.state == "broken" for check in checks):
         raise typer.Exit(Exit.FAILED)
 

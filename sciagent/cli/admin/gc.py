@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
-
 import typer
 from rich.filesize import decimal
 
+from sciagent.api.terminal import Line
 from sciagent.cli.shared import options
-from sciagent.cli.shared.common import open_ledger, put, put_json, say
+from sciagent.cli.shared.common import open_ledger, put_answer
 from sciagent.errors import UsageError
 from sciagent.settings import user
-
-if TYPE_CHECKING:
-    from sciagent.campaign.people.housekeeping import Waste
 
 KINDS = {
     "unnamed": "artifact files that no evidence names",
@@ -28,16 +23,13 @@ MAX_SHOWN = 1000
 
 
 def gc(
-    keep_days: Annotated[
-        float | None,
-        typer.Option("--keep-days", min=0, help="Artifact files of older evidence go too; default: none for its age."),
-    ] = None,
-    delete: Annotated[bool, typer.Option("--delete", help="Remove it; default: only show what would go.")] = False,
-    reason: Annotated[str, typer.Option("--reason", "-r", help="Why; it is kept with each file of evidence.")] = "",
-    mine: Annotated[
-        bool, typer.Option("--mine", help="The artifact folder is this ledger's alone, although most is unnamed.")
-    ] = False,
-    show: Annotated[bool, typer.Option("--list", help="Show each file and folder.")] = False,
+    keep_days: float | None = typer.Option(None, min=0, help="Remove artifact files of older evidence, too."),
+    delete: bool = typer.Option(False, "--delete", help="Remove it; default: only show what would go."),
+    reason: str = typer.Option("", "--reason", "-r", help="Why; it is kept with each file of evidence."),
+    mine: bool = typer.Option(
+        False, "--mine", help="The artifact folder is this ledger's alone, though most is unnamed."
+    ),
+    show: bool = typer.Option(False, "--list", help="Show each file and folder."),
     ledger: options.Ledger = None,
     as_who: options.Who = None,
     json: options.Json = False,
@@ -53,6 +45,7 @@ def gc(
     opened = open_ledger(ledger)
     waste_items, n_named, n_unnamed = housekeeping.find_waste(opened, keep_days)
     sizes = {kind: [waste.size for waste in waste_items if waste.kind == kind] for kind in KINDS}
+    total = sum(map(sum, sizes.values()))
     unnamed = len(sizes["unnamed"])
     if delete and not mine and unnamed > max(10, n_named):
         raise UsageError(
@@ -60,42 +53,26 @@ def gc(
             "ledger: another ledger may keep its files there. If none does, say so with --mine"
         )
     removed = removed_bytes = 0
+    note = f"{decimal(total)} would go; nothing was removed. Remove it with --delete"
     if delete:
-        why = directives.reason(reason or _default_reason(keep_days))
+        why = directives.reason(reason or "cleared up" + ("" if keep_days is None else f" after {keep_days:g} days"))
         removed, removed_bytes = housekeeping.remove_waste(opened, waste_items, as_who or user(), why)
-    total = sum(map(sum, sizes.values()))
-    if json:
-        shown = waste_items[:MAX_SHOWN]
-        put_json(
-            {
-                "deleted": delete,
-                "removed": removed,
-                "removed_bytes": removed_bytes,
-                "bytes": total,
-                "kinds": {kind: {"n": len(each), "bytes": sum(each)} for kind, each in sizes.items()},
-                "artifacts": {"named": n_named, "unnamed": n_unnamed},
-                "items": [{"kind": w.kind, "path": str(w.path), "bytes": w.size, "why": w.why} for w in shown],
-            }
-        )
-        return
-    _print(sizes, waste_items, show)
-    if delete:
-        say(f"removed {removed} of {len(waste_items)}, {decimal(removed_bytes)}")
-    elif waste_items:
-        say(f"{decimal(total)} would go; nothing was removed. Remove it with --delete")
-    else:
-        say("there is nothing to clear up")
-
-
-def _default_reason(keep_days: float | None) -> str:
-    return "cleared up" if keep_days is None else f"cleared up after {keep_days:g} days"
-
-
-def _print(sizes: Mapping[str, Sequence[int]], waste_items: Sequence[Waste], show: bool) -> None:
-    """Prints a line for each kind, and with `show` one for each file and folder. sizes: {kind: sizes in bytes}."""
-    for kind in filter(sizes.get, KINDS):
-        put(f"{len(sizes[kind]):>7}  {decimal(sum(sizes[kind])):>9}  {KINDS[kind]}")
-    for waste in waste_items[:MAX_SHOWN] if show else ():
-        put(f"  {waste.path}  {decimal(waste.size)}  {waste.why}")
-    if show and len(waste_items) > MAX_SHOWN:
-        put(f"  and {len(waste_items) - MAX_SHOWN} more")
+        note = f"removed {removed} of {len(waste_items)}, {decimal(removed_bytes)}"
+    elif not waste_items:
+        note = "there is nothing to clear up"
+    shown = waste_items[:MAX_SHOWN]
+    answer = {
+        "deleted": delete,
+        "removed": removed,
+        "removed_bytes": removed_bytes,
+        "bytes": total,
+        "kinds": {kind: {"n": len(each), "bytes": sum(each)} for kind, each in sizes.items()},
+        "artifacts": {"named": n_named, "unnamed": n_unnamed},
+        "items": [{"kind": w.kind, "path": str(w.path), "bytes": w.size, "why": w.why} for w in shown],
+    }
+    lines = [f"{len(n):>7}  {decimal(sum(n)):>9}  {KINDS[kind]}" for kind, n in sizes.items() if n]
+    if show:
+        lines += [f"  {waste.path}  {decimal(waste.size)}  {waste.why}" for waste in shown]
+        if len(waste_items) > MAX_SHOWN:
+            lines.append(f"  and {len(waste_items) - MAX_SHOWN} more")
+    put_answer(answer, json, map(Line, lines), note)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from json import dumps as json_text
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from sciagent.api.terminal import Line, Paragraph, show
+from sciagent.api.terminal import Line, Paragraph, Part
 from sciagent.cli.shared import options
-from sciagent.cli.shared.common import Exit, put_json, say
+from sciagent.cli.shared.common import Exit, put_answer
 
 SAMPLES = {"benzene": "c1ccccc1", "aspirin": "CC(=O)Oc1ccccc1C(=O)O"}
 
 
 def verifiers(
-    name: Annotated[str | None, typer.Argument(help="One verifier, with all its settings; default: all.")] = None,
+    name: str | None = typer.Argument(None, help="One verifier, with all its settings; default: all."),
     json: options.Json = False,
 ) -> None:
     """List the installed verifiers: the properties that each measures and their levels, its cost, settings and priors.
@@ -28,19 +28,16 @@ def verifiers(
 
     samples = {label: parse_molecule(text) for label, text in SAMPLES.items()}
     entries = catalogue(samples) if name is None else [entry(name, samples)]
-    if json:
-        put_json(entries if name is None else entries[0])
-    else:
-        foot = Line(f"core s: declared for {list(SAMPLES)[-1]}. More: sciagent verifiers NAME", "dim")
-        show(*_lines(entries[0])) if name else show(*_overview(entries), foot)
-    broken = [each for each in entries if each["error"]]
-    for each in broken if not json else ():
-        say(f"{each['name']} does not load ({each['package']}): {each['error']}")
-    if name is not None and broken:
+    broken = [f"{e['name']} does not load ({e['package']}): {e['error']}" for e in entries if e["error"]]
+    if name is None:
+        put_answer(entries, json, _overview(entries), *broken)
+        return
+    put_answer(entries[0], json, _lines(entries[0]), *broken)
+    if broken:
         raise typer.Exit(Exit.FAILED)
 
 
-def _overview(entries: Sequence[Mapping[str, Any]]) -> Iterator[Paragraph]:
+def _overview(entries: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
     """Lists the verifiers by tier, with level, declared cost and measured properties."""
     tier = None
     for item in entries:
@@ -54,6 +51,7 @@ def _overview(entries: Sequence[Mapping[str, Any]]) -> Iterator[Paragraph]:
         yield Paragraph(f"{item['name']}" + (f" at {levels}" if levels else "") + cost, 1, "bold")
         names = ", ".join(m["property"] for m in item["measures"])
         yield Paragraph(names or f"what it measures depends on its settings; needed: {', '.join(item['needs'])}", 2)
+    yield Line(f"core s: declared for {list(SAMPLES)[-1]}. More: sciagent verifiers NAME", "dim")
 
 
 def _lines(entry: Mapping[str, Any]) -> Iterator[Paragraph]:
@@ -63,7 +61,7 @@ def _lines(entry: Mapping[str, Any]) -> Iterator[Paragraph]:
         return
     yield Paragraph(f"{entry['name']} {entry['version']}, {entry['tier'].replace('_', ' ')}", 0)
     yield from _about(entry["about"])
-    yield Paragraph(f"from {entry['package']}", 1)
+    yield Paragraph(f"from {entry['package']}")
     yield from _measures(entry)
     yield Paragraph("Costs, as declared", 0)
     for cost in entry["cost"]:
@@ -74,9 +72,9 @@ def _lines(entry: Mapping[str, Any]) -> Iterator[Paragraph]:
     yield from _priors(entry["priors"])
 
 
-def _about(text: str) -> Iterator[Paragraph]:
+def _about(text: str, depth: int = 1) -> Iterator[Paragraph]:
     for paragraph in text.split("\n\n") if text else ():
-        yield Paragraph(" ".join(paragraph.split()), 1)
+        yield Paragraph(" ".join(paragraph.split()), depth)
 
 
 def _measures(entry: Mapping[str, Any]) -> Iterator[Paragraph]:
@@ -95,12 +93,9 @@ def _settings(entry: Mapping[str, Any]) -> Iterator[Paragraph]:
     yield Paragraph("Settings", 0)
     yield from _about(entry["settings_about"])
     for setting in entry["settings"]:
-        default = "required" if setting["required"] else f"default {_show(setting['default'])}"
-        yield Paragraph(
-            f"{setting['name']}: {setting['takes']}" + ("" if setting["takes"] == "settings" else f"; {default}"), 1
-        )
-        if setting["about"]:
-            yield Paragraph(" ".join(setting["about"].split()), 2)
+        default = "; required" if setting["required"] else f"; default {_default(setting['default'])}"
+        yield Paragraph(f"{setting['name']}: {setting['takes']}" + (default if setting["takes"] != "settings" else ""))
+        yield from _about(setting["about"], 2)
     if not entry["settings"]:
         yield Paragraph("none", 1)
 
@@ -120,5 +115,5 @@ def _amount(value: float) -> str:
     return f"{value:.2g}" if value < 100 else f"{float(f'{value:.2g}'):.0f}"
 
 
-def _show(value: Any) -> str:
+def _default(value: Any) -> str:
     return "nothing" if value is None else json_text(value, ensure_ascii=False).replace('"', "")

@@ -1,46 +1,47 @@
-"""`sciagent status | best | explain | verify | report`: the answers of a campaign or its ladder."""
+"""`sciagent status | best | explain | trace | verify | report`: the answers of a campaign or its ladder."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sciagent.api.terminal import Line, Part, show
+from sciagent.api.terminal import Line, Paragraph, Part, records_table
 from sciagent.cli.shared import options
-from sciagent.cli.shared.common import Exit, open_ledger, put, put_json, say, say_upgraded
+from sciagent.cli.shared.common import Exit, open_ledger, put, put_answer, put_json, say, say_upgraded
 
 if TYPE_CHECKING:
     from sciagent.domain.answers.status import CampaignCounts, Status
 
+MAX_SHOWN = 1500  # characters of a text; --json prints all
+
 
 def status(name: options.CampaignName = None, ledger: options.Ledger = None, json: options.Json = False) -> None:
     """Show the state of a campaign: rungs, hits, cost and budget. Reads only; a running campaign is not disturbed."""
-    from sciagent.api.answers import budget_line, rung_table
     from sciagent.api.campaign import Campaign
 
     answer = Campaign.open(name, open_ledger(ledger)).status()
-    if json:
-        put_json(answer)
-        return
-    parts: list[Part] = [rung_table(answer), budget_line(answer), *_findings(answer)]
-    if answer.trouble:
-        parts.append(Line(answer.trouble, "bold red"))
-    if answer.stop_reason:
-        parts.append(answer.stop_reason)
-    show(*parts, Line(_driver(answer)))
+    put_answer(answer, json, _parts(answer))
 
 
-def _findings(status: Status) -> Iterator[str]:
-    """Yields a line each on the audit, the conformal guard, the law and the judges."""
+def _parts(status: Status) -> Iterator[Part]:
+    from sciagent.api.answers import budget_line, rung_table
+
+    yield rung_table(status)
+    yield budget_line(status)
     if status.audit:
         yield f"audit: {status.audit.words}"
         yield f"conformal guard {status.audit.guard.words}"
     if status.value:
         yield f"law, as of its last fit: {status.value.words}"
     yield from (judge.words for judge in status.opinions)
+    if status.trouble:
+        yield Line(status.trouble, "bold red")
+    if status.stop_reason:
+        yield status.stop_reason
+    yield Line(_driver(status))
 
 
 def _driver(status: CampaignCounts) -> str:
@@ -59,7 +60,7 @@ def _driver(status: CampaignCounts) -> str:
 
 def best(
     name: options.CampaignName = None,
-    n: Annotated[int, typer.Option("-n", min=1, max=10_000, help="How many.")] = 10,
+    n: int = typer.Option(10, "-n", min=1, max=10_000, help="How many."),
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
@@ -67,18 +68,15 @@ def best(
     from sciagent.api.campaign import Campaign
 
     candidates = Campaign.open(name, open_ledger(ledger)).best(n)
-    if json:
-        put_json(candidates)
-        return
     imported = [(candidate.smiles, value) for candidate in candidates for value in candidate.imported]
     lines = [Line(f"  {smiles}: {value.line()} from {value.file}") for smiles, value in imported]
-    show(candidates.table(), *(["values from files:"] if lines else []), *lines)
+    put_answer(candidates, json, [candidates.table(), *(["values from files:"] if lines else []), *lines])
 
 
 def explain(
     candidate: options.Candidate,
     campaign: options.Campaign = None,
-    full: Annotated[bool, typer.Option("--full", help="Settings, engine versions, keys and files too.")] = False,
+    full: bool = typer.Option(False, "--full", help="Settings, engine versions, keys and files too."),
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
@@ -91,19 +89,72 @@ def explain(
     from sciagent.campaign.people.explaining import explain_named
 
     answer = explain_named(open_ledger(ledger), candidate, campaign)
-    if json:
-        put_json(answer)
-        return
-    show(*paragraphs(answer, full))
+    put_answer(answer, json, paragraphs(answer, full))
+
+
+def trace(
+    campaign: str = typer.Argument(help="Name of a campaign of the ledger."),
+    episode: int | None = typer.Argument(None, help="Its number; without, all episodes are listed."),
+    ledger: options.Ledger = None,
+    json: options.Json = False,
+) -> None:
+    """The episodes of a campaign's model: what it read, thought, called and saw, and what became of it."""
+    from sciagent.report.answers import episodes
+    from sciagent.store.campaign_state import campaigns
+
+    with open_ledger(ledger).read() as connection:
+        row = campaigns.get(connection, campaign)
+        listed = episodes.listed(connection, row) if episode is None else ()
+        story = episodes.episode(connection, row, episode) if episode is not None else {}
+    if episode is None:
+        names = ("proposer", "state", "turns", "new")
+        rows = [{"episode": each["number"], **{n: each[n] for n in names}, "ended": each["why"]} for each in listed]
+        put_answer(listed, json, [records_table(rows, "")])
+    else:
+        put_answer(story, json, map(_cut, _episode(story)))
+
+
+def _cut(paragraph: Paragraph) -> Paragraph:
+    text = paragraph.text
+    if len(text) > MAX_SHOWN:
+        text = f"{text[:MAX_SHOWN]} … ({len(text)} characters)"
+    return paragraph._replace(text=text)
+
+
+def _episode(episode: Mapping[str, Any]) -> Iterator[Paragraph]:
+    ended = f", {episode['why']}" if episode["why"] else ""
+    title = f"{episode['campaign']}, episode {episode['number']} by {episode['proposer']}"
+    yield Paragraph(f"{title}: {episode['state']}{ended}", 0)
+    for message in episode["opening"]:
+        yield Paragraph(message["role"], 0, "dim")
+        yield Paragraph(message["content"])
+    for turn in episode["turns"]:
+        message, used = turn["message"] or {}, turn["sampling"] or {}
+        tokens = f", {used['output_tokens']} tokens in {used['seconds']:.1f} s" if "output_tokens" in used else ""
+        yield Paragraph("", 0)
+        yield Paragraph(f"turn {turn['number']} ({turn['policy']}{tokens})", 0)
+        for name, style in (("thinking", "italic dim"), ("content", "")):
+            if message.get(name):
+                yield Paragraph(message[name], 1, style)
+        for call in message.get("calls", ()):
+            yield Paragraph(f"{call['name']} {call['arguments']}")
+        for answer in turn["observations"]:
+            yield Paragraph(str(answer.get("content") or answer.get("status") or ""), 1, "cyan")
+        for proposal in turn["proposals"]:
+            yield Paragraph(_proposal(proposal), 1, "green" if proposal["hit"] else "dim")
+
+
+def _proposal(proposal: Mapping[str, Any]) -> str:
+    score = "" if proposal["score"] is None else f", score {proposal['score']:.2f}"
+    became = "a hit" if proposal["hit"] else proposal["standing"] or proposal["reason"] or ""
+    return f"{proposal['text']}: {proposal['status']}, {became}{score}"
 
 
 def verify(
-    smiles: Annotated[str, typer.Argument(help="The molecule as SMILES.")],
-    campaign: Annotated[Path, typer.Option("--campaign", "-c", help="The campaign whose ladder and limits count.")],
+    smiles: str = typer.Argument(help="The molecule as SMILES."),
+    campaign: Path = typer.Option(..., "--campaign", "-c", help="The campaign whose ladder and limits count."),
     ledger: options.Ledger = None,
-    no_safety: Annotated[
-        str | None, typer.Option("--no-safety", metavar="REASON", help="Leave the safety screen out, and say why.")
-    ] = None,
+    no_safety: str | None = typer.Option(None, metavar="REASON", help="Leave the safety screen out, and say why."),
     json: options.Json = False,
 ) -> None:
     """Run a molecule up a campaign's ladder until a rung fails it. What is known is reused; what is new is kept.
@@ -116,25 +167,19 @@ def verify(
 
     ladder = Campaign.from_yaml(campaign, ledger, enter=False)
     say_upgraded(ladder.ledger.store)
-    if unusual := ladder.safety_note(no_safety):
+    if unusual := ladder.screened_spec(no_safety).safety_note:
         say(unusual)
     answer = ladder.verify(smiles, no_safety=no_safety)
     put_json(answer) if json else put(str(answer))
-    codes = {"pass": Exit.OK, "fail": Exit.FAILED}
-    raise typer.Exit(codes.get(answer.verdict, Exit.UNDECIDED))
+    raise typer.Exit({"pass": Exit.OK, "fail": Exit.FAILED}.get(answer.verdict, Exit.UNDECIDED))
 
 
 def report(
     name: options.CampaignName = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="An HTML file; default: NAME.report.html.")
-    ] = None,
-    top: Annotated[int, typer.Option("--top", min=1, max=60, help="How many of the best get a card.")] = 12,
-    episodes: Annotated[
-        Path | None,
-        typer.Option("--episodes", help="A folder for a page of every episode, besides; its index.html lists them."),
-    ] = None,
-    open_it: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
+    output: Path | None = typer.Option(None, "--output", "-o", help="An HTML file; default: NAME.report.html."),
+    top: int = typer.Option(12, min=1, max=60, help="How many of the best get a card."),
+    episodes: Path | None = typer.Option(None, help="A folder for a page of every episode; its index.html lists them."),
+    open_it: bool = typer.Option(False, "--open", help="Show it in the browser."),
     ledger: options.Ledger = None,
 ) -> None:
     """Write the report of a campaign as it stands; a running campaign is not disturbed. Prints the file's name."""

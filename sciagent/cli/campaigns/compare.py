@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from itertools import chain
+from typing import TYPE_CHECKING
 
 import typer
 from rich.table import Table
 
-from sciagent.api.terminal import Paragraph, Part, plain_table, show
+from sciagent.api.terminal import Paragraph, Part, plain_table
 from sciagent.cli.shared import options
-from sciagent.cli.shared.common import open_ledger, put_json
+from sciagent.cli.shared.common import open_ledger, put_answer
 
 if TYPE_CHECKING:
     from sciagent.domain.answers.comparison import Comparison
@@ -19,8 +20,8 @@ MAX_DIFFERENCES = 40
 
 
 def compare(
-    first: Annotated[str, typer.Argument(help="A campaign.")],
-    second: Annotated[str, typer.Argument(help="Another campaign, of the same ledger.")],
+    first: str = typer.Argument(help="A campaign."),
+    second: str = typer.Argument(help="Another campaign, of the same ledger."),
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
@@ -33,10 +34,8 @@ def compare(
 
     with open_ledger(ledger).read() as connection:
         comparison = compared(connection, campaigns.get(connection, first), campaigns.get(connection, second))
-    if json:
-        put_json(comparison)
-        return
-    show(*_asked(comparison), *_totals(comparison), _funnel(comparison), *_hits(comparison), *_values(comparison))
+    parts = (_asked(comparison), _totals(comparison), [_funnel(comparison)], _hits(comparison), _values(comparison))
+    put_answer(comparison, json, chain.from_iterable(parts))
 
 
 def _asked(comparison: Comparison) -> Iterator[Part]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -36,42 +37,29 @@ class What(StrEnum):
     PROPOSALS = "proposals"
 
 
-ENDINGS = {
-    ".jsonl": Format.JSONL,
-    ".sdf": Format.SDF,
-    ".parquet": Format.PARQUET,
-    ".db": Format.ASE,
-    ".zip": Format.ROCRATE,
-}
+ENDINGS = {f".{each}": each for each in Format} | {".db": Format.ASE, ".zip": Format.ROCRATE}
 TEXT = (Format.CSV, Format.JSONL, Format.SDF)
 OF_PROPOSALS = (Format.CSV, Format.JSONL, Format.PARQUET)
 
 
 def export(
     name: options.CampaignName = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A file (RO-Crate: a folder or .zip); default: stdout.")
-    ] = None,
-    format: Annotated[
-        Format | None, typer.Option("--format", "-f", help="Default: by the file's ending, else csv.")
-    ] = None,
-    what: Annotated[
-        What, typer.Option("--what", help="Proposals: all that was handed in, unreadable texts too.")
-    ] = What.CANDIDATES,
-    authors: Annotated[
-        list[str] | None,
-        typer.Option("--author", metavar="NAME", help='RO-Crate: "NAME" or "NAME <ORCID URL>"; default: you.'),
-    ] = None,
-    license: Annotated[
-        str | None, typer.Option("--license", metavar="LICENCE", help="RO-Crate: SPDX identifier or URL.")
-    ] = None,
+    output: Path | None = typer.Option(
+        None, "--output", "-o", help="A file, or a folder for RO-Crate; default: stdout."
+    ),
+    format: Format | None = typer.Option(None, "--format", "-f", help="Default: by the file's ending, else csv."),
+    what: What = typer.Option(What.CANDIDATES, help="Proposals: all that was handed in, unreadable texts too."),
+    authors: list[str] | None = typer.Option(
+        None, "--author", metavar="NAME", help='RO-Crate: "NAME" or "NAME <ORCID URL>"; default: you.'
+    ),
+    license: str | None = typer.Option(None, metavar="LICENCE", help="RO-Crate: SPDX identifier or URL."),
     ledger: options.Ledger = None,
 ) -> None:
     """Write every candidate with its standing, its reason and each value with unit, uncertainty and level."""
     from sciagent.api.ledger import pick_campaign
     from sciagent.report.export.crate import author, licence, write_crate
 
-    chosen = format or (ENDINGS.get(output.suffix.lower(), Format.CSV) if output else Format.CSV)
+    chosen = format or ENDINGS.get(output.suffix.lower() if output else "", Format.CSV)
     if what is What.PROPOSALS and chosen not in OF_PROPOSALS:
         raise UsageError(f"--what proposals goes with --format {', '.join(OF_PROPOSALS)}, not {chosen}")
     if output is None and chosen not in TEXT:
@@ -82,7 +70,7 @@ def export(
     with opened.read() as connection:
         row = pick_campaign(connection, name)
         if output is None:
-            _write_text(opened.artifacts, connection, row, sys.stdout, chosen, what)
+            _write(opened.artifacts, connection, row, chosen, what, None)
         elif chosen is Format.ROCRATE:
             url, people = licence(license), [author(text) for text in authors or [user()]]
             n = write_crate(connection, row, opened.artifacts, output, people, url)
@@ -90,36 +78,29 @@ def export(
         else:
             with tempfile.TemporaryDirectory(dir=output.parent, prefix=".export-") as folder:
                 part = Path(folder) / "part"
-                summary = _write_file(opened.artifacts, connection, row, part, chosen, what)
+                summary = _write(opened.artifacts, connection, row, chosen, what, part)
                 part.replace(output)
             say(f"{summary} in {output}")
 
 
-def _write_text(
-    artifacts: ArtifactStore, connection: Connection, row: CampaignRow, file: IO[str], chosen: Format, what: What
+def _write(
+    artifacts: ArtifactStore, connection: Connection, row: CampaignRow, chosen: Format, what: What, path: Path | None
 ) -> str:
+    """Writes a file, or to stdout without a path. Returns what was written."""
+    from sciagent.report.export import parquet
+    from sciagent.report.export.ase_database import write_ase
     from sciagent.report.export.sdf import write_sdf
     from sciagent.report.parts import table
 
-    if chosen is Format.SDF:
-        n, solid = write_sdf(connection, row, artifacts, file)
-        return f"{n} molecules, {solid} of them in three dimensions,"
-    write_rows = table.write_jsonl if chosen is Format.JSONL else table.write_csv
-    n = write_rows(connection, row, file, proposed=what is What.PROPOSALS)
-    return f"{n} {what}"
-
-
-def _write_file(
-    artifacts: ArtifactStore, connection: Connection, row: CampaignRow, part: Path, chosen: Format, what: What
-) -> str:
-    from sciagent.report.export import parquet
-    from sciagent.report.export.ase_database import write_ase
-
-    if chosen in TEXT:
-        with part.open("w", encoding="utf-8", newline="") as file:
-            return _write_text(artifacts, connection, row, file, chosen, what)
-    if chosen is Format.ASE:
-        n, without = write_ase(connection, row, artifacts, part)
+    if path and chosen is Format.ASE:
+        n, without = write_ase(connection, row, artifacts, path)
         return f"{n} candidates with a geometry ({without} without a geometry are left out)"
-    write = parquet.write_candidates if what is What.CANDIDATES else parquet.write_proposals
-    return f"{write(connection, row, part)} {what}"
+    if path and chosen is Format.PARQUET:
+        write = parquet.write_candidates if what is What.CANDIDATES else parquet.write_proposals
+        return f"{write(connection, row, path)} {what}"
+    with path.open("w", encoding="utf-8", newline="") if path else nullcontext(sys.stdout) as file:
+        if chosen is Format.SDF:
+            n, solid = write_sdf(connection, row, artifacts, file)
+            return f"{n} molecules, {solid} of them in three dimensions,"
+        write_rows = table.write_jsonl if chosen is Format.JSONL else table.write_csv
+        return f"{write_rows(connection, row, file, proposed=what is What.PROPOSALS)} {what}"

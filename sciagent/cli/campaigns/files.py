@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from sciagent.api.terminal import records_table, show
+from sciagent.api.terminal import Line, records_table
 from sciagent.cli.shared import options
-from sciagent.cli.shared.common import put, put_json, say
+from sciagent.cli.shared.common import put, put_answer, put_json
 from sciagent.errors import UsageError
 
 
@@ -27,13 +27,14 @@ class SchemaOf(StrEnum):
     EXPLAIN = "explain"
 
 
+NAMES = ", ".join(SchemaOf)
+
+
 def init(
-    folder: Annotated[Path | None, typer.Argument(metavar="DIR", help="The folder to make.")] = None,
-    template: Annotated[str, typer.Option("--template", "-t", help="A ready campaign; see --list.")] = "quickstart",
-    name: Annotated[
-        str | None, typer.Option("--name", "-n", help="What the campaign is called; default: as the template.")
-    ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="Show the templates, and write nothing.")] = False,
+    folder: Path | None = typer.Argument(None, metavar="DIR", help="The folder to make."),
+    template: str = typer.Option("quickstart", "--template", "-t", help="A ready campaign; see --list."),
+    name: str | None = typer.Option(None, "--name", "-n", help="Name of the campaign; default: as the template."),
+    list_: bool = typer.Option(False, "--list", help="Show the templates, and write nothing."),
     json: options.Json = False,
 ) -> None:
     """Write a campaign folder that runs at once: the YAML with its comments, the seeds, a README."""
@@ -43,7 +44,7 @@ def init(
 
     if list_:
         known = [{"name": each.name, "description": each.description} for each in templates.templates().values()]
-        put_json(known) if json else show(records_table(known, ""))
+        put_answer(known, json, [records_table(known, "")])
         return
     if folder is None:
         raise UsageError("name the folder to make: sciagent init DIR, or see the templates: sciagent init --list")
@@ -51,19 +52,14 @@ def init(
         raise UsageError(f'--name "{name}": 1 to 64 of a-z, 0-9, "_" and "-", the first a letter or digit')
     paths = templates.write(folder, template, name)
     load_spec(paths[0])  # checks that the written campaign is valid
-    if json:
-        put_json({"folder": str(folder), "template": template, "files": [str(path) for path in paths]})
-        return
-    for path in paths:
-        put(str(path))
-    say(f"run it: cd {folder} && sciagent run {paths[0].name}")
+    files = [str(path) for path in paths]
+    note = f"run it: cd {folder} && sciagent run {paths[0].name}"
+    put_answer({"folder": str(folder), "template": template, "files": files}, json, map(Line, files), note)
 
 
 def schema(
-    of: Annotated[
-        SchemaOf, typer.Argument(metavar="WHAT", help=f"The campaign file, or an answer: {', '.join(SchemaOf)}.")
-    ] = SchemaOf.CAMPAIGN,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Every key, verifier and property as Markdown.")] = False,
+    of: SchemaOf = typer.Argument(SchemaOf.CAMPAIGN, metavar="WHAT", help=f"Of what: {NAMES}."),
+    markdown: bool = typer.Option(False, "--markdown", help="Every key, verifier and property as Markdown."),
 ) -> None:
     """Print the JSON schema of a campaign file, or of what a command prints with --json.
 
@@ -78,25 +74,14 @@ def schema(
 
         put_json(campaign_schema())
     else:
-        from sciagent.domain.answers.model import json_schema
+        from sciagent.domain.answers import audit, best, comparison, explanation, model, plan, status
 
-        put_json(json_schema(_answer(of)))
-
-
-def _answer(of: SchemaOf) -> Any:
-    from sciagent.domain.answers.audit import AuditReport
-    from sciagent.domain.answers.best import BestCandidate
-    from sciagent.domain.answers.comparison import Comparison
-    from sciagent.domain.answers.explanation import Explanation, RefusedText
-    from sciagent.domain.answers.plan import Plan
-    from sciagent.domain.answers.status import Status
-
-    answers: dict[SchemaOf, Any] = {
-        SchemaOf.STATUS: Status,
-        SchemaOf.BEST: list[BestCandidate],
-        SchemaOf.PLAN: Plan,
-        SchemaOf.AUDIT: AuditReport,
-        SchemaOf.COMPARE: Comparison,
-        SchemaOf.EXPLAIN: Explanation | RefusedText,
-    }
-    return answers[of]
+        answers: dict[SchemaOf, Any] = {
+            SchemaOf.STATUS: status.Status,
+            SchemaOf.BEST: list[best.BestCandidate],
+            SchemaOf.PLAN: plan.Plan,
+            SchemaOf.AUDIT: audit.AuditReport,
+            SchemaOf.COMPARE: comparison.Comparison,
+            SchemaOf.EXPLAIN: explanation.Explanation | explanation.RefusedText,
+        }
+        put_json(model.json_schema(answers[of]))

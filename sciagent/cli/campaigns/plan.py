@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from sciagent.api.terminal import Line, Paragraph, Part, plain_table, show
+from sciagent.api.terminal import Line, Paragraph, Part, plain_table
 from sciagent.cli.shared import options
-from sciagent.cli.shared.common import open_ledger, put_json
-from sciagent.settings import load
+from sciagent.cli.shared.common import open_ledger, put_answer
+from sciagent.settings import ledger_address
 
 if TYPE_CHECKING:
     from sciagent.domain.answers.plan import Plan, PlannedRung
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def plan(
-    file: Annotated[Path, typer.Argument(help="The campaign, a YAML file.")],
+    file: Path = typer.Argument(help="The campaign, a YAML file."),
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
@@ -31,19 +31,16 @@ def plan(
     from sciagent.campaign.spec.load import load_spec
 
     answer = planned(load_spec(file), _ledger(ledger))
-    if json:
-        put_json(answer)
-        return
     title = Line(f"{answer.campaign}: what its budget is likely to buy", "bold")
     assumed = [Paragraph("Assumed", 0), *map(Paragraph, answer.assumptions)]
-    show(title, "", *_rungs(answer), *_cases(answer), *answer.sentences, "", *assumed)
+    put_answer(answer, json, [title, "", *_rungs(answer), *_cases(answer), *answer.sentences, "", *assumed])
 
 
 def _ledger(url: str | None) -> Ledger | None:
     """Returns the ledger, or None if the default ledger does not exist. Raises UsageError for a missing named one."""
     from sciagent.store.database.engine import ledger_url
 
-    location = ledger_url(load(url).ledger)
+    location = ledger_url(ledger_address(url))
     if url is None and location.get_backend_name() == "sqlite" and not Path(str(location.database)).exists():
         return None
     return open_ledger(url)
@@ -71,14 +68,8 @@ def _cells(rung: PlannedRung) -> tuple[str, ...]:
         return rung.rung, amount, "", "", "", "decides"
     tells = [tell for tell in rung.tells if tell.kind != "nothing"]
     ranges = "\n".join("1" if tell.kind == "decides" else f"{tell.low:.2f}–{tell.high:.2f}" for tell in tells)
-    return (
-        rung.rung,
-        amount,
-        ranges,
-        "\n".join(tell.kind for tell in tells),
-        brings(rung.delta) or "–",
-        rung.verdict or "",
-    )
+    kinds = "\n".join(tell.kind for tell in tells)
+    return rung.rung, amount, ranges, kinds, brings(rung.delta) or "–", rung.verdict or ""
 
 
 def _remarks(rung: PlannedRung, molecules: int) -> Iterator[str]:

@@ -34,7 +34,7 @@ ReportOption = Annotated[
 
 
 def run(
-    file: Annotated[Path, typer.Argument(help="The campaign, a YAML file.")],
+    file: Path = typer.Argument(help="The campaign, a YAML file."),
     ledger: options.Ledger = None,
     workers: WorkersOption = None,
     executor: ExecutorOption = "local",
@@ -127,15 +127,14 @@ def conclude(progress: Progress, campaign: Campaign, status: Status, report: Pat
 
 def _who_proposes(spec: CampaignSpec) -> str:
     """Returns a line on the proposers; for a script, also how to use a language model."""
-    named = spec.proposers
-    if len(named) > 1:
-        listed = ", ".join(f"{name} ({_in_words(proposer)})" for name, proposer in named)
+    (_, proposer), *others = spec.proposers
+    if others:
+        listed = ", ".join(f"{name} ({_in_words(each)})" for name, each in spec.proposers)
         return f"candidates are proposed side by side by {listed}"
-    proposer = named[0][1]
-    if proposer.kind == "llm":
-        return f"candidates are proposed by {_in_words(proposer)}"
-    model = "proposer: {kind: llm, model: NAME}"
-    return f"candidates are proposed by {proposer.kind}, a script; a language model does it with {model} in the YAML"
+    line = f"candidates are proposed by {_in_words(proposer)}"
+    if proposer.kind != "llm":
+        line += ", a script; a language model does it with proposer: {kind: llm, model: NAME} in the YAML"
+    return line
 
 
 def _in_words(proposer: OneProposerSpec) -> str:

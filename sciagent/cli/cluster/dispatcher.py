@@ -8,7 +8,7 @@ import sys
 import time
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -22,16 +22,13 @@ if TYPE_CHECKING:
     from sciagent.api.campaign import Campaign
 
 LOOK_SECONDS = 1.0
-DRIVEN_BY = {"slurm": "ledger"}  # the dispatcher submits to the cluster; its drivers only queue jobs
 
 
 def submit(
-    campaign: Annotated[str, typer.Argument(help="A YAML file, or the name of a campaign in the ledger.")],
+    campaign: str = typer.Argument(help="A YAML file, or the name of a campaign in the ledger."),
     ledger: options.Ledger = None,
     as_who: options.Who = None,
-    wait: Annotated[
-        bool, typer.Option("--wait", help="Look on until it has ended; exit codes as those of sciagent run.")
-    ] = False,
+    wait: bool = typer.Option(False, "--wait", help="Look on until it has ended; exit codes as those of sciagent run."),
     json: options.Json = False,
 ) -> None:
     """Hand a campaign to the dispatcher, which drives it to its end; see it with status, top and report.
@@ -44,20 +41,18 @@ def submit(
 
     person, path = as_who or user(), Path(campaign)
     opened = open_ledger(ledger, create=True)
-    if path.suffix in (".yaml", ".yml") or path.exists():
-        opened_campaign = Campaign.from_yaml(path, opened, enter=False)
-    else:
-        opened_campaign = Campaign.open(campaign, opened)
-    opened_campaign.enter(person)
-    for line in opened_campaign.amended:
+    is_file = path.suffix in (".yaml", ".yml") or path.exists()
+    submitted = Campaign.from_yaml(path, opened, enter=False) if is_file else Campaign.open(campaign, opened)
+    submitted.enter(person)
+    for line in submitted.amended:
         say(f"amended: {line}")
+    name = submitted.name
     with opened.begin() as connection:
-        row = campaigns.get(connection, opened_campaign.name)
+        row = campaigns.get(connection, name)
         campaigns.host(connection, row.id, True)
         campaigns.log_event(connection, row.id, "submitted", {"who": person})
         driver = campaigns.driver_of(connection, row.id)
         served = [worker for worker in workers.alive(connection) if worker.executor == "dispatcher"]
-    name = opened_campaign.name
     if json and not wait:
         put_json({"campaign": name, "dispatchers": len(served), "driven": bool(driver and driver.alive)})
         return
@@ -68,7 +63,7 @@ def submit(
     elif not served:
         tell("no dispatcher is at work on this ledger; start it: sciagent dispatcher")
     if wait:
-        _follow(opened_campaign, json)
+        _follow(submitted, json)
 
 
 def _follow(campaign: Campaign, json: bool) -> None:
@@ -83,9 +78,8 @@ def _follow(campaign: Campaign, json: bool) -> None:
             return campaigns.is_hosted(connection, campaigns.get(connection, name).id)
 
     name = campaign.name
-    foot = "Ctrl-C looks away; the campaign goes on"
     try:
-        with Progress(campaign.ledger.store, name, json, foot) as progress:
+        with Progress(campaign.ledger.store, name, json, "Ctrl-C looks away; the campaign goes on") as progress:
             while patiently(is_hosted):
                 patiently(progress.step)
                 time.sleep(LOOK_SECONDS)
@@ -97,12 +91,11 @@ def _follow(campaign: Campaign, json: bool) -> None:
 
 
 def dispatcher(
-    executor: Annotated[
-        str,
-        typer.Option("--executor", "-x", metavar="ledger|celery|slurm", help="How workers learn that there is work."),
-    ] = "ledger",
+    executor: str = typer.Option(
+        "ledger", "--executor", "-x", metavar="ledger|celery|slurm", help="How workers learn that there is work."
+    ),
     site: options.Site = None,
-    reports: Annotated[Path, typer.Option("--reports", help="Folder for the reports of campaigns.")] = Path(),
+    reports: Path = typer.Option(Path(), help="Folder for the reports of campaigns."),
     log_format: LogFormatOption = LogFormat.AUTO,
     ledger: options.Ledger = None,
 ) -> None:
@@ -126,8 +119,9 @@ def dispatcher(
     name = f"dispatcher:{host}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
     new = NewWorker(name, host, os.getpid(), "dispatcher", TIERS, 0)
 
+    drives = "ledger" if executor == "slurm" else executor  # the dispatcher submits to Slurm; its drivers queue jobs
+
     def command(campaign: str) -> list[str]:
-        drives = DRIVEN_BY.get(executor, executor)
         return [sys.executable, "-m", "sciagent", "resume", campaign, "--executor", drives, "--quiet"]
 
     hosting = Host(opened, new, chosen, command, reports.resolve())

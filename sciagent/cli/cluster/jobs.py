@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from sciagent.api.terminal import records_table, show
+from sciagent.api.terminal import Line, records_table, show
 from sciagent.cli.cluster.workers import short_owner
 from sciagent.cli.shared import options
-from sciagent.cli.shared.common import open_ledger, put, put_json, say
+from sciagent.cli.shared.common import open_ledger, put, put_answer, put_json, say
+from sciagent.domain.jobs.states import JobState
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.settings import user
 
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
     from sciagent.campaign.people.cancelling import JobChange
-    from sciagent.domain.jobs.states import JobState
     from sciagent.store.database.ledger import Ledger
     from sciagent.store.job_queue.job_lists import JobRow
 
@@ -31,13 +32,11 @@ JobsArgument = Annotated[list[int] | None, typer.Argument(metavar="[JOB]...", he
 
 
 def jobs(
-    campaign: Annotated[str | None, typer.Argument(help="Only of this campaign.")] = None,
-    state: Annotated[
-        list[str] | None, typer.Option("--state", "-s", help="Only in this state; may be repeated.")
-    ] = None,
-    rung: Annotated[str | None, typer.Option("--rung", metavar="LABEL", help="Only of this rung.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="So many at most.")] = 20,
-    after: Annotated[int | None, typer.Option("--after", metavar="JOB", help="The next ones behind this job.")] = None,
+    campaign: str | None = typer.Argument(None, help="Only of this campaign."),
+    state: list[str] | None = typer.Option(None, "--state", "-s", help="Only in this state; may be repeated."),
+    rung: str | None = typer.Option(None, metavar="LABEL", help="Only of this rung."),
+    limit: int = typer.Option(20, "--limit", "-n", min=1, max=1000, help="So many at most."),
+    after: int | None = typer.Option(None, metavar="JOB", help="The next ones behind this job."),
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
@@ -48,9 +47,9 @@ def jobs(
     from sciagent.store.campaign_state import campaigns
     from sciagent.store.job_queue import job_lists
 
-    states = _states(state, job_lists.ORDER) if state else job_lists.ORDER
+    states = _states(state or job_lists.ORDER, job_lists.ORDER)
     with open_ledger(ledger).read() as connection:
-        names = [campaigns.get(connection, campaign).name] if campaign else campaigns.names(connection)
+        names = [campaign] if campaign else campaigns.names(connection)
         ids = [campaigns.get(connection, name).id for name in names]
         rung_ids = _rung_ids(connection, ids, rung) if rung else None
         if after is not None and not job_lists.standing(connection, [after]):
@@ -69,13 +68,8 @@ def jobs(
 
 def cancel(
     numbers: JobsArgument = None,
-    campaign: Annotated[
-        str | None,
-        typer.Option("--campaign", "-c", help="With --candidate: the campaign; may be left out if there is no other."),
-    ] = None,
-    candidate: Annotated[
-        str | None, typer.Option("--candidate", metavar="CANDIDATE", help="All its jobs: SMILES, key, or InChIKey.")
-    ] = None,
+    campaign: options.Campaign = None,
+    candidate: str | None = typer.Option(None, metavar="CANDIDATE", help="All its jobs: SMILES, key, or InChIKey."),
     reason: options.Reason = "",
     ledger: options.Ledger = None,
     as_who: options.Who = None,
@@ -95,28 +89,27 @@ def cancel(
         raise UsageError("name jobs by their numbers, or a candidate with --candidate (and its --campaign)")
     opened, person = open_ledger(ledger), as_who or user()
     chosen = _of_candidate(opened, campaign, candidate) if candidate else _named(opened, numbers or [], campaign)
-    changes: list[JobChange] = []
-    for name, ids in chosen.items():
-        changes += cancelling.cancel(open_for_people(opened, name), ids, person, why)
-    if json:
-        put_json(changes)
-    else:
-        words = {"cancelled": "cancelled; nobody had begun it", "told": "its worker is told, and ends it"}
-        for change in changes:
-            text = words.get(change.done, f"left as it is: {change.why}")
-            put(f"job {change.job_id} ({change.rung}, {change.smiles}): {text}")
-        if keys := list(dict.fromkeys(change.key[:12] for change in changes if change.held)):
-            put(f"held: {', '.join(keys)}; to let it go on: sciagent release {keys[0]} --reason ...")
+    cancelled = (cancelling.cancel(open_for_people(opened, name), ids, person, why) for name, ids in chosen.items())
+    changes = list(chain.from_iterable(cancelled))
+    put_answer(changes, json, _cancelled(changes))
     _fail_if_nothing_changed(changes)
+
+
+def _cancelled(changes: Sequence[JobChange]) -> Iterator[Line]:
+    words = {"cancelled": "cancelled; nobody had begun it", "told": "its worker is told, and ends it"}
+    for change in changes:
+        text = words.get(change.done, f"left as it is: {change.why}")
+        yield Line(f"job {change.job_id} ({change.rung}, {change.smiles}): {text}")
+    if keys := list(dict.fromkeys(change.key[:12] for change in changes if change.held)):
+        yield Line(f"held: {', '.join(keys)}; to let it go on: sciagent release {keys[0]} --reason ...")
 
 
 def retry(
     numbers: JobsArgument = None,
-    campaign: Annotated[str | None, typer.Option("--campaign", "-c", help="All of this campaign that gave up.")] = None,
-    state: Annotated[
-        list[str] | None,
-        typer.Option("--state", "-s", help=f"With --campaign: which; may be repeated; default: {', '.join(GAVE_UP)}."),
-    ] = None,
+    campaign: str | None = typer.Option(None, "--campaign", "-c", help="All of this campaign that gave up."),
+    state: list[str] | None = typer.Option(
+        None, "--state", "-s", help="With --campaign: which; may be repeated; default: failed, quarantined."
+    ),
     ledger: options.Ledger = None,
     as_who: options.Who = None,
     json: options.Json = False,
@@ -136,28 +129,18 @@ def retry(
         raise UsageError("--state goes with --campaign; jobs that are named are tried again whatever ended them")
     opened, person = open_ledger(ledger), as_who or user()
     chosen = _gave_up(opened, campaign, state or GAVE_UP) if campaign else _named(opened, numbers or [], None)
-    changes: list[JobChange] = []
-    for name, ids in chosen.items():
-        changes += cancelling.retry(open_for_people(opened, name), ids, person, named=not campaign)
+    named = not campaign
+    retried = (cancelling.retry(open_for_people(opened, name), ids, person, named) for name, ids in chosen.items())
+    changes = list(chain.from_iterable(retried))
     again = sum(bool(change.done) for change in changes)
-    if json:
-        put_json({"queued": again, "left": len(changes) - again, "jobs": changes})
-    else:
-        _print_retried(changes, again, named=not campaign)
-        for name in chosen if again else ():
-            say(driver_line(opened, name))
-    _fail_if_nothing_changed(changes)
-
-
-def _print_retried(changes: Sequence[JobChange], again: int, named: bool) -> None:
-    """Prints the result of a retry. again: number of retried jobs. named: whether to list the retried jobs."""
-    for change in changes:
-        if named or change.why:
-            put(f"job {change.job_id} ({change.rung}, {change.smiles}): {change.why or 'is tried again'}")
     left = len(changes) - again
-    put(f"{again} to be tried again" + (f", {left} left as they are" if left else ""))
-    if len(changes) >= MAX_BULK:
-        say(f"these were the first {MAX_BULK}; call it again for the rest")
+    shown = [change for change in changes if named or change.why]
+    lines = [f"job {c.job_id} ({c.rung}, {c.smiles}): {c.why or 'is tried again'}" for c in shown]
+    lines.append(f"{again} to be tried again" + (f", {left} left as they are" if left else ""))
+    notes = [f"these were the first {MAX_BULK}; call it again for the rest"] if len(changes) >= MAX_BULK else []
+    notes += [driver_line(opened, name) for name in chosen if again]
+    put_answer({"queued": again, "left": left, "jobs": changes}, json, map(Line, lines), *notes)
+    _fail_if_nothing_changed(changes)
 
 
 def _fail_if_nothing_changed(changes: Sequence[JobChange]) -> None:
@@ -170,46 +153,42 @@ def _print(listed: Sequence[JobRow], with_campaign: bool) -> None:
     console = Console()
     if not console.is_terminal and "COLUMNS" not in os.environ:  # a file, or a pipe to less or grep
         console = Console(width=max(console.width, UNBOUND))
-    wide = console.width >= WIDE
-    hidden = (() if with_campaign else ("campaign",)) + (() if wide else ("priority", "since"))
-    rows = [_cells(job, wide) for job in listed]
-    shown = [{name: cell for name, cell in row.items() if name not in hidden} for row in rows]
-    if shown:
-        show(records_table(shown, ""), console=console)
+    if listed:
+        rows = [_cells(job, console.width >= WIDE, with_campaign) for job in listed]
+        show(records_table(rows, ""), console=console)
 
 
-def _cells(job: JobRow, wide: bool) -> Mapping[str, object]:
-    """Returns a row of the list, by column. wide: whether the terminal has room for all columns."""
+def _cells(job: JobRow, wide: bool, with_campaign: bool) -> Mapping[str, object]:
+    """Returns a row of the list, by column; None hides a column. wide: whether there is room for all columns."""
     from sciagent.store.job_queue.jobs import PREFERRED
 
+    state: str = job.state
+    if job.cancel_requested and state == "running":
+        state = "cancelling"
+    elif wide and job.queue and state == "queued":
+        state = f"queued at {job.queue}"
+    priority = "first" if job.priority >= PREFERRED else f"{job.priority:.3g}"
     deaths = ", ".join(f"{n} {how}" for n, how in ((job.kills, "killed"), (job.losses, "lost")) if n)
     return {
         "job": job.id,
-        "campaign": job.campaign,
+        "campaign": job.campaign if with_campaign else None,
         "rung": job.rung,
         "candidate": job.candidate,
-        "state": _state(job, wide),
-        "priority": "first" if job.priority >= PREFERRED else f"{job.priority:.3g}",
+        "state": state,
+        "priority": priority if wide else None,
         "tries": f"{job.attempts}" + (f" ({deaths})" if deaths else ""),
         "worker": short_owner(job.worker or ""),
-        "since": job.since.strftime("%m-%d %H:%M"),
+        "since": f"{job.since:%m-%d %H:%M}" if wide else None,
         "last": ": ".join(part for part in (job.outcome, job.reason) if part),
     }
 
 
-def _state(job: JobRow, wide: bool) -> str:
-    if job.cancel_requested and job.state == "running":
-        return "cancelling"
-    return f"queued at {job.queue}" if wide and job.queue and job.state == "queued" else job.state
-
-
 def _states(given: Iterable[str], allowed: Sequence[JobState]) -> list[JobState]:
     """Returns the states of these names. Raises UnknownNameError for a state that is not allowed."""
-    by_name: Mapping[str, JobState] = {str(state): state for state in allowed}
     for name in given:
-        if name not in by_name:
-            raise UnknownNameError("state", name, by_name)
-    return [by_name[name] for name in given]
+        if name not in allowed:
+            raise UnknownNameError("state", name, allowed)
+    return [JobState(name) for name in given]
 
 
 def _rung_ids(connection: Connection, campaign_ids: Sequence[int], label: str) -> list[int]:
@@ -243,15 +222,12 @@ def _named(opened: Ledger, numbers: Sequence[int], campaign: str | None) -> dict
     with opened.read() as connection:
         campaign_of = {job.id: job.campaign for job in job_lists.rows(connection, list(dict.fromkeys(numbers)))}
         wanted = campaigns.get(connection, campaign).name if campaign else None
-    missing = [str(number) for number in numbers if number not in campaign_of]
-    if missing:
+    if missing := [str(number) for number in numbers if number not in campaign_of]:
         raise UsageError(f"there is no job {', '.join(missing)} in this ledger; nothing was done; see: sciagent jobs")
     if wanted and (others := [str(number) for number, name in campaign_of.items() if name != wanted]):
         raise UsageError(f"job {', '.join(others)} is not of campaign {wanted}; nothing was done")
-    by_name = dict[str, list[int]]()
-    for id_, name in campaign_of.items():
-        by_name.setdefault(name, []).append(id_)
-    return by_name
+    names = dict.fromkeys(campaign_of.values())
+    return {name: [id_ for id_, of in campaign_of.items() if of == name] for name in names}
 
 
 def _of_candidate(opened: Ledger, campaign: str | None, text: str) -> dict[str, list[int]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated
@@ -35,8 +34,7 @@ def set_up(form: LogFormat = LogFormat.AUTO, level: int = logging.INFO) -> None:
 
 def about(record: logging.LogRecord) -> dict[str, object]:
     """Returns the fields of a message logged with `extra={"about": {...}}`: event, campaign, job, fence, worker, ..."""
-    fields = getattr(record, "about", None)
-    return dict(fields) if isinstance(fields, Mapping) else {}
+    return dict(getattr(record, "about", None) or {})
 
 
 class JsonLines(logging.Formatter):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -20,9 +20,7 @@ DEFAULT = f"{LOCAL}:9464"
 
 
 def metrics(
-    listen: Annotated[
-        str, typer.Option("--listen", metavar="HOST:PORT", help="Where; port 0: any free port.")
-    ] = DEFAULT,
+    listen: str = typer.Option(DEFAULT, metavar="HOST:PORT", help="Where; port 0: any free port."),
     ledger: options.Ledger = None,
 ) -> None:
     """Serve queue depths, jobs, attempts, costs and workers at /metrics, in the text format of Prometheus.
@@ -31,12 +29,12 @@ def metrics(
     only your Prometheus reaches it. Ctrl-C or SIGTERM ends it.
     """
     host, port = _address(listen)
-    collector_of = _collector()
+    collectors = _collectors()
     opened = open_ledger(ledger)
     stop = threading.Event()
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signal_number, lambda *_: stop.set())
-    server, at = serve(collector_of(opened), host, port)
+    server, at = serve(collectors.LedgerCollector(opened), host, port)
     say(f"metrics of {opened.url.render_as_string()} at http://{at}/metrics")
     stop.wait()
     server.shutdown()
@@ -59,18 +57,15 @@ def serve(collector: Any, host: str, port: int) -> tuple[Any, str]:
 
 def serve_worker(station: Station, name: str, port: int) -> str:
     """Serves memory and jobs of this worker, on this machine only. Returns `host:port`."""
-    _collector()
-    from sciagent.report.live.metrics import WorkerCollector
-
-    return serve(WorkerCollector(name, lambda: station.ran), LOCAL, port)[1]
+    return serve(_collectors().WorkerCollector(name, lambda: station.ran), LOCAL, port)[1]
 
 
-def _collector() -> Any:
+def _collectors() -> Any:
     try:
-        from sciagent.report.live.metrics import LedgerCollector
+        from sciagent.report.live import metrics
     except ImportError as error:
         raise UsageError("metrics need prometheus-client; install it with: pip install 'sciagent[metrics]'") from error
-    return LedgerCollector
+    return metrics
 
 
 def _address(text: str) -> tuple[str, int]:

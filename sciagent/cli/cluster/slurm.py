@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
+from sciagent.api.terminal import Line
 from sciagent.cli.shared import options
-from sciagent.cli.shared.common import Exit, put, put_json, say
+from sciagent.cli.shared.common import Exit, plural, put_answer
 
 app = typer.Typer(help="Clusters under Slurm.", no_args_is_help=True)
 
 
 @app.command(epilog="Example: sciagent slurm check site.yaml --seconds 7200 --memory 4000")
 def check(
-    profile: Annotated[Path, typer.Argument(metavar="SITE.yaml", help="The site profile.")],
-    seconds: Annotated[float, typer.Option("--seconds", min=0, help="Expected wall time of an example job.")] = 3600.0,
-    memory: Annotated[int, typer.Option("--memory", min=0, metavar="MB", help="Its expected memory.")] = 2000,
-    cores: Annotated[int, typer.Option("--cores", min=1, help="Its cores.")] = 1,
-    gpus: Annotated[int, typer.Option("--gpus", min=0, help="Its GPUs.")] = 0,
+    profile: Path = typer.Argument(metavar="SITE.yaml", help="The site profile."),
+    seconds: float = typer.Option(3600.0, min=0, help="Expected wall time of an example job."),
+    memory: int = typer.Option(2000, min=0, metavar="MB", help="Its expected memory."),
+    cores: int = typer.Option(1, min=1, help="Its cores."),
+    gpus: int = typer.Option(0, min=0, help="Its GPUs."),
     json: options.Json = False,
 ) -> None:
     """Read a site profile, compare it with the cluster, and say what would be asked for an example job.
@@ -34,31 +33,28 @@ def check(
     site = load_site(profile)
     result = checking.check(site, Need(seconds, memory, cores, gpus))
     asked = result.request
-    if json:
-        request = asked and {**asdict(asked), "partition": asked.partition.name}
-        put_json(
-            {"site": site.site, "ok": not result.faults, "faults": result.faults}
-            | {
-                "partitions": [asdict(partition) for partition in result.partitions],
-                "request": request,
-                "slurm": result.rehearsal,
-            }
-        )
-    else:
-        for partition in result.partitions:
-            limit = "no limit of time" if partition.minutes is None else f"{partition.minutes} minutes"
-            holds = f"{partition.memory_mb} MB, {partition.cores} cores{_gpus(partition.gpus)}"
-            put(f"{partition.name}: {'up' if partition.up else 'not up'}, {limit}, {holds}")
-        if asked is not None:
-            wanted = f"{asked.minutes} minutes, {asked.memory_mb} MB, {asked.cores} cores{_gpus(asked.gpus)}"
-            put(f"a job of {seconds:g} s and {memory} MB: {asked.partition.name}, {wanted}")
-        if result.rehearsal:
-            put(f"Slurm: {result.rehearsal}")
-        for fault in result.faults:
-            say(f"{site.site}: {fault}")
+    answer = {
+        "site": site.site,
+        "ok": not result.faults,
+        "faults": result.faults,
+        "partitions": result.partitions,
+        "request": asked and {**vars(asked), "partition": asked.partition.name},
+        "slurm": result.rehearsal,
+    }
+    lines = []
+    for partition in result.partitions:
+        limit = "no limit of time" if partition.minutes is None else f"{partition.minutes} minutes"
+        holds = f"{partition.memory_mb} MB, {partition.cores} cores{_gpus(partition.gpus)}"
+        lines.append(f"{partition.name}: {'up' if partition.up else 'not up'}, {limit}, {holds}")
+    if asked is not None:
+        wanted = f"{asked.minutes} minutes, {asked.memory_mb} MB, {asked.cores} cores{_gpus(asked.gpus)}"
+        lines.append(f"a job of {seconds:g} s and {memory} MB: {asked.partition.name}, {wanted}")
+    if result.rehearsal:
+        lines.append(f"Slurm: {result.rehearsal}")
+    put_answer(answer, json, map(Line, lines), *(f"{site.site}: {fault}" for fault in result.faults))
     if result.faults:
         raise typer.Exit(Exit.FAILED)
 
 
 def _gpus(n: int) -> str:
-    return f", {n} GPU{'' if n == 1 else 's'}" if n else ""
+    return f", {plural(n, 'GPU')}" if n else ""

@@ -6,65 +6,42 @@ import os
 import socket
 import uuid
 from pathlib import Path
-from typing import Annotated, Any
 
 import typer
 
 from sciagent.cli.cluster.logs import LogFormat, LogFormatOption, set_up
 from sciagent.cli.shared import options
 from sciagent.cli.shared.common import end_at_once, open_ledger, plural, say
+from sciagent.domain.jobs import resource_requests
 from sciagent.errors import UsageError
 
 TIERS = ("simulation", "high_fidelity")
+TIER_HELP = f"Of which jobs; may be repeated; default: {', '.join(TIERS)}."
 
 
 def worker(
-    tier: Annotated[
-        list[str] | None,
-        typer.Option("--tier", "-t", help=f"Of which jobs; may be repeated; default: {', '.join(TIERS)}."),
-    ] = None,
-    slots: Annotated[int, typer.Option("--slots", "-s", min=1, max=1024, help="Jobs at once.")] = 1,
-    cores: Annotated[
-        int | None, typer.Option("--cores", min=1, max=1024, help="Of all slots together; default: as many as slots.")
-    ] = None,
-    resource: Annotated[
-        list[str] | None,
-        typer.Option("--resource", "-r", metavar="NAME=N", help="What else it has, as gpu=2; may be repeated."),
-    ] = None,
-    memory_mb: Annotated[
-        int | None, typer.Option("--memory-mb", min=100, help="Of all slots together; default: that of the machine.")
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option("--name", help="Unique; default: host, process and a random part.")
-    ] = None,
-    scratch: Annotated[
-        Path | None,
-        typer.Option("--scratch", help="Where jobs work, on a disk of this machine; default: beside the artifacts."),
-    ] = None,
-    executor: Annotated[
-        str,
-        typer.Option(
-            "--executor", "-x", metavar="ledger|celery", help="Look into the ledger, or be woken by a broker."
-        ),
-    ] = "ledger",
-    broker: Annotated[
-        str | None,
-        typer.Option("--broker", metavar="URL", help="Of celery: Redis or RabbitMQ; default: $SCIAGENT_BROKER."),
-    ] = None,
-    idle_exit: Annotated[
-        float | None, typer.Option("--idle-exit", min=1, metavar="SECONDS", help="End after so long without a job.")
-    ] = None,
-    max_jobs: Annotated[int | None, typer.Option("--max-jobs", min=1, help="End after so many.")] = None,
-    elements: Annotated[
-        Path | None, typer.Option("--from", hidden=True, help="Run what this element of a Slurm array is to run.")
-    ] = None,
+    tier: list[str] | None = typer.Option(None, "--tier", "-t", help=TIER_HELP),
+    slots: int = typer.Option(1, "--slots", "-s", min=1, max=1024, help="Jobs at once."),
+    cores: int | None = typer.Option(None, min=1, max=1024, help="Of all slots together; default: as many as slots."),
+    resource: list[str] | None = typer.Option(
+        None, "--resource", "-r", metavar="NAME=N", help="As gpu=2; may be repeated."
+    ),
+    memory_mb: int | None = typer.Option(None, min=100, help="Of all slots together; default: that of the machine."),
+    name: str | None = typer.Option(None, help="Unique; default: host, process and a random part."),
+    scratch: Path | None = typer.Option(
+        None, help="Folder of running jobs, on a local disk; default: beside artifacts."
+    ),
+    executor: str = typer.Option(
+        "ledger", "--executor", "-x", metavar="ledger|celery", help="Look into the ledger, or be woken by a broker."
+    ),
+    broker: str | None = typer.Option(None, metavar="URL", help="Redis or RabbitMQ; default: $SCIAGENT_BROKER."),
+    idle_exit: float | None = typer.Option(None, min=1, metavar="SECONDS", help="End after so long without a job."),
+    max_jobs: int | None = typer.Option(None, min=1, help="End after so many."),
+    elements: Path | None = typer.Option(None, "--from", hidden=True, help="Run the jobs of this element of an array."),
     log_format: LogFormatOption = LogFormat.AUTO,
-    metrics_port: Annotated[
-        int | None,
-        typer.Option(
-            "--metrics-port", min=0, max=65535, help="Memory and jobs for Prometheus, on this machine; 0: any."
-        ),
-    ] = None,
+    metrics_port: int | None = typer.Option(
+        None, min=0, max=65535, help="Port for Prometheus, on this machine; 0: any."
+    ),
     ledger: options.Ledger = None,
 ) -> None:
     """Take jobs that campaigns offer (sciagent run --executor ledger), most urgent first, and write their results.
@@ -81,13 +58,18 @@ def worker(
     from sciagent.store.job_queue.workers import NewWorker
 
     set_up(log_format)
-    memory = memory_mb or int(psutil.virtual_memory().total / 1e6)
-    queues = tuple(tier or TIERS)
+    memory, queues = memory_mb or int(psutil.virtual_memory().total / 1e6), tuple(tier or TIERS)
     if unknown := sorted(set(queues) - set(TIERS)):
         raise UsageError(f"--tier {unknown[0]}: use {', '.join(TIERS)}")
     opened = open_ledger(ledger, idle_seconds=LEASE_SECONDS)
     if elements is not None:
-        _as_element(opened, elements, scratch)
+        import tempfile
+
+        from sciagent.execution.slurm.element import read_task, run_element
+
+        element = read_task(elements)
+        ran = run_element(opened, element, scratch or Path(tempfile.gettempdir()) / f"sciagent-{os.getuid()}")
+        say(f"{element.name} ran {plural(ran, 'job')}")
         return
     has, host = _resources(resource or []), socket.gethostname()
     unique = name or f"{host}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
@@ -122,19 +104,8 @@ def worker(
     say(f"{unique} ran {plural(ran, 'job')}")
 
 
-def _as_element(ledger: Any, elements: Path, scratch: Path | None) -> None:
-    import tempfile
-
-    from sciagent.execution.slurm.element import read_task, run_element
-
-    element = read_task(elements)
-    ran = run_element(ledger, element, scratch or Path(tempfile.gettempdir()) / f"sciagent-{os.getuid()}")
-    say(f"{element.name} ran {ran} job{'' if ran == 1 else 's'}")
-
-
 def _resources(texts: list[str]) -> dict[str, int]:
     """Parses resources written as NAME=N. Raises UsageError."""
-    from sciagent.domain.jobs import resource_requests
     from sciagent.execution.worker import devices
 
     resources = dict[str, int]()

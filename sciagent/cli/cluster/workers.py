@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sciagent.api.terminal import Line
 from sciagent.cli.shared import options
-from sciagent.cli.shared.common import open_ledger, plural, put, put_json
+from sciagent.cli.shared.common import open_ledger, plural, put_answer
+from sciagent.domain.jobs.resource_requests import CORES, GPU, in_words
 from sciagent.errors import UnknownNameError
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def workers(
-    every: Annotated[bool, typer.Option("--all", help="Those too that stopped or were lost in the last day.")] = False,
+    every: bool = typer.Option(False, "--all", help="Those too that stopped or were lost in the last day."),
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
@@ -35,18 +37,18 @@ def workers(
         queues = overview.queues(connection)
         lacking = [why for queue in queues if queue.slots for why in worker_resources.never(connection, queue.queue)]
     jobs = {worker.name: [job for job in running if job.worker == worker.name] for worker in listed}
-    if json:
-        shown = [vars(worker) | {"alive": _is_alive(worker, now), "running": jobs[worker.name]} for worker in listed]
-        put_json({"workers": shown, "queues": queues})
-        return
+    shown = [vars(worker) | {"alive": _is_alive(worker, now), "running": jobs[worker.name]} for worker in listed]
     lines = [line for worker in listed for line in _worker_lines(worker, jobs[worker.name], now)]
     lines = lines or ["no worker is alive; start a worker with: sciagent worker --slots 2"]
-    put("\n".join([*lines, *_queue_lines(queues, now), *lacking, *_unserved(queues)]))
+    unserved = [queue.queue for queue in queues if queue.depth and not queue.slots]
+    starts = [f"nobody serves queue {queue}: sciagent worker --tier {queue}" for queue in unserved]
+    lines += [*_queue_lines(queues, now), *lacking, *starts]
+    put_answer({"workers": shown, "queues": queues}, json, map(Line, lines))
 
 
 def drain(
-    worker: Annotated[str, typer.Argument(help="Its name, as sciagent workers shows it.")],
-    undo: Annotated[bool, typer.Option("--undo", help="It may take jobs again.")] = False,
+    worker: str = typer.Argument(help="Its name, as sciagent workers shows it."),
+    undo: bool = typer.Option(False, "--undo", help="It may take jobs again."),
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
@@ -59,14 +61,11 @@ def drain(
             raise UnknownNameError("worker", worker, known)
         store.drain(connection, worker, not undo)
         running = [job for job in store.running(connection) if job.worker == worker]
-    if json:
-        put_json({"worker": worker, "draining": not undo, "running": running})
-    elif undo:
-        put(f"{worker} takes jobs again")
-    else:
-        rest = f"it finishes {plural(len(running), 'job')}" if running else "it runs nothing"
-        put(f"{worker} takes nothing new; {rest}")
-        put(f"to undo it: sciagent drain {worker} --undo")
+    rest = f"it finishes {plural(len(running), 'job')}" if running else "it runs nothing"
+    lines = [f"{worker} takes nothing new; {rest}", f"to undo it: sciagent drain {worker} --undo"]
+    if undo:
+        lines = [f"{worker} takes jobs again"]
+    put_answer({"worker": worker, "draining": not undo, "running": running}, json, map(Line, lines))
 
 
 def _is_alive(worker: WorkerRow, now: datetime) -> bool:
@@ -84,8 +83,6 @@ def _worker_lines(worker: WorkerRow, jobs: Sequence[Running], now: datetime) -> 
 
 
 def _headline(worker: WorkerRow, now: datetime) -> str:
-    from sciagent.domain.jobs.resource_requests import CORES, in_words
-
     memory = f", {worker.memory_mb / 1000:.0f} GB" if worker.memory_mb else ""
     state = ", draining" if worker.draining else ""
     if not _is_alive(worker, now):
@@ -99,8 +96,6 @@ def _headline(worker: WorkerRow, now: datetime) -> str:
 
 
 def _held(holds: Mapping[str, Any]) -> str:
-    from sciagent.domain.jobs.resource_requests import GPU, in_words
-
     gpus = f"GPU {', '.join(map(str, holds[GPU]))}" if GPU in holds else ""
     rest = in_words({name: n for name, n in holds.items() if name != GPU})
     return ", ".join(part for part in (rest, gpus) if part)
@@ -113,18 +108,11 @@ def _queue_lines(queues: Sequence[Queue], now: datetime) -> Iterator[str]:
         yield f"queue {queue.queue}: {queue.depth} {waits}{oldest}; {plural(queue.slots, 'slot')} serve it"
 
 
-def _unserved(queues: Sequence[Queue]) -> Iterator[str]:
-    """Yields the command that starts a worker, for each queue with waiting jobs and no worker."""
-    for queue in queues:
-        if queue.depth and not queue.slots:
-            yield f"nobody serves queue {queue.queue}: sciagent worker --tier {queue.queue}"
-
-
 def ago(now: datetime, then: datetime | None) -> str:
     """Returns the elapsed time as a short text: `42 s`, `3 min`, `5 h`, `2 d`."""
     seconds = max(0.0, (now - then).total_seconds()) if then is not None else 0.0
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * size or (unit == "d" and seconds >= size):
+    for least, size, unit in ((86400, 86400, "d"), (7200, 3600, "h"), (120, 60, "min")):
+        if seconds >= least:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds:.0f} s"
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -18,13 +17,8 @@ if TYPE_CHECKING:
 
 
 def mcp(
-    campaign: Annotated[str | None, typer.Argument(help="Name of a campaign of the ledger.")] = None,
-    http: Annotated[
-        int | None,
-        typer.Option(
-            "--http", min=1, max=65535, help="Serve at http://127.0.0.1:PORT/mcp; default: on stdin and stdout."
-        ),
-    ] = None,
+    campaign: options.CampaignName = None,
+    http: int | None = typer.Option(None, min=1, max=65535, help="Port of http://127.0.0.1:PORT/mcp; default: stdio."),
     ledger: options.Ledger = None,
 ) -> None:
     """Serve a campaign's tools (propose, modify, best, history, …) over MCP, beside its driver or without one.
@@ -33,22 +27,20 @@ def mcp(
     """
     import importlib.util
 
-    from sciagent.api.ledger import pick_campaign
+    from sciagent.api.campaign import Campaign
     from sciagent.campaign.core.build import open_for_people
     from sciagent.campaign.proposing.serving import McpEpisode
 
     if importlib.util.find_spec("mcp") is None:
         raise UsageError("this needs an extra: pip install 'sciagent[llm]'")
     opened = open_ledger(ledger)
-    with opened.read() as connection:
-        name = pick_campaign(connection, campaign).name
+    name = Campaign.open(campaign, opened).name
     with McpEpisode(open_for_people(opened, name), "mcp") as served:
         say(f"serving the tools of {name}" + (f" at http://127.0.0.1:{http}/mcp" if http else " on stdin and stdout"))
         import anyio
 
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that the episode is closed
-        server = _server(served, name)
-        anyio.run(partial(_over_http, server, http) if http else partial(_over_stdio, server))
+        anyio.run(_serve, _server(served, name), http)
 
 
 def _server(served: McpEpisode, name: str) -> Any:
@@ -70,14 +62,13 @@ def _server(served: McpEpisode, name: str) -> Any:
     return Server(f"sciagent {name}", instructions=served.instructions, on_list_tools=listed, on_call_tool=called)
 
 
-async def _over_stdio(server: Any) -> None:
-    from mcp.server.stdio import stdio_server
+async def _serve(server: Any, port: int | None) -> None:
+    if port is None:
+        from mcp.server.stdio import stdio_server
 
-    async with stdio_server() as (read, write):
-        await server.run(read, write, server.create_initialization_options())
-
-
-async def _over_http(server: Any, port: int) -> None:
+        async with stdio_server() as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+        return
     import uvicorn
 
     app = server.streamable_http_app()  # rejects requests with a foreign Host header

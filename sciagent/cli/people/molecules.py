@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from sciagent.cli.shared import options
-from sciagent.cli.shared.common import Exit, open_ledger, put, put_json, say
+from sciagent.cli.shared.common import Exit, open_ledger, pairs, put, put_answer, say
 from sciagent.errors import UsageError
 from sciagent.settings import user
 
@@ -22,14 +22,10 @@ _VALUE = re.compile(r"(?P<column>[^=]+)=(?P<property>[a-z0-9_]+)(\[(?P<unit>[^\]
 
 def add(
     reason: options.Reason,
-    candidates: Annotated[
-        list[str] | None, typer.Argument(metavar="[CANDIDATE]...", help="Molecules, as SMILES.")
-    ] = None,
+    candidates: list[str] | None = typer.Argument(None, metavar="[CANDIDATE]...", help="Molecules, as SMILES."),
     campaign: options.Campaign = None,
-    file: Annotated[
-        Path | None, typer.Option("--file", "-f", help="More molecules: csv, smi or sdf, also .gz.")
-    ] = None,
-    column: Annotated[str, typer.Option("--column", help="The column of a csv with the structures.")] = "smiles",
+    file: Path | None = typer.Option(None, "--file", "-f", help="More molecules: csv, smi or sdf, also .gz."),
+    column: str = typer.Option("smiles", help="The column of a csv with the structures."),
     ledger: options.Ledger = None,
     as_who: options.Who = None,
     json: options.Json = False,
@@ -44,20 +40,17 @@ def add(
     if not candidates and file is None:
         raise UsageError("give molecules as SMILES, or a file of them with --file")
     entered = Campaign.open(campaign, open_ledger(ledger))
-    rows = []
-    counts = {"new": 0, "duplicate": 0, "refused": 0}
+    rows, counts = [], {"new": 0, "duplicate": 0, "refused": 0}
     for added in entered.entering(_given(candidates or [], file, column), reason, as_who):
         counts[added.status] += 1
         if json:
             rows.append(vars(added))
         else:
             put(_line(added))
-    if json:
-        put_json({"campaign": entered.name, **counts, "candidates": rows})
-    else:
-        say(f"{counts['new']} new, {counts['duplicate']} there already, {counts['refused']} refused")
-        if counts["new"]:
-            say(driver_line(entered.ledger.store, entered.name))
+    notes = [f"{counts['new']} new, {counts['duplicate']} there already, {counts['refused']} refused"]
+    if counts["new"]:
+        notes.append(driver_line(entered.ledger.store, entered.name))
+    put_answer({"campaign": entered.name, **counts, "candidates": rows}, json, (), *notes)
     if counts["refused"]:
         raise typer.Exit(Exit.FAILED)
 
@@ -67,8 +60,7 @@ def _given(texts: list[str], file: Path | None, column: str) -> Iterator[str]:
 
     yield from texts
     if file is not None:
-        for record in read_structures(file, column):
-            yield record.text
+        yield from (record.text for record in read_structures(file, column))
 
 
 def _line(added: AddedCandidate) -> str:
@@ -80,26 +72,17 @@ def _line(added: AddedCandidate) -> str:
 
 
 def import_(
-    file: Annotated[Path, typer.Argument(help="A CSV file with a header.")],
-    value: Annotated[
-        list[str], typer.Option("--value", help="COLUMN=PROPERTY[UNIT]; UNIT may name a column. Repeat it.")
-    ],
-    method: Annotated[str, typer.Option("--method", help="How it was obtained: experiment, B3LYP, GFN2-xTB, …")],
-    basis: Annotated[str, typer.Option("--basis")] = "",
-    phase: Annotated[str, typer.Option("--phase", help="gas, water, solid, …")] = "",
-    uncertainty: Annotated[
-        list[str] | None,
-        typer.Option("--uncertainty", help="COLUMN=NUMBER or COLUMN=COLUMN; standard uncertainty, k = 1."),
-    ] = None,
-    column: Annotated[str, typer.Option("--column", help="The column with the structures.")] = "smiles",
-    parent: Annotated[
-        bool, typer.Option("--parent", help="Keep the parent molecule of salts; default: refuse them.")
-    ] = False,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave bad rows out; default: import nothing.")] = False,
-    revise: Annotated[
-        str | None, typer.Option("--revise", metavar="WHY", help="Supersede values that changed.")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the file; write nothing.")] = False,
+    file: Path = typer.Argument(help="A CSV file with a header."),
+    value: list[str] = typer.Option(..., help="COLUMN=PROPERTY[UNIT]; UNIT may name a column. Repeat it."),
+    method: str = typer.Option(..., help="How it was obtained: experiment, B3LYP, GFN2-xTB, …"),
+    basis: str = typer.Option(""),
+    phase: str = typer.Option("", help="gas, water, solid, …"),
+    uncertainty: list[str] | None = typer.Option(None, help="COLUMN=NUMBER or COLUMN=COLUMN; standard uncertainty."),
+    column: str = typer.Option("smiles", help="The column with the structures."),
+    parent: bool = typer.Option(False, "--parent", help="Keep the parent molecule of salts; default: refuse them."),
+    skip_bad: bool = typer.Option(False, "--skip-bad", help="Leave bad rows out; default: import nothing."),
+    revise: str | None = typer.Option(None, metavar="WHY", help="Supersede values that changed."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Check the file; write nothing."),
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
@@ -121,23 +104,16 @@ def import_(
     )
     for fault in report.faults[:50]:
         say(f"left out: {fault}")
-    if json:
-        put_json(vars(report))
-        return
     done = "would be recorded" if dry_run else f"{report.recorded} recorded, {report.known} known already"
-    say(f"{report.rows} rows: {done}, {len(report.faults)} left out, {report.empty} empty cells")
+    note = f"{report.rows} rows: {done}, {len(report.faults)} left out, {report.empty} empty cells"
+    put_answer(vars(report), json, (), note)
 
 
 def _columns(values: list[str], uncertainties: list[str]) -> list[Any]:
     from sciagent.campaign.people.importing import Column
     from sciagent.domain.properties import properties
 
-    spread = {}
-    for text in uncertainties:
-        name, _, given = text.partition("=")
-        if not given:
-            raise UsageError(f'--uncertainty "{text}": write COLUMN=NUMBER or COLUMN=COLUMN')
-        spread[name] = given
+    spread = pairs("--uncertainty", uncertainties, "COLUMN=NUMBER or COLUMN=COLUMN")
     columns = []
     for text in values:
         match = _VALUE.fullmatch(text)
@@ -145,10 +121,8 @@ def _columns(values: list[str], uncertainties: list[str]) -> list[Any]:
             raise UsageError(f"--value \"{text}\": write COLUMN=PROPERTY[UNIT], such as 'gap=homo_lumo_gap[eV]'")
         name, prop = match["column"], properties()[match["property"]]
         if match["unit"] is None and prop.unit != "1":
-            raise UsageError(
-                f"--value {text}: say the unit of {prop.name}, or the column that has it: {text}[{prop.unit}]; "
-                f"it takes: {', '.join(prop.units)}"
-            )
+            way = f"say the unit of {prop.name}, or the column that has it: {text}[{prop.unit}]"
+            raise UsageError(f"--value {text}: {way}; it takes: {', '.join(prop.units)}")
         columns.append(Column(name, match["property"], match["unit"], spread.pop(name, None)))
     if spread:
         raise UsageError(f"--uncertainty names {', '.join(spread)}, which no --value has")

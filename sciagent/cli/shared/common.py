@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NoReturn
+
+from sciagent.api.terminal import Part, show
+from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
     from sciagent.store.database.ledger import Ledger
@@ -48,9 +52,30 @@ def put_json(answer: Any) -> None:
     put(json.dumps(plain(answer), indent=2, ensure_ascii=False, default=str))
 
 
+def put_answer(answer: Any, json: bool, parts: Iterable[Part], *notes: str) -> None:
+    """Prints an answer on stdout: as JSON; otherwise as its parts, followed by the notes on stderr."""
+    if json:
+        put_json(answer)
+        return
+    show(*parts)
+    for note in notes:
+        say(note)
+
+
 def say(text: str) -> None:
     """Prints a message on stderr."""
     sys.stderr.write(text + "\n")
+
+
+def pairs(option: str, texts: Iterable[str], form: str) -> dict[str, str]:
+    """Returns {name: value} of the texts NAME=VALUE of an option. form: shown by the UsageError for another text."""
+    values = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        if not value:
+            raise UsageError(f'{option} "{text}": write {form}')
+        values[name] = value
+    return values
 
 
 def plural(n: int, noun: str) -> str:
