@@ -48,7 +48,7 @@ class Faults:
 
     def add(self, loc: Sequence[int | str], message: str, hint: str = "", on_key: bool = False) -> None:
         """Adds a mistake. on_key: whether the mistake is the key at `loc` rather than its value."""
-        self.take(loc, fault(message, hint, on_key))
+        self.take(loc, fault(message, hint, on_key=on_key))
 
     def take(self, loc: Sequence[int | str], error: PydanticCustomError) -> None:
         """Adds a mistake made by `fault`, at a place."""
@@ -59,7 +59,7 @@ class Faults:
             raise ValidationError.from_exception_data("faults", self.details)
 
 
-def fault(message: str, hint: str = "", on_key: bool = False) -> PydanticCustomError:
+def fault(message: str, hint: str = "", *, on_key: bool = False) -> PydanticCustomError:
     """Returns the mistake of one field, for its validator to raise."""
     return PydanticCustomError(FAULT, "{message}", {"message": message, "hint": hint, "on_key": on_key})
 

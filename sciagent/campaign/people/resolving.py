@@ -57,7 +57,7 @@ def _matches(connection: Connection, row: CampaignRow | None, name: str) -> tupl
     """Returns the candidates that match the name, and whether the name is a valid SMILES."""
     found = [Named(candidate.id, candidate.key, candidate.text) for candidate in candidates.find(connection, name)]
     try:
-        molecule = parse_molecule(name, standardise=row.spec["standardise"] if row else "refuse")
+        molecule = parse_molecule(name, standardise=row.spec.get("standardise", "refuse") if row else "refuse")
     except InvalidCandidateError:
         return found, False
     id_ = candidates.ids_of(connection, [molecule.key]).get(molecule.key)

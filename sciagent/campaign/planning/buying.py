@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from scipy.optimize import OptimizeResult, linprog
+from scipy.optimize import linprog
 from scipy.special import ndtr, ndtri
 
 from sciagent.campaign.planning.inputs import SURE, Step
@@ -176,8 +177,9 @@ def _programmes(left: Array, costs: Array, rate: float, needed: int) -> tuple[Ar
     return hits[some], runs[some]
 
 
-def _mixed(hits: Array, runs: Array, amounts: Array, limits: Array, candidates: float) -> OptimizeResult | None:
-    """Returns the best mixture of programmes: x (p,) candidates that follow each; None if no limit restricts them."""
+def _mixed(hits: Array, runs: Array, amounts: Array, limits: Array, candidates: float) -> Any:
+    """Returns scipy's optimum, whose x are the (p,) candidates that follow each programme; None without a limit that
+    restricts them."""
     rows, most = [runs @ row for row in amounts], limits
     if not math.isinf(candidates):
         rows.append(np.ones(len(hits)))
