@@ -17,7 +17,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = {"sciagent": "", "verifiers/sciagent_verifiers": "verifiers", "simulators/sciagent_simulators": "simulators"}
+PACKAGES = {
+    "sciagent": "",
+    "verifiers/sciagent_verifiers": "verifiers",
+    "simulators/sciagent_simulators": "simulators",
+    "bench/sciagent_bench": "bench",
+}
 """Folder of a package, and the folder below `tests` that holds its tests."""
 LIMITS = {
     "folders over 15 modules": 0,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-CODE = ("sciagent", "verifiers", "simulators", "alembic")
+CODE = ("sciagent", "verifiers", "simulators", "bench", "alembic")
 HEAVY = (
     "rdkit",
     "torch",
@@ -29,13 +29,13 @@ HELP = """
 import io, sys
 from contextlib import redirect_stdout
 from typer.main import get_command
-from sciagent.cli.main import app
+from sciagent.cli.main import PLUGINS, app, plugin
 root = get_command(app)
 def visit(command, path):
     with redirect_stdout(io.StringIO()):
         root.main([*path, "--help"], standalone_mode=False)
     for name, sub in getattr(command, "commands", {}).items():
-        visit(sub, [*path, name])
+        visit(plugin(name) if name in PLUGINS else sub, [*path, name])
 visit(root, [])
 print(*sys.modules, sep="\\n")
 """
@@ -47,7 +47,7 @@ def lines() -> dict[Path, int]:
     return {path.relative_to(ROOT): len(path.read_text(encoding="utf-8").splitlines()) for path in found}
 
 
-@pytest.mark.parametrize("folder", ["verifiers", "simulators", "alembic"])
+@pytest.mark.parametrize("folder", ["verifiers", "simulators", "bench", "alembic"])
 def test_a_folder_with_the_name_of_a_known_package_is_no_package(folder: str) -> None:
     assert (ROOT / folder).is_dir()
     assert not (ROOT / folder / "__init__.py").exists()

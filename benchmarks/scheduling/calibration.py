@@ -31,8 +31,8 @@ FAMILIES = ("informative", "worthless-middle", "weak", "flat", "heavy-tails", "h
 
 def cases() -> dict[str, Any]:
     """By name, a case for each seed."""
-    from sciagent.bench.case import OfFamily, OfTable
-    from sciagent.bench.table import parse_rungs, read_case
+    from sciagent_bench.case import OfFamily, OfTable
+    from sciagent_bench.table import parse_rungs, read_case
 
     found: dict[str, Any] = {}
     for goal in ("min", "max"):
@@ -96,10 +96,10 @@ def covered(source: Any, seed: int, budget: float) -> tuple[float, float, float]
     over budget."""
     import numpy as np
 
-    from sciagent.bench.simulate import simulate
     from sciagent.scheduling.aims import Aims
     from sciagent.scheduling.law.interval import foretell
     from sciagent.scheduling.rules.priced import Priced
+    from sciagent_bench.simulate import simulate
 
     case = source(seed)
     truth = case.truth

@@ -25,9 +25,9 @@ POOL, STREAM, STREAMED = (0.05,), (0.03, 0.08), 1000
 
 def case(name: str, schedulers: Sequence[str], seeds: int, workers: int, stream: int) -> dict[str, Any]:
     """By budget, by scheduler: recall, mean and interval."""
-    from sciagent.bench.case import OfFamily
-    from sciagent.bench.score import summarised
-    from sciagent.bench.trial import run_all, trials
+    from sciagent_bench.case import OfFamily
+    from sciagent_bench.score import summarised
+    from sciagent_bench.trial import run_all, trials
 
     budgets = STREAM if stream else POOL
     wanted = trials(schedulers, budgets, seeds, stream, marks=False)
@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--others", default=",".join(OTHERS), help="schedulers that priced is compared with")
     options = parser.parse_args()
     schedulers = ("priced", *options.others.split(","))
-    from sciagent.bench.families import FAMILIES
+    from sciagent_bench.families import FAMILIES
 
     result = json.loads(RESULT.read_text()) if options.only and RESULT.exists() else {"cases": {}}
     result |= {

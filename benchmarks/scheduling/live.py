@@ -25,7 +25,7 @@ if __name__ == "__main__":  # before numpy is loaded, here and in the workers
 
 from benchmarks.scheduling.botorch_schedulers import EiPerCost, KnowledgeGradient
 from benchmarks.scheduling.one_step import OneStep
-from sciagent.bench.schedulers import SCHEDULERS as BY_NAME
+from sciagent_bench.schedulers import SCHEDULERS as BY_NAME
 
 HERE = Path(__file__).parent
 TABLE, RESULT = HERE / "live.csv.gz", HERE / "live.json"
@@ -97,11 +97,11 @@ def case(path: Path = TABLE) -> Any:
     """A `Case` of the replay."""
     import numpy as np
 
-    from sciagent.bench.case import Case
-    from sciagent.bench.simulate import Truth
-    from sciagent.bench.structure import of_identifiers
     from sciagent.scheduling.aims import Aim, Aims
     from sciagent.scheduling.law.hints import Hint
+    from sciagent_bench.case import Case
+    from sciagent_bench.simulate import Truth
+    from sciagent_bench.structure import of_identifiers
 
     with gzip.open(path, "rt") as file:
         rows = list(csv.DictReader(file))
@@ -150,7 +150,7 @@ class Drawn:
 def replay(seeds: int, workers: int) -> None:
     from rich.progress import track
 
-    from sciagent.bench.trial import run_all, trials
+    from sciagent_bench.trial import run_all, trials
 
     whole = case()
     n = len(whole.truth.hit)

@@ -47,12 +47,12 @@ def pair(goals: tuple[str, str], seed: int) -> dict[str, dict[str, float]]:
     """Recall of the second campaign by budget, cold and taught."""
     import numpy as np
 
-    from sciagent.bench.case import Case
-    from sciagent.bench.score import recall
-    from sciagent.bench.simulate import Truth, simulate
-    from sciagent.bench.table import parse_rungs, read_case
     from sciagent.scheduling.aims import Aims
     from sciagent.scheduling.rules.priced import Priced
+    from sciagent_bench.case import Case
+    from sciagent_bench.score import recall
+    from sciagent_bench.simulate import Truth, simulate
+    from sciagent_bench.table import parse_rungs, read_case
 
     table = HERE / "qm9_s4000_xtb.csv.gz"
     order = np.random.default_rng(seed).permutation(4000)
@@ -86,7 +86,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5)
     seeds = parser.parse_args().seeds
-    from sciagent.bench.score import summarised
+    from sciagent_bench.score import summarised
 
     result: dict[str, Any] = {"command": f"python -m benchmarks.scheduling.transfer --seeds {seeds}", "pairs": {}}
     for goals in (("max", "min"), ("min", "max")):

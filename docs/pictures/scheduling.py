@@ -22,11 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from sciagent.bench.case import Case, OfTable, Reordered
-from sciagent.bench.schedulers import SCHEDULERS, Facts
-from sciagent.bench.score import MARKS, Curve
-from sciagent.bench.simulate import Replay, Truth, simulate
-from sciagent.bench.table import parse_rungs, read_case
 from sciagent.report.parts.drawing import COLOURS, SETTINGS
 from sciagent.scheduling.aims import Aim, Aims
 from sciagent.scheduling.dynamic_programme import PRICES, STOP, TERMINAL, Programme, U, solve_left
@@ -34,6 +29,11 @@ from sciagent.scheduling.law.chain import Chain, Similarity
 from sciagent.scheduling.law.hints import UNTIL, Hint, made_up
 from sciagent.scheduling.law.transforms import TruthTransform, between
 from sciagent.scheduling.rules.priced import Priced
+from sciagent_bench.case import Case, OfTable, Reordered
+from sciagent_bench.schedulers import SCHEDULERS, Facts
+from sciagent_bench.score import MARKS, Curve
+from sciagent_bench.simulate import Replay, Truth, simulate
+from sciagent_bench.table import parse_rungs, read_case
 
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]

@@ -1,8 +1,4 @@
-"""The state of one conversation with a model: its messages so far, and the limits that end it.
-
-Thinking in earlier answers is shown again (`preserve`), left out (`strip`), or replaced by a summary (`summarise`). The
-model writes the summary in answer to a separate question.
-"""
+"""The state of one conversation with a model: its messages so far, and the limits that end it."""
 
 from __future__ import annotations
 
@@ -12,14 +8,8 @@ from typing import Literal
 
 from sciagent.agent.messages import Message, Sampled
 
-Thinking = Literal["preserve", "strip", "summarise"]
-LONG_THOUGHT = 600  # characters; a shorter thought is no longer than its summary would be
-MAX_SUMMARY = 1000
-SUMMARISE = Message(
-    "user",
-    "Call nothing now. In at most three sentences, for yourself to read later: what did you find out, decide and rule "
-    "out just now, and why?",
-)
+Thinking = Literal["preserve", "strip"]
+"""Whether the thinking in earlier answers is shown again or left out."""
 SYSTEM = """You search for molecules that meet a goal. You work by calling tools, one or a few at a time, and see what \
 each call brought. Cheap checks answer at once; dearer ones answer later, in a later turn or episode. New molecules \
 that meet the goal count; one that is known already counts for nothing. Small steps from the best so far often help."""
@@ -54,8 +44,6 @@ class Episode:
     limits: EpisodeLimits
     turns: list[tuple[Message, ...]] = field(default_factory=list)
     """The answers so far, each with the messages that followed it."""
-    summaries: dict[int, str] = field(default_factory=dict)
-    """Summaries of the model's thinking, by turn number."""
     first: int = 0
     """Number of the first turn that is still in the prompt."""
     tokens: int = 0
@@ -66,56 +54,24 @@ class Episode:
     """Token ids of the last prompt and answer. For the next prompt, only the additional ids are stored."""
 
     @property
-    def asked(self) -> int:
-        """Number of answers, summaries included; equal to the number of turns in the ledger."""
-        return len(self.turns) + len(self.summaries)
-
-    @property
-    def wants_summary(self) -> bool:
-        """Whether the next question asks for a summary of the thinking."""
-        last = len(self.turns) - 1
-        if self.limits.thinking != "summarise" or last < 0 or last in self.summaries:
-            return False
-        return len(self.turns[last][0].thinking) > LONG_THOUGHT
-
-    @property
     def messages(self) -> list[Message]:
         """The messages of the next prompt."""
-        later = [
-            self._shown(place, message)
-            for place, turn in enumerate(self.turns[self.first :], self.first)
-            for message in turn
-        ]
+        later = [message for turn in self.turns[self.first :] for message in turn]
+        if self.limits.thinking == "strip":
+            later = [replace(message, thinking="", thought_in="") for message in later]
         if self.first:
             later.insert(0, Message("user", f"(Turns 1 to {self.first} are left out: the conversation grew too long.)"))
-        return [*self.opening, *later, *([SUMMARISE] if self.wants_summary else [])]
-
-    def _shown(self, place: int, message: Message) -> Message:
-        """Returns a message of an earlier turn, with its thinking kept, removed or summarised."""
-        if not message.thinking or self.limits.thinking == "preserve":
-            return message
-        if self.limits.thinking == "strip":
-            return replace(message, thinking="", thought_in="")
-        return replace(message, thinking=self.summaries[place]) if self.summaries.get(place) else message
+        return [*self.opening, *later]
 
     def observe(self, sampled: Sampled, observed: Sequence[Message]) -> None:
         """Adds an answer and its observations. Drops the oldest turns at three quarters of the context."""
         self.turns.append((sampled.message, *observed))
-        self._count(sampled)
-        if self.last_length > 0.75 * self.limits.context:
-            self.first = max(self.first, len(self.turns) - KEPT_TURNS)
-
-    def summarise(self, sampled: Sampled) -> None:
-        """Adds the requested summary. If it is empty, the whole thinking is kept."""
-        summary = (sampled.message.content or sampled.message.thinking).strip()
-        self.summaries[len(self.turns) - 1] = summary[:MAX_SUMMARY]
-        self._count(sampled)
-
-    def _count(self, sampled: Sampled) -> None:
         self.tokens += sampled.output_tokens
         self.seconds += sampled.seconds
         self.last_length = sampled.prompt_tokens + sampled.output_tokens
         self.held = (*sampled.tokens.prompt_ids, *sampled.tokens.output_ids) if sampled.tokens else ()
+        if self.last_length > 0.75 * self.limits.context:
+            self.first = max(self.first, len(self.turns) - KEPT_TURNS)
 
     @property
     def cursor(self) -> dict[str, float]:
@@ -123,12 +79,8 @@ class Episode:
         return {"first": self.first, "tokens": self.tokens, "seconds": self.seconds, "length": self.last_length}
 
     def restore(self, turn: tuple[Message, ...], cursor: Mapping[str, float]) -> None:
-        """Adds the next turn of the ledger. A cursor with `summary` marks a summary of the turn before."""
-        if cursor.get("summary"):
-            summary = turn[0].content or turn[0].thinking
-            self.summaries[len(self.turns) - 1] = summary.strip()[:MAX_SUMMARY]
-        else:
-            self.turns.append(turn)
+        """Adds the next turn of the ledger."""
+        self.turns.append(turn)
         self.first, self.tokens = int(cursor.get("first", 0)), int(cursor.get("tokens", 0))
         self.seconds, self.last_length = float(cursor.get("seconds", 0.0)), int(cursor.get("length", 0))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import compress, count
 from operator import ne
 from typing import Any, Literal, Protocol
@@ -103,17 +103,12 @@ class Sampled:
 
 def to_json(message: Message) -> Mapping[str, Any]:
     """Returns the message as JSON, without empty fields."""
-    fields: dict[str, Any] = {"role": message.role, "content": message.content}
-    fields |= {
-        name: value for name in ("thinking", "thought_in", "call_id", "name") if (value := getattr(message, name))
-    }
-    return fields | ({"calls": [vars(call) for call in message.calls]} if message.calls else {})
+    return {name: value for name, value in asdict(message).items() if value or name == "content"}
 
 
 def from_json(fields: Mapping[str, Any]) -> Message:
     """Returns the message that `to_json` wrote."""
-    calls = tuple(ToolCall(**call) for call in fields.get("calls", ()))
-    return Message(**{**fields, "calls": calls})
+    return Message(**{**fields, "calls": tuple(ToolCall(**call) for call in fields.get("calls", ()))})
 
 
 class PolicyError(Exception):

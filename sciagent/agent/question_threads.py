@@ -58,8 +58,7 @@ class Asking:
     ) -> None:
         try:
             sampled = self._sampled(messages, tools, sampling)
-            fetched = {} if episode.wants_summary else self._fetch(sampled.message)
-            self._answers.put(ModelAnswer(episode, sampled, "", fetched))
+            self._answers.put(ModelAnswer(episode, sampled, "", self._fetch(sampled.message)))
         except BaseException as error:  # noqa: BLE001  an answer must come, or the driver would wait for ever
             fault = str(error) if isinstance(error, PolicyError) else f"{type(error).__name__}: {error}"
             self._answers.put(ModelAnswer(episode, None, fault[:1000]))

@@ -168,13 +168,11 @@ class Campaign:
         keyword_arguments.check_executor(built.spec, executor)
         view = view_of(self._store, self.name, progress)
         opened = partial(executor_of, executor, self._store, None if site is None else Path(site))
-        self._drive = Drive(built, view, opened, settings.user(), workers)
+        self._drive = Drive(built, view, opened, workers)
         try:
-            fault = self._drive.run(None if report is None else Path(report))
+            self._drive.run(None if report is None else Path(report))
         finally:
             self._drive = None
-        if fault:
-            view.warn(f"the report could not be written: {fault}")
         return self.status()
 
     def step(self, wait: float = 0.25) -> str:

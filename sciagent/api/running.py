@@ -15,27 +15,23 @@ from sciagent.errors import LedgerAwayError
 from sciagent.execution.executor import Executor
 from sciagent.execution.worker.runner import patiently
 from sciagent.report.page.writer import GrowingReport
+from sciagent.settings import user
 
 
 class Drive:
     """One run of a campaign in this process. `stop` may be called from any thread."""
 
     def __init__(
-        self,
-        built: Built,
-        view: Progress,
-        executor: Callable[[], Executor | None],
-        who: str,
-        workers: int | None = None,
+        self, built: Built, view: Progress, executor: Callable[[], Executor | None], workers: int | None
     ) -> None:
-        self._built, self._view, self._executor, self._who, self._workers = built, view, executor, who, workers
+        self._built, self._view, self._executor, self._workers = built, view, executor, workers
         self._driver: Driver | None = None
         self._stopped = threading.Event()
 
-    def run(self, report: Path | None = None) -> str | None:
+    def run(self, report: Path | None = None) -> None:
         """Steps until the campaign ends or is stopped. report: file that is updated during the run.
 
-        Returns the reason why the report could not be written, or None. Raises CampaignError, LedgerError.
+        The display says why a report could not be written. Raises CampaignError, LedgerError.
         """
         built = self._built
         growing = None if report is None else GrowingReport(built.ledger, built.row.name, report)
@@ -51,11 +47,12 @@ class Drive:
                     reason = str(error).splitlines()[0][:200]
                     self._view.warn(f"the ledger is away; the campaign goes on when it is back: {reason}")
                     patiently(self._driver.release, self._stopped)
-                    again = partial(open_stored, built.ledger, built.row.name, self._who)
+                    again = partial(open_stored, built.ledger, built.row.name, user())
                     built = patiently(again, self._stopped)
             if growing is not None:
                 growing.finish()  # inside the block, so that a signal does not interrupt the writing
-        return None if growing is None else growing.fault
+        if growing is not None and growing.fault:
+            self._view.warn(f"the report could not be written: {growing.fault}")
 
     def stop(self, now: bool = False) -> None:
         """Stops starting jobs; running jobs finish. now: kill them instead; they are retried later."""

@@ -166,18 +166,12 @@ def _bin(length: float) -> int:
 
 
 def _structure(payload: Mapping[str, Any]) -> Any:
-    _need_pymatgen()
-    from pymatgen.core import Lattice, Structure
-
+    try:
+        from pymatgen.core import Lattice, Structure
+    except ImportError as error:
+        raise UsageError("crystals need pymatgen; install it with: pip install 'sciagent[crystals]'") from error
     try:
         return Structure(Lattice(payload["lattice"]), list(payload["species"]), payload["coordinates"])
     except (KeyError, ValueError, TypeError, AttributeError, ArithmeticError) as error:
         detail = f"not a crystal's payload: {type(error).__name__}: {error}"
         raise InvalidCandidateError(Reason.UNPARSABLE, detail[:300]) from error
-
-
-def _need_pymatgen() -> None:
-    try:
-        import pymatgen.core  # noqa: F401
-    except ImportError as error:
-        raise UsageError("crystals need pymatgen; install it with: pip install 'sciagent[crystals]'") from error

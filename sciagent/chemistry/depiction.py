@@ -17,10 +17,11 @@ def drawing(molecule: Molecule, width: int = 260, height: int = 190) -> str:
 
     width, height: pixels of the viewBox. Only hydrogens on heteroatoms are shown.
     """
-    from rdkit.Chem import Draw, rdDepictor
+    from rdkit import Chem
+    from rdkit.Chem import rdDepictor
     from rdkit.Chem.Draw import rdMolDraw2D
 
-    mol = Draw.rdMolDraw2D.PrepareMolForDrawing(_plain(molecule), kekulize=True)
+    mol = rdMolDraw2D.PrepareMolForDrawing(Chem.RemoveHs(molecule.mol), kekulize=True)
     rdDepictor.StraightenDepiction(mol)
     drawer = rdMolDraw2D.MolDraw2DSVG(width, height)
     options: Any = drawer.drawOptions()
@@ -36,22 +37,9 @@ def drawing(molecule: Molecule, width: int = 260, height: int = 190) -> str:
     return _themed(drawer.GetDrawingText(), width, height)
 
 
-def _plain(molecule: Molecule) -> Any:
-    """Returns the bare graph, since labels on atoms may hold text from outside."""
-    from rdkit import Chem
-
-    mol = Chem.RemoveHs(Chem.Mol(molecule.mol))
-    for atom in mol.GetAtoms():
-        for name in list(atom.GetPropsAsDict(False, False)):
-            atom.ClearProp(name)
-        atom.SetAtomMapNum(0)
-    return mol
-
-
 def _themed(svg: str, width: int, height: int) -> str:
-    body = svg[svg.index("<svg") :]
-    inner = re.sub(r"^<svg[^>]*>", "", body, count=1)
-    inner = re.sub(r"<!--.*?-->", "", inner, flags=re.DOTALL).strip()
+    body = svg[svg.index(">", svg.index("<svg")) + 1 :]
+    inner = re.sub(r"<!--.*?-->", "", body, flags=re.DOTALL).strip()
     colours = {f"#{place:02x}{place:02x}{place:02x}": name for place, name in enumerate(_COLOURS, start=1)}
     inner = re.sub(r"#[0-9A-Fa-f]{6}", lambda m: f"var(--{colours.get(m.group().lower(), 'atom')})", inner)
     head = f'<svg class="molecule" viewBox="0 0 {width} {height}" role="img" aria-hidden="true" focusable="false">'

@@ -1,16 +1,29 @@
-"""Fingerprints that compare molecules: counts of atom environments, and traits of the whole molecule."""
+"""Fingerprints and scaffolds that compare molecules.
+
+Sources: Bemis and Murcko, J. Med. Chem. 39, 2887 (1996), scaffolds, in RDKit's form with exocyclic double bonds; Rogers
+and Hahn, J. Chem. Inf. Model. 50, 742 (2010), counts of atom environments, and ECFP4 with 2048 bits.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from rdkit import Chem, rdBase
 from rdkit.Chem import rdFingerprintGenerator
+from rdkit.DataStructs import BulkTanimotoSimilarity, ExplicitBitVect
 
+from sciagent.chemistry.rdkit_log import rdkit_messages
+
+REMEMBERED = 4096
+FINGERPRINT = "ECFP4/2048"
+N_BITS = 2048
 RADIUS = 2
 # divisors of the traits: about their spread in a library of small organic molecules
 SIZE, RINGS, SHARE = 0.3, 1.0, 0.25
@@ -22,15 +35,27 @@ class MoleculeFingerprint:
     """Counts of atom environments, and traits of the whole molecule."""
 
     counts: dict[int, int]
-    """Counts of the atom environments of radius 2, by unfolded 32-bit number (Rogers and Hahn 2010)."""
+    """Counts of the atom environments of radius 2, by unfolded 32-bit number."""
     traits: tuple[float, ...]
     """Logarithm of the number of heavy atoms, number of rings, hydrogens per heavy atom, and fractions of heavy atoms
     that are aromatic, unsaturated, nitrogen, oxygen, or none of C, N, O; each divided by a typical spread."""
 
 
+@dataclass(frozen=True)
+class Features:
+    """The scaffold and fingerprint of a molecule."""
+
+    scaffold: str
+    """SMILES of the scaffold; empty for a molecule without rings."""
+    scaffold_hash: str
+    """SHA-256 of `scaffold`, for look-up."""
+    bits: Any
+    """The fingerprint, an RDKit ExplicitBitVect."""
+
+
 @cache
 def _generator() -> Any:
-    return rdFingerprintGenerator.GetMorganGenerator(radius=RADIUS)
+    return rdFingerprintGenerator.GetMorganGenerator(radius=RADIUS, fpSize=N_BITS)
 
 
 def structure_of(smiles: str) -> MoleculeFingerprint | None:
@@ -57,3 +82,23 @@ def _traits(mol: Any) -> tuple[float, ...]:
     hydrogens = sum(a.GetTotalNumHs(includeNeighbors=True) for a in heavy) / n
     rings = mol.GetRingInfo().NumRings()
     return (math.log(n) / SIZE, rings / RINGS, hydrogens / (2 * SHARE), *(share / SHARE for share in shares))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def features(smiles: str) -> Features:
+    """Returns scaffold and fingerprint of a canonical SMILES. Both are empty if RDKit cannot process the text, since
+    one candidate must never end a campaign."""
+    from rdkit.Chem.Scaffolds import MurckoScaffold
+
+    frame: Any = MurckoScaffold.GetScaffoldForMol
+    scaffold, bits = "", ExplicitBitVect(N_BITS)
+    with rdkit_messages(), contextlib.suppress(RuntimeError, ValueError):
+        if (mol := Chem.MolFromSmiles(smiles)) is not None:
+            bits = _generator().GetFingerprint(mol)
+            scaffold = str(Chem.MolToSmiles(frame(mol)))
+    return Features(scaffold, hashlib.sha256(scaffold.encode()).hexdigest(), bits)
+
+
+def nearest(molecule: Features, others: Sequence[Features]) -> float | None:
+    """Returns the Tanimoto similarity, 0 to 1, to the most similar of others; None if there are none."""
+    return max(BulkTanimotoSimilarity(molecule.bits, [other.bits for other in others])) if others else None

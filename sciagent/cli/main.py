@@ -7,9 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_group
 
 from sciagent import __version__
-from sciagent.cli.admin import bench, db, doctor, gc, verifiers
+from sciagent.cli.admin import db, doctor, gc, verifiers
 from sciagent.cli.campaigns import answers, compare, export, files, plan, run
 from sciagent.cli.cluster import dispatcher, jobs, metrics, slurm, top, worker, workers
 from sciagent.cli.models import mcp, models, serve_model
@@ -17,8 +19,35 @@ from sciagent.cli.people import directives, molecules
 from sciagent.cli.shared.common import Exit, put, say
 from sciagent.errors import LedgerAwayError, SciagentError, UsageError
 
+PLUGINS = {"bench": "How well parts of sciagent do on known answers."}
+"""{command: help} of the commands in packages of their own, each found by its entry point in `sciagent.commands`."""
+
+
+class Root(TyperGroup):
+    """The list of commands. The package of a plug-in is imported when its command is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] in PLUGINS:
+            self.commands[args[0]] = plugin(args[0])
+        return super().resolve_command(ctx, args)
+
+
+def plugin(name: str) -> TyperGroup:
+    """Returns the commands of a plug-in. Raises UsageError if its package is missing or does not load."""
+    from importlib.metadata import entry_points
+
+    try:
+        return get_group(next(iter(entry_points(group="sciagent.commands", name=name))).load())
+    except (StopIteration, ImportError, AttributeError) as error:
+        raise UsageError(
+            f'the command "{name}" needs the package sciagent_{name}, which is not installed or does not load'
+            f"{f': {error}' if str(error) else ''}; it comes with sciagent: pip install --force-reinstall sciagent"
+        ) from error
+
+
 app = typer.Typer(
     name="sciagent",
+    cls=Root,
     help="Scientific-discovery campaigns on a priced ladder of verifiers.",
     epilog="Start: sciagent run campaigns/quickstart.yaml",
     no_args_is_help=True,
@@ -67,7 +96,13 @@ COMMANDS: dict[Callable[..., Any], str] = {
     files.schema: "schema > campaign.schema.json",
 }
 """{command: example}, in the order of the help. The example begins with the command's name."""
-GROUPS = {"models": models.app, "adapters": serve_model.app, "slurm": slurm.app, "bench": bench.app, "db": db.app}
+GROUPS = {
+    "models": models.app,
+    "adapters": serve_model.app,
+    "slurm": slurm.app,
+    **{name: typer.Typer(help=text) for name, text in PLUGINS.items()},
+    "db": db.app,
+}
 
 for command, example in COMMANDS.items():
     app.command(example.split()[0], epilog=f"Example: sciagent {example}")(command)

@@ -27,6 +27,11 @@ def content_hash(value: Any) -> str:
     return text_hash(canonical_json(value))
 
 
+def seed_of(*parts: Any) -> int:
+    """Returns a seed of 31 bits that depends on these values only."""
+    return int(content_hash(parts)[:8], 16) & 0x7FFFFFFF
+
+
 def text_hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterable
 
 MAX_TEXT = 4000  # characters of a text from a verifier
+MAX_OBSERVATION = 2000  # characters of what a model reads at once
 SHORTEST_SECRET = 8
 """Length in characters; a shorter text is not a provider's key and may be an ordinary word."""
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
@@ -31,6 +32,28 @@ def escaped(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(c if c == " " or unicodedata.category(c)[0] not in "CZ" else _code(c) for c in text)
+
+
+def short(text: str, limit: int = 60) -> str:
+    """Returns the text on one line, cut at `limit` characters."""
+    cut = escaped(text[: limit + 1])
+    return cut if len(cut) <= limit else cut[: limit - 1] + "…"
+
+
+def one_line(text: str, limit: int) -> str:
+    """Returns the text cut as by `short`, with each run of white space replaced by one space."""
+    return short(" ".join(text[: 4 * limit].split()), limit)
+
+
+def shown(value: object, limit: int = 60) -> str:
+    """Returns a value for a message: quoted if it is a text, cut at `limit` characters."""
+    return f'"{short(value, limit)}"' if isinstance(value, str) else short(repr(value), limit)
+
+
+def bounded(text: str) -> str:
+    """Returns text of several lines, escaped line by line, cut at MAX_OBSERVATION characters."""
+    lines = "\n".join(escaped(line) for line in text[: 4 * MAX_OBSERVATION].split("\n"))
+    return lines if len(lines) <= MAX_OBSERVATION else lines[: MAX_OBSERVATION - 6] + "… cut"
 
 
 def _code(character: str) -> str:

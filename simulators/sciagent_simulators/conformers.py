@@ -8,26 +8,31 @@ of equivalent atoms (anti-gauche pentane has two).
 
 Energies are electronic, plus the free energy of solvation in a solvent. Vibrations and rotations are not included.
 
+Two conformers are compared by the smallest root mean square distance over proper rotations and symmetries of the graph.
+Hydrogens on carbon are ignored: exchanging them (as in a methyl group) gives no new conformer, and heavy atoms with
+the hydrogens on heteroatoms identify a conformer. Reflections are not allowed, so gauche+ and gauche- are different.
+
 Sources: number of embeddings: Ebejer, Morris, Deane, J. Chem. Inf. Model. 52, 1146 (2012). Energy, rotational
 constants and root mean square distance as criteria: CREST: Pracht, Bohle, Grimme, PCCP 22, 7169 (2020).
+Superposition by singular value decomposition: Kabsch, Acta Cryst. A 34, 827 (1978).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.domain.outcomes import Reason
 from sciagent.errors import SimulatorError
-from sciagent_simulators.geometry import Geometry, bonds_of, check_bonds, embed, failure
+from sciagent_simulators.geometry import Geometry, bonds_of, check_bonds, embed
 from sciagent_simulators.implicit_solvent import Solvation
-from sciagent_simulators.superpose import Symmetry, principal_moments, symmetry
 from sciagent_simulators.tblite_engine import XtbResult, energies, relax
 
 Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
 KCAL = 0.0433641  # eV per kcal/mol
 BOLTZMANN = 8.617333262e-5  # eV/K
@@ -39,6 +44,7 @@ SAME_ENERGY = 0.1 * KCAL
 SAME_MOMENTS = 0.02  # relative
 SAME_DISTANCE = 0.25  # angstrom
 FMAX = 0.03  # eV/angstrom
+MOST_SYMMETRIES = 2000
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +89,76 @@ class Ensemble:
                 self.geometries, self.energies, above, self.weights(temperature), strict=True
             )
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Symmetry:
+    """The permutations of atoms that leave a molecular graph unchanged."""
+
+    atoms: Indices
+    """(k,), indices of the atoms that are compared."""
+    permutations: Indices
+    """(m, k), positions in `atoms`; the identity is the first."""
+    complete: bool
+    """Whether the permutations are all that exist."""
+
+    def distance(self, positions: Array, other: Array) -> float:
+        """Returns the smallest root mean square distance, angstrom. positions, other: (n, 3), all atoms."""
+        return float(self.distances(positions, other).min())
+
+    def distances(self, positions: Array, other: Array) -> Array:
+        """Returns the distance for each permutation of `other`, smallest over proper rotations, (m,), angstrom."""
+        a, b = positions[self.atoms], other[self.atoms]
+        a, b = a - a.mean(axis=0), b - b.mean(axis=0)
+        # sum |R a - b|^2 depends on the rotation R only through the trace of R times this covariance, (m, 3, 3).
+        covariance = np.einsum("ki,mkj->mij", a, b[self.permutations])
+        singular = np.linalg.svd(covariance, compute_uv=False)
+        singular[:, 2] *= np.where(np.linalg.det(covariance) < 0, -1.0, 1.0)
+        residual = (a**2).sum() + (b**2).sum() - 2 * singular.sum(axis=1)
+        distances: Array = np.sqrt(np.maximum(residual, 0.0) / len(a))
+        return distances
+
+    def copies(self, positions: Array, tolerance: float) -> float:
+        """Returns the number of equivalent wells of this conformer, up to a factor that all conformers share.
+
+        It is m over the number of permutations equal to a rotation (the rotational symmetry number): pentane has
+        anti-gauche twice and anti-anti once. It is 1 if not all permutations are known.
+        """
+        if not self.complete:
+            return 1.0
+        return len(self.permutations) / int((self.distances(positions, positions) < tolerance).sum())
+
+
+def symmetry(mol: Any) -> Symmetry:
+    """Returns the symmetry of an RDKit molecule with implicit hydrogens; atoms are numbered as in `geometry.embed`.
+
+    Equivalence depends on element, hydrogens on carbon and neighbours, but not on formal charge and bond order: the
+    oxygens of a carboxylate are equivalent.
+    """
+    from rdkit import Chem
+
+    full = Chem.AddHs(mol)
+    on_carbon = {
+        a.GetIdx()
+        for a in full.GetAtoms()
+        if a.GetAtomicNum() == 1 and {n.GetAtomicNum() for n in a.GetNeighbors()} == {6}
+    }
+    kept = [a for a in full.GetAtoms() if a.GetIdx() not in on_carbon] or list(full.GetAtoms())
+    place = {atom.GetIdx(): k for k, atom in enumerate(kept)}
+    graph = Chem.RWMol()
+    for atom in kept:
+        copy = Chem.Atom(atom.GetAtomicNum())
+        copy.SetIsotope(1 + sum(n.GetIdx() in on_carbon for n in atom.GetNeighbors()))  # label used by the matching
+        copy.SetNoImplicit(True)
+        graph.AddAtom(copy)
+    for bond in full.GetBonds():
+        begin, end = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
+        if begin in place and end in place:
+            graph.AddBond(place[begin], place[end], Chem.BondType.SINGLE)
+    matches = graph.GetSubstructMatches(graph, uniquify=False, maxMatches=MOST_SYMMETRIES)
+    return Symmetry(
+        np.array(list(place), dtype=np.intp), np.array(matches, dtype=np.intp), len(matches) < MOST_SYMMETRIES
+    )
 
 
 def how_many(mol: Any) -> int:
@@ -176,10 +252,7 @@ def distinct(geometries: list[Geometry], values: Array, alike: Symmetry) -> tupl
 
     values: (n,), eV. Only pairs within SAME_ENERGY are superposed.
     """
-    from ase.data import atomic_masses
-
-    masses = np.array(atomic_masses)[list(geometries[0].numbers)]
-    moments = np.array([principal_moments(masses, geometry.positions) for geometry in geometries])
+    moments = np.array([geometry.atoms.get_moments_of_inertia() for geometry in geometries])
     scale = np.maximum(moments.max(axis=1), 1e-6)
     kept: list[int] = []
     counts: dict[int, int] = {}
@@ -204,41 +277,28 @@ def _relaxed(
 ) -> tuple[list[tuple[Geometry, XtbResult]], dict[str, int]]:
     """Returns the relaxed conformers that kept their bonds, and the number of failures for each reason."""
     relaxed: list[tuple[Geometry, XtbResult]] = []
-    failed: dict[str, int] = {}
-    problem: SimulatorError | None = None
+    problems: list[SimulatorError] = []
     for start in starts:
         try:
             geometry, result = relax(start, fmax=FMAX, solvation=solvation)
             check_bonds(geometry, bonds)
             relaxed.append((geometry, result))
         except SimulatorError as error:
-            problem = problem or error
-            failed[error.reason] = failed.get(error.reason, 0) + 1
+            problems.append(error)
     if not relaxed:
-        raise problem or failure(Reason.GEOMETRY_NOT_CONVERGED, "no conformer to relax")
-    return relaxed, failed
+        raise problems[0]
+    return relaxed, dict(Counter(problem.reason for problem in problems))
 
 
 def _assembled(relaxed: list[tuple[Geometry, XtbResult]], alike: Symmetry, mirrored: bool) -> Ensemble:
     """Returns the ensemble, with each mirror image that is a conformer of its own and was not sampled."""
-    geometries = [geometry for geometry, _ in relaxed]
-    values = [result.energy for _, result in relaxed]
-    dipoles = [result.dipole for _, result in relaxed]
-    mirror = [False] * len(relaxed)
-    for k in range(len(relaxed) if mirrored else 0):
-        image = geometries[k].moved(geometries[k].positions * [1.0, 1.0, -1.0])
-        rivals = [j for j in range(len(relaxed)) if abs(values[j] - values[k]) <= SAME_ENERGY]
-        if all(alike.distance(image.positions, geometries[j].positions) >= SAME_DISTANCE for j in rivals):
-            geometries.append(image)
-            values.append(values[k])
-            dipoles.append(dipoles[k])
-            mirror.append(True)
-    order = np.argsort(values, kind="stable")
-    copies = [alike.copies(geometries[k].positions, SAME_DISTANCE) for k in order]
-    return Ensemble(
-        [geometries[k] for k in order],
-        np.array(values)[order],
-        np.array(dipoles)[order],
-        np.array(copies),
-        np.array(mirror)[order],
-    )
+    members = [(geometry, result.energy, result.dipole, False) for geometry, result in relaxed]
+    for geometry, result in relaxed if mirrored else ():
+        image = geometry.moved(geometry.positions * [1.0, 1.0, -1.0])
+        rivals = [other for other, own in relaxed if abs(own.energy - result.energy) <= SAME_ENERGY]
+        if all(alike.distance(image.positions, other.positions) >= SAME_DISTANCE for other in rivals):
+            members.append((image, result.energy, result.dipole, True))
+    members.sort(key=lambda member: member[1])
+    geometries, values, dipoles, mirror = zip(*members, strict=True)
+    copies = [alike.copies(geometry.positions, SAME_DISTANCE) for geometry in geometries]
+    return Ensemble(list(geometries), *map(np.array, (values, dipoles, copies, mirror)))

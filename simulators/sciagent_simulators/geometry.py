@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sciagent.domain.evidence import content_hash
+from sciagent.domain.evidence import seed_of
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SimulatorError
 from sciagent_simulators.implicit_solvent import Solvation, Solvent
@@ -63,7 +63,7 @@ class GeometryProtocol(BaseModel):
 
     def seed(self, candidate_key: str, replicate: int = 0) -> int:
         """Returns a 31-bit seed that depends only on the arguments and the protocol: all verifiers get one geometry."""
-        return int(content_hash([candidate_key, self.model_dump(mode="json"), replicate])[:8], 16) & 0x7FFFFFFF
+        return seed_of(candidate_key, self.model_dump(mode="json"), replicate)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,13 +87,11 @@ class Geometry:
         return self.multiplicity - 1
 
     @property
-    def centre_of_mass(self) -> Positions:
-        """The centre of mass, (3,), angstrom; an ion's dipole is taken about it."""
-        from ase.data import atomic_masses
+    def atoms(self) -> Any:
+        """The atoms as an ASE object, without charge and multiplicity."""
+        from ase import Atoms
 
-        masses = np.array(atomic_masses)[list(self.numbers)]
-        centre: Positions = masses @ self.positions / masses.sum()
-        return centre
+        return Atoms(numbers=self.numbers, positions=self.positions)
 
     def moved(self, positions: Positions) -> Geometry:
         return replace(self, positions=np.array(positions, dtype=float))
@@ -148,10 +146,13 @@ def check(geometry: Geometry) -> None:
         raise failure(Reason.OVERLAPPING_ATOMS, f"atoms {i} and {j} are {distance:.3f} angstrom apart")
 
 
-def check_bonds(geometry: Geometry, bonds: Iterable[tuple[int, int]]) -> None:
+def check_bonds(
+    geometry: Geometry, bonds: Iterable[tuple[int, int]], reason: Reason = Reason.BOND_CHANGED, what: str = ""
+) -> None:
     """Checks that bonded atoms are near each other and all other pairs are not.
 
-    bonds: pairs of atom indices, hydrogens included. Raises SimulatorError unstable (bond_changed).
+    bonds: pairs of atom indices, hydrogens included. Raises SimulatorError unstable with this reason; its detail starts
+    with `what`.
     """
     n = len(geometry.numbers)
     bonded = np.zeros((n, n), dtype=bool)
@@ -160,11 +161,11 @@ def check_bonds(geometry: Geometry, bonds: Iterable[tuple[int, int]]) -> None:
     across = (bonded.astype(int) @ bonded.astype(int)) > 0
     relative = _relative_distances(geometry)
     formed = ~bonded & (relative < np.where(across, FORMED_ACROSS_ANGLE, FORMED))
-    for what, where in (("broke", bonded & (relative > BROKEN)), ("formed", formed)):
+    for change, where in (("broke", bonded & (relative > BROKEN)), ("formed", formed)):
         pairs = [(int(i), int(j)) for i, j in np.argwhere(where) if i < j]
         if pairs:
             text = ", ".join(f"{i}-{j} at {relative[i, j]:.2f} covalent radii sums" for i, j in pairs[:3])
-            raise failure(Reason.BOND_CHANGED, f"{len(pairs)} bond(s) {what}: {text}", pairs=pairs)
+            raise failure(reason, f"{what}{len(pairs)} bond(s) {change}: {text}", pairs=pairs)
 
 
 def bonds_of(mol: Any) -> list[tuple[int, int]]:
@@ -241,13 +242,12 @@ def _relax_in_force_field(molecule: Any) -> tuple[str, list[float]]:
     """Relaxes all conformers in place. Returns the force field and the energies (kcal/mol) in the conformers' order."""
     from rdkit.Chem import rdForceFieldHelpers as ff
 
-    steps = 2000
-    if ff.MMFFHasAllMoleculeParams(molecule):
-        outcome = ff.MMFFOptimizeMoleculeConfs(molecule, numThreads=1, maxIters=steps)
-        return "MMFF94", [energy for _, energy in outcome]
-    if ff.UFFHasAllMoleculeParams(molecule):
-        outcome = ff.UFFOptimizeMoleculeConfs(molecule, numThreads=1, maxIters=steps)
-        return "UFF", [energy for _, energy in outcome]
+    for name, covers, optimise in (
+        ("MMFF94", ff.MMFFHasAllMoleculeParams, ff.MMFFOptimizeMoleculeConfs),
+        ("UFF", ff.UFFHasAllMoleculeParams, ff.UFFOptimizeMoleculeConfs),
+    ):
+        if covers(molecule):
+            return name, [energy for _, energy in optimise(molecule, numThreads=1, maxIters=2000)]
     return "none", [0.0] * molecule.GetNumConformers()
 
 

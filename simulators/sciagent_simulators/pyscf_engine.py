@@ -26,6 +26,7 @@ from sciagent_simulators.tblite_engine import BOHR, DEBYE, HARTREE
 GRADIENT_TOLERANCE = 1e-5
 ECP_ABOVE = 36  # the def2 basis sets have effective core potentials for elements beyond krypton
 SPIN_TOLERANCE = 0.1  # largest accepted <S^2> - S(S+1)
+MAX_MEMORY = 4000  # MB
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,6 @@ class DftSettings:
     solvent_model: str = "SMD"
     spin_check: Literal["auto", "always", "off"] = "auto"
     """When a singlet is tested by module `spin_check`."""
-    recover: bool = True
-    """Whether to try the recovery steps of `scf_recovery` after the first failure."""
-    max_memory: int = 4000
-    """PySCF's memory limit, MB."""
 
 
 @dataclass(frozen=True)
@@ -107,9 +104,9 @@ def ground_state(
     check(geometry)
     with lib.with_omp_threads(threads):
         mol = build(geometry, settings)
-        mf, diagnostics = converge(mean_field(mol, settings), settings.max_cycles, checkpoint, settings.recover)
+        mf, diagnostics = converge(mean_field(mol, settings), settings.max_cycles, checkpoint)
         diagnostics |= {"basis_functions": int(mol.nao), "electrons": int(mol.nelectron)}
-        check_energy(float(mf.e_tot), atomic_energies(mol), geometry)
+        check_energy(float(mf.e_tot), mol, geometry)
         if geometry.multiplicity > 1:
             diagnostics["s_squared"] = _check_contamination(mf, geometry)
         if geometry.multiplicity == 1 and settings.spin_check != "off":
@@ -136,7 +133,7 @@ def build(geometry: Geometry, settings: DftSettings) -> Any:
             charge=geometry.charge,
             spin=geometry.unpaired,
             verbose=0,
-            max_memory=settings.max_memory,
+            max_memory=MAX_MEMORY,
         )
     except BasisNotFoundError as error:
         raise failure(Reason.MISSING_BASIS, " ".join(str(error).split())) from error
@@ -156,22 +153,23 @@ def mean_field(mol: Any, settings: DftSettings) -> Any:
     mf.conv_tol = settings.conv_tol
     mf.conv_tol_grad = GRADIENT_TOLERANCE
     mf.max_cycle = settings.max_cycles
-    if settings.dispersion:
-        mf.disp = settings.dispersion
+    mf.disp = settings.dispersion
     return in_solvent(mf, settings.solvent, settings.solvent_model)
 
 
-def check_energy(energy: float, atoms: dict[str, float], geometry: Geometry) -> None:
-    """Checks that the energy is near the sum of the energies of the neutral atoms.
+def check_energy(energy: float, mol: Any, geometry: Geometry) -> None:
+    """Checks that the energy (hartree) is near the sum of the energies of the neutral atoms in the same basis.
 
-    energy: hartree. atoms: result of `atomic_energies`. Allowed above the sum: 1 + q^2 hartree (ionisation) and 0.05
-    per electron (local functionals lie above Hartree-Fock). Allowed below it: 0.5 per atom (the strongest bond, CO, has
-    0.41) and 0.1 per electron (correlation and open shells; manganese uses 2.1 of its 3.0, the most that was seen).
+    Theirs are spherically averaged and restricted Hartree-Fock, above the true ones of open shells: by 0.6 for oxygen.
+    Allowed above the sum: 1 + q^2 hartree (ionisation) and 0.05 per electron (local functionals lie above
+    Hartree-Fock). Allowed below it: 0.5 per atom (the strongest bond, CO, has 0.41) and 0.1 per electron (correlation
+    and open shells; manganese uses 2.1 of its 3.0, the most that was seen).
     Raises SimulatorError implausible (implausible_energy).
     """
-    from ase.data import chemical_symbols
+    from pyscf.scf.atom_hf import get_atm_nrhf
 
-    free = sum(atoms[chemical_symbols[z]] for z in geometry.numbers)
+    atoms = get_atm_nrhf(mol)
+    free = sum(float(atoms[symbol][0]) for symbol in geometry.atoms.symbols)
     low = free - 0.5 * len(geometry.numbers) - 0.1 * geometry.electrons
     high = free + 1.0 + geometry.charge**2 + 0.05 * geometry.electrons
     if not (np.isfinite(energy) and energy < 0 and low <= energy <= high):
@@ -179,16 +177,6 @@ def check_energy(energy: float, atoms: dict[str, float], geometry: Geometry) -> 
             Reason.IMPLAUSIBLE_ENERGY,
             f"{energy:.3f} hartree; the free atoms have {free:.3f}, so it should lie in [{low:.3f}, {high:.3f}]",
         )
-
-
-def atomic_energies(mol: Any) -> dict[str, float]:
-    """Returns the spherically averaged Hartree-Fock energy of each element's neutral atom in the same basis, hartree.
-
-    The calculation is restricted, so it lies above the true Hartree-Fock energy of an open shell: by 0.6 for oxygen.
-    """
-    from pyscf.scf.atom_hf import get_atm_nrhf
-
-    return {element: float(result[0]) for element, result in get_atm_nrhf(mol).items()}
 
 
 def _check_contamination(mf: Any, geometry: Geometry) -> float:
@@ -206,7 +194,9 @@ def _check_contamination(mf: Any, geometry: Geometry) -> float:
 def _read(mf: Any, geometry: Geometry, diagnostics: dict[str, Any]) -> DftResult:
     energies, occupations = np.asarray(mf.mo_energy), np.asarray(mf.mo_occ)
     virtual = energies[occupations == 0]
-    dipole = np.asarray(mf.dip_moment(unit="au", verbose=0)) - geometry.charge * geometry.centre_of_mass / BOHR
+    dipole = (
+        np.asarray(mf.dip_moment(unit="au", verbose=0)) - geometry.charge * geometry.atoms.get_center_of_mass() / BOHR
+    )
     return DftResult(
         energy=float(mf.e_tot) * HARTREE,
         homo=float(energies[occupations > 0].max()) * HARTREE,

@@ -12,7 +12,6 @@ unbound anions: Rienstra-Kiracofe et al., Chem. Rev. 102, 231 (2002).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -62,30 +61,23 @@ def ion(
     geometry: the molecule's. molecule: its result at the same settings. checkpoint: stem of this ion's files.
     Raises SimulatorError as `ground_state` and `relax` do, and unstable (cation_dissociated, anion_dissociated).
     """
-    states = [s for s in _spins(geometry, change) if spin_fault(s.electrons, s.multiplicity) is None]
+    # one unpaired electron fewer, if the molecule has any, and one more
+    spins = [m for m in (geometry.multiplicity - 1, geometry.multiplicity + 1) if m > 0]
+    ions = [replace(geometry, charge=geometry.charge + change, multiplicity=m) for m in spins]
+    states = [s for s in ions if spin_fault(s.electrons, s.multiplicity) is None]
     if not states:
         raise failure(Reason.MULTIPLICITY, f"no electron is left at charge {geometry.charge + change:+d}")
-    lowest: Ion | None = None
-    problem: SimulatorError | None = None
+    found: list[Ion] = []
+    problems: list[SimulatorError] = []
     for state in states:
         stem = checkpoint.with_name(f"{checkpoint.name}.{state.charge:+d}.{state.multiplicity}") if checkpoint else None
         try:
-            candidate = _state(state, molecule, change, settings, relaxation, stem, threads)
+            found.append(_state(state, molecule, change, settings, relaxation, stem, threads))
         except SimulatorError as error:
-            problem = problem or error
-            continue
-        if lowest is None or candidate.energy < lowest.energy:
-            lowest = candidate
-    if lowest is None:
-        assert problem is not None
-        raise problem
-    return lowest
-
-
-def _spins(geometry: Geometry, change: int) -> list[Geometry]:
-    """Returns the ion with one unpaired electron fewer, if the molecule has any, and with one more."""
-    candidates = [m for m in (geometry.multiplicity - 1, geometry.multiplicity + 1) if m > 0]
-    return [replace(geometry, charge=geometry.charge + change, multiplicity=m) for m in candidates]
+            problems.append(error)
+    if not found:
+        raise problems[0]
+    return min(found, key=lambda state: state.energy)
 
 
 def _state(
@@ -100,7 +92,8 @@ def _state(
     facts: dict[str, Any] = {"charge": state.charge, "multiplicity": state.multiplicity}
     if relaxation is not None:
         state, how = relax(state, settings, relaxation.fmax, relaxation.max_steps, stem, threads)
-        _still_whole(state, relaxation.bonds, change)
+        reason = Reason.CATION_DISSOCIATED if change > 0 else Reason.ANION_DISSOCIATED
+        check_bonds(state, relaxation.bonds, reason, "relaxed, the ion is another molecule: ")
         facts |= how
     _, result = ground_state(state, settings, stem.with_suffix(".chk") if stem else None, threads)
     energy = result.energy - molecule.energy
@@ -109,11 +102,3 @@ def _state(
     # Local functionals give even bound anions a HOMO above zero; the energy difference remains reliable.
     facts["held_by_basis"] = change < 0 and result.homo > 0
     return Ion(energy, state, unbound, facts)
-
-
-def _still_whole(geometry: Geometry, bonds: Iterable[tuple[int, int]], change: int) -> None:
-    try:
-        check_bonds(geometry, bonds)
-    except SimulatorError as error:
-        reason = Reason.CATION_DISSOCIATED if change > 0 else Reason.ANION_DISSOCIATED
-        raise failure(reason, f"relaxed, the ion is another molecule: {error.detail}") from error

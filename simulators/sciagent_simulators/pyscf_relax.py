@@ -33,7 +33,6 @@ Matrix = NDArray[np.float64]
 # of all modes without an xTB Hessian (ASE's 70). FLATTEST is the smallest eigenvalue in a Newton step.
 SOFTEST, UNKNOWN, FLATTEST = 2.0, 70.0, 0.5
 LARGEST_STEP = 0.2  # angstrom
-LARGEST_FILE = 64 * 2**20  # bytes; a larger checkpoint is ignored
 
 
 def relax(
@@ -74,7 +73,10 @@ def relax(
             forces = gradients.at(positions)[1]
             hessian = updated(state["hessian"], step.ravel(), (state["forces"] - forces).ravel())
             state = {"positions": positions, "forces": forces, "hessian": hessian, "taken": state["taken"] + 1}
-            _keep(file, state)
+            if file is not None:
+                with (part := file.with_suffix(".part")).open("wb") as stream:
+                    np.savez(stream, allow_pickle=False, **state)
+                part.replace(file)
     facts: dict[str, Any] = {"dft_steps": int(state["taken"]), "dft_fmax": force}
     if force > fmax:
         raise failure(
@@ -119,7 +121,7 @@ class Gradients:
         """Returns energy (eV) and forces (n x 3, eV/angstrom). Raises SimulatorError as `converge` does."""
         settings = self.settings
         mf = mean_field(build(self.geometry.moved(positions), settings), settings)
-        mf, _ = converge(mf, settings.max_cycles, self.checkpoint, settings.recover, self.density)
+        mf, _ = converge(mf, settings.max_cycles, self.checkpoint, self.density)
         self.density = mf.make_rdm1()
         slope = mf.nuc_grad_method()
         slope.verbose = 0
@@ -145,11 +147,10 @@ def xtb_hessian(geometry: Geometry, step: float = 0.005) -> Matrix | None:
 
     step: angstrom. Eigenvalues are made positive and raised to SOFTEST. tblite fails for elements beyond radon.
     """
-    from ase import Atoms
     from ase.calculators.calculator import CalculationFailed
     from tblite.ase import TBLite
 
-    atoms = Atoms(numbers=geometry.numbers, positions=geometry.positions)
+    atoms = geometry.atoms
     rows = []
     try:
         atoms.calc = TBLite(method="GFN2-xTB", charge=geometry.charge, multiplicity=geometry.multiplicity, verbosity=0)
@@ -173,18 +174,9 @@ def _largest(vectors: Matrix) -> float:
     return float(np.linalg.norm(vectors, axis=1).max())
 
 
-def _keep(file: Path | None, state: dict[str, Matrix]) -> None:
-    if file is None:
-        return
-    part = file.with_suffix(".part")
-    with part.open("wb") as stream:
-        np.savez(stream, allow_pickle=False, **state)
-    part.replace(file)
-
-
 def _restore(file: Path | None, n: int) -> dict[str, Matrix] | None:
     """Returns the state that an earlier run saved for n atoms, or None if the file is missing or damaged."""
-    if file is None or not file.exists() or file.stat().st_size > LARGEST_FILE:
+    if file is None or not file.exists():
         return None
     shapes = {"positions": (n, 3), "forces": (n, 3), "hessian": (3 * n, 3 * n), "taken": ()}
     with contextlib.suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile), file.open("rb") as stream:

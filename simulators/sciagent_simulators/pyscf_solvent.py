@@ -148,8 +148,8 @@ class _Kept:
         charges = np.asarray(q).reshape(-1, kept.shape[1])
         return -lib.unpack_tril((kept @ charges.T).T.copy())
 
-    def _charges(self, potential: Any) -> Any:
-        """Returns the symmetrised surface charges of the potentials; both m x points."""
+    def _charges(self, potential: Any) -> tuple[Any, Any]:
+        """Returns the surface charges of the potentials, symmetrised and as solved; all m x points."""
         from scipy.linalg import lu_factor, lu_solve
 
         parts: Any = self._intermediates  # type: ignore[attr-defined]
@@ -157,7 +157,7 @@ class _Kept:
             self._factors = lu_factor(parts["K"])
         q = lu_solve(self._factors, parts["R"] @ potential.T).T
         turned = (parts["R"].T @ lu_solve(self._factors, potential.T, trans=1)).T
-        return (q + turned) / 2
+        return (q + turned) / 2, q
 
     def _get_vind(self, dms: Any) -> Any:
         this: Any = self
@@ -168,15 +168,10 @@ class _Kept:
         if dms.shape[0] == 2:
             dms = (dms[0] + dms[1]).reshape(-1, n, n)
         potential = this.v_grids_n - self._get_v(dms)
-        charges = self._charges(potential)
+        charges, plain = self._charges(potential)
         # PySCF's gradient reads these values and recomputes the unsymmetrised charges from `dm`.
-        this._intermediates |= {"q_sym": charges[0], "v_grids": potential[0], "dm": dms, "q": self._plain(potential)[0]}
+        this._intermediates |= {"q_sym": charges[0], "v_grids": potential[0], "dm": dms, "q": plain[0]}
         return 0.5 * float(charges[0] @ potential[0]), self._get_vmat(charges)[0]
-
-    def _plain(self, potential: Any) -> Any:
-        from scipy.linalg import lu_solve
-
-        return lu_solve(self._factors, self._intermediates["R"] @ potential.T).T  # type: ignore[attr-defined]
 
     def _B_dot_x(self, dms: Any) -> Any:
         this: Any = self
@@ -184,4 +179,4 @@ class _Kept:
             this.build()
         n = dms.shape[-1]
         potential = -self._get_v(dms.reshape(-1, n, n))
-        return self._get_vmat(self._charges(potential)).reshape(dms.shape)
+        return self._get_vmat(self._charges(potential)[0]).reshape(dms.shape)

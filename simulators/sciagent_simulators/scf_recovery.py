@@ -27,7 +27,7 @@ LEVEL_SHIFT, DAMPING = 0.3, 0.3
 
 
 def converge(
-    mf: Any, max_cycles: int, checkpoint: Path | None = None, recover: bool = True, density: Any = None
+    mf: Any, max_cycles: int, checkpoint: Path | None = None, density: Any = None
 ) -> tuple[Any, dict[str, Any]]:
     """Returns the converged mean field and diagnostics: the step of STEPS that converged, the steps tried, resumption.
 
@@ -40,9 +40,10 @@ def converge(
     mf.chkfile = str(checkpoint) if checkpoint else None
     tried: list[str] = []
     saddle: float | None = None
-    for step in STEPS[STEPS.index(first) :] if recover else STEPS[:1]:
+    for step in STEPS[STEPS.index(first) :]:
         tried.append(step)
-        _note(checkpoint, step)
+        if checkpoint is not None:
+            checkpoint.with_suffix(".step").write_text(step, encoding="ascii")  # for a later attempt
         solved = _climb(mf, step, density, max_cycles)
         if solved.converged:
             saddle = below_aufbau(solved)
@@ -113,12 +114,6 @@ def _cooled(mf: Any, density: Any) -> Any:
         warm.kernel(dm0=density)
         density = warm.make_rdm1()
     return density
-
-
-def _note(checkpoint: Path | None, step: str) -> None:
-    """Writes the current step to a file for a later attempt."""
-    if checkpoint is not None:
-        checkpoint.with_suffix(".step").write_text(step, encoding="ascii")
 
 
 def _resume(mf: Any, checkpoint: Path | None) -> tuple[str, Any]:

@@ -3,8 +3,15 @@
 Energies are in eV, dipoles in debye, lengths in angstrom. tblite uses OMP_NUM_THREADS threads; set it to 1 and run
 several processes instead (2 threads on busy cores were 5 times slower).
 
+Ionisation energies and electron affinities are differences of total energies (delta SCC). IPEA1-xTB is GFN1-xTB
+refitted to vertical ones, with diffuse s functions on the light main group elements. `xtb --vipea` uses it by default
+and lowers both results by 4.8455 eV: 0.178069 hartree, the `ipeashift` of param_ipea-xtb.txt. This empirical constant
+brings differences of tight-binding energies to the scale of experiment. The sources of xtb have the same number for
+GFN1 and GFN2 and use it under `--gfn 2 --vipea`.
+
 Sources: GFN2: Bannwarth, Ehlert, Grimme, J. Chem. Theory Comput. 15, 1652 (2019). GFN1: Grimme, Bannwarth, Shushkov,
-J. Chem. Theory Comput. 13, 1989 (2017). IPEA1: Ásgeirsson, Bauer, Grimme, Chem. Sci. 8, 4879 (2017).
+J. Chem. Theory Comput. 13, 1989 (2017). IPEA1: Ásgeirsson, Bauer, Grimme, Chem. Sci. 8, 4879 (2017). Shift: xtb 6.5.1,
+/usr/share/xtb, and https://xtb-docs.readthedocs.io/en/latest/sp.html.
 """
 
 from __future__ import annotations
@@ -18,7 +25,7 @@ from numpy.typing import NDArray
 
 from sciagent.domain.outcomes import Reason
 from sciagent.errors import SimulatorError
-from sciagent_simulators.geometry import Geometry, check, failure
+from sciagent_simulators.geometry import Geometry, check, check_bonds, failure
 from sciagent_simulators.implicit_solvent import Solvation, unparametrised
 
 Method = Literal["GFN2-xTB", "GFN1-xTB", "IPEA1-xTB"]
@@ -29,12 +36,25 @@ DEBYE = 2.541746473  # debye per e bohr
 KELVIN = 3.166811563e-6  # hartree
 HEAVIEST = 86
 
+SHIFT = 0.178069 * HARTREE  # eV
+ELECTRONS: dict[str, int] = {"cation": 1, "anion": -1}  # charge of the ion minus charge of the molecule
+TOLERANCE = 0.3  # eV; see `check_relaxation`
+DISSOCIATED = {"cation": Reason.CATION_DISSOCIATED, "anion": Reason.ANION_DISSOCIATED}
+
+Ion = Literal["cation", "anion"]
+
 # Settings of tblite's calculator; the next entry is tried when the SCC does not converge.
 RECOVERY: dict[str, dict[str, Any]] = {
-    "default": {},
+    "default": {"max-iter": 250},
     "damped": {"max-iter": 1000, "mixer-damping": 0.1},
     "hot": {"max-iter": 1000, "mixer-damping": 0.1, "temperature": 3000.0 * KELVIN},  # followed by 300 K
 }
+REASONS = {
+    "not converged": Reason.SCF_NOT_CONVERGED,
+    "too close": Reason.OVERLAPPING_ATOMS,
+    "no support for elements": Reason.ELEMENT,
+}
+"""The reasons of tblite's errors, by words in the message."""
 
 
 @dataclass(frozen=True)
@@ -61,61 +81,52 @@ class XtbResult:
         return None if self.homo is None or self.lumo is None else self.lumo - self.homo
 
 
-def single_point(
-    geometry: Geometry, method: Method = "GFN2-xTB", max_cycles: int = 250, solvation: Solvation | None = None
-) -> XtbResult:
+def single_point(geometry: Geometry, method: Method = "GFN2-xTB", solvation: Solvation | None = None) -> XtbResult:
     """Returns the result of an SCC calculation from a fresh guess, with the settings of RECOVERY.
 
     Raises SimulatorError: refused (element, multiplicity, solvent), implausible (overlapping_atoms,
     implausible_energy), not_converged (scf_not_converged).
     """
     _check(geometry, method, solvation)
-    return _converge(geometry, method, max_cycles, solvation)
+    return _converge(geometry, method, solvation)
 
 
-def energies(
-    geometries: Sequence[Geometry], method: Method = "GFN2-xTB", solvation: Solvation | None = None
-) -> NDArray[np.float64]:
-    """Returns single-point energies, (n,), eV; infinite for a geometry that failed.
+def energies(geometries: Sequence[Geometry], solvation: Solvation | None = None) -> NDArray[np.float64]:
+    """Returns GFN2-xTB single-point energies, (n,), eV; infinite for a geometry that failed.
 
     Raises the first SimulatorError if all fail.
     """
     values = np.full(len(geometries), np.inf)
-    problem: SimulatorError | None = None
+    problems: list[SimulatorError] = []
     for i, geometry in enumerate(geometries):
         try:
-            values[i] = single_point(geometry, method, solvation=solvation).energy
+            values[i] = single_point(geometry, solvation=solvation).energy
         except SimulatorError as error:
-            problem = problem or error
-    if problem is not None and not np.isfinite(values).any():
-        raise problem
+            problems.append(error)
+    if len(problems) == len(geometries):
+        raise problems[0]
     return values
 
 
 def relax(
-    geometry: Geometry,
-    method: Method = "GFN2-xTB",
-    fmax: float = 0.05,
-    max_steps: int = 500,
-    solvation: Solvation | None = None,
+    geometry: Geometry, fmax: float = 0.05, max_steps: int = 500, solvation: Solvation | None = None
 ) -> tuple[Geometry, XtbResult]:
-    """Relaxes by LBFGS until the largest force is below fmax (eV/angstrom). The result is a fresh single point there.
+    """Relaxes in GFN2-xTB by LBFGS until the largest force is below fmax (eV/angstrom).
 
+    The result is a fresh single point there.
     Raises SimulatorError as `single_point` does, and not_converged (geometry_not_converged).
     """
-    from ase import Atoms
     from ase.calculators.calculator import CalculationFailed
     from ase.optimize import LBFGS
     from tblite.ase import TBLite
 
-    _check(geometry, method, solvation)
-    first = _converge(geometry, method, 250, solvation)
+    first = single_point(geometry, solvation=solvation)
     if len(geometry.numbers) == 1:
         return geometry, first
     damping = RECOVERY[first.recovery].get("mixer-damping", 0.4)
-    atoms = Atoms(numbers=geometry.numbers, positions=geometry.positions)
+    atoms = geometry.atoms
     atoms.calc = TBLite(
-        method=method,
+        method="GFN2-xTB",
         charge=geometry.charge,
         multiplicity=geometry.multiplicity,
         verbosity=0,
@@ -136,9 +147,7 @@ def relax(
             f"largest force {force:.3f} eV/angstrom after {max_steps} steps; asked for {fmax}",
             fmax=force,
         )
-    check(moved)
-    last = _converge(moved, method, 250, solvation)
-    return moved, replace(last, steps=int(optimiser.nsteps))
+    return moved, replace(single_point(moved, solvation=solvation), steps=int(optimiser.nsteps))
 
 
 def frontier(
@@ -156,6 +165,59 @@ def frontier(
     return homo, lumo
 
 
+def ionised(geometry: Geometry, ion: Ion) -> Geometry:
+    """Returns the same positions with one electron less (cation) or more (anion), at the lowest possible multiplicity.
+
+    A closed shell becomes a doublet, a doublet a singlet, a triplet a doublet. Extended tight binding has no exchange
+    between unpaired electrons, so higher multiplicities are never lower in energy here.
+    """
+    multiplicity = 2 if geometry.multiplicity == 1 else geometry.multiplicity - 1
+    return replace(geometry, charge=geometry.charge + ELECTRONS[ion], multiplicity=multiplicity)
+
+
+def difference(
+    neutral: Geometry, charged: Geometry, ion: Ion, method: Method = "IPEA1-xTB", solvation: Solvation | None = None
+) -> tuple[float, str]:
+    """Returns E(cation) - E for a cation or E - E(anion) for an anion, minus SHIFT, eV, and the ion's recovery step.
+
+    Equal geometries give a vertical energy. Raises SimulatorError as `single_point` does, and refused (missing_basis)
+    if the valence basis is full: for the anion of helium tblite drops the extra electron without an error.
+    """
+    start = single_point(neutral, method, solvation=solvation)
+    if ion == "anion" and neutral.multiplicity == 1 and start.lumo is None:
+        raise failure(Reason.MISSING_BASIS, f"{method} has no empty orbital for another electron")
+    end = single_point(charged, method, solvation=solvation)
+    return ELECTRONS[ion] * (end.energy - start.energy) - SHIFT, end.recovery
+
+
+def relaxed(charged: Geometry, ion: Ion, bonds: list[tuple[int, int]], solvation: Solvation | None = None) -> Geometry:
+    """Returns the ion relaxed in GFN2-xTB, with the bonds of the neutral molecule.
+
+    IPEA1-xTB is not made for structures. Raises SimulatorError as `relax` does, and unstable (cation_dissociated,
+    anion_dissociated) if a bond broke or formed.
+    """
+    geometry, _ = relax(charged, solvation=solvation)
+    check_bonds(geometry, bonds, DISSOCIATED[ion], f"the {ion}, relaxed in GFN2-xTB, is another species: ")
+    return geometry
+
+
+def check_relaxation(ion: Ion, vertical: float, adiabatic: float) -> None:
+    """Checks that the adiabatic ionisation energy is not above the vertical, or the adiabatic affinity not below.
+
+    The relaxation is by GFN2-xTB and the energies may be by IPEA1-xTB, so TOLERANCE is allowed. Beyond it the two
+    methods place the charge differently (mostly in unbound anions). Raises SimulatorError implausible
+    (implausible_value).
+    """
+    if ELECTRONS[ion] * (adiabatic - vertical) > TOLERANCE:
+        raise failure(
+            Reason.IMPLAUSIBLE_VALUE,
+            f"the {ion} relaxed in GFN2-xTB lies {abs(adiabatic - vertical):.2f} eV above the one at the neutral's "
+            f"geometry (vertical {vertical:.2f}, adiabatic {adiabatic:.2f} eV): take the vertical value alone",
+            vertical=vertical,
+            adiabatic=adiabatic,
+        )
+
+
 def _check(geometry: Geometry, method: Method, solvation: Solvation | None) -> None:
     check(geometry)
     fault = solvation and unparametrised(method, solvation.model, solvation.solvent)
@@ -166,12 +228,12 @@ def _check(geometry: Geometry, method: Method, solvation: Solvation | None) -> N
         raise failure(Reason.ELEMENT, f"atomic number {heaviest}; parameters end at {HEAVIEST}")
 
 
-def _converge(geometry: Geometry, method: Method, max_cycles: int, solvation: Solvation | None) -> XtbResult:
+def _converge(geometry: Geometry, method: Method, solvation: Solvation | None) -> XtbResult:
     """Returns the single point by the first settings of RECOVERY that converge."""
     from tblite.exceptions import TBLiteRuntimeError
     from tblite.interface import Calculator
 
-    problem: Exception | None = None
+    problem: SimulatorError | None = None
     for name, settings in RECOVERY.items():
         try:
             calculator = Calculator(
@@ -184,7 +246,7 @@ def _converge(geometry: Geometry, method: Method, max_cycles: int, solvation: So
             calculator.set("verbosity", 0)
             if solvation is not None:
                 calculator.add(*solvation.arguments())
-            for key, value in ({"max-iter": max_cycles} | settings).items():
+            for key, value in settings.items():
                 calculator.set(key, value)
             raw = calculator.singlepoint()
             if "temperature" in settings:
@@ -192,11 +254,11 @@ def _converge(geometry: Geometry, method: Method, max_cycles: int, solvation: So
                 raw = calculator.singlepoint(raw)
             return _read(raw, geometry, name)
         except TBLiteRuntimeError as error:
-            problem = error
-            if not _is_convergence(error):
+            problem = _translated(error)
+            if problem.reason != Reason.SCF_NOT_CONVERGED:
                 break
     assert problem is not None
-    raise _translated(problem)
+    raise problem
 
 
 def _read(raw: Any, geometry: Geometry, recovery: str) -> XtbResult:
@@ -206,7 +268,7 @@ def _read(raw: Any, geometry: Geometry, recovery: str) -> XtbResult:
     energy = float(values["energy"]) * HARTREE
     if not np.isfinite(energy) or energy >= 0:
         raise failure(Reason.IMPLAUSIBLE_ENERGY, f"total energy {energy:.3f} eV is not negative")
-    dipole = np.asarray(values["dipole"]) - geometry.charge * geometry.centre_of_mass / BOHR
+    dipole = np.asarray(values["dipole"]) - geometry.charge * geometry.atoms.get_center_of_mass() / BOHR
     forces = np.linalg.norm(np.asarray(values["gradient"]), axis=1) * HARTREE / BOHR
     return XtbResult(
         energy=energy,
@@ -218,16 +280,6 @@ def _read(raw: Any, geometry: Geometry, recovery: str) -> XtbResult:
     )
 
 
-def _is_convergence(error: Exception) -> bool:
-    return "not converged" in str(error).lower()
-
-
 def _translated(error: Exception, where: str = "") -> SimulatorError:
-    text = where + " ".join(str(error).split())
-    if _is_convergence(error):
-        return failure(Reason.SCF_NOT_CONVERGED, text)
-    if "too close" in str(error).lower():
-        return failure(Reason.OVERLAPPING_ATOMS, text)
-    if "no support for elements" in str(error).lower():
-        return failure(Reason.ELEMENT, text)
-    return failure(Reason.EXCEPTION, text)
+    reasons = (reason for words, reason in REASONS.items() if words in str(error).lower())
+    return failure(next(reasons, Reason.EXCEPTION), where + " ".join(str(error).split()))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.agent.episode import KEPT_TURNS, LONG_THOUGHT, SUMMARISE, Episode, EpisodeLimits, Thinking
+from sciagent.agent.episode import KEPT_TURNS, Episode, EpisodeLimits, Thinking
 from sciagent.agent.messages import Message, Sampled, from_json, to_json
 
 OPENING = (Message("system", "search"), Message("user", "find"))
-LONG = "because " * LONG_THOUGHT
 
 
 def said(content: str, thinking: str = "", *, prompt: int = 10, output: int = 5) -> Sampled:
@@ -30,41 +29,18 @@ def test_what_was_thought_is_shown_again_or_left_out() -> None:
         one = episode(mode)
         one.observe(said("a", "first"), [Message("user", "seen")])
         one.observe(said("b", "second"), [Message("user", "seen")])
-        assert thoughts(one) == shown and not one.wants_summary
+        assert thoughts(one) == shown
         assert [message.content for message in one.messages] == ["search", "find", "a", "seen", "b", "seen"]
 
 
-def test_a_long_thought_is_asked_for_in_short_and_stands_so_from_then_on() -> None:
-    one = episode("summarise")
-    one.observe(said("a", LONG), [Message("user", "seen")])
-    assert one.wants_summary and one.messages[-1] == SUMMARISE and thoughts(one) == [LONG]
-    one.summarise(said(" rings are too big \n"))
-    assert not one.wants_summary and thoughts(one) == ["rings are too big"] and SUMMARISE not in one.messages
-    assert (one.asked, one.tokens, one.seconds) == (2, 10, 2)
-    one.observe(said("b", "short"), [])
-    assert not one.wants_summary and thoughts(one) == ["rings are too big", "short"]
-
-
-def test_a_summary_that_says_nothing_leaves_the_thought_and_is_not_asked_for_twice() -> None:
-    one = episode("summarise")
-    one.observe(said("a", LONG), [])
-    one.summarise(said("  "))
-    assert thoughts(one) == [LONG] and not one.wants_summary
-
-
-@pytest.mark.parametrize("thinking", ["preserve", "strip", "summarise"])
+@pytest.mark.parametrize("thinking", ["preserve", "strip"])
 def test_who_resumes_holds_the_same_conversation(thinking: Thinking) -> None:
     first, again = episode(thinking, context=60), episode(thinking, context=60)
     for n in range(8):
-        answer = said(f"a{n}", LONG, prompt=8 * n)
-        if first.wants_summary:
-            first.summarise(answer)
-            again.restore((from_json(to_json(answer.message)),), first.cursor | {"summary": 1})
-        else:
-            seen = Message("user", f"seen {n}")
-            first.observe(answer, [seen])
-            again.restore((from_json(to_json(answer.message)), seen), first.cursor)
-        assert again.messages == first.messages and again.cursor == first.cursor and again.asked == n + 1
+        answer, seen = said(f"a{n}", "because", prompt=8 * n), Message("user", f"seen {n}")
+        first.observe(answer, [seen])
+        again.restore((from_json(to_json(answer.message)), seen), first.cursor)
+        assert again.messages == first.messages and again.cursor == first.cursor
 
 
 def test_a_conversation_that_comes_near_its_context_begins_a_branch_with_its_latest_turns() -> None:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sciagent.bench.families import FAMILIES, FLAT, STEEP, family
 from sciagent.errors import UnknownNameError
+from sciagent_bench.families import FAMILIES, FLAT, STEEP, family
 
 N = 40_000
 

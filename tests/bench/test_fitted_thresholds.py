@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sciagent.bench.families import family
-from sciagent.bench.fitted_thresholds import CampaignThresholds, find_gates, try_gates
-from sciagent.bench.simulate import simulate
+from sciagent_bench.families import family
+from sciagent_bench.fitted_thresholds import CampaignThresholds, find_gates, try_gates
+from sciagent_bench.simulate import simulate
 
 COSTS = np.array([1.0, 10.0, 100.0])
 

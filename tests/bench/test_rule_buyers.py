@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sciagent.bench.rule_buyers import FallingHalving, Ordered, choose_rung
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.rules.exhaustive import Exhaustive
+from sciagent_bench.rule_buyers import FallingHalving, Ordered, choose_rung
 
 NAN = np.nan
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sciagent.bench.structure import composition, of_features, of_identifiers
+from sciagent_bench.structure import composition, of_features, of_identifiers
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sciagent.bench.case import Case, OfTable
-from sciagent.bench.table import TableRung, parse_rungs, read_case
 from sciagent.errors import UsageError
+from sciagent_bench.case import Case, OfTable
+from sciagent_bench.table import TableRung, parse_rungs, read_case
 
 TEXT = """smiles,cheap,gap,kind,size
 CCO,1.0,5.0,a,1

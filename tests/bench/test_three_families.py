@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sciagent.bench.case import OfFamily
-from sciagent.bench.trial import Trial, run
+from sciagent_bench.case import OfFamily
+from sciagent_bench.trial import Trial, run
 
 N, BUDGET, SEEDS = 5000, 0.05, 3
 pytestmark = pytest.mark.long

@@ -7,13 +7,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from sciagent.bench import trial as trials_module
-from sciagent.bench.case import Case, OfFamily
-from sciagent.bench.schedulers import SCHEDULERS, Facts
-from sciagent.bench.simulate import Buyer, Truth
-from sciagent.bench.trial import Trial, TrialOutcome, run, run_all, trials
 from sciagent.errors import UnknownNameError
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
+from sciagent_bench import trial as trials_module
+from sciagent_bench.case import Case, OfFamily
+from sciagent_bench.schedulers import SCHEDULERS, Facts
+from sciagent_bench.simulate import Buyer, Truth
+from sciagent_bench.trial import Trial, TrialOutcome, run, run_all, trials
 
 
 class Eager:

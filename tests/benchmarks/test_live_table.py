@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import spearmanr
 
 from benchmarks.scheduling.live import OBJECTIVES, case
-from sciagent.bench.simulate import simulate
 from sciagent.scheduling.rules.priced import Priced
+from sciagent_bench.simulate import simulate
 from sciagent_verifiers.simulation.xtb_singlepoint import XtbSinglepoint
 
 

@@ -22,7 +22,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from tests.campaign.proposing.test_model_source import MOLECULES, propose, rows, talking
 from tests.support.campaigns import write_campaign
-from tests.support.chat_server import ChatServer, answer, calls
+from tests.support.chat_server import ChatServer, calls
 from tests.support.mcp_server import HOSTILE
 from tests.support.mcp_servers import SERVER, over_http, starts
 from tests.support.plugins import misbehaving  # noqa: F401
@@ -80,7 +80,7 @@ def test_a_model_asks_a_server_and_what_it_said_is_in_the_trace(
     assert "On the gap of alcohols" in json.dumps(shown["turns"][0], default=str)
     assert called(tmp_path) == ["search"], "once"
     [event] = [one for one in rows(ledger, t.event) if one["kind"] == "mcp_tools"]
-    assert event["payload"] == {"proposer": "", "tools": ["lit_search", "lit_abstract"], "left_out": []}
+    assert event["payload"] == {"proposer": "", "tools": ["lit_search", "lit_abstract"]}
 
 
 def run(ledger: Ledger, folder: Path, server: ChatServer, more: str, **given: Any) -> None:
@@ -164,34 +164,6 @@ def test_a_server_that_is_not_there_is_said_before_anything_begins(
     with ledger.read() as connection:
         row = campaigns.get(connection, "talking")
         assert campaigns.driver_of(connection, row.id) is None, "the lease was given back"
-
-
-@sqlite
-def test_an_answer_held_to_a_schema_may_call_a_server(ledger: Ledger, tmp_path: Path, server: ChatServer) -> None:
-    said = {"name": "lit_search", "arguments": {"query": "esters"}}
-    server.respond = lambda body, n: (200, answer(json.dumps(said if n == 1 else finish())))
-    run(ledger, tmp_path, server, mcp(tmp_path, "search") + ", structured: true", proposals=1)
-    schema = server.bodies[0]["response_format"]["json_schema"]["schema"]
-    cases = {one["properties"]["name"]["enum"][0]: one["properties"]["arguments"] for one in schema["anyOf"]}
-    assert cases["lit_search"]["properties"]["query"]["maxLength"] == 200
-    assert "lit_search: Search the literature" in server.bodies[0]["messages"][0]["content"]
-    assert "On the gap of esters" in seen(ledger)[0]
-    assert rows(ledger, t.turn)[0]["calls"][0]["tool"] == "lit_search"
-
-
-def finish() -> dict[str, Any]:
-    return {"name": "propose", "arguments": {"smiles": "CCO", "rationale": "", "predictions": []}}
-
-
-@sqlite
-def test_what_no_grammar_can_write_is_left_out_and_said(ledger: Ledger, tmp_path: Path, server: ChatServer) -> None:
-    server.respond = lambda body, n: (200, answer(json.dumps(finish())))
-    more = mcp(tmp_path, *HOSTILE, hostile=True) + ", structured: true"
-    run(ledger, tmp_path, server, more, proposals=1)
-    [event] = [one for one in rows(ledger, t.event) if one["kind"] == "mcp_tools"]
-    assert {"lit_never", "lit_deep", "lit_recursive"} == set(event["payload"]["left_out"])
-    offered = json.dumps(server.bodies[0]["response_format"])
-    assert "lit_long" in offered and "lit_never" not in offered
 
 
 @sqlite

@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from sciagent.chemistry.fingerprint import RINGS, SHARE, SIZE, structure_of
+from sciagent.chemistry.fingerprint import RINGS, SHARE, SIZE, features, nearest, structure_of
+from sciagent.chemistry.molecule import Molecule, parse_molecule
 
 
 def test_traits_are_those_that_one_counts() -> None:
@@ -33,3 +34,23 @@ def test_what_is_no_smiles_has_no_structure() -> None:
 def test_hydrogen_itself_has_one() -> None:
     found = structure_of("[H][H]")
     assert found is not None and all(map(math.isfinite, found.traits))
+
+
+@pytest.mark.parametrize(
+    ("smiles", "scaffold"),
+    [
+        ("CC(=O)Nc1ccc(O)cc1", "c1ccccc1"),
+        ("CCO", ""),
+        ("O=C1CCCN1c1ccccc1", "O=C1CCCN1c1ccccc1"),
+        ("Cc1ccc(CCc2ccncc2)cc1", "c1ccc(CCc2ccncc2)cc1"),
+    ],
+)
+def test_murcko_scaffolds(smiles: str, scaffold: str) -> None:
+    molecule: Molecule = parse_molecule(smiles)
+    assert features(molecule.smiles).scaffold == scaffold
+
+
+@pytest.mark.parametrize("text", ["c1cccc1", "not a molecule", ""])
+def test_what_rdkit_cannot_read_has_no_scaffold_and_ends_nothing(text: str) -> None:
+    found = features(text)
+    assert found.scaffold == "" and nearest(found, [features("CCO")]) == 0

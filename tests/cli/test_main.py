@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import re
 import shlex
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from sciagent.cli.main import app
+from sciagent.cli.main import PLUGINS, app, plugin
+from sciagent.errors import UsageError
 from tests.docs.test_commands import LEAVES
 
 ALL = pytest.mark.parametrize("path", LEAVES, ids=" ".join)
@@ -57,6 +61,25 @@ def test_arguments_and_what_may_be_repeated_are_explained_and_options_are_spelt_
         if one.param_type_name == "argument" or getattr(one, "multiple", False):
             assert one.help, f"{' '.join(path)} {one.name}"
         assert all(re.fullmatch(r"--[a-z]+(-[a-z]+)*|-[a-z]", name) for name in one.opts if name.startswith("-"))
+
+
+def test_the_list_of_commands_has_the_plug_ins_with_their_own_words_and_imports_none_of_them() -> None:
+    for name, words in PLUGINS.items():
+        assert plugin(name).help == words
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "sciagent", "--help"], capture_output=True, text=True, timeout=60
+    )
+    assert all(f"sciagent_{name}" not in done.stderr and words in done.stdout for name, words in PLUGINS.items())
+
+
+def test_a_plug_in_that_is_not_installed_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_: ())
+    result = CliRunner().invoke(app, ["bench", "scheduling"])
+    assert isinstance(result.exception, UsageError)
+    assert str(result.exception) == (
+        'the command "bench" needs the package sciagent_bench, which is not installed or does not load; '
+        "it comes with sciagent: pip install --force-reinstall sciagent"
+    )
 
 
 def test_the_root_says_where_to_start() -> None:

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.campaign.spec.safety import SafetySpec
-from sciagent_verifiers.fast.hazards.rules import SUBSTANCES
-from sciagent_verifiers.fast.hazards.screen import RULES
+from sciagent_verifiers.fast.hazards.screen import RULES, SUBSTANCES
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "safety.md").read_text(encoding="utf-8")

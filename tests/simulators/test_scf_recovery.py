@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sciagent.errors import SimulatorError
+from sciagent_simulators import scf_recovery
 from sciagent_simulators.pyscf_engine import DftSettings, build, mean_field, single_point
 from sciagent_simulators.scf_recovery import STEPS, converge
 
@@ -15,8 +16,9 @@ PLAIN = DftSettings(functional="pbe", grid_level=0, spin_check="off")
 
 def broken_off(structure, tmp_path, step: str, name: str = "formaldehyde", multiplicity: int = 1):
     file = tmp_path / "scf.chk"
-    with pytest.raises(SimulatorError):
-        single_point(structure(name, multiplicity=multiplicity), replace(PLAIN, max_cycles=4, recover=False), file)
+    with pytest.MonkeyPatch.context() as patched, pytest.raises(SimulatorError):
+        patched.setattr(scf_recovery, "STEPS", STEPS[:1])
+        single_point(structure(name, multiplicity=multiplicity), replace(PLAIN, max_cycles=4), file)
     file.with_suffix(".step").write_text(step)
     return file
 

@@ -10,8 +10,16 @@ import pytest
 
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.errors import InvalidCandidateError
-from sciagent_verifiers.simulation.judge_prompt import described, messages, schema
-from sciagent_verifiers.simulation.judge_votes import BadVoteError, Vote, margin, read_vote, score
+from sciagent_verifiers.simulation.judge_votes import (
+    BadVoteError,
+    Vote,
+    described,
+    margin,
+    messages,
+    read_vote,
+    schema,
+    score,
+)
 from sciagent_verifiers.simulation.rubric import Rubric
 
 RUBRIC = Rubric.model_validate(

@@ -12,7 +12,7 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import properties
 from sciagent.domain.tiers import Tier
 from sciagent.verification.contract import Context, Finding
-from sciagent_verifiers.fast import sa_score as sa_score_module
+from sciagent_verifiers.fast import descriptors
 from sciagent_verifiers.fast.molecule_checks import MoleculeChecks
 
 
@@ -183,27 +183,25 @@ def test_a_crystal_is_the_wrong_kind():
 
 
 def test_an_rdkit_without_its_contrib_folder_is_a_bad_environment(check, monkeypatch, tmp_path):
-    import rdkit
     from rdkit.Chem import RDConfig
 
-    sa_score_module._scorer.cache_clear()
+    descriptors._scorer.cache_clear()
     monkeypatch.setattr(RDConfig, "RDContribDir", str(tmp_path))
-    monkeypatch.setattr(rdkit, "__file__", str(tmp_path / "__init__.py"))
     finding = check("CCO")
-    sa_score_module._scorer.cache_clear()
+    descriptors._scorer.cache_clear()
     assert (finding.outcome, finding.reason) == (Outcome.BAD_ENVIRONMENT, Reason.IMPORT_FAILED)
     assert "sa_score" in finding.detail
 
 
-@pytest.mark.parametrize(("descriptors", "loaded"), [(["heavy_atoms", "logp"], False), (["sa_score"], True)])
+@pytest.mark.parametrize(("wanted", "loaded"), [(["heavy_atoms", "logp"], False), (["sa_score"], True)])
 def test_the_table_of_the_sa_score_is_loaded_where_it_is_asked_for(
-    monkeypatch: pytest.MonkeyPatch, descriptors: list[str], loaded: bool
+    monkeypatch: pytest.MonkeyPatch, wanted: list[str], loaded: bool
 ) -> None:
     called = []
-    monkeypatch.setattr(sa_score_module, "_scorer", lambda: called.append(1) or Scorer)
+    monkeypatch.setattr(descriptors, "_scorer", lambda: called.append(1) or Scorer)
     MoleculeChecks.warm()
     assert not called
-    MoleculeChecks({"descriptors": descriptors}).attach()
+    MoleculeChecks({"descriptors": wanted}).attach()
     assert bool(called) is loaded
 
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.verification.contract import Context
-from sciagent_verifiers.fast.hazards.rule import GROUPS
+from sciagent_verifiers.fast.hazards.screen import GROUPS
 from sciagent_verifiers.fast.safety import MoleculeSafety
 from tests.verifiers.safety_table import HAZARDS, HERE, SCREEN, TABLE
 

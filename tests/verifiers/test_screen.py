@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent_verifiers.fast.hazards.normalised_molecule import Drawing
-from sciagent_verifiers.fast.hazards.rules import SUBSTANCES
-from sciagent_verifiers.fast.hazards.screen import RULES, rule_names
+from sciagent_verifiers.fast.hazards.screen import RULES, SUBSTANCES, rule_names
 from tests.verifiers.safety_table import HAZARDS, SCREEN, TABLE
 
 

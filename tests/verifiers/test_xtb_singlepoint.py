@@ -11,7 +11,6 @@ from sciagent.domain.evidence import content_hash
 from sciagent.domain.properties import DIPOLE, HOMO, HOMO_LUMO_GAP, LUMO
 from sciagent.errors import SimulatorError
 from sciagent.verification.contract import Context, Outcome, Reason
-from sciagent_verifiers.calculation_findings import measured
 from sciagent_verifiers.simulation.xtb_singlepoint import FLEXIBLE, RIGID, XtbSinglepoint
 
 
@@ -104,17 +103,15 @@ def test_what_it_accepts():
 
 
 def test_values_outside_their_bounds_are_no_result():
-    molecule = parse_molecule("O")
-    level = XtbSinglepoint().level
+    verifier, molecule = XtbSinglepoint(), parse_molecule("O")
     with pytest.raises(SimulatorError, match="implausible_value"):
-        measured(molecule, level, {HOMO_LUMO_GAP: 61.0}, RIGID, FLEXIBLE)
+        verifier.measured(molecule, {HOMO_LUMO_GAP: 61.0})
     with pytest.raises(SimulatorError, match="implausible_value"):
-        measured(molecule, level, {DIPOLE: float("nan")}, RIGID, FLEXIBLE)
+        verifier.measured(molecule, {DIPOLE: float("nan")})
 
 
 def test_what_does_not_exist_is_left_out_and_flexible_molecules_are_less_sure():
-    level = XtbSinglepoint().level
-    (only,) = measured(parse_molecule("OCCO"), level, {HOMO: -10.0, LUMO: None}, RIGID, FLEXIBLE)
+    (only,) = XtbSinglepoint().measured(parse_molecule("OCCO"), {HOMO: -10.0, LUMO: None})
     assert only.property == "homo" and only.quantity.uncertainty == FLEXIBLE[HOMO]
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic.json_schema import JsonSchemaValue
 
-from sciagent.agent.tools.reading import CallError
-from sciagent.agent.tools.wording import MAX_COMPLAINTS, MAX_TEXT, bounded, one_line
+from sciagent.agent.tools.reading import MAX_COMPLAINTS, CallError
+from sciagent.domain.text import MAX_OBSERVATION, bounded, one_line
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -73,8 +73,8 @@ class ForeignTool:
             place = getattr(block, "resource", block)
             left_out = one_line(f"{block.type} {getattr(place, 'uri', '')}".strip(), 300)
             text = getattr(place, "text", f"[{left_out}, left out]")
-            parts.append(text[: 4 * MAX_TEXT])
-            if sum(map(len, parts)) > 4 * MAX_TEXT:
+            parts.append(text[: 4 * MAX_OBSERVATION])
+            if sum(map(len, parts)) > 4 * MAX_OBSERVATION:
                 break
         text = "\n".join(part for part in parts if part)
         if not text and result.structured_content is not None:

@@ -34,8 +34,7 @@ from mcp.types import (
 from sciagent import __version__
 from sciagent.agent.bounded_http import IDENTITY, bound_body
 from sciagent.agent.foreign import line_limit
-from sciagent.agent.tools.wording import one_line
-from sciagent.domain.text import without_secrets
+from sciagent.domain.text import one_line, without_secrets
 from sciagent.errors import SciagentError
 
 START_SECONDS = 30.0

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic.json_schema import JsonSchemaValue
 
-from sciagent.agent.tools.wording import one_line
+from sciagent.domain.text import one_line
 
 MAX_NODES = 200
 MAX_DEPTH = 10
@@ -23,10 +23,6 @@ MAX_CASES = 12  # cases of an anyOf
 MAX_NAME = 64  # characters of an argument's name
 MAX_DESCRIPTION = 240
 MAX_WRITTEN = 16_000  # characters of the whole schema
-
-WRITTEN_STRING = 200  # characters, where a grammar writes the arguments and the server sets no smaller limit
-WRITTEN_ITEMS = 8
-WRITTEN_NUMBER = 10**9
 
 _TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 _COUNTS = ("minLength", "maxLength", "minItems", "maxItems")
@@ -113,33 +109,3 @@ def _is_short(value: Any, limit: int) -> bool:
 
 def _is_number(value: Any) -> bool:
     return type(value) in (int, float) and math.isfinite(value) and abs(value) < 1e15
-
-
-def closed(schema: Mapping[str, Any]) -> JsonSchemaValue | None:
-    """Returns the schema narrowed for a grammar: no open objects, and bounded texts and lists. Returns None if that is
-    impossible, because a required part may have any value."""
-    if "anyOf" in schema:
-        cases = [case for case in map(closed, schema["anyOf"]) if case is not None]
-        return {"anyOf": cases} if cases else None
-    if "enum" in schema:
-        return {"enum": schema["enum"]}
-    kind = schema.get("type", "object" if "properties" in schema else None)
-    if isinstance(kind, list):
-        return closed({"anyOf": [{**schema, "type": alternative} for alternative in kind]})
-    if kind == "object":
-        return _closed_object(schema.get("properties", {}), schema.get("required", []))
-    limits = {name: schema[name] for name in (*_LIMITS, *_COUNTS) if name in schema}
-    numbers = {"minimum": -WRITTEN_NUMBER, "maximum": WRITTEN_NUMBER} | limits
-    bounds: dict[str, dict[str, Any]] = {"boolean": {}, "null": {}, "number": numbers, "integer": numbers}
-    bounds["string"] = limits | {"maxLength": min(limits.get("maxLength", WRITTEN_STRING), WRITTEN_STRING)}
-    if (items := closed(schema["items"]) if "items" in schema else None) is not None:
-        bounds["array"] = limits | {"maxItems": min(limits.get("maxItems", WRITTEN_ITEMS), WRITTEN_ITEMS)}
-        bounds["array"]["items"] = items
-    return {"type": kind, **bounds[kind]} if kind in bounds else None
-
-
-def _closed_object(properties: Mapping[str, Any], required: list[str]) -> JsonSchemaValue | None:
-    entries = {name: entry for name in properties if (entry := closed(properties[name])) is not None}
-    if not entries.keys() >= set(required):
-        return None
-    return {"type": "object", "properties": entries, "required": required, "additionalProperties": False}

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import concurrent.futures
 import json
-import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
 
 import anyio
+from anyio.abc import TaskStatus
 from anyio.from_thread import start_blocking_portal
 
 from sciagent.agent.foreign.foreign_tool import ForeignTool
@@ -17,11 +16,8 @@ from sciagent.agent.foreign.link import Link, Server, ServerError
 from sciagent.agent.foreign.schemas import plain
 from sciagent.agent.tools.reading import CallError, read_arguments
 from sciagent.agent.tools.registry import Observation
-from sciagent.agent.tools.wording import bounded, one_line
+from sciagent.domain.text import bounded, one_line
 from sciagent.errors import UsageError
-
-if TYPE_CHECKING:
-    from mcp.types import CallToolResult
 
 MAX_DESCRIPTION = 600
 
@@ -33,20 +29,18 @@ class Servers:
         """Raises UsageError if a server does not start, or does not offer a tool that the campaign names."""
         self.tools: dict[str, ForeignTool] = {}
         """The tools, by the name that the model calls."""
-        self._closed = threading.Event()
         with ExitStack() as undo:
             self._portal = undo.enter_context(start_blocking_portal())
             undo.callback(self._portal.call, self._portal.stop, True)
-            _, links = self._portal.start_task(self._hold, tuple(servers))
-            self._links: dict[str, Link] = {link.server.name: link for link in links}
-            for link in links:
+            _, self._links = self._portal.start_task(self._hold, tuple(servers))
+            for link in self._links.values():
                 self._add_tools(link)
             self._undo = undo.pop_all()
 
-    async def _hold(self, servers: tuple[Server, ...], *, task_status: Any) -> None:
+    async def _hold(self, servers: tuple[Server, ...], *, task_status: TaskStatus[dict[str, Link]]) -> None:
         """Runs the task that holds the connections until all are closed."""
         async with anyio.create_task_group() as tasks:
-            task_status.started([Link(server, tasks) for server in servers])
+            task_status.started({server.name: Link(server, tasks) for server in servers})
             await anyio.sleep_forever()
 
     def _add_tools(self, link: Link) -> None:
@@ -71,25 +65,15 @@ class Servers:
         try:
             given = read_arguments(arguments)
             tool.check(given)
-            result = self._answer(link, tool.tool, given)
+            result = self._portal.start_task_soon(link.call, tool.tool, given).result()
         except CallError as error:
             return Observation(False, bounded(f"error: {error}"))
-        except ServerError as error:
-            text = f"error: the server {tool.server} was asked in vain: {error}. Go on without it, or try again later."
+        except (ServerError, concurrent.futures.CancelledError, RuntimeError) as error:
+            why = error if isinstance(error, ServerError) else "the campaign stops"
+            text = f"error: the server {tool.server} was asked in vain: {why}. Go on without it, or try again later."
             return Observation(False, bounded(link.server.without_secrets(text)))
         return Observation(not result.is_error, link.server.without_secrets(tool.observed(result)))
 
-    def _answer(self, link: Link, tool: str, arguments: Mapping[str, Any]) -> CallToolResult:
-        try:
-            if not self._closed.is_set():
-                result: CallToolResult = self._portal.start_task_soon(link.call, tool, arguments).result()
-                return result
-        except (concurrent.futures.CancelledError, RuntimeError):
-            pass
-        raise ServerError("the campaign stops")
-
     def close(self) -> None:
         """Cancels the open calls and ends the programs that were started."""
-        if not self._closed.is_set():
-            self._closed.set()
-            self._undo.close()
+        self._undo.close()

@@ -1,14 +1,46 @@
-"""Draws tokens one by one from a causal model, and keeps the keys and values of the last sequence."""
+"""Draws tokens one by one from a causal model, and keeps the keys and values of the last sequence. A JSON schema may
+restrict the tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from sciagent.agent.messages import Sampling, shared_prefix
-from sciagent.agent.policies.grammar import ConstrainedAnswer
+from sciagent.agent.messages import PolicyError, Sampling, shared_prefix
 
 CHUNK = 512  # prompt tokens computed at once; `go_on` is called between chunks
+# one layout per value: a model cannot fill its limit with spaces, and more tokens are forced
+LAYOUT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+
+
+class ConstrainedAnswer:
+    """The grammar state of a partly written answer."""
+
+    def __init__(self, tokens: Any, schema: Mapping[str, Any]) -> None:
+        """tokens: the tokenizer in llguidance's format. Raises PolicyError if the schema cannot be enforced."""
+        from llguidance import LLMatcher
+        from llguidance.numpy import allocate_token_bitmask
+
+        grammar = LLMatcher.grammar_from_json_schema(json.dumps(schema), defaults=LAYOUT)
+        self.matcher, self.vocabulary = LLMatcher(tokens, grammar, log_level=0), tokens.vocab_size
+        if self.matcher.is_error():
+            raise PolicyError(f"the schema cannot be enforced: {self.matcher.get_error()}")
+        self._bits = allocate_token_bitmask(1, self.vocabulary)
+
+    def allowed(self) -> Any:
+        """Returns (v,) booleans: the tokens that may come next; only end tokens after a complete answer."""
+        import numpy as np
+        from llguidance.numpy import fill_next_token_bitmask
+
+        fill_next_token_bitmask(self.matcher, self._bits)
+        if self.matcher.is_error():
+            raise PolicyError(f"the schema cannot be followed further: {self.matcher.get_error()}")
+        return np.unpackbits(self._bits.view(np.uint8), bitorder="little")[: self.vocabulary].astype(bool)
+
+    def take(self, token: int) -> None:
+        if not self.matcher.consume_token(token):
+            raise PolicyError(f"token {token} is not what the schema allows: {self.matcher.get_error()}")
 
 
 class Decoder:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sciagent.agent import models
 from sciagent.agent.conversion import check_extra
 from sciagent.agent.messages import Message, PolicyError, Sampled, Sampling, Tokens
 from sciagent.agent.policies import hermes
-from sciagent.agent.policies.decoding import Decoder
-from sciagent.agent.policies.grammar import ConstrainedAnswer, grammar_tokens
+from sciagent.agent.policies.decoding import ConstrainedAnswer, Decoder
 from sciagent.errors import UsageError
 
 
@@ -61,7 +59,10 @@ class LocalPolicy:
         """Samples the next message, as in `PolicyClient`. Without a schema, thinking and Hermes calls are parsed from
         the text; with a schema, the content is the JSON text."""
         begun = time.monotonic()
-        with self._turn() as decoder:
+        with self._lock:
+            self._go_on()
+            decoder = self.decoder
+            assert decoder is not None  # only close() sets it to None
             worked = self._clock()
             prompt = self.prompt_ids(messages, tools)
             room = self.context - len(prompt)
@@ -69,9 +70,10 @@ class LocalPolicy:
                 raise PolicyError(f"the prompt has {len(prompt)} tokens; the context of {self.name} is {self.context}")
             answer = None
             if sampling.schema is not None:
-                self._tokens = self._tokens or grammar_tokens(
-                    self.tokenizer, self.model.config.vocab_size, sorted(decoder.ends)
-                )
+                from llguidance.hf import from_tokenizer
+
+                size, ends = self.model.config.vocab_size, sorted(decoder.ends)  # number of logits, end tokens
+                self._tokens = self._tokens or from_tokenizer(self.tokenizer, n_vocab=size, eos_token=ends)
                 answer = ConstrainedAnswer(self._tokens, sampling.schema)
             ids, logprobs, forced = decoder.draw(prompt, min(room, sampling.max_tokens), sampling, answer)
             ended = ids[-1] in decoder.ends
@@ -109,13 +111,6 @@ class LocalPolicy:
         self._closed.set()
         with self._lock:
             self.model = self.decoder = self._tokens = None
-
-    @contextmanager
-    def _turn(self) -> Iterator[Decoder]:
-        with self._lock:
-            self._go_on()
-            assert self.decoder is not None  # only close() sets it to None
-            yield self.decoder
 
     def _go_on(self) -> None:
         if self._closed.is_set():

@@ -60,8 +60,7 @@ class Evolve:
                 search.tell(text, 0.0, "seed")
         if not search.population():
             return None
-        children = search.ask(limit, random.Random(turn.seed))
-        workbench.propose([ProposalIn(c.smiles, parents=c.parents, operation=c.operation) for c in children])
+        workbench.propose(search.ask(limit, random.Random(turn.seed)))
         return {"seeds": offset, "made": {name: round(n, 3) for name, n in search.made.items() if n}}
 
     def _valid_seeds(self) -> list[str]:

@@ -3,15 +3,25 @@
 The search is steady-state: each child is bred from the current population, without generations. The population holds
 the best molecules by score, with at most PER_SCAFFOLD per Murcko scaffold, so that no series takes it over. Parents are
 drawn by rank, half of them from the best sqrt(n): p(rank r of n) ~ log((r + 2) / (r + 1)). Operators are drawn by how
-many of their children survived (`operators`).
+many of their children are in the population now. For operator o, with every count halved after HALF_LIFE further
+children,
+
+    rate(o) = (kept(o) + PRIOR * mean) / (made(o) + PRIOR)
+    weight(o) ~ share(o) * (FLOOR * mean rate + (1 - FLOOR) * rate(o))
+
+`kept` is counted from the population and `made` from the requested children, so that only `made` is stored. An operator
+without success keeps the floor, so that it can succeed later in the search.
 
 Memory is bounded: at most `KEEP` times the population is remembered. The same seed, scores and order of calls give the
 same children.
+
+Source: Thierens, GECCO 2005 (probability matching, there with an exponential average of rewards).
 """
 
 from __future__ import annotations
 
 import bisect
+import math
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -19,12 +29,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from sciagent.agent.proposers.operators import OperatorChoice, decay
 from sciagent.chemistry.editing.edits import ANY, CROSSOVERS, OPERATIONS, EditLimits, crossover, mutate
+from sciagent.domain.campaigns.ports import ProposalIn
 
 POPULATION = 200
 PER_SCAFFOLD = 20
 KEEP = 5  # remembered members per place in the population
+HALF_LIFE = 500.0  # children
+PRIOR = 10.0
+FLOOR = 0.1  # fraction of the draws that all operators share
 TRIES_PER_CHILD = 30
 # weights of the first draws; other operators have 1. Common steps of synthesis are drawn most; edits of single atoms
 # and bonds must first succeed.
@@ -40,16 +53,6 @@ SHARES = {
     "close ring": 0.5,
 }
 SECOND_EDIT = 0.15  # fraction of the children that are edited twice
-
-
-@dataclass(frozen=True)
-class Child:
-    """A molecule that the search proposes for scoring."""
-
-    smiles: str
-    operation: str
-    parents: tuple[str, ...]
-    """SMILES of the parents."""
 
 
 @dataclass(frozen=True)
@@ -115,41 +118,69 @@ class GeneticSearch:
                     break
         return chosen
 
-    def ask(self, n: int, rng: random.Random) -> list[Child]:
+    def ask(self, n: int, rng: random.Random) -> list[ProposalIn]:
         """Returns at most n children, all different and unknown; fewer if the tries run out."""
         members = self.population()
         if not members:
             return []
         weights = self._operators.weights(_kept(members, self._latest))
         parents = [m.smiles for m in members]
-        children: dict[str, Child] = {}
+        children: dict[str, ProposalIn] = {}
         for _ in range(n * TRIES_PER_CHILD):
             if len(children) == n:
                 break
             operation = self._operators.draw(rng, weights)
             child = self._breed(operation, parents, weights, rng)
-            if child is None or child.smiles in children or child.smiles in self._texts or self._known(child.smiles):
+            if child is None or child.text in children or child.text in self._texts or self._known(child.text):
                 continue
-            children[child.smiles] = child
+            children[child.text] = child
             self._operators.count(operation)
         return list(children.values())
 
     def _breed(
         self, operation: str, parents: Sequence[str], weights: Sequence[float], rng: random.Random
-    ) -> Child | None:
-        mother = parents[rank(len(parents), rng)]
-        if operation in CROSSOVERS:
-            father = parents[rank(len(parents), rng)]
-            parents_used: tuple[str, ...] = (mother, father)
-            edited = crossover(mother, father, rng, operations=(operation,), limits=self._limits)
-        else:
-            parents_used = (mother,)
-            edited = mutate(mother, rng, operations=(operation,), limits=self._limits)
+    ) -> ProposalIn | None:
+        pair = [parents[rank(len(parents), rng)] for _ in range(1 + (operation in CROSSOVERS))]
+        edit: Callable[..., tuple[str, str] | None] = crossover if operation in CROSSOVERS else mutate
+        edited = edit(*pair, rng, operations=(operation,), limits=self._limits)
         if edited is not None and rng.random() < SECOND_EDIT:
             second = self._operators.draw(rng, weights)
             if second not in CROSSOVERS:
                 edited = mutate(edited[0], rng, operations=(second,), limits=self._limits) or edited
-        return None if edited is None else Child(edited[0], operation, parents_used)
+        return None if edited is None else ProposalIn(edited[0], tuple(pair), operation)
+
+
+class OperatorChoice:
+    """The drawing weights of named operators. `made`: decayed counts of children by operator; can be stored as JSON."""
+
+    def __init__(self, shares: Mapping[str, float], made: Mapping[str, float] | None = None) -> None:
+        self.names = tuple(shares)
+        self._shares = dict(shares)
+        self.made = {name: float((made or {}).get(name, 0.0)) for name in self.names}
+
+    def weights(self, kept: Mapping[str, float]) -> list[float]:
+        """Returns (n,) weights that sum to 1. kept: weight of the surviving members by operator."""
+        mean = (sum(kept.values()) + PRIOR) / (sum(self.made.values()) + PRIOR)
+        rates = [(kept.get(o, 0.0) + PRIOR * mean) / (self.made[o] + PRIOR) for o in self.names]
+        floor = FLOOR * sum(rates) / len(rates)
+        weights = [self._shares[o] * (floor + (1 - FLOOR) * r) for o, r in zip(self.names, rates, strict=True)]
+        return [weight / sum(weights) for weight in weights]
+
+    def draw(self, rng: random.Random, weights: Sequence[float]) -> str:
+        return rng.choices(self.names, weights=weights)[0]
+
+    def count(self, name: str) -> None:
+        """Counts one child of this operator; the counts of all earlier children decay."""
+        fade = decay(1)
+        for operator in self.made:
+            self.made[operator] *= fade
+        if name in self.made:
+            self.made[name] += 1
+
+
+def decay(age: float) -> float:
+    """Returns the weight of a child after `age` later children."""
+    return math.exp2(-max(age, 0.0) / HALF_LIFE)
 
 
 def rank(n: int, rng: random.Random) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sciagent.agent import models
-from sciagent.agent.serving.lora_adapters import checked_adapter
+from sciagent.agent.serving.lora_adapters import check_adapter
 from sciagent.errors import UsageError
 
 VERSION = "0.32.0"  # version of vLLM whose options and answers are supported
@@ -138,7 +138,7 @@ def arguments(vllm: Vllm, served: ServedModel, options: Options) -> list[str]:
     if options.lora_rank:
         words += ["--enable-lora", "--max-lora-rank", str(options.lora_rank)]
         for name, folder in options.lora.items():
-            checked_adapter(name, folder, options.lora_rank)
+            check_adapter(name, folder, options.lora_rank)
         if options.lora:
             words += ["--lora-modules", *(f"{name}={folder.resolve()}" for name, folder in options.lora.items())]
     elif options.lora:

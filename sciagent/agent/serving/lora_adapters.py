@@ -22,28 +22,24 @@ TIMEOUT = 300.0  # seconds; the server reads weights before it answers
 KEY = "VLLM_API_KEY"  # the variable in which vLLM looks for its server's key
 
 
-def checked_adapter(name: str, folder: Path, most: int | None = None) -> Mapping[str, Any]:
-    """Returns the adapter's configuration. most: the highest rank that the server accepts.
-
-    Raises UsageError unless the folder is in peft's format with safetensors; the other formats are pickles.
-    """
+def check_adapter(name: str, folder: Path, most: int | None = None) -> None:
+    """Raises UsageError unless the folder is in peft's format with safetensors; the other formats are pickles. most:
+    the highest rank that the server accepts."""
     checked(name)
     for needed in (CONFIG, WEIGHTS):
         if not (folder / needed).is_file():
             raise UsageError(f"{folder} is no LoRA adapter as peft saves them: it has no {needed}")
     try:
-        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-        rank = int(config["r"])
+        rank = int(json.loads((folder / CONFIG).read_text(encoding="utf-8"))["r"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{folder / CONFIG} cannot be read: {type(error).__name__}: {error}") from error
     if most is not None and rank > most:
         raise UsageError(f"the adapter {name} has rank {rank}, and the server takes {most}; start it with --lora-rank")
-    return dict(config)
 
 
 def load(endpoint: str, name: str, folder: Path) -> None:
     """Loads an adapter under this name, in place of an earlier one. Raises UsageError or ModelError."""
-    checked_adapter(name, folder)
+    check_adapter(name, folder)
     body = {"lora_name": name, "lora_path": str(folder.resolve()), "load_inplace": name in loaded(endpoint)}
     _ask(endpoint, "/load_lora_adapter", body)
 

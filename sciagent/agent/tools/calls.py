@@ -10,17 +10,13 @@ from typing import TYPE_CHECKING, Any
 from pydantic.json_schema import JsonSchemaValue
 
 from sciagent.agent.messages import Message, Role, ToolCall
-from sciagent.agent.policies.grammar import schema_fault
 from sciagent.agent.tools.looking import LOOKING
 from sciagent.agent.tools.molecules import MAKING
 from sciagent.agent.tools.reading import CallError, read_arguments
-from sciagent.agent.tools.registry import AgentBench, Observation, Registry
-from sciagent.agent.tools.schemas import call_case, call_schema
-from sciagent.agent.tools.wording import short
+from sciagent.agent.tools.registry import AgentBench, Observation, Registry, call_schema
 from sciagent.chemistry.editing.edits import ANY, EditLimits
 
 if TYPE_CHECKING:
-    from sciagent.agent.foreign.foreign_tool import ForeignTool
     from sciagent.agent.foreign.servers import Servers
 
 MAX_CALLS = 8  # calls carried out per answer
@@ -48,15 +44,6 @@ class ToolResults:
 _NOT_FETCHED = Observation(False, "error: not called, for it came after finish; call it again if the episode goes on")
 
 
-def _answer_cases(tools: Mapping[str, ForeignTool]) -> dict[str, JsonSchemaValue]:
-    """Returns schemas of answers by the tool that they call, except tools whose schema no grammar can enforce."""
-    from sciagent.agent.foreign.schemas import closed
-
-    written = {name: closed(tool.arguments) for name, tool in tools.items()}
-    cases = {name: call_case(name, schema) for name, schema in written.items() if schema is not None}
-    return {name: case for name, case in cases.items() if not schema_fault(case)}
-
-
 def _by_rank(schema: JsonSchemaValue) -> JsonSchemaValue:
     """Returns the schema with molecules by rank and random sites only, for a model that cannot write SMILES."""
     ranks = {"type": "string", "enum": [f"#{place}" for place in range(1, RANKS + 1)]}
@@ -72,7 +59,8 @@ class Toolbox:
     """The tools of an episode.
 
     structured: whether an answer is a JSON object with name and arguments, instead of a call in the provider's format.
-    foreign: the tools of MCP servers. ranks: whether molecules are named by rank only; None means as `structured`.
+    foreign: MCP servers, whose tools structured answers cannot call. ranks: whether molecules are named by rank only;
+    None means as `structured`.
     """
 
     def __init__(
@@ -84,21 +72,16 @@ class Toolbox:
         ranks: bool | None = None,
     ) -> None:
         chosen = [tool for tool in TOOLS if tool.name in names]
-        offered = foreign.tools if foreign else {}
-        cases = _answer_cases(offered if structured else {})
         held = _by_rank if (structured if ranks is None else ranks) else dict[str, Any]
         self._limits, self._structured, self._foreign = limits, structured, foreign
-        self._others = {name: tool for name, tool in offered.items() if not structured or name in cases}
+        self._others = foreign.tools if foreign else {}
         self._registry = Registry(chosen, self._others)
-        self.left_out = [name for name in offered if name not in self._others]
-        """MCP tools that structured answers cannot call, since no grammar can enforce their schemas."""
         self.listed = [(tool.name, tool.description.partition(". ")[0]) for tool in chosen]
         """Name and short description of each tool."""
-        self.listed += [(name, short(tool.description, 120)) for name, tool in self._others.items()]
-        foreign_schemas = [tool.schema for tool in self._others.values()]
-        self.schemas: list[dict[str, Any]] = [*map(held, self._registry.schemas()), *foreign_schemas] * (not structured)
+        offered = [*(held(tool.schema) for tool in chosen), *(tool.schema for tool in self._others.values())]
+        self.schemas: list[dict[str, Any]] = [] if structured else offered
         """Schemas for calls in the provider's format; empty if answers are structured."""
-        self.answer_schema = {"anyOf": [*held(call_schema(chosen))["anyOf"], *cases.values()]}
+        self.answer_schema = held(call_schema(chosen))
         """Schema of a structured answer."""
 
     def fetch(self, message: Message) -> dict[int, Observation]:

@@ -7,11 +7,9 @@ from rdkit import Chem
 from sciagent.agent.tools.arguments import Count, Reference, Remark
 from sciagent.agent.tools.molecule_references import find
 from sciagent.agent.tools.registry import Observation, Tool, ToolContext
-from sciagent.agent.tools.wording import short
 from sciagent.chemistry.editing.edits import canonical
-from sciagent.chemistry.editing.named import NAMED_EDITS, sites
-from sciagent.chemistry.editing.sites import Site
-from sciagent.domain.text import escaped
+from sciagent.chemistry.editing.named import NAMED_EDITS, Site, sites
+from sciagent.domain.text import escaped, short
 
 MAX_RESULTS = 8  # largest number of rungs whose results are shown
 TOO_LARGE = 100  # heavy atoms; the sites of a larger molecule are not listed

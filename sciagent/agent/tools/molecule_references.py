@@ -6,8 +6,8 @@ import re
 
 from sciagent.agent.tools.reading import CallError
 from sciagent.agent.tools.registry import AgentBench
-from sciagent.agent.tools.wording import short, shown
 from sciagent.chemistry.molecule import Molecule, parse_molecule
+from sciagent.domain.text import short, shown
 from sciagent.errors import InvalidCandidateError
 
 LOOK = 200  # number of best and of latest molecules in which a rank or key is looked up

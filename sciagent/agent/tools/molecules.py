@@ -25,13 +25,11 @@ from sciagent.agent.tools.arguments import (
 from sciagent.agent.tools.molecule_references import find, plain_smiles
 from sciagent.agent.tools.reading import CallError
 from sciagent.agent.tools.registry import AgentBench, Observation, Tool, ToolContext
-from sciagent.agent.tools.wording import short
 from sciagent.chemistry.editing import edits, named
-from sciagent.chemistry.editing.named import NAMED_EDITS, NamedEdit
-from sciagent.chemistry.editing.sites import Site
+from sciagent.chemistry.editing.named import NAMED_EDITS, NamedEdit, Site
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.campaigns.ports import ProposalIn
-from sciagent.domain.text import escaped
+from sciagent.domain.text import escaped, short
 from sciagent.errors import InvalidCandidateError
 
 TRIES = 40  # largest number of (what, site) pairs that a call tries

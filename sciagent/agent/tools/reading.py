@@ -9,6 +9,7 @@ from typing import Any
 from sciagent.errors import SciagentError
 
 MAX_CHARACTERS = 20_000
+MAX_COMPLAINTS = 6  # complaints about the arguments of one call
 
 
 class CallError(SciagentError):

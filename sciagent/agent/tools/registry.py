@@ -2,13 +2,15 @@
 
 A model's text is treated as data; nothing in it is evaluated. Arguments are parsed strictly and checked against the
 tool's argument types. The observation of a wrong call says what is wrong and how to call correctly.
+
+The JSON schemas use plain keywords only: references are expanded, titles and defaults removed.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from inspect import signature
@@ -18,11 +20,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import ErrorDetails
 
-from sciagent.agent.tools.reading import CallError, read_arguments
-from sciagent.agent.tools.schemas import schema
-from sciagent.agent.tools.wording import MAX_COMPLAINTS, bounded, short, shown
+from sciagent.agent.tools.reading import MAX_COMPLAINTS, CallError, read_arguments
 from sciagent.chemistry.editing.edits import ANY, EditLimits
 from sciagent.domain.campaigns.ports import Workbench
+from sciagent.domain.text import bounded, short, shown
 from sciagent.errors import CampaignError, LedgerError, did_you_mean
 
 _log = logging.getLogger("sciagent")
@@ -118,6 +119,14 @@ class Tool:
         }
         return create_model(self.name, __config__=STRICT, **fields)
 
+    @property
+    def schema(self) -> JsonSchemaValue:
+        """The tool's schema in OpenAI's strict form: every argument is required, optional ones may be null. The keys
+        are in vLLM's order, so that a chat template makes the same prompt on the server and here."""
+        parameters = _plain(self.arguments.model_json_schema(), described=True)
+        function = {"name": self.name, "description": self.description, "parameters": parameters, "strict": True}
+        return {"type": "function", "function": function}
+
 
 class Registry:
     """Tools by name. others: names of MCP tools, suggested for misspelt names."""
@@ -125,12 +134,6 @@ class Registry:
     def __init__(self, tools: Iterable[Tool], others: Iterable[str] = ()) -> None:
         self._tools = {tool.name: tool for tool in tools}
         self.names = [*self._tools, *others]
-
-    def __iter__(self) -> Iterator[Tool]:
-        return iter(self._tools.values())
-
-    def schemas(self) -> list[JsonSchemaValue]:
-        return [schema(tool) for tool in self]
 
     def call(
         self, name: str, arguments: str, bench: AgentBench, *, seed: int = 0, limits: EditLimits = ANY
@@ -179,3 +182,36 @@ def _complaint(tool: Tool, wrong: ErrorDetails) -> str:
             return f"{where}: {shown(given)} is none of them{near}; one of: {short(', '.join(names), 1200)}"
         case _:
             return f"{where}: {short(wrong['msg'], 120)}; it was {shown(given)}"
+
+
+def call_schema(tools: Iterable[Tool]) -> JsonSchemaValue:
+    """Returns the schema of a whole answer {"name": a tool, "arguments": {...}}, with one or more cases per tool. It
+    has no descriptions, since it is for constrained decoding."""
+    cases = []
+    for tool in tools:
+        name = {"type": "string", "enum": [tool.name]}
+        flat = _plain(tool.arguments.model_json_schema(), described=False)
+        cases += [_object({"name": name, "arguments": case}) for case in (tool.cases(flat) if tool.cases else [flat])]
+    return {"anyOf": cases}
+
+
+def _object(entries: Mapping[str, Any]) -> JsonSchemaValue:
+    return {"type": "object", "properties": dict(entries), "required": list(entries), "additionalProperties": False}
+
+
+def _plain(full: Mapping[str, Any], *, described: bool) -> JsonSchemaValue:
+    dropped = {"title", "default", "$defs", *([] if described else ["description"])}
+
+    def plain(node: Mapping[str, Any]) -> JsonSchemaValue:
+        if "$ref" in node:
+            return plain(full["$defs"][node["$ref"].rpartition("/")[2]])
+        if node.get("type") == "object":
+            return _object({name: plain(entry) for name, entry in node.get("properties", {}).items()})
+        kept = {name: value for name, value in node.items() if name not in dropped}
+        if "anyOf" in node:
+            kept["anyOf"] = [plain(option) for option in node["anyOf"]]
+        if "items" in node:
+            kept["items"] = plain(node["items"])
+        return kept
+
+    return plain(full)

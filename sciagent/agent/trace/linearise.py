@@ -22,6 +22,7 @@ from sciagent.agent.messages import Tokens, shared_prefix
 
 DRIFT_LIMIT = 32  # tokens; text that was tokenised again is usually shorter, a stripped thought usually longer
 CONTEXT = -1  # stands for the turn of a token that was not sampled in its row
+_GIVEN = (False, 0.0, CONTEXT)
 
 
 class Join(StrEnum):
@@ -125,15 +126,14 @@ def linearise(records: Iterable[RecordedCall], drift_limit: int = DRIFT_LIMIT) -
             join = draft.join(kept, replaced=bool(new_ids), drift_limit=drift_limit)
             joins[join] += 1
             if join is Join.REALIGN:
-                aside = draft.aside(kept)
+                aside = draft.row(kept)
                 drifted += sum(aside.sampled)
                 rows.append(aside)
                 draft.cut(kept)
             elif join is Join.FORK:
                 rows.append(draft.row())
                 draft, new_ids = _Draft(), record.prompt_ids
-        draft.add_context(new_ids)
-        draft.add_answer(record)
+        draft.add(new_ids, record)
         last = record.turn
     rows.append(draft.row())
     return Linearised(tuple(row for row in rows if any(row.sampled)), dict(joins), drifted)
@@ -144,43 +144,29 @@ class _Draft:
 
     def __init__(self) -> None:
         self.ids: list[int] = []
-        self.mask: list[bool] = []
-        self.logprobs: list[float] = []
-        self.turns: list[int] = []
+        self._marks: list[tuple[bool, float, int]] = []  # mask, log-probability and turn of each id
 
     def join(self, kept: int, *, replaced: bool, drift_limit: int) -> Join:
         """Returns how the next prompt continues the row. kept: shared ids. replaced: whether other ids follow."""
         drift = len(self.ids) - kept
         if drift == 0:
             return Join.APPEND
-        in_answer = self.turns[kept] != CONTEXT
+        in_answer = self._marks[kept] != _GIVEN
         return Join.REALIGN if in_answer and replaced and drift <= drift_limit else Join.FORK
 
-    def add_context(self, ids: tuple[int, ...]) -> None:
-        self.ids += ids
-        self.mask += [False] * len(ids)
-        self.logprobs += [0.0] * len(ids)
-        self.turns += [CONTEXT] * len(ids)
-
-    def add_answer(self, record: RecordedCall) -> None:
-        self.ids += record.output_ids
-        self.mask += [not forced for forced in record.forced]
-        self.logprobs += record.logprobs
-        self.turns += [record.turn] * len(record.output_ids)
+    def add(self, context: tuple[int, ...], record: RecordedCall) -> None:
+        """Adds a prompt's new ids as context, and the answer."""
+        self.ids += (*context, *record.output_ids)
+        self._marks += [_GIVEN] * len(context)
+        self._marks += [
+            (not forced, logprob, record.turn) for forced, logprob in zip(record.forced, record.logprobs, strict=True)
+        ]
 
     def cut(self, kept: int) -> None:
-        for column in (self.ids, self.mask, self.logprobs, self.turns):
-            del column[kept:]
+        del self.ids[kept:], self._marks[kept:]
 
-    def row(self) -> Row:
-        return Row(tuple(self.ids), tuple(self.mask), tuple(self.logprobs), tuple(self.turns))
-
-    def aside(self, kept: int) -> Row:
-        """Returns a row that trains only the tokens after `kept`; the tokens before are context."""
-        return Row(
-            tuple(self.ids),
-            (False,) * kept + tuple(self.mask[kept:]),
-            (0.0,) * kept + tuple(self.logprobs[kept:]),
-            (CONTEXT,) * kept + tuple(self.turns[kept:]),
-            aside=True,
-        )
+    def row(self, kept: int = 0) -> Row:
+        """Returns the row. With `kept` it stands aside and trains only the later tokens; those before are context."""
+        marks = [_GIVEN] * kept + self._marks[kept:]
+        mask, logprobs, turns = zip(*marks, strict=True) if marks else ((), (), ())
+        return Row(tuple(self.ids), mask, logprobs, turns, aside=kept > 0)

@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.judge import show_window
-from sciagent.chemistry.scaffold import features
+from sciagent.chemistry.fingerprint import features
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import show

@@ -60,7 +60,7 @@ class ModelSource:
         self._tools = Toolbox(spec.tools, built.edit_limits(), self._structured, foreign, spec.ranks)
         self._asking = Asking(policy, spec.episodes, slot.bell, self._tools.fetch)
         if foreign is not None:
-            payload = {"proposer": slot.name, "tools": list(foreign.tools), "left_out": self._tools.left_out}
+            payload = {"proposer": slot.name, "tools": list(foreign.tools)}
             campaigns.log_event(connection, built.row.id, "mcp_tools", payload)
         self._limits = EpisodeLimits(spec.turns, spec.tokens, spec.context, 60 * spec.minutes, spec.thinking)
         self._idle, self._ids = list[Episode](), dict[int, int]()
@@ -99,10 +99,9 @@ class ModelSource:
         self._asking.ask(episode, self._tools.schemas, self._sampling(episode))
 
     def _sampling(self, episode: Episode) -> Sampling:
-        seed = turn_seed(self._built, episode.number, episode.asked) % (1 << 31)
-        calls = not episode.wants_summary
-        schema = self._tools.answer_schema if self._structured and calls else None
-        call = self._spec.tool_choice == "required" and calls and not self._structured
+        seed = turn_seed(self._built, episode.number, len(episode.turns)) % (1 << 31)
+        schema = self._tools.answer_schema if self._structured else None
+        call = self._spec.tool_choice == "required" and not self._structured
         return Sampling(self._spec.temperature, max_tokens=self._spec.max_tokens, seed=seed, schema=schema, call=call)
 
     def _begun(self) -> Episode:
@@ -143,8 +142,6 @@ class ModelSource:
         if answered.sampled is None:
             return self._failed(answered)
         self._faults = 0
-        if answered.episode.wants_summary:
-            return self._summarised(answered.episode, answered.sampled)
         return self._turn(answered.episode, answered.sampled, answered.fetched, limit)
 
     def _failed(self, answered: ModelAnswer) -> TurnResult:
@@ -157,29 +154,8 @@ class ModelSource:
             trajectories.end(connection, self._ids.pop(answered.episode.number), f"the model failed: {answered.fault}")
         return TurnResult(0, Cost(), barren=False)
 
-    def _summarised(self, episode: Episode, sampled: Sampled) -> TurnResult:
-        """Records the model's summary of its thoughts as a turn without calls."""
-        number, row = episode.asked, _sampled_row(sampled, episode.held, self._sampling(episode))
-        episode.summarise(sampled)
-        cost = _cost(sampled)
-        with self._built.ledger.begin() as connection:
-            campaigns.check_driver(connection, self._lease)
-            new = NewTurn(number, episode.cursor | {"summary": 1}, [], [], cost, sampled.policy, row)
-            self._write(connection, episode, new, cost, episode.ended)
-        return TurnResult(0, cost, barren=False)
-
-    def _write(self, connection: Connection, episode: Episode, new: NewTurn, cost: Cost, ended: str | None) -> int:
-        """Writes a turn and its cost, and ends the episode if it is over; returns the turn's id."""
-        turn_id = trajectories.write_turn(connection, self._ids[episode.number], new)
-        spend.book_many(connection, [Bill(self._built.row.id, None, None, cost)])
-        if ended is None:
-            self._idle.append(episode)
-        else:
-            trajectories.end(connection, self._ids.pop(episode.number), ended)
-        return turn_id
-
     def _turn(self, episode: Episode, sampled: Sampled, fetched: Mapping[int, Observation], limit: int) -> TurnResult:
-        built, number = self._built, episode.asked
+        built, number = self._built, len(episode.turns)
         bench = AgentWorkbench(
             built, self._worker, self._lease.owner, room=min(limit, self._spec.batch), trajectory=episode.number
         )
@@ -187,7 +163,8 @@ class ModelSource:
         row = _sampled_row(sampled, episode.held, self._sampling(episode))
         episode.observe(sampled, answer.messages)
         ended = "finished by the model" if answer.finished else episode.ended
-        cost = _cost(sampled)
+        n_tokens = sampled.prompt_tokens + sampled.output_tokens
+        cost = Cost(llm_tokens=float(n_tokens), core_seconds=sampled.core_seconds)
         with built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
             new = NewTurn(
@@ -199,17 +176,19 @@ class ModelSource:
                 sampled.policy,
                 row,
             )
-            bench.commit(connection, self._write(connection, episode, new, cost, ended))
+            turn_id = trajectories.write_turn(connection, self._ids[episode.number], new)
+            spend.book_many(connection, [Bill(built.row.id, None, None, cost)])
+            if ended is None:
+                self._idle.append(episode)
+            else:
+                trajectories.end(connection, self._ids.pop(episode.number), ended)
+            bench.commit(connection, turn_id)
         return TurnResult(bench.n_proposals, bench.cost + cost, not bench.n_new)
 
     def close(self) -> None:
         if self._foreign is not None:
             self._foreign.close()  # first, since the sampling threads wait for it
         self._asking.close()
-
-
-def _cost(sampled: Sampled) -> Cost:
-    return Cost(llm_tokens=float(sampled.prompt_tokens + sampled.output_tokens), core_seconds=sampled.core_seconds)
 
 
 def _sampled_row(sampled: Sampled, held: tuple[int, ...], sampling: Sampling) -> SampledRow:

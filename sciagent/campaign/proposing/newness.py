@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
+from sciagent.chemistry.fingerprint import FINGERPRINT, Features, features, nearest
 from sciagent.chemistry.molecule import Molecule
-from sciagent.chemistry.scaffold import FINGERPRINT, Features, features, nearest
 from sciagent.store.results import candidates, scaffolds
 
 COMPARED = 256  # number of latest candidates in the ledger, of any campaign, that a proposal is compared with

@@ -57,7 +57,7 @@ class McpEpisode:
 
     def schemas(self) -> list[Mapping[str, Any]]:
         """Returns name, description and JSON schema of each tool."""
-        return [schema["function"] for schema in self._tools.schemas()]
+        return [tool.schema["function"] for tool in TOOLS]
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Observation:
         """Carries out one call. Mistakes in the arguments are reported in the observation, not raised."""

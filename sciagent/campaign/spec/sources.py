@@ -129,7 +129,9 @@ class LlmSpec(_WithFile):
     structured: bool | None = Field(
         None,
         strict=True,
-        description="Whether a JSON schema restricts every answer to one tool call. Default: only without an endpoint.",
+        validate_default=True,
+        description="Whether a JSON schema restricts every answer to one tool call, of no MCP server. Default: only "
+        "without an endpoint.",
     )
     tool_choice: Literal["auto", "required"] = Field(
         "auto", description="required: the server of an endpoint must restrict every answer to a tool call."
@@ -153,9 +155,8 @@ class LlmSpec(_WithFile):
     )
     max_tokens: Count = Field(256, description="Most tokens in one answer.")
     context: Count = Field(8192, description="Tokens of a prompt and its answer together; older turns are left out.")
-    thinking: Literal["preserve", "strip", "summarise"] = Field(
-        "preserve",
-        description="What the model sees of its thoughts in earlier turns: all, nothing, or its own summary.",
+    thinking: Literal["preserve", "strip"] = Field(
+        "preserve", description="What the model sees of its thoughts in earlier turns: all or nothing."
     )
     temperature: Annotated[float, Field(strict=True, ge=0, le=2, description="1: the model's own distribution.")] = 1.0
     timeout: Annotated[float, Field(gt=0, le=86400, description="Seconds that one answer may take.")] = 600.0
@@ -169,6 +170,13 @@ class LlmSpec(_WithFile):
     @classmethod
     def _servers(cls, value: Mapping[str, McpServerSpec]) -> Mapping[str, McpServerSpec]:
         check_servers(value, get_args(ToolName))
+        return value
+
+    @field_validator("structured")
+    @classmethod
+    def _calls_no_servers(cls, value: bool | None, info: ValidationInfo) -> bool | None:
+        if info.data.get("mcp") and (info.data.get("endpoint") is None if value is None else value):
+            raise fault("a structured answer cannot call the tools of MCP servers", "takes: structured: false")
         return value
 
     @field_validator("tool_choice")

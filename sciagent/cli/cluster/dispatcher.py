@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from sciagent.api.terminal import Line
 from sciagent.cli.cluster.logs import LogFormat, LogFormatOption, set_up
 from sciagent.cli.shared import options
-from sciagent.cli.shared.common import Exit, end_at_once, open_ledger, put, put_json, say
+from sciagent.cli.shared.common import Exit, end_at_once, open_ledger, put_answer, say
 from sciagent.errors import UsageError
 from sciagent.settings import user
 
@@ -53,17 +54,17 @@ def submit(
         campaigns.log_event(connection, row.id, "submitted", {"who": person})
         driver = campaigns.driver_of(connection, row.id)
         served = [worker for worker in workers.alive(connection) if worker.executor == "dispatcher"]
-    if json and not wait:
-        put_json({"campaign": name, "dispatchers": len(served), "driven": bool(driver and driver.alive)})
-        return
-    tell = say if wait else put
-    tell(f"submitted {name}; see: sciagent status {name}")
-    if driver is not None and driver.alive:
-        tell(f"process {driver.pid} on {driver.host} drives it already")
+    lines = [f"submitted {name}; see: sciagent status {name}"]
+    if driver and driver.alive:
+        lines.append(f"process {driver.pid} on {driver.host} drives it already")
     elif not served:
-        tell("no dispatcher is at work on this ledger; start it: sciagent dispatcher")
+        lines.append("no dispatcher is at work on this ledger; start it: sciagent dispatcher")
     if wait:
+        say("\n".join(lines))
         _follow(submitted, json)
+    else:
+        answer = {"campaign": name, "dispatchers": len(served), "driven": bool(driver and driver.alive)}
+        put_answer(answer, json, map(Line, lines))
 
 
 def _follow(campaign: Campaign, json: bool) -> None:
@@ -118,7 +119,6 @@ def dispatcher(
     reports.mkdir(parents=True, exist_ok=True)
     name = f"dispatcher:{host}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
     new = NewWorker(name, host, os.getpid(), "dispatcher", TIERS, 0)
-
     drives = "ledger" if executor == "slurm" else executor  # the dispatcher submits to Slurm; its drivers queue jobs
 
     def command(campaign: str) -> list[str]:

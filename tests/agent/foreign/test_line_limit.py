@@ -11,7 +11,7 @@ import pytest
 from sciagent.agent.foreign import line_limit, link
 from sciagent.agent.foreign.link import Server
 from sciagent.agent.foreign.servers import Servers
-from sciagent.agent.tools.wording import MAX_TEXT
+from sciagent.domain.text import MAX_OBSERVATION
 from sciagent.errors import UsageError
 from tests.agent.foreign.asking import WAYS, asked
 from tests.support.mcp_servers import SERVER
@@ -34,7 +34,7 @@ def test_a_program_sees_little_of_the_environment(tmp_path: Path, monkeypatch: p
 def test_megabytes_are_not_taken_in(way: str, tmp_path: Path) -> None:
     with asked(way, tmp_path, "flood", "search") as servers:
         seen = servers.call("lit_flood", "{}")
-        assert not seen.ok and len(seen.text) <= MAX_TEXT and "sent more than" in seen.text
+        assert not seen.ok and len(seen.text) <= MAX_OBSERVATION and "sent more than" in seen.text
         assert servers.call("lit_search", '{"query": "b"}').ok
 
 

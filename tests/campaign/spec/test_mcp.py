@@ -12,7 +12,7 @@ from sciagent.errors import SpecError
 from tests.campaign.fake_verifiers import CAMPAIGN, make_folder  # noqa: F401
 
 EVOLVE = "  kind: evolve\n  seeds: seeds.csv\n"
-TEXT = CAMPAIGN.replace(EVOLVE, "  kind: llm\n  model: m\nMCP")
+TEXT = CAMPAIGN.replace(EVOLVE, "  kind: llm\n  model: m\n  structured: false\nMCP")
 MCP = """\
   mcp:
     literature:

@@ -41,9 +41,11 @@ def test_crystals_have_no_proposer_yet(folder: Path) -> None:
         ("{kind: llm, model: m, logprobs: raw}", "logprobs"),
         ("{kind: llm, model: m, endpoint: 'http://a/v1', tool_choice: required, logprobs: raw}", None),
         ("{kind: llm, model: m, endpoint: 'http://[a/v1'}", "endpoint"),
+        ("{kind: llm, model: m, mcp: {lit: {command: [a], tools: [search]}}}", "structured"),
+        ("{kind: llm, model: m, structured: false, mcp: {lit: {command: [a], tools: [search]}}}", None),
     ],
 )
-def test_what_a_server_is_asked_for_needs_a_server(folder: Path, proposer: str, wrong: str | None) -> None:
+def test_options_of_a_model_that_exclude_each_other(folder: Path, proposer: str, wrong: str | None) -> None:
     before, _, after = CAMPAIGN.partition("proposer:")
     text = f"{before}proposer: {proposer}\n" + after[after.index("scheduler:") :]
     if wrong is None:

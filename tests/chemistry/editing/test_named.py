@@ -8,8 +8,7 @@ import pytest
 from rdkit import Chem
 
 from sciagent.chemistry.editing.edits import EditLimits
-from sciagent.chemistry.editing.named import NAMED_EDITS, WHATS, children, choices
-from sciagent.chemistry.editing.sites import GROUPS
+from sciagent.chemistry.editing.named import GROUPS, NAMED_EDITS, WHATS, children, choices, sites
 from sciagent.chemistry.editing.tables import ANNELATIONS, LINKERS, NAMED_LINKERS, NAMED_RINGS, RINGS
 from sciagent.chemistry.molecule import parse_molecule
 from tests.chemistry.editing.children import canonical
@@ -150,3 +149,29 @@ def test_the_named_tables_are_the_tables_of_the_search():
     # `*` at both ends: canonical SMILES does not tell the directions apart
     assert set(map(canonical, NAMED_LINKERS.values())) == set(map(canonical, LINKERS))
     assert len(WHATS) == len(set(WHATS)) and set(ANNELATIONS) <= set(WHATS)
+
+
+@pytest.mark.parametrize("parent", PARENTS)
+def test_sites_do_not_depend_on_how_the_molecule_is_written(parent):
+    mol = Chem.MolFromSmiles(parent)
+    order = list(range(mol.GetNumAtoms()))
+    random.Random(3).shuffle(order)
+    other = Chem.MolToSmiles(Chem.RenumberAtoms(mol, order), canonical=False)
+    assert sites(other) == sites(parent)
+    for edit in NAMED_EDITS:
+        for what, site in choices(parent, edit)[::41]:
+            assert children(other, edit, what, site.number) == children(parent, edit, what, site.number)
+
+
+def test_a_site_narrows_the_children_and_all_sites_together_make_all():
+    parent = "Cc1ccccc1"
+    by_site = {s.number: children(parent, "add substituent", "fluoro", s.number) for s in sites(parent)}
+    made = {n: c for n, c in by_site.items() if c}
+    assert [len(c) for c in made.values()] == [1, 1, 1, 1]
+    assert sorted(c for one in made.values() for c in one) == children(parent, "add substituent", "fluoro")
+    assert {s.name for s, _ in ((sites(parent)[n - 1], c) for n, c in made.items())} == {"CH3", "aromatic CH"}
+
+
+def test_sites_carry_the_names_of_groups_rings_and_linkers():
+    found = {(s.kind, s.name) for s in sites("CC(=O)Nc1ccc(cc1)C(=O)Oc1ccccn1")}
+    assert {("substituent", "acetamido"), ("ring", "benzene"), ("ring", "pyridine"), ("linker", "ester")} <= found

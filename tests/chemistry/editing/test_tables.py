@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rdkit import Chem
 
-from sciagent.chemistry.editing.atoms import VALENCE
+from sciagent.chemistry.editing.moves import VALENCE
 from sciagent.chemistry.editing.tables import LINKERS, NOT_A_CHILD, RINGS, SUBSTITUENTS, TEMPLATES
 from sciagent.chemistry.rdkit_log import rdkit_messages
 

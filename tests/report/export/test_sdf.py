@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from rdkit import Chem
 
+from sciagent.chemistry.molecule import parse_molecule
 from sciagent.errors import UsageError
-from sciagent.report.export.sdf import one_line, write_sdf
+from sciagent.report.export.sdf import one_line, placed, write_sdf
 from sciagent.store.database.ledger import Ledger
-from tests.support.reported import SMILES, Maker
+from tests.support.reported import SMILES, Maker, xyz
 
 
 def test_sdf_has_the_geometry_where_there_is_one(told: Maker, tmp_path: Path) -> None:
@@ -40,3 +41,23 @@ def test_sdf_of_crystals_is_refused(own_ledger: Ledger, tmp_path: Path) -> None:
     made = Maker(own_ledger, tmp_path, subject="crystal")
     with made.ledger.read() as connection, (tmp_path / "a.sdf").open("w") as file, pytest.raises(UsageError):
         write_sdf(connection, made.row, made.ledger.artifacts, file)
+
+
+@pytest.mark.parametrize("smiles", ["CC(=O)Nc1ccc(O)cc1", "C#N", "[NH3+]CC(=O)[O-]", "C/C=C/C"])
+def test_bonds_are_put_on_a_geometry_of_the_molecule(smiles: str) -> None:
+    molecule = parse_molecule(smiles)
+    mol = placed(molecule, xyz(molecule.smiles))
+    assert mol is not None and mol.GetConformer().Is3D()
+    assert Chem.MolToSmiles(Chem.RemoveHs(mol)) == molecule.smiles
+
+
+def test_a_geometry_of_something_else_is_refused() -> None:
+    molecule = parse_molecule("CCO")
+    lines = xyz("CCO").splitlines()
+    assert placed(molecule, xyz("CCN")) is None  # other elements
+    assert placed(molecule, xyz("COC")) is None  # the same elements, otherwise bonded
+    assert placed(molecule, "\n".join(lines[:-1])) is None  # an atom short
+    assert placed(molecule, "") is None and placed(molecule, "3\n\nC x y z") is None
+    far = lines[:]
+    far[2] = "C 9.0 9.0 9.0"
+    assert placed(molecule, "\n".join(far)) is None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sciagent.bench.structure import of_identifiers
 from sciagent.chemistry.fingerprint import structure_of
 from sciagent.scheduling.law.growing import WIDTH, GrowingStructures, GrowingTanimoto
+from sciagent_bench.structure import of_identifiers
 
 SMILES = ["CCO", "c1ccccc1", "C=CC=CC=C", "CC(=O)N", "O=C1C=CC(=O)C=C1", "CCCCCCCC", "c1ccncc1", "C"]
 

@@ -8,13 +8,13 @@ from functools import cache
 import numpy as np
 import pytest
 
-from sciagent.bench.case import Case
-from sciagent.bench.families import family
-from sciagent.bench.schedulers import SCHEDULERS, Facts
-from sciagent.bench.simulate import Replay, simulate
 from sciagent.scheduling.aims import Aims
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.rules.priced import LESSONS, Patience, Priced
+from sciagent_bench.case import Case
+from sciagent_bench.families import family
+from sciagent_bench.schedulers import SCHEDULERS, Facts
+from sciagent_bench.simulate import Replay, simulate
 
 N, BUDGET = 3000, 0.05
 

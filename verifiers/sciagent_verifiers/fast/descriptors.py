@@ -6,11 +6,14 @@ molecule. QED therefore uses the same molecule instead of a copy; its value equa
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from sciagent_verifiers.fast.sa_score import sa_score
+from sciagent.verification.contract import Outcome, Reason, SimulatorError
 
 
 @cache
@@ -59,3 +62,26 @@ def qed(mol: Any) -> float:
         ALERTS=sum(map(mol.HasSubstructMatch, theirs.StructuralAlerts)),
     )
     return float(theirs.qed(mol, qedProperties=properties))
+
+
+def sa_score(mol: Any) -> float:
+    """Returns the synthetic accessibility score, 1 (easy to make) to 10 (hard). mol: an RDKit molecule with atoms.
+
+    Raises SimulatorError bad_environment (import_failed) where RDKit has no Contrib folder.
+    Source: Ertl and Schuffenhauer, J. Cheminf. 1, 8 (2009), doi 10.1186/1758-2946-1-8.
+    """
+    return float(_scorer().calculateScore(mol))
+
+
+@cache
+def _scorer() -> ModuleType:
+    from rdkit.Chem import RDConfig
+
+    path = Path(RDConfig.RDContribDir) / "SA_Score" / "sascorer.py"
+    spec = importlib.util.spec_from_file_location("sciagent_verifiers.fast._sascorer", path)
+    if spec is None or spec.loader is None or not path.is_file():
+        detail = "this RDKit has no Contrib/SA_Score/sascorer.py; install the rdkit wheel, or leave out sa_score"
+        raise SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.IMPORT_FAILED, detail)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

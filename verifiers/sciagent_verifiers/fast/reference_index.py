@@ -13,6 +13,7 @@ import logging
 import shutil
 import sqlite3
 import tempfile
+from collections import deque
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -33,7 +34,6 @@ from sciagent.verification.contract import Outcome, Reason, SimulatorError, Stru
 
 FORMAT = 1  # increase it when the stored format changes
 LOCK_SECONDS = 3600.0
-BATCH = 5000  # rows per transaction
 STEPS = (0.7, 0.4, 0.0)  # similarity thresholds; with a high one most of the file is skipped by popcount
 log = logging.getLogger(__name__)
 
@@ -136,11 +136,9 @@ class ReferenceIndex:
             database.execute("PRAGMA journal_mode=OFF")
             database.execute("CREATE TABLE structure (id INTEGER PRIMARY KEY, key TEXT, text TEXT, name TEXT)")
             stream = _enter(path, self.file.column, database, counts)
-            if self.fingerprint is None:
-                for _ in stream:
-                    pass
-            else:
+            if self.fingerprint is not None:
                 _write_fingerprints(stream, folder / "fingerprints.h5", self.fingerprint)
+            deque(stream, maxlen=0)  # what is left, all of it where there are no fingerprints
             database.execute("CREATE INDEX by_key ON structure (key)")
             database.commit()
         return counts
@@ -206,24 +204,16 @@ def _unusable(detail: str) -> SimulatorError:
 
 def _enter(path: Path, column: str, database: sqlite3.Connection, counts: dict[str, int]) -> Iterator[tuple[Any, int]]:
     """Writes every readable structure to the database. Yields (molecule, id) of each."""
-    rows: list[tuple[int, str, str, str]] = []
-
-    def flush() -> None:
-        database.executemany("INSERT INTO structure VALUES (?, ?, ?, ?)", rows)
-        rows.clear()
-
     for record in read_structures(path, column):
         read = None if record.fault else _molecule(record.text)
         if read is None:
             counts["unreadable"] += 1
             continue
         mol, key = read
-        rows.append((counts["molecules"], key, record.text[:MAX_CHARACTERS], record.name[:200]))
+        row = counts["molecules"], key, record.text[:MAX_CHARACTERS], record.name[:200]
+        database.execute("INSERT INTO structure VALUES (?, ?, ?, ?)", row)
         yield mol, counts["molecules"]
         counts["molecules"] += 1
-        if len(rows) >= BATCH:
-            flush()
-    flush()
 
 
 def _molecule(text: str) -> tuple[Any, str] | None:

@@ -15,8 +15,7 @@ from sciagent.domain.properties import SAFETY_ALERTS, Level, PropertyAtLevel, at
 from sciagent.domain.tiers import Tier
 from sciagent.errors import did_you_mean
 from sciagent.verification.contract import Context, Finding, Refusal, Settings
-from sciagent_verifiers.fast.hazards.rule import Hazard, Rule
-from sciagent_verifiers.fast.hazards.screen import rule_names, screen
+from sciagent_verifiers.fast.hazards.screen import Hazard, Rule, rule_names, screen
 from sciagent_verifiers.molecule_verifier import MoleculeVerifier, refused
 
 LEVEL = Level(method="sciagent safety screen")

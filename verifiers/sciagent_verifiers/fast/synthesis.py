@@ -16,8 +16,8 @@ from sciagent.domain.tiers import Tier
 from sciagent.errors import InvalidCandidateError, SimulatorError, UsageError
 from sciagent.verification.contract import Context, Finding, Refusal, Settings, StructureFile
 from sciagent.verification.retrosynthesis import Route, RouteFinder, checked, route_finder
+from sciagent_verifiers.fast.descriptors import sa_score
 from sciagent_verifiers.fast.reference_index import ReferenceIndex, index_of
-from sciagent_verifiers.fast.sa_score import sa_score
 from sciagent_verifiers.molecule_verifier import MoleculeVerifier, refused
 
 LONGEST_NAMES = 120

@@ -12,8 +12,7 @@ from sciagent.verification.contract import Context, Level, Reason, Refusal, Sett
 from sciagent_simulators.geometry import Geometry, GeometryProtocol, bonds_of, check_bonds, prepare
 from sciagent_simulators.pyscf_engine import DftSettings
 from sciagent_simulators.pyscf_solvent import Solvent, SolventModel
-from sciagent_verifiers.calculation_findings import refusal
-from sciagent_verifiers.molecule_verifier import MoleculeVerifier
+from sciagent_verifiers.calculation import Calculation
 
 Functional = Literal[
     "PBE0", "B3LYP", "CAM-B3LYP", "M06-2X", "TPSSh", "r2SCAN0", "BHandHLYP", "wB97X", "wB97X-D3(BJ)", "LC-wPBE",
@@ -27,7 +26,6 @@ RANGE_SEPARATED = frozenset({"CAM-B3LYP", "wB97X", "wB97X-D3(BJ)", "LC-wPBE"})
 NO_DISPERSION = frozenset({"M06-2X", "BHandHLYP", "wB97X", "wB97X-D3(BJ)", "LC-wPBE"})  # no parameters or built in
 DIFFUSE = frozenset({"def2-SVPD", "def2-TZVPD", "def2-TZVPPD"})
 
-HEAVIEST = 86
 NO_BASIS = range(58, 72)  # def2 has no lanthanides in PySCF
 
 # ROWS: (last atomic number, basis functions per atom in def2-SVP). SIZE: factors for the larger basis sets.
@@ -107,7 +105,7 @@ class DensityFunctionalSettings(Settings):
         return Level(self.method, self.basis, self.solvent or "gas", self.geometry_label)
 
 
-class DensityFunctional(MoleculeVerifier):
+class DensityFunctional(Calculation):
     """A verifier that uses PySCF; subclasses define what it measures."""
 
     tier = Tier.HIGH_FIDELITY
@@ -115,11 +113,15 @@ class DensityFunctional(MoleculeVerifier):
     engines = ("pyscf", "pyscf-dispersion", "tblite", "ase")
     preload = ("numpy", "ase.optimize", "rdkit.Chem.AllChem", "tblite.ase", "pyscf.dft", "pyscf.df", "pyscf.tdscf")
 
+    @property
+    def level(self) -> Level:
+        return self.settings.level
+
     def accepts(self, candidate: Molecule) -> Refusal | None:
         for atom in candidate.mol.GetAtoms():
             if atom.GetAtomicNum() in NO_BASIS:
                 return Refusal(Reason.ELEMENT, f"{atom.GetSymbol()} has no {self.settings.basis} basis here")
-        return refusal(candidate, HEAVIEST, self.settings.max_atoms)
+        return super().accepts(candidate)
 
     def start(self, molecule: Molecule, context: Context) -> tuple[Geometry, dict[str, Any]]:
         """Returns the geometry by the protocol, relaxed at this level if `optimise` is set. Raises SimulatorError."""

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.domain.evidence import ArtifactFile, Measured
+from sciagent.domain.evidence import Measured
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import (
     ADIABATIC_EA,
@@ -23,7 +23,6 @@ from sciagent.verification.contract import Context, Cost, Finding, Level, Proper
 from sciagent_simulators.geometry import bonds_of
 from sciagent_simulators.pyscf_engine import ground_state
 from sciagent_simulators.pyscf_ions import Ion, Relaxation, ion
-from sciagent_verifiers.calculation_findings import calculated, geometry_artifact, measured
 from sciagent_verifiers.high_fidelity import density_functional as dft
 from sciagent_verifiers.high_fidelity.density_functional import DensityFunctional, DensityFunctionalSettings
 
@@ -125,6 +124,7 @@ class PyscfIpEa(DensityFunctional):
     version = "1"
     Settings = IpEaSettings
     settings: IpEaSettings
+    spread = RIGID, FLEXIBLE
 
     @property
     def measures(self) -> tuple[PropertyAtLevel, ...]:
@@ -162,9 +162,9 @@ class PyscfIpEa(DensityFunctional):
             relaxation = Relaxation(chosen.fmax, chosen.max_steps, tuple(bonds_of(molecule.mol)))
         diagnostics |= ground.diagnostics
         values: list[Measured] = []
-        artifacts: list[ArtifactFile] = [geometry_artifact(geometry, molecule, context)]
+        structures = {"": geometry}
         notes: list[str] = []
-        first: SimulatorError | None = None
+        problems: list[SimulatorError] = []
         for part in chosen.which:
             change = 1 if part == "ip" else -1
             stem = self.checkpoint(molecule, context, NAMES[part])
@@ -172,7 +172,7 @@ class PyscfIpEa(DensityFunctional):
                 charged = ion(geometry, ground, change, chosen.engine(), relaxation, stem, context.threads)
                 values += self._values(molecule, part, charged)
             except SimulatorError as error:
-                first = first or error
+                problems.append(error)
                 notes.append(f"{NAMES[part]}: {error.reason}: {error.detail}")
                 diagnostics[NAMES[part]] = {"reason": str(error.reason), "detail": error.detail}
                 continue
@@ -180,11 +180,10 @@ class PyscfIpEa(DensityFunctional):
             if charged.unbound:
                 notes.append(f"{Reason.ANION_UNBOUND}: the anion lies {charged.energy:.2f} eV above the molecule")
             if relaxation is not None:
-                artifacts.append(geometry_artifact(charged.geometry, molecule, context, NAMES[part]))
+                structures[NAMES[part]] = charged.geometry
         if not values:
-            assert first is not None
-            raise first
-        return calculated(molecule, values, diagnostics, artifacts, "; ".join(notes))
+            raise problems[0]
+        return self.calculated(molecule, context, tuple(values), diagnostics, structures, "; ".join(notes))
 
     def _values(self, molecule: Molecule, part: str, charged: Ion) -> list[Measured]:
         chosen = self.settings
@@ -193,7 +192,7 @@ class PyscfIpEa(DensityFunctional):
         wanted: list[tuple[Property, Level, float]] = [(ENERGIES[part, chosen.kind], chosen.level, energy)]
         if chosen.reference:
             wanted.append((POTENTIALS[part], self.potential_level, energy - chosen.absolute))
-        values = [value for p, level, v in wanted for value in measured(molecule, level, {p: v}, RIGID, FLEXIBLE)]
+        values = [value for p, level, v in wanted for value in self.measured(molecule, {p: v}, level=level)]
         if charged.unbound:
             return [
                 replace(v, quantity=replace(v.quantity, censoring=Censoring.BELOW, uncertainty=None)) for v in values

@@ -6,7 +6,6 @@ from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.properties import DIPOLE, HOMO, HOMO_LUMO_GAP, LUMO, TOTAL_ENERGY
 from sciagent.verification.contract import Context, Cost, Finding, PropertyAtLevel, at
 from sciagent_simulators.pyscf_engine import single_point
-from sciagent_verifiers.calculation_findings import calculated, geometry_artifact, measured
 from sciagent_verifiers.high_fidelity.density_functional import DensityFunctional, DensityFunctionalSettings
 
 RIGID = {HOMO: 0.001, LUMO: 0.001, HOMO_LUMO_GAP: 0.001, DIPOLE: 0.005, TOTAL_ENERGY: 0.001}
@@ -35,10 +34,11 @@ class PyscfScf(DensityFunctional):
     name = "pyscf.scf"
     version = "2"
     Settings = DensityFunctionalSettings
+    spread = RIGID, FLEXIBLE
 
     @property
     def measures(self) -> tuple[PropertyAtLevel, ...]:
-        return at(self.settings.level, HOMO, LUMO, HOMO_LUMO_GAP, DIPOLE, TOTAL_ENERGY)
+        return at(self.level, HOMO, LUMO, HOMO_LUMO_GAP, DIPOLE, TOTAL_ENERGY)
 
     def cost(self, candidate: Molecule) -> Cost:
         """Returns the cost of the field, its spin check and the relaxation; that of the first geometry is small."""
@@ -51,6 +51,5 @@ class PyscfScf(DensityFunctional):
         result = single_point(geometry, self.settings.engine(), checkpoint, context.threads)
         gap = {HOMO: result.homo, LUMO: result.lumo, HOMO_LUMO_GAP: result.gap}
         values = {**gap, DIPOLE: result.dipole, TOTAL_ENERGY: result.energy}
-        rows = measured(molecule, self.settings.level, values, RIGID, FLEXIBLE)
-        artifact = geometry_artifact(geometry, molecule, context)
-        return calculated(molecule, rows, diagnostics | result.diagnostics, [artifact])
+        rows = self.measured(molecule, values)
+        return self.calculated(molecule, context, rows, diagnostics | result.diagnostics, {"": geometry})

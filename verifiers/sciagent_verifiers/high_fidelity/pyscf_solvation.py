@@ -10,7 +10,6 @@ from sciagent.verification.contract import Context, Cost, Finding, PropertyAtLev
 from sciagent_simulators.pyscf_engine import ground_state
 from sciagent_simulators.pyscf_solvent import Solvent
 from sciagent_simulators.tblite_engine import HARTREE
-from sciagent_verifiers.calculation_findings import calculated, geometry_artifact, measured
 from sciagent_verifiers.high_fidelity.density_functional import DensityFunctional, DensityFunctionalSettings, Functional
 
 RIGID = {SOLVATION_ENERGY: 0.001}
@@ -50,10 +49,11 @@ class PyscfSolvation(DensityFunctional):
     version = "1"
     Settings = SolvationSettings
     settings: SolvationSettings
+    spread = RIGID, FLEXIBLE
 
     @property
     def measures(self) -> tuple[PropertyAtLevel, ...]:
-        return at(self.settings.level, SOLVATION_ENERGY)
+        return at(self.level, SOLVATION_ENERGY)
 
     def cost(self, candidate: Molecule) -> Cost:
         """Returns the cost of a field in the solvent, a field in the gas phase with spin check, and the relaxation."""
@@ -72,6 +72,5 @@ class PyscfSolvation(DensityFunctional):
             "solvent_scf_step": solute.diagnostics["scf_step"],
             "nonelectrostatic": None if surface_term is None else float(surface_term) * HARTREE,
         }
-        values = {SOLVATION_ENERGY: solute.energy - gas.energy}
-        rows = measured(molecule, chosen.level, values, RIGID, FLEXIBLE)
-        return calculated(molecule, rows, diagnostics, [geometry_artifact(geometry, molecule, context)])
+        rows = self.measured(molecule, {SOLVATION_ENERGY: solute.energy - gas.energy})
+        return self.calculated(molecule, context, rows, diagnostics, {"": geometry})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import Field
 
 from sciagent.chemistry.molecule import Molecule
@@ -12,7 +10,6 @@ from sciagent.verification.contract import Context, Cost, Finding, PropertyAtLev
 from sciagent_simulators.geometry import failure
 from sciagent_simulators.pyscf_engine import ground_state
 from sciagent_simulators.pyscf_excited import NANOMETRE_EV, NEAR, check_charge_transfer, excite
-from sciagent_verifiers.calculation_findings import calculated, geometry_artifact, measured
 from sciagent_verifiers.high_fidelity.density_functional import DensityFunctional, DensityFunctionalSettings, Functional
 
 LOWEST = 0.3  # eV; with a lower S1 a single determinant cannot distinguish ground and excited state
@@ -54,8 +51,8 @@ class PyscfTda(DensityFunctional):
 
     @property
     def measures(self) -> tuple[PropertyAtLevel, ...]:
-        properties = at(self.settings.level, S1_ENERGY, S1_WAVELENGTH, S1_OSCILLATOR_STRENGTH)
-        return properties + at(self.settings.level, T1_ENERGY) if self.settings.triplet else properties
+        properties = at(self.level, S1_ENERGY, S1_WAVELENGTH, S1_OSCILLATOR_STRENGTH)
+        return properties + at(self.level, T1_ENERGY) if self.settings.triplet else properties
 
     def accepts(self, candidate: Molecule) -> Refusal | None:
         if candidate.multiplicity != 1:
@@ -102,9 +99,8 @@ class PyscfTda(DensityFunctional):
             T1_ENERGY: triplets[0].energy if triplets else None,
         }
         per_nm = NANOMETRE_EV / lowest.energy**2  # nm per eV
-        spreads: list[Any] = [s | {S1_WAVELENGTH: s[S1_ENERGY] * per_nm} for s in (RIGID, FLEXIBLE)]
+        rigid, flexible = (s | {S1_WAVELENGTH: s[S1_ENERGY] * per_nm} for s in (RIGID, FLEXIBLE))
         close = len(singlets) > 1 and singlets[1].energy - lowest.energy < NEAR
         detail = f"S2 lies within {NEAR} eV of S1: which of them has the strength is an accident" if close else ""
-        rows = measured(molecule, chosen.level, values, *spreads)
-        artifact = geometry_artifact(geometry, molecule, context)
-        return calculated(molecule, rows, diagnostics, [artifact], detail)
+        rows = self.measured(molecule, values, (rigid, flexible))
+        return self.calculated(molecule, context, rows, diagnostics, {"": geometry}, detail)

@@ -9,17 +9,16 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 from sciagent.agent.messages import Message, PolicyClient, PolicyError, Sampled, Sampling
-from sciagent.domain.evidence import content_hash
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SciagentError, SimulatorError
-from sciagent_verifiers.simulation.judge_prompt import messages, schema
-from sciagent_verifiers.simulation.judge_votes import BadVoteError, Vote, read_vote
+from sciagent_verifiers.simulation.judge_votes import BadVoteError, Vote, messages, read_vote, schema
 from sciagent_verifiers.simulation.rubric import Rubric
 
 PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)  # seconds before a server is asked again
@@ -44,11 +43,11 @@ class Ballot:
 
 
 @lru_cache(maxsize=1)
-def local(model: str, threads: int = 1) -> PolicyClient:
+def local(model: str) -> PolicyClient:
     """Returns a model of `sciagent models`, on the CPU, since a GPU cannot be used after the fork for each job."""
     from sciagent.agent.policies.local import LocalPolicy
 
-    return LocalPolicy(model, device="cpu", threads=threads)
+    return LocalPolicy(model, device="cpu", threads=1)
 
 
 @lru_cache(maxsize=4)
@@ -66,22 +65,13 @@ def served(model: str, endpoint: str, api_key_env: str | None, timeout: float) -
     return policy
 
 
-def no_model(error: Exception) -> SimulatorError:
-    """Returns the error that the model is not available on this machine, for any candidate."""
-    return SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.MODEL_UNREACHABLE, str(error))
-
-
-def usable(make: Callable[[], PolicyClient]) -> PolicyClient:
-    """Returns the client from `make`. Raises SimulatorError bad_environment (model_unreachable)."""
+@contextmanager
+def available() -> Iterator[None]:
+    """Raises SimulatorError bad_environment (model_unreachable) where the model is not available on this machine."""
     try:
-        return make()
+        yield
     except (SciagentError, OSError) as error:
-        raise no_model(error) from error
-
-
-def seeds(first: int, n: int) -> list[int]:
-    """Returns n seeds of 31 bits. first: the seed of the evidence key."""
-    return [int(content_hash([first, number])[:8], 16) & 0x7FFFFFFF for number in range(n)]
+        raise SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.MODEL_UNREACHABLE, str(error)) from error
 
 
 def ask(

@@ -23,16 +23,15 @@ from sciagent.agent.messages import PolicyClient, Sampling
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.addresses import address_fault
 from sciagent.domain.cost import Cost
-from sciagent.domain.evidence import Measured
+from sciagent.domain.evidence import Measured, seed_of
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import JUDGED_MARGIN, JUDGED_SCORE, Level, PropertyAtLevel, at
 from sciagent.domain.tiers import Tier
-from sciagent.errors import SciagentError
+from sciagent.errors import SciagentError, UsageError
 from sciagent.verification.contract import Context, Finding, Refusal, Settings
 from sciagent_verifiers.molecule_verifier import MoleculeVerifier
 from sciagent_verifiers.simulation import judge_requests as asking
-from sciagent_verifiers.simulation.judge_prompt import described, messages
-from sciagent_verifiers.simulation.judge_votes import margin, score
+from sciagent_verifiers.simulation.judge_votes import described, margin, messages, score
 from sciagent_verifiers.simulation.rubric import Rubric, RubricFile
 
 WHERE = ("endpoint", "api_key_env", "timeout")  # left out of hashes: they do not identify the model
@@ -131,7 +130,7 @@ class LmJudge(MoleculeVerifier):
     settings: JudgeSettings
     opinion = True
     reusable = False
-    preload = ("rdkit.Chem.rdMolDescriptors", "sciagent_verifiers.fast.sa_score", "ruamel.yaml")
+    preload = ("rdkit.Chem.rdMolDescriptors", "sciagent_verifiers.fast.descriptors", "ruamel.yaml")
     engines = ("openai", "transformers", "torch")
 
     @classmethod
@@ -157,20 +156,18 @@ class LmJudge(MoleculeVerifier):
         return {JUDGED_MARGIN.name: (0.0, None)} if self.rubric.gated else {}
 
     def prepare(self) -> None:
-        variable = self.settings.api_key_env
-        if variable and not os.environ.get(variable):
-            raise asking.no_model(ValueError(f"the environment variable {variable} (api_key_env) is not set"))
-        if self.settings.endpoint:
-            asking.usable(self._model)
-            return
         from sciagent.agent import models
         from sciagent.agent.conversion import check_extra
 
-        try:  # checks that the model and its extra are installed, without loading the model
-            check_extra()
-            models.find(self.settings.model)
-        except (SciagentError, OSError) as error:
-            raise asking.no_model(error) from error
+        variable = self.settings.api_key_env
+        with asking.available():
+            if variable and not os.environ.get(variable):
+                raise UsageError(f"the environment variable {variable} (api_key_env) is not set")
+            if self.settings.endpoint:
+                self._model()
+            else:  # checks that the model and its extra are installed, without loading the model
+                check_extra()
+                models.find(self.settings.model)
 
     def attach(self) -> None:
         """Imports the client or loads the model, once for all jobs."""
@@ -196,8 +193,11 @@ class LmJudge(MoleculeVerifier):
         return Cost(core_seconds=s.votes * seconds, llm_tokens=round(s.votes * (prompt + answer)))
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
-        s, policy = self.settings, asking.usable(self._model)
-        numbers = asking.seeds(self.evidence_key(molecule, context.replicate).seed, s.votes)
+        s = self.settings
+        with asking.available():
+            policy = self._model()
+        first = self.evidence_key(molecule, context.replicate).seed
+        numbers = [seed_of(first, number) for number in range(s.votes)]
         sampling = Sampling(s.temperature, max_tokens=s.max_tokens)
         structured, at_once = (s.structured, asking.AT_ONCE) if s.endpoint else (True, 1)
         ballots = asking.ask(

@@ -18,7 +18,6 @@ Figures: benchmarks/numbers/xtb_second_opinion.json and xtb_solvation.json.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from sciagent.domain.properties import DIPOLE, HOMO, HOMO_LUMO_GAP, LUMO, Property
@@ -31,24 +30,12 @@ GfnMethod = Literal["GFN2-xTB", "GFN1-xTB"]
 OTHER: dict[GfnMethod, GfnMethod] = {"GFN2-xTB": "GFN1-xTB", "GFN1-xTB": "GFN2-xTB"}
 
 
-@dataclass(frozen=True)
-class FittedLine:
-    """The line y = slope * x + intercept, eV. residual: standard deviation of y about it, eV."""
-
-    slope: float
-    intercept: float
-    residual: float
-
-    def deviations(self, x: float, y: float) -> float:
-        """Returns the number of standard deviations by which y lies above the line at x."""
-        return (y - self.slope * x - self.intercept) / self.residual
-
-
+# Lines y = slope x + intercept, eV, and the standard deviation of y about each: (slope, intercept, residual).
 # y: GFN1-xTB, x: GFN2-xTB; fitted by benchmarks/numbers/xtb_second_opinion.py
-LINES: dict[Property, FittedLine] = {
-    HOMO: FittedLine(1.015, -0.841, 0.284),
-    LUMO: FittedLine(0.948, -1.062, 0.435),
-    HOMO_LUMO_GAP: FittedLine(0.958, 0.433, 0.385),
+LINES: dict[Property, tuple[float, float, float]] = {
+    HOMO: (1.015, -0.841, 0.284),
+    LUMO: (0.948, -1.062, 0.435),
+    HOMO_LUMO_GAP: (0.958, 0.433, 0.385),
 }
 HIGHEST_LUMO = -3.0  # eV, in GFN2-xTB; the lines of LUMO and gap hold below it
 
@@ -70,9 +57,10 @@ def second_opinion(
         value = first.get(prop)
         if value is None or second is None:
             continue
-        pair = (value, second) if method == "GFN2-xTB" else (second, value)
+        x, y = (value, second) if method == "GFN2-xTB" else (second, value)
         details[prop.name] = second
         if prop == HOMO or low < HIGHEST_LUMO:
-            details[f"{prop.name}_deviations"] = round(LINES[prop].deviations(*pair), 2)
+            slope, intercept, residual = LINES[prop]
+            details[f"{prop.name}_deviations"] = round((y - slope * x - intercept) / residual, 2)
     dipole = first.get(DIPOLE)
     return details, {} if dipole is None else {DIPOLE: abs(dipole - result.dipole)}

@@ -1,23 +1,20 @@
-"""The base class of the tight-binding verifiers: engines, level, refusals, geometry and its cost."""
+"""The base class of the tight-binding verifiers: engines, level, geometry and its cost."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.verification.contract import Context, Level, Refusal, Tier
+from sciagent.verification.contract import Context, Level, Tier
 from sciagent_simulators.geometry import Geometry, GeometryProtocol, prepare
 from sciagent_simulators.implicit_solvent import Solvation
-from sciagent_simulators.tblite_engine import HEAVIEST
-from sciagent_verifiers.calculation_findings import refusal
-from sciagent_verifiers.molecule_verifier import MoleculeVerifier
+from sciagent_verifiers.calculation import Calculation
 
 
-class TightBinding(MoleculeVerifier):
+class TightBinding(Calculation):
     """A verifier that uses tblite. Its settings have `method`, `solvent`, `geometry` and `max_atoms`."""
 
     tier = Tier.SIMULATION
-    settings: Any
     engines: ClassVar[tuple[str, ...]] = ("tblite", "ase")
     preload: ClassVar[tuple[str, ...]] = ("numpy", "ase.optimize", "rdkit.Chem.AllChem", "tblite.ase")
 
@@ -31,9 +28,6 @@ class TightBinding(MoleculeVerifier):
         """The solvent with the model ALPB; None in the gas phase."""
         return Solvation(self.settings.solvent) if self.settings.solvent else None
 
-    def accepts(self, candidate: Molecule) -> Refusal | None:
-        return refusal(candidate, HEAVIEST, self.settings.max_atoms)
-
     def geometry(
         self, molecule: Molecule, context: Context, protocol: GeometryProtocol | None = None
     ) -> tuple[Geometry, dict[str, Any]]:
@@ -44,11 +38,11 @@ class TightBinding(MoleculeVerifier):
         graph = molecule.mol, molecule.charge, molecule.multiplicity
         return prepare(*graph, protocol or self.settings.geometry, seed)
 
-    def geometry_seconds(self, candidate: Molecule, further: float = 0.0, times: float = 1.0) -> float:
+    def geometry_seconds(self, candidate: Molecule, further: float = 0.0) -> float:
         """Returns the core-seconds of embedding, ranking and relaxation; fitted to 12 to 68 atoms, 10 conformers.
 
-        further: cost of further relaxations, as a share. times: how often all of this is done.
+        further: cost of further relaxations, as a share.
         """
         share: float = 0.6 + 0.4 * self.settings.geometry.conformers / 10 + further
-        seconds: float = 4e-5 * share * times * candidate.n_atoms**2.8
+        seconds: float = 4e-5 * share * candidate.n_atoms**2.8
         return seconds

@@ -5,14 +5,13 @@ from __future__ import annotations
 from pydantic import Field
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.domain.evidence import ArtifactFile, content_hash
+from sciagent.domain.evidence import seed_of
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import CONFORMATIONAL_FREE_ENERGY, CONFORMER_WEIGHT, CONFORMERS, DIPOLE, TOTAL_ENERGY
 from sciagent.verification.contract import Context, Cost, Finding, Level, PropertyAtLevel, Refusal, Settings, at
 from sciagent_simulators.conformers import KCAL, how_many, resolved, search
 from sciagent_simulators.geometry import failure
 from sciagent_simulators.implicit_solvent import Solvent
-from sciagent_verifiers.calculation_findings import calculated, measured
 from sciagent_verifiers.simulation.tight_binding import TightBinding
 
 RIGID = {CONFORMERS: 0.0, CONFORMER_WEIGHT: 0.0, CONFORMATIONAL_FREE_ENERGY: 0.0, DIPOLE: 0.005, TOTAL_ENERGY: 0.001}
@@ -97,7 +96,7 @@ class XtbConformers(TightBinding):
         mol = resolved(molecule.mol)
         if mol is None:
             raise failure(Reason.UNDEFINED_STEREO, OPEN_STEREO.format(molecule.smiles))
-        seed = self.seed(molecule, context.replicate)
+        seed = seed_of(molecule.key, self.settings_hash, context.replicate)  # the campaign does not matter
         limits = s.embed, s.window * KCAL, s.max_relaxed
         ensemble, diagnostics = search(mol, molecule.charge, molecule.multiplicity, seed, *limits, self.solvation)
         values = {
@@ -108,11 +107,5 @@ class XtbConformers(TightBinding):
             TOTAL_ENERGY: float(ensemble.energies[0]),
         }
         spread = RIGID if len(ensemble.geometries) == 1 and not diagnostics["found_once"] else FLEXIBLE
-        file = context.scratch / f"{molecule.key[:16]}-conformers.xyz"
-        file.write_text(ensemble.to_xyz(s.temperature), encoding="utf-8")
-        rows = measured(molecule, self.level, values, spread, spread)
-        return calculated(molecule, rows, diagnostics, [ArtifactFile(file.name, str(file), "chemical/x-xyz")])
-
-    def seed(self, molecule: Molecule, replicate: int) -> int:
-        """Returns a seed of 31 bits from candidate, settings and replicate; the campaign does not matter."""
-        return int(content_hash([molecule.key, self.settings_hash, replicate])[:8], 16) & 0x7FFFFFFF
+        rows = self.measured(molecule, values, (spread, spread))
+        return self.calculated(molecule, context, rows, diagnostics, {"conformers": ensemble.to_xyz(s.temperature)})

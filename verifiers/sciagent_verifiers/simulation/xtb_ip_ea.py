@@ -11,8 +11,7 @@ from sciagent.domain.properties import ADIABATIC_EA, ADIABATIC_IP, VERTICAL_EA, 
 from sciagent.verification.contract import Context, Cost, Finding, Prior, Property, PropertyAtLevel, Settings, at
 from sciagent_simulators.geometry import GeometryProtocol, bonds_of
 from sciagent_simulators.implicit_solvent import Solvent
-from sciagent_simulators.xtb_ions import SHIFT, Ion, check_relaxation, difference, ionised, relaxed
-from sciagent_verifiers.calculation_findings import calculated, geometry_artifact, measured
+from sciagent_simulators.tblite_engine import SHIFT, Ion, check_relaxation, difference, ionised, relaxed
 from sciagent_verifiers.simulation.tight_binding import TightBinding
 
 VERTICAL: dict[Ion, Property] = {"cation": VERTICAL_IP, "anion": VERTICAL_EA}
@@ -67,13 +66,14 @@ class XtbIpEa(TightBinding):
     The uncertainty is repeatability (k = 1) over the seed of the conformer search; with rotatable bonds it is the root
     mean square over 10 molecules, 4 seeds each. It does not include the errors above.
 
-    Sources: Ásgeirsson, Bauer, Grimme, Chem. Sci. 8, 4879 (2017); `xtb_ions` for the shift.
+    Sources: Ásgeirsson, Bauer, Grimme, Chem. Sci. 8, 4879 (2017); `tblite_engine` for the shift.
     """
 
     name = "xtb.ip_ea"
     version = "1"
     Settings = XtbIpEaSettings
     settings: XtbIpEaSettings
+    spread = RIGID, FLEXIBLE
     priors = (
         Prior("adiabatic_ionization_energy", "experiment", 0.98, residual=0.28, n=30, source=SOURCE + "organics"),
         Prior(
@@ -103,23 +103,20 @@ class XtbIpEa(TightBinding):
     def finding(self, molecule: Molecule, context: Context) -> Finding:
         settings, solvation = self.settings, self.solvation
         geometry, diagnostics = self.geometry(molecule, context)
-        values: dict[Property, float | None] = {}
+        values: dict[Property, float] = {}
         details: dict[str, Any] = {"shift": round(SHIFT, 4)}
-        artifacts = [geometry_artifact(geometry, molecule, context)]
+        structures = {"": geometry}
         for ion in self.ions:
             charged = ionised(geometry, ion)
-            vertical = difference(geometry, charged, ion, settings.method, solvation)
-            values[VERTICAL[ion]] = vertical.energy
-            details[f"{ion}_scf_step"] = vertical.recovery
+            vertical, details[f"{ion}_scf_step"] = difference(geometry, charged, ion, settings.method, solvation)
+            values[VERTICAL[ion]] = vertical
             if settings.adiabatic:
                 own = relaxed(charged, ion, bonds_of(molecule.mol), solvation)
-                adiabatic = difference(geometry, own, ion, settings.method, solvation).energy
-                check_relaxation(ion, vertical.energy, adiabatic)
+                adiabatic, _ = difference(geometry, own, ion, settings.method, solvation)
+                check_relaxation(ion, vertical, adiabatic)
                 values[ADIABATIC[ion]] = adiabatic
-                artifacts.append(geometry_artifact(own, molecule, context, ion))
-        for prop in (ADIABATIC_EA, VERTICAL_EA):
-            affinity = values.get(prop)
-            if affinity is not None:
-                details.setdefault("anion_bound", affinity > 0)
-        rows = measured(molecule, self.level, values, RIGID, FLEXIBLE)
-        return calculated(molecule, rows, diagnostics | details, artifacts)
+                structures[ion] = own
+        if (affinity := values.get(ADIABATIC_EA, values.get(VERTICAL_EA))) is not None:
+            details["anion_bound"] = affinity > 0
+        rows = self.measured(molecule, values)
+        return self.calculated(molecule, context, rows, diagnostics | details, structures)

@@ -12,7 +12,6 @@ from sciagent.verification.contract import Context, Cost, Finding, Prior, Proper
 from sciagent_simulators.geometry import GeometryProtocol
 from sciagent_simulators.implicit_solvent import Solvent
 from sciagent_simulators.tblite_engine import single_point
-from sciagent_verifiers.calculation_findings import calculated, geometry_artifact, measured
 from sciagent_verifiers.simulation.second_opinion import second_opinion
 from sciagent_verifiers.simulation.tight_binding import TightBinding
 
@@ -62,6 +61,7 @@ class XtbSinglepoint(TightBinding):
     version = "1"
     Settings = XtbSettings
     settings: XtbSettings
+    spread = RIGID, FLEXIBLE
     priors = (
         Prior(
             property="homo_lumo_gap", level="PBE0/def2-SVP", spearman=0.83, residual=0.49, n=206, slope=0.85,
@@ -92,5 +92,5 @@ class XtbSinglepoint(TightBinding):
         further: dict[Property, float] = {}
         if self.settings.second_opinion:
             details["second_opinion"], further = second_opinion(geometry, method, values, solvation)
-        rows = measured(molecule, self.level, values, RIGID, FLEXIBLE, further)
-        return calculated(molecule, rows, diagnostics | details, [geometry_artifact(geometry, molecule, context)])
+        rows = self.measured(molecule, values, further=further)
+        return self.calculated(molecule, context, rows, diagnostics | details, {"": geometry})

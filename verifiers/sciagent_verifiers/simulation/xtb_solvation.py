@@ -13,7 +13,6 @@ from sciagent.verification.contract import Context, Cost, Finding, Level, Prior,
 from sciagent_simulators.geometry import Geometry, GeometryProtocol
 from sciagent_simulators.implicit_solvent import Model, Solvation, Solvent, unparametrised
 from sciagent_simulators.tblite_engine import single_point
-from sciagent_verifiers.calculation_findings import calculated, geometry_artifact, measured
 from sciagent_verifiers.simulation.second_opinion import OTHER, GfnMethod
 from sciagent_verifiers.simulation.tight_binding import TightBinding
 
@@ -88,6 +87,7 @@ class XtbSolvation(TightBinding):
     version = "1"
     Settings = XtbSolvationSettings
     settings: XtbSolvationSettings
+    spread = RIGID, FLEXIBLE
     priors = (Prior("solvation_free_energy", "experiment(water)", 0.92, residual=0.069, n=516, source=SOURCE),)
 
     @property
@@ -105,16 +105,16 @@ class XtbSolvation(TightBinding):
     def cost(self, candidate: Molecule) -> Cost:
         """Returns the cost of the geometry as for xtb.singlepoint, times 2.5 with `relax: solvent`."""
         times = 2.5 if self.settings.relax == "solvent" else 1.0
-        return Cost(core_seconds=0.03 + self.geometry_seconds(candidate, times=times))
+        return Cost(core_seconds=0.03 + times * self.geometry_seconds(candidate))
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
         settings = self.settings
         gas, diagnostics = self.geometry(molecule, context)
-        dissolved, artifacts = gas, [geometry_artifact(gas, molecule, context)]
+        dissolved, structures = gas, {"": gas}
         if settings.relax == "solvent":
             in_solvent = settings.geometry.model_copy(update={"solvent": settings.solvent})
             dissolved, _ = self.geometry(molecule, context, in_solvent)
-            artifacts.append(geometry_artifact(dissolved, molecule, context, "dissolved"))
+            structures["dissolved"] = dissolved
         diagnostics["reference_state"] = "1 mol/L gas to 1 mol/L solution"
         value = self._difference(settings.method, gas, dissolved)
         further = 0.0
@@ -127,9 +127,8 @@ class XtbSolvation(TightBinding):
             except SimulatorError as error:
                 opinion["failed"] = str(error.reason)
             diagnostics["second_opinion"] = opinion
-        spread = {SOLVATION_ENERGY: further}
-        rows = measured(molecule, self.level, {SOLVATION_ENERGY: value}, RIGID, FLEXIBLE, spread)
-        return calculated(molecule, rows, diagnostics, artifacts)
+        rows = self.measured(molecule, {SOLVATION_ENERGY: value}, further={SOLVATION_ENERGY: further})
+        return self.calculated(molecule, context, rows, diagnostics, structures)
 
     def _difference(self, method: GfnMethod, gas: Geometry, dissolved: Geometry) -> float:
         """Returns E in the solvent minus E in vacuum, eV."""

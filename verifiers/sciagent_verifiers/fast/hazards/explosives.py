@@ -6,6 +6,8 @@ handling; they do not predict sensitivity.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sciagent_verifiers.fast.hazards.normalised_molecule import Drawing
 
 NITRO = "[#7;X3](~[#8;X1,H1])~[#8;X1,H1]"  # the nitro group and its aci form
@@ -23,54 +25,23 @@ def _dilution(drawing: Drawing, energetic: int) -> float:
     return sum(drawing.counts.get(s, 0) for s in ("C", "O", "Si", "S", "P")) / max(energetic, 1)
 
 
-def _azide_crowded(drawing: Drawing) -> bool:
-    return _dilution(drawing, drawing.atoms("[#7;X1,X2]~[#7X2]~[#7X1]")) < AZIDE_LIMIT
+def _balanced(drawing: Drawing, limit: float) -> bool:
+    """Returns whether the oxygen balance is defined and reaches the limit, percent by mass."""
+    return drawing.oxygen_balance is not None and drawing.oxygen_balance >= limit
 
 
-def _diazo_crowded(drawing: Drawing) -> bool:
-    return _dilution(drawing, drawing.atoms("[#6]=[#7X2+]=[#7X1-]") * 2 // 3) < DIAZO_LIMIT
-
-
-def _chain_crowded(drawing: Drawing) -> bool:
-    return _dilution(drawing, drawing.atoms("[#7]~[#7]~[#7]~[#7]")) < CHAIN_LIMIT
-
-
-def _active_oxygen(drawing: Drawing) -> bool:
-    """Returns whether the active oxygen, 16 g/mol for each O-O bond, reaches the limit."""
-    bonds = drawing.count("[#8X2]-[#8X2]")
-    return float(1600 * bonds / drawing.exact_mass) >= PEROXIDE_LIMIT
-
-
-def _rich_in_oxygen(drawing: Drawing) -> bool:
-    balance = drawing.oxygen_balance
-    return balance is not None and balance >= BALANCE_LIMIT
-
-
-def _dinitrophenol(drawing: Drawing) -> bool:
-    return drawing.formula in ("C6N2O5", "C6N2O6") and drawing.count(NITRO) == 2
-
-
-def _nitrate_crowded(drawing: Drawing) -> bool:
-    if drawing.count(f"[#6]-[#8]-{NITRO}") > 1:
-        return True
-    balance = drawing.oxygen_balance
-    return balance is not None and balance >= NITRATE_LIMIT
-
-
-def _rich_in_nitrogen(drawing: Drawing) -> bool:
-    """Returns whether a carbon compound has at least four nitrogen atoms and 70 % nitrogen by mass."""
-    n = drawing.counts.get("N", 0)
-    return n >= 4 and "C" in drawing.counts and 1400.3 * n / drawing.exact_mass >= NITROGEN_LIMIT
-
-
-CONDITIONS = {
-    "nitrate-ester": _nitrate_crowded,
-    "oxygen-balance": _rich_in_oxygen,
-    "dinitrophenol": _dinitrophenol,
-    "azide": _azide_crowded,
-    "small-diazo": _diazo_crowded,
-    "nitrogen-chain": _chain_crowded,
-    "high-nitrogen": _rich_in_nitrogen,
-    "peroxide": _active_oxygen,
+CONDITIONS: dict[str, Callable[[Drawing], bool]] = {
+    "nitrate-ester": lambda d: d.count(f"[#6]-[#8]-{NITRO}") > 1 or _balanced(d, NITRATE_LIMIT),
+    "oxygen-balance": lambda d: _balanced(d, BALANCE_LIMIT),
+    "dinitrophenol": lambda d: d.formula in ("C6N2O5", "C6N2O6") and d.count(NITRO) == 2,
+    "azide": lambda d: _dilution(d, d.atoms("[#7;X1,X2]~[#7X2]~[#7X1]")) < AZIDE_LIMIT,
+    "small-diazo": lambda d: _dilution(d, d.atoms("[#6]=[#7X2+]=[#7X1-]") * 2 // 3) < DIAZO_LIMIT,
+    "nitrogen-chain": lambda d: _dilution(d, d.atoms("[#7]~[#7]~[#7]~[#7]")) < CHAIN_LIMIT,
+    # carbon compounds with at least four nitrogen atoms and 70 % nitrogen by mass
+    "high-nitrogen": lambda d: (
+        (n := d.counts.get("N", 0)) >= 4 and "C" in d.counts and 1400.3 * n / d.exact_mass >= NITROGEN_LIMIT
+    ),
+    # active oxygen: 16 g/mol for each O-O bond
+    "peroxide": lambda d: 1600 * d.count("[#8X2]-[#8X2]") / d.exact_mass >= PEROXIDE_LIMIT,
 }
 """The condition of each rule that has one, by the rule's name."""

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
-from sciagent.bench.case import Case
-from sciagent.bench.simulate import Truth
 from sciagent.errors import InputFileError, UsageError, did_you_mean
 from sciagent.input_files import open_input
 from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.law.similarity import Similarity
+from sciagent_bench.case import Case
+from sciagent_bench.simulate import Truth
 
 EMPTY = ("", "nan", "na", "none", "null")
 SIGNS = {"max": 1, "min": -1}
@@ -131,7 +131,7 @@ def read_sheet(path: Path) -> Sheet:
 
 
 def _similarity(sheet: Sheet, identifier: str | None, features: Sequence[str]) -> Similarity | None:
-    from sciagent.bench.structure import UnreadableError, of_features, of_identifiers
+    from sciagent_bench.structure import UnreadableError, of_features, of_identifiers
 
     if features:
         numeric = {name: _is_numeric(sheet.texts(name)) for name in features}

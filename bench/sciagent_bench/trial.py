@@ -8,11 +8,11 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from typing import Any
 
-from sciagent.bench.case import Case
-from sciagent.bench.schedulers import SCHEDULERS, Facts
-from sciagent.bench.score import MARKS, Curve, recall, summarised
-from sciagent.bench.simulate import simulate
 from sciagent.errors import UnknownNameError
+from sciagent_bench.case import Case
+from sciagent_bench.schedulers import SCHEDULERS, Facts
+from sciagent_bench.score import MARKS, Curve, recall, summarised
+from sciagent_bench.simulate import simulate
 
 Source = Callable[[int], Case]  # the case of a seed
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import t
 
-from sciagent.bench.simulate import Replay, Truth
 from sciagent.scheduling.arrays import Array, Places
+from sciagent_bench.simulate import Replay, Truth
 
 MARKS = (0.5, 0.8, 0.9, 0.95)
 CONFIDENCE = 0.95

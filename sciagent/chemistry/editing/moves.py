@@ -1,4 +1,4 @@
-"""Edits of single atoms and bonds, on Kekulé structures: append, insert, take out, change an element or a bond order.
+"""The moves of a search: edits of atoms and bonds, on Kekulé structures, and of rings and linkers.
 
 Every edit takes (mol, rng, elements) and returns a changed copy, or None if it does not fit. `elements` are the symbols
 that may be inserted. The result may be invalid; `edits` sanitises and checks it.
@@ -13,29 +13,17 @@ from typing import Any
 
 from rdkit import Chem
 
+from sciagent.chemistry.editing import parts
+from sciagent.chemistry.editing.tables import LINKERS, RINGS
+
 Edit = Callable[[Any, random.Random, Sequence[str]], Any]
 
 # number of bonds of an element in the molecules of a search
 VALENCE: dict[str, int] = {"B": 3, "C": 4, "N": 3, "O": 2, "F": 1, "Si": 4, "P": 3, "S": 2, "Cl": 1, "Br": 1, "I": 1}
 # relative frequency of each element; others are never inserted
 WEIGHT: dict[str, float] = {"C": 3.0, "N": 2.0, "O": 2.0, "S": 0.7, "F": 0.7, "Cl": 0.5, "Br": 0.25}
+CLOSED = (3, 4, 5, 5, 5, 5, 6, 6, 6, 6, 7)  # sizes of new rings; repeated sizes are drawn more often
 ORDERS = (Chem.BondType.SINGLE, Chem.BondType.DOUBLE, Chem.BondType.TRIPLE)
-
-
-def kekule(mol: Any) -> Any:
-    """Returns an editable copy with explicit bond orders; hydrogens follow from the valences."""
-    drawn = Chem.RWMol(mol)
-    Chem.Kekulize(drawn, clearAromaticFlags=True)
-    for atom in drawn.GetAtoms():
-        loosen(atom)
-    return drawn
-
-
-def loosen(atom: Any) -> None:
-    """Lets the hydrogens follow from the bonds, except on radicals."""
-    if not atom.GetNumRadicalElectrons():
-        atom.SetNoImplicit(False)
-        atom.SetNumExplicitHs(0)
 
 
 def draw(rng: random.Random, elements: Sequence[str], valence: int) -> str | None:
@@ -54,7 +42,7 @@ def append_atom(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     element = draw(rng, elements, order)
     if element is None:
         return None
-    child = kekule(mol)
+    child = parts.kekule(mol)
     child.AddBond(place, child.AddAtom(Chem.Atom(element)), ORDERS[order - 1])
     return child
 
@@ -65,7 +53,7 @@ def insert_atom(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     element = draw(rng, elements, 2)
     if not bonds or element is None:
         return None
-    child = kekule(mol)
+    child = parts.kekule(mol)
     bond = child.GetBondWithIdx(rng.choice(bonds))
     first, second = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
     keep = bond.GetBondType() == Chem.BondType.DOUBLE and VALENCE[element] >= 3 and rng.random() < 0.5
@@ -81,7 +69,7 @@ def take_out_atom(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     inner = [a.GetIdx() for a in mol.GetAtoms() if a.GetDegree() <= 3 and a.GetFormalCharge() == 0]
     if len(inner) < 2:
         return None
-    child = kekule(mol)
+    child = parts.kekule(mol)
     atom = child.GetAtomWithIdx(rng.choice(inner))
     around = [n.GetIdx() for n in atom.GetNeighbors()]
     rng.shuffle(around)
@@ -95,7 +83,7 @@ def take_out_atom(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
 
 def change_element(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     """Changes the element of an atom and keeps its bonds."""
-    child = kekule(mol)
+    child = parts.kekule(mol)
     neutral = [a for a in child.GetAtoms() if a.GetFormalCharge() == 0 and not a.GetNumRadicalElectrons()]
     atoms = [a for a in neutral if a.GetSymbol() in VALENCE]
     if not atoms:
@@ -103,16 +91,12 @@ def change_element(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any
     atom = rng.choice(atoms)
     bound = round(sum(b.GetBondTypeAsDouble() for b in atom.GetBonds()))
     element = draw(rng, [e for e in elements if e != atom.GetSymbol()], bound)
-    if element is None:
-        return None
-    atom.SetAtomicNum(Chem.GetPeriodicTable().GetAtomicNumber(element))
-    atom.SetChiralTag(Chem.ChiralType.CHI_UNSPECIFIED)
-    return child
+    return None if element is None else parts.change(mol, atom.GetIdx(), element)
 
 
 def change_bond_order(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     """Raises the order of a bond, if there are hydrogens for it, or lowers it."""
-    child = kekule(mol)
+    child = parts.kekule(mol)
     hydrogens = [a.GetTotalNumHs() for a in mol.GetAtoms()]
     changes = [
         (bond.GetIdx(), order)
@@ -129,14 +113,83 @@ def change_bond_order(mol: Any, rng: random.Random, elements: Sequence[str]) -> 
     return child
 
 
+def replace_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
+    """Replaces a ring system by a ring of the table. Its substituents move to random free places of the new ring."""
+    systems = parts.ring_systems(mol)
+    if not systems:
+        return None
+    system = rng.choice(systems)
+    if (found := parts.ring_arms(mol, system)) is None:
+        return None
+    arms, removed = found
+    ring = rng.choice(RINGS)
+    free = [a.GetIdx() for a in parts.fragment(ring).GetAtoms() for _ in range(a.GetTotalNumHs())]
+    rng.shuffle(free)
+    if len(free) < len(arms):
+        return None
+    child, offset = parts.beside(mol, ring)
+    for (_, outer), place in zip(arms, free, strict=False):
+        child.AddBond(outer, offset + place, Chem.BondType.SINGLE)
+    return parts.without(child, [*system, *removed])
+
+
+def open_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
+    """Removes a single bond of a ring, in the Kekulé structure."""
+    child = parts.kekule(mol)
+    bonds = [b for b in child.GetBonds() if b.IsInRing() and b.GetBondType() == Chem.BondType.SINGLE]
+    if not bonds:
+        return None
+    bond = rng.choice(bonds)
+    child.RemoveBond(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())
+    return child
+
+
+def close_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
+    """Adds a single bond that closes a ring of three to seven atoms: in a chain, fused, or spiro.
+
+    No bond crosses an aromatic ring, since no valence rule detects that strain.
+    """
+    open_atoms = [a.GetIdx() for a in mol.GetAtoms() if a.GetTotalNumHs() > 0 and a.GetFormalCharge() == 0]
+    size = rng.choice(CLOSED)
+    distance = Chem.GetDistanceMatrix(mol)
+    rings = [set(r) for r in mol.GetRingInfo().AtomRings()]
+    aromatic = {a.GetIdx() for a in mol.GetAtoms() if a.GetIsAromatic()}
+    pairs = [
+        (i, j)
+        for n, i in enumerate(open_atoms)
+        for j in open_atoms[n + 1 :]
+        if round(distance[i][j]) == size - 1 and not (aromatic & {i, j} and any({i, j} <= ring for ring in rings))
+    ]
+    if not pairs:
+        return None
+    child = parts.kekule(mol)
+    child.AddBond(*rng.choice(pairs), Chem.BondType.SINGLE)
+    return child
+
+
+def replace_linker(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
+    """Replaces a bond between two parts, or a chain of up to three atoms, by a linker of the table."""
+    paths = parts.linker_paths(mol)
+    if not paths:
+        return None
+    left, inner, right = rng.choice(paths)
+    linker, ends = rng.choice(LINKERS), [0, 1]
+    rng.shuffle(ends)
+    return parts.join(mol, left, inner, right, linker, turned=ends != [0, 1])
+
+
 def ends(bond: Any) -> tuple[Any, Any]:
     return bond.GetBeginAtom(), bond.GetEndAtom()
 
 
-ATOM_EDITS: dict[str, Edit] = {
+MOVES: dict[str, Edit] = {
     "append atom": append_atom,
     "insert atom": insert_atom,
     "take out atom": take_out_atom,
     "change element": change_element,
     "change bond order": change_bond_order,
+    "replace ring": replace_ring,
+    "open ring": open_ring,
+    "close ring": close_ring,
+    "replace linker": replace_linker,
 }

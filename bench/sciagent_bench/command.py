@@ -21,7 +21,7 @@ SIZE = 20_000
 EXAMPLE = "sciagent bench scheduling --family informative --size 2000 --seeds 3"
 
 if TYPE_CHECKING:
-    from sciagent.bench.case import OfFamily, OfTable
+    from sciagent_bench.case import OfFamily, OfTable
 
 
 app = typer.Typer(help="How well parts of sciagent do on known answers.", no_args_is_help=True)
@@ -73,7 +73,7 @@ def scheduling(
     os.environ.update(dict.fromkeys(THREADS, "1"))  # before numpy is loaded, here and in the workers
     from rich.progress import track
 
-    from sciagent.bench.trial import TrialOutcome, run_all, trials
+    from sciagent_bench.trial import TrialOutcome, run_all, trials
 
     shares, names = _shares(budgets), _listed(schedulers)
     if plot is not None:
@@ -101,9 +101,9 @@ def _source(
     family: str | None,
     size: int | None,
 ) -> OfFamily | OfTable:
-    from sciagent.bench.case import OfFamily, OfTable
-    from sciagent.bench.families import FAMILIES
-    from sciagent.bench.table import parse_rungs, read_case
+    from sciagent_bench.case import OfFamily, OfTable
+    from sciagent_bench.families import FAMILIES
+    from sciagent_bench.table import parse_rungs, read_case
 
     if not 0 < top < 1:
         raise UsageError(f"--top {top:g}: a share between 0 and 1")

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from sciagent.cli.admin.bench import THREADS, draw
 from sciagent.cli.main import app
 from sciagent.errors import UsageError
+from sciagent_bench.command import THREADS, draw
 
 TINY = ("--family", "informative", "--size", "600", "--seeds", "2", "--budgets", "0.05,0.2")
 

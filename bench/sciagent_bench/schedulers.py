@@ -6,9 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from sciagent.bench.fitted_thresholds import CampaignThresholds
-from sciagent.bench.greedy import Greedy
-from sciagent.bench.rule_buyers import FallingHalving, FittedBestRung, Ordered
 from sciagent.errors import UsageError
 from sciagent.scheduling.aims import Aims
 from sciagent.scheduling.candidate_pool import Buyer
@@ -16,6 +13,9 @@ from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.rules.exhaustive import Exhaustive
 from sciagent.scheduling.rules.priced import Priced
 from sciagent.scheduling.rules.random import Random
+from sciagent_bench.fitted_thresholds import CampaignThresholds
+from sciagent_bench.greedy import Greedy
+from sciagent_bench.rule_buyers import FallingHalving, FittedBestRung, Ordered
 
 
 @dataclass(frozen=True)

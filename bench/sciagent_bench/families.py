@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sciagent.bench.simulate import Truth
 from sciagent.errors import UnknownNameError
 from sciagent.scheduling.arrays import Array
+from sciagent_bench.simulate import Truth
 
 Draw = Callable[[int], Array]  # n to (n,) draws of mean 0 and variance 1
 Maker = Callable[[np.random.Generator, int], Array]

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sciagent.bench.families import family
-from sciagent.bench.simulate import Truth
 from sciagent.errors import UsageError
 from sciagent.scheduling.aims import Aims
 from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.law.similarity import Similarity
+from sciagent_bench.families import family
+from sciagent_bench.simulate import Truth
 
 
 @dataclass(frozen=True)

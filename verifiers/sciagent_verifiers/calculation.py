@@ -1,0 +1,92 @@
+"""The base class of the verifiers that compute molecules: refusals, measured values with their spread, and files."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from sciagent.chemistry.molecule import Molecule
+from sciagent.domain.evidence import ArtifactFile, Measured
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.quantities import Quantity
+from sciagent.verification.contract import Context, Finding, Level, Property, Refusal
+from sciagent_simulators.geometry import Geometry, failure, spin_fault
+from sciagent_simulators.tblite_engine import HEAVIEST
+from sciagent_verifiers.molecule_verifier import MoleculeVerifier
+
+Spread = Mapping[Property, float]
+
+
+class Calculation(MoleculeVerifier):
+    """A verifier by a molecular orbital method. Its settings have `max_atoms`."""
+
+    settings: Any
+    spread: ClassVar[tuple[Spread, Spread]]
+    """Standard uncertainties of molecules without and with rotatable bonds."""
+
+    @property
+    @abstractmethod
+    def level(self) -> Level:
+        """The level of the values."""
+
+    def accepts(self, candidate: Molecule) -> Refusal | None:
+        if candidate.n_atoms > self.settings.max_atoms:
+            return Refusal(Reason.TOO_LARGE, f"{candidate.n_atoms} atoms; the limit is {self.settings.max_atoms}")
+        numbers = [atom.GetAtomicNum() for atom in candidate.mol.GetAtoms()]
+        hydrogens = sum(atom.GetTotalNumHs() for atom in candidate.mol.GetAtoms())
+        if not 0 < min(numbers) <= max(numbers) <= HEAVIEST:
+            detail = f"atomic numbers {min(numbers)} to {max(numbers)}; the method has 1 to {HEAVIEST}"
+            return Refusal(Reason.ELEMENT, detail)
+        fault = spin_fault(sum(numbers) + hydrogens - candidate.charge, candidate.multiplicity)
+        return Refusal(Reason.MULTIPLICITY, fault) if fault else None
+
+    def measured(
+        self,
+        molecule: Molecule,
+        values: Mapping[Property, float | None],
+        spread: tuple[Spread, Spread] | None = None,
+        further: Spread | None = None,
+        level: Level | None = None,
+    ) -> tuple[Measured, ...]:
+        """Returns the values, in canonical units, with their uncertainties; values of None are left out.
+
+        spread, level: in place of the verifier's own. further: more standard uncertainties, added in quadrature.
+        Raises SimulatorError implausible (implausible_value) for a value outside the property's bounds.
+        """
+        from rdkit.Chem.rdMolDescriptors import CalcNumRotatableBonds
+
+        own = (spread or self.spread)[CalcNumRotatableBonds(molecule.mol) > 0]
+        rows = []
+        for prop, value in values.items():
+            if value is None:
+                continue
+            low, high = (-math.inf if prop.low is None else prop.low), (math.inf if prop.high is None else prop.high)
+            if not low <= value <= high:
+                detail = f"{prop.name} = {value:.4g} {prop.unit}; plausible is {prop.low} to {prop.high}"
+                raise failure(Reason.IMPLAUSIBLE_VALUE, detail)
+            uncertainty = math.hypot(own[prop], (further or {}).get(prop, 0.0))
+            rows.append(Measured(prop.name, level or self.level, Quantity(value, prop.unit, uncertainty)))
+        return tuple(rows)
+
+    def calculated(
+        self,
+        molecule: Molecule,
+        context: Context,
+        rows: tuple[Measured, ...],
+        diagnostics: Mapping[str, Any],
+        structures: Mapping[str, Geometry | str],
+        detail: str = "",
+    ) -> Finding:
+        """Returns the finding of a successful calculation.
+
+        structures: geometries or XYZ texts by the suffix of their file's name, such as `cation`; "" for none.
+        """
+        artifacts = []
+        for what, structure in structures.items():
+            file = context.scratch / f"{molecule.key[:16]}{'-' + what if what else ''}.xyz"
+            text = structure if isinstance(structure, str) else structure.to_xyz(molecule.smiles)
+            file.write_text(text, encoding="utf-8")
+            artifacts.append(ArtifactFile(file.name, str(file), "chemical/x-xyz"))
+        return Finding(molecule.key, Outcome.OK, rows, None, detail, dict(diagnostics), tuple(artifacts))
