@@ -56,9 +56,7 @@ def cancel(built: Built, job_ids: Sequence[int], who: str, why: str = "") -> lis
             if not directives.steering_of(connection, built.row.id, candidate_id).blocks_scheduling:
                 _hold(connection, built, candidate_id, ids, who, why)
                 held.add(candidate_id)
-            paid = [r.id for r in built.paid]
-            listed_now = jobs.of_candidate(connection, built.row.id, candidate_id, paid)
-            if all(state != JobState.RUNNING for _, _, state, _ in listed_now):
+            if not _has_running_job(connection, built, candidate_id):
                 settle_again(connection, built, candidate_id)
         outcomes = dict[int, tuple[str, str]]()
         for job in listed:
@@ -145,6 +143,11 @@ def _held_by_cancelling(connection: Connection, built: Built, candidate_id: int)
     verbs = (Verb.HOLD, Verb.VETO, Verb.RELEASE)
     decisions = [d for d in directives.on(connection, built.row.id, candidate_id) if d.verb in verbs]
     return bool(decisions) and decisions[-1].verb is Verb.HOLD and MARK in decisions[-1].payload
+
+
+def _has_running_job(connection: Connection, built: Built, candidate_id: int) -> bool:
+    listed = jobs.of_candidate(connection, built.row.id, candidate_id, [r.id for r in built.paid])
+    return any(state == JobState.RUNNING for _, _, state, _ in listed)
 
 
 def _job_changes(

@@ -245,7 +245,8 @@ def _write(
                 current, key = _latest(connection, key) if key.hash in known_keys else (None, key)
                 in_other_file = current is None and elsewhere[id_, *values] > 0
                 elsewhere[id_, *values] -= in_other_file
-                if in_other_file or (current is not None and _values(current.measured) == values):
+                recorded, old = (_values(current.measured), current.id) if current else (None, None)
+                if in_other_file or recorded == values:
                     report.known += 1
                     continue
                 if current is not None and revise is None:
@@ -254,7 +255,7 @@ def _write(
                         'supersede it with --revise "why it changed" (nothing was imported)'
                     )
                 report.revised += current is not None
-                finding, old = Finding(molecule.key, Outcome.OK, measured=measured), current.id if current else None
+                finding = Finding(molecule.key, Outcome.OK, measured=measured)
                 new.append(NewEvidence(finding, key, id_, source=source, who=who, why=revise, supersedes=old))
             report.recorded += len(evidence.record(connection, new))
 

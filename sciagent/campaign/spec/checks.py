@@ -5,7 +5,7 @@ The checks run on all parts that are valid by themselves, so that one reading re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -142,7 +142,7 @@ def _check_objectives(parts: Draft, faults: Faults) -> None:
     if unclear or parts.terminal not in parts.labels:
         return  # another check reports this
     last = parts.labels.index(parts.terminal)
-    measured = {name for i, rung in parts.ladder.items() if i <= last for name in rung.measured()}
+    measured = _measured(rung for i, rung in parts.ladder.items() if i <= last)
     for i, objective in parts.objectives.items():
         if objective.property not in measured:
             message = f'no rung up to the terminal "{parts.terminal}" measures "{objective.property}"'
@@ -154,19 +154,23 @@ def _check_ranking(parts: Draft, ranking: BestRungSpec, faults: Faults) -> None:
     ladder = list(parts.ladder.values())
     fast = {rung.rung for rung in ladder if rung.tier is Tier.FAST}
     paid = [rung.rung for rung in ladder[: parts.labels.index(parts.terminal)] if rung.rung not in fast]
-    chosen = ranking.rung or (paid[-1] if paid else None)
+    chosen = ranking.rung or next(reversed(paid), None)
     if ranking.rung is not None and ranking.rung not in paid:
         why = "is not a paid rung below the terminal one" if ranking.rung in parts.labels else "labels no rung"
         near, hint = did_you_mean(ranking.rung, paid), f"paid rungs there: {', '.join(paid) or 'none'}"
         faults.add(("scheduler", "rung"), f'"{ranking.rung}" {why}{near}', hint)
         return
     run = [rung for rung in ladder if rung.rung in (*fast, chosen, parts.terminal)]
-    every, still = ({name for rung in rungs for name in rung.measured()} for rungs in (ladder, run))
+    left_out = _measured(ladder) - _measured(run)
     for objective in parts.objectives.values():
-        if objective.property in every - still:
+        if objective.property in left_out:
             message = f'"{objective.property}" is measured only by a rung that best_rung leaves out'
             path = ("scheduler", "rung" if ranking.rung else "kind")
             faults.add(path, message, "name that rung, or use another scheduler")
+
+
+def _measured(rungs: Iterable[RungSpec]) -> set[str]:
+    return {name for rung in rungs for name in rung.measured()}
 
 
 def _label(item: Any) -> str | None:

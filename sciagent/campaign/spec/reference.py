@@ -101,7 +101,7 @@ def _takes(field: Schema) -> str:
         return f"list of {_takes(inside)}"
     if kind == "object":
         inside = field.get("additionalProperties")
-        return f"mapping to {_takes(inside)}" if isinstance(inside, dict) and inside else "mapping"
+        return f"mapping to {_takes(inside)}" if isinstance(inside, dict) else "mapping"
     names = {"string": "text", "null": "nothing", "boolean": "true or false"}
     return " ".join([names.get(kind, kind), *(f"{sign} {field[key]:g}" for key, sign in SIGNS.items() if key in field)])
 
