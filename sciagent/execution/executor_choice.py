@@ -38,7 +38,7 @@ def executor_of(name: str, ledger: Ledger, site: Path | None = None) -> Executor
         from sciagent.execution.slurm.controller import SlurmController
         from sciagent.execution.slurm.site import load_site
 
-        if (path := site or settings.slurm_site()) is None:
+        if (profile := site or settings.path("SCIAGENT_SLURM_SITE")) is None:
             raise UsageError("--executor slurm needs a site profile: --site SITE.yaml, or SCIAGENT_SLURM_SITE")
-        return SlurmController(ledger, load_site(path), QUEUES)
+        return SlurmController(ledger, load_site(profile), QUEUES)
     raise UsageError(f'--executor "{name}": one of {", ".join(EXECUTORS)}')

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.domain.campaigns.ladder import PaidIndex
-from sciagent.domain.valuation import Valuation
+from sciagent.domain.objectives import Valuation
 from sciagent.scheduling.arrays import Array, Mask, Places
 
 FAILED, TRIED = 0.2, 10.0  # prior of a rung's failure rate: failures, tries

@@ -66,10 +66,6 @@ class Document:
     faults: list[Fault] = field(default_factory=list)
     """Parts that could not be read."""
 
-    def add(self, fault: Fault) -> None:
-        if len(self.faults) < MAX_FAULTS:
-            self.faults.append(fault)
-
     def locate(self, loc: Loc, on_key: bool = False) -> Mark:
         """Returns the place of the part at `loc`, or of the nearest part around it. on_key: place of its key."""
         for end in range(len(loc), 0, -1):
@@ -123,18 +119,15 @@ def read(text: str, kind: str = "a campaign", opens: str = "campaign: name") -> 
     kind: what the file describes. opens: the first line of such a file. Both are used in messages only.
     """
     document = Document()
-    if len(text.encode("utf-8", errors="replace")) > MAX_BYTES:
-        document.add(Fault(1, 1, f"the text is too long; it may have {MAX_BYTES} bytes"))
-        return document
     if bad := _NOT_TEXT.search(text):
         mark = _mark_after(text[: bad.start()])
-        document.add(Fault(*mark, f"the character U+{ord(bad[0]):04X} does not belong in a text file"))
+        document.faults.append(Fault(*mark, f"the character U+{ord(bad[0]):04X} does not belong in a text file"))
         return document
     if (node := _compose(text, document)) is not None:
         document.data = _plain(node, (), document)
     if not document.faults and not isinstance(document.data, dict):
         what = "the file is empty" if document.data is None else f"the file holds {kind_of(document.data)}"
-        document.add(Fault(*document.locate(()), f"{what}; {kind} is a mapping that opens with `{opens}`"))
+        document.faults.append(Fault(*document.locate(()), f"{what}; {kind} is a mapping that opens with `{opens}`"))
     return document
 
 
@@ -154,7 +147,7 @@ def kind_of(value: Any) -> str:
 def _compose(text: str, document: Document) -> Node | None:
     lines = (line for line in text.splitlines() if line and not line.lstrip().startswith("#"))
     if (entries := sum(1 + line.count(",") + line.count(":") for line in lines)) > MAX_ENTRIES:
-        document.add(Fault(1, 1, f"the file has about {entries} entries; it may have {MAX_ENTRIES}"))
+        document.faults.append(Fault(1, 1, f"the file has about {entries} entries; it may have {MAX_ENTRIES}"))
         return None
     yaml = YAML(typ="safe", pure=True)  # the round-trip loader takes 35 s for a megabyte of comments
     constructor, parser = yaml.get_constructor_parser(text)
@@ -164,14 +157,16 @@ def _compose(text: str, document: Document) -> Node | None:
         if not composer.check_node():
             return node if isinstance(node, Node) else None
         message = "a second document begins here; a file holds one"
-        document.add(Fault(*_mark(parser.peek_event().start_mark), message, hint="delete the line ---"))
+        document.faults.append(Fault(*_mark(parser.peek_event().start_mark), message, hint="delete the line ---"))
     except MarkedYAMLError as error:
-        document.add(_parser_fault(text, error))
+        document.faults.append(_parser_fault(text, error))
     except RecursionError:
-        document.add(Fault(1, 1, f"nested more than {MAX_DEPTH} levels deep"))
+        document.faults.append(Fault(1, 1, f"nested more than {MAX_DEPTH} levels deep"))
     except (YAMLError, ValueError, TypeError, LookupError, AttributeError, AssertionError, OverflowError) as error:
         # ruamel's scanner lets some of these out, as for the escape "\UFFFFFFFF"
-        document.add(Fault(yaml.reader.line + 1, yaml.reader.column + 1, f"not YAML: {' '.join(str(error).split())}"))
+        document.faults.append(
+            Fault(yaml.reader.line + 1, yaml.reader.column + 1, f"not YAML: {' '.join(str(error).split())}")
+        )
     return None
 
 
@@ -219,7 +214,7 @@ def _plain(node: Node, loc: Loc, document: Document) -> Any:
             return _scalar(tag.removeprefix(_TAG), node)
         except ValueError as error:
             message = str(error)
-    document.add(Fault(*mark, message, loc))
+    document.faults.append(Fault(*mark, message, loc))
     return None
 
 
@@ -229,10 +224,12 @@ def _mapping(node: MappingNode, loc: Loc, document: Document) -> dict[str, Any]:
         mark = _mark(key_node.start_mark)
         key = key_node.value
         if not isinstance(key_node, ScalarNode) or _BAD_TEXT.search(key):
-            document.add(Fault(*mark, "a key must be plain text", loc))
+            document.faults.append(Fault(*mark, "a key must be plain text", loc))
         elif key in mapping:
             first, _ = document.keys[(*loc, key)]
-            document.add(Fault(*mark, f'"{key}" stands here twice; the first is in line {first}', (*loc, key)))
+            document.faults.append(
+                Fault(*mark, f'"{key}" stands here twice; the first is in line {first}', (*loc, key))
+            )
         else:
             document.keys[(*loc, key)] = mark
             mapping[key] = None

@@ -53,7 +53,7 @@ class BudgetTracker(Budget):
     def goes_on(self, built: Built, connection: Connection) -> str | None:
         """Returns a message with the time from which weekly limits allow the next job; None if they are not the only
         obstacle."""
-        return self.resumes(list(self._next_costs(built, connection)) or [TURN]) if self.has_rates else None
+        return self.resumes(list(self._next_costs(built, connection)) or [TURN]) if self._limits.rates else None
 
     def _next_costs(self, built: Built, connection: Connection) -> Iterator[Cost]:
         """Yields the reservations of queued jobs, and of jobs that could be started on each rung's first candidates."""

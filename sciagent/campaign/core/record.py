@@ -12,8 +12,7 @@ from sciagent.campaign.core.judge import Answer, Judgement, Place, judge, place,
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.evidence import Finding
-from sciagent.domain.jobs.job_rules import DEATHS
-from sciagent.domain.jobs.states import JobState, Standing
+from sciagent.domain.jobs.states import DEATHS, JobState, Standing
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.execution.worker.completing import DirectResult, complete_direct, store_files
 from sciagent.store.campaign_state import directives, standings

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 from collections.abc import Sequence
 from pathlib import Path
@@ -87,10 +86,10 @@ def _amount(given: str, text: str, key: str, old: Any) -> Any:
 
 
 def _number(given: str, text: str) -> int | float:
-    for kind in (int, float):
-        with contextlib.suppress(ValueError):
-            return kind(given)
-    raise UsageError(f'--budget "{text}": "{given}" is no number')
+    try:
+        return int(given) if given.isdecimal() else float(given)
+    except ValueError:
+        raise UsageError(f'--budget "{text}": "{given}" is no number') from None
 
 
 def differences(row: CampaignRow, source: str, name: str, base: Path) -> tuple[CampaignSpec, list[str]]:

@@ -17,17 +17,17 @@ from sciagent.domain.answers.explanation import (
     CampaignStory,
     Children,
     Explanation,
+    Outlook,
     PersonWord,
     ProposalStory,
     RefusedProposal,
     RefusedText,
     RungStory,
 )
-from sciagent.domain.answers.outlook import Outlook
 from sciagent.domain.answers.values import CandidateName
 from sciagent.domain.jobs.states import CampaignState, Standing
 from sciagent.errors import UsageError
-from sciagent.report.answers.best import imported_values
+from sciagent.report.answers import imported_values
 from sciagent.store.campaign_state import campaigns, directives, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t

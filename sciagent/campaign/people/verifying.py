@@ -8,8 +8,7 @@ from sciagent.campaign.core.record import answer_of, log_blocked, run_directly
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.safety import SCREEN
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.answers.values import ShownValue
-from sciagent.domain.answers.verification import LadderAnswer, RungAnswer
+from sciagent.domain.answers.values import LadderAnswer, RungAnswer, ShownValue
 from sciagent.domain.evidence import Finding
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.outcomes import Verdict

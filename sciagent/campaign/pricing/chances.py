@@ -9,7 +9,7 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import open_for_people
-from sciagent.domain.answers.best import BestCandidate
+from sciagent.domain.answers.values import BestCandidate
 from sciagent.errors import SciagentError
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger

@@ -16,7 +16,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.pricing.priced_campaign import PricedCampaign, priced_campaign
 from sciagent.domain.campaigns.ladder import PaidIndex
-from sciagent.domain.valuation import Valuation
+from sciagent.domain.objectives import Valuation
 from sciagent.store.database import tables as t
 from sciagent.store.results import laws
 

@@ -11,11 +11,11 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built, open_for_people
 from sciagent.campaign.pricing.forecast import Promise, promise, remake
 from sciagent.campaign.pricing.priced_campaign import PricedCampaign
-from sciagent.domain.answers.outlook import Outlook, OutlookUnits, PropertyForecast
+from sciagent.domain.answers.explanation import Outlook, OutlookUnits, PropertyForecast
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.cost import RESOURCE_UNITS
+from sciagent.domain.objectives import Valuation
 from sciagent.domain.properties import properties
-from sciagent.domain.valuation import Valuation
 from sciagent.errors import SciagentError
 from sciagent.scheduling.law.interval import foretell
 from sciagent.scheduling.rules.priced import WARM_UP

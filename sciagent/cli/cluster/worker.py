@@ -9,6 +9,7 @@ from pathlib import Path
 
 import typer
 
+from sciagent.cli.cluster import metrics
 from sciagent.cli.cluster.logs import LogFormat, LogFormatOption, set_up
 from sciagent.cli.shared import options
 from sciagent.cli.shared.common import end_at_once, open_ledger, plural, say
@@ -96,9 +97,9 @@ def worker(
         say("finishing what runs; once more gives it back")
 
     if metrics_port is not None:
-        from sciagent.cli.cluster.metrics import serve_worker
-
-        say(f"metrics at http://{serve_worker(station, unique, metrics_port)}/metrics")
+        collector = metrics.collectors().WorkerCollector(unique, lambda: station.ran)
+        _, at = metrics.serve(collector, metrics.LOCAL, metrics_port)
+        say(f"metrics at http://{at}/metrics")
     with each_signal(finish, station.abort, last=end_at_once):
         ran = station.serve()
     say(f"{unique} ran {plural(ran, 'job')}")

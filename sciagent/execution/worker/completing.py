@@ -17,8 +17,15 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import EvidenceKey, Finding
-from sciagent.domain.jobs.job_rules import AfterAttempt, after_loss, after_recall, after_result, cost_of_killed
-from sciagent.domain.jobs.states import AttemptState, JobState
+from sciagent.domain.jobs.states import (
+    AfterAttempt,
+    AttemptState,
+    JobState,
+    after_loss,
+    after_recall,
+    after_result,
+    cost_of_killed,
+)
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.execution.worker.checkpoints import home_of, left_in
 from sciagent.execution.worker.claimed_jobs import ClaimedJob
@@ -323,9 +330,7 @@ def _record(
     recorded = evidence.record_once(connection, new)
     spend.observe_costs(connection, seen)
     return [
-        row
-        if isinstance(row, RecordedEvidence) and entry.finding.outcome.rule.reusable and not entry.key.replicate
-        else None
+        row if isinstance(row, RecordedEvidence) and not entry.key.replicate else None
         for entry, row in zip(new, recorded, strict=True)
     ]
 

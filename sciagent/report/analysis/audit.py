@@ -18,17 +18,16 @@ from typing import NamedTuple
 import numpy as np
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.answers.audit import AuditReport, EstimateWithInterval, GuardState, RungAgreement
+from sciagent.domain.answers.status import AuditReport, EstimateWithInterval, GuardState, RungAgreement
 from sciagent.domain.jobs.states import Standing
-from sciagent.domain.quantities import Censoring
 from sciagent.report.analysis.summary import has_limits
-from sciagent.report.parts.agreement import KEPT, SCALE_OF_ITS_METHOD
+from sciagent.report.parts.agreement import KEPT, SCALE_OF_ITS_METHOD, exact_values
 from sciagent.report.parts.wording import many
 from sciagent.scheduling.arrays import Array, Mask
 from sciagent.scheduling.audit.guard import guard
 from sciagent.scheduling.audit.rungs import agreements
-from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
-from sciagent.store.results import audits, pooled
+from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
+from sciagent.store.results import audits
 from sciagent.store.views import report_queries
 
 ALPHA = 0.1  # largest share of the true hits that may be dropped
@@ -60,8 +59,7 @@ class Population:
 
 def audit(connection: Connection, row: CampaignRow) -> AuditReport | None:
     """Returns the results of the audit; None without an audit or without acceptance limits, which define hits."""
-    scheduler = row.spec.get("scheduler", {})
-    share = scheduler.get("audit", 0.0) if scheduler.get("kind") == "priced" else 0.0
+    share = row.spec["scheduler"].get("audit", 0.0) if row.spec["scheduler"]["kind"] == "priced" else 0.0
     if not share or not has_limits(row):
         return None
     log = audits.read(connection, row.id)
@@ -84,7 +82,7 @@ def audit(connection: Connection, row: CampaignRow) -> AuditReport | None:
         hits=int(dropped.hit[dropped.audited].sum()),
         open=open_,
         **estimates._asdict(),
-        guard=GuardState(threshold=state.threshold, missing=state.missing, words=state.words),
+        guard=GuardState(**vars(state)),
         rungs=tuple(compared(connection, row, dropped)),
     )
 
@@ -127,14 +125,8 @@ def missed(dropped: Population, hits: int, own: int, open_: int) -> Missed:
     known, audited_hits = int(dropped.hit.sum()), dropped.hit & dropped.audited
     estimated = recall(hits - known, dropped.pi, dropped.audited, audited_hits)
     unknown = int((~dropped.known).sum())
-    note = "".join(
-        f"; {many(n, what)} {'is' if n == 1 else 'are'} {where}"
-        for n, what, where in (
-            (dropped.at_work, "audit", "at work"),
-            (open_, "other candidate", "open and not counted"),
-        )
-        if n
-    )
+    pending = ((dropped.at_work, "audit", "at work"), (open_, "other candidate", "open and not counted"))
+    note = "".join(f"; {many(n, what)} {'is' if n == 1 else 'are'} {where}" for n, what, where in pending if n)
     if not dropped.ids and open_:
         return Missed(f"recall cannot be estimated: no candidate was passed over yet{note}")
     all_hits = estimated.missed if unknown else Span(known, known, known)
@@ -177,55 +169,35 @@ def compared(connection: Connection, row: CampaignRow, dropped: Population) -> l
     """Compares each rung with the next that measures the same property, and with the terminal rung. Bias and RMSE are
     in canonical units, None where the scale belongs to the method. Audited candidates are weighted by 1 / π."""
     ladder = rungs(connection, row.id)
-    terminal = next(i for i, rung in enumerate(ladder) if rung.name == row.spec["terminal"])
+    terminal = next(rung for rung in ladder if rung.name == row.spec["terminal"])
     comparisons: list[RungAgreement] = []
-    for name in dict.fromkeys(o["property"] for o in row.spec.get("objectives", ())):
-        measuring = [rung for rung in ladder[: terminal + 1] if report_queries.measures(connection, rung, name)]
+    for name in dict.fromkeys(o["property"] for o in row.spec["objectives"]):
+        measuring = [
+            rung for rung in ladder[: terminal.position + 1] if report_queries.measures(connection, rung, name)
+        ]
         if len(measuring) < 2:
             continue
         ids = audits.climbed(connection, row.id, measuring[1].position, KEPT)
-        scores = np.array([_values(connection, rung, name, ids) for rung in measuring]).T
+        answers = [exact_values(connection, rung, ids) for rung in measuring]
+        scores = np.array([[values.get(i, {}).get(name, np.nan) for i in ids] for values in answers]).T
         propensity = np.ones(scores.shape)
-        if dropped.audited.any() and measuring[-1] is ladder[terminal]:
+        if dropped.audited.any() and measuring[-1] is terminal:
             _weigh_audited(dropped, ids, scores, propensity)
-        comparisons += _agreements(name, [rung.name for rung in measuring], scores, propensity)
+        without_scale = {"bias": None, "rmse": None} if name in SCALE_OF_ITS_METHOD else {}
+        for pair in agreements(scores, np.ones((len(measuring), len(measuring)), dtype=bool), propensity):
+            names = {"property": name, "lower": measuring[pair.lower].name, "upper": measuring[pair.upper].name}
+            comparisons.append(RungAgreement(**vars(pair) | names | without_scale))
     return comparisons
-
-
-def _agreements(name: str, labels: Sequence[str], scores: Array, propensity: Array) -> list[RungAgreement]:
-    """Returns the agreement of each pair of rungs. scores, propensity: (n, rungs)."""
-    shared = name not in SCALE_OF_ITS_METHOD
-    return [
-        RungAgreement(
-            property=name,
-            lower=labels[pair.lower],
-            upper=labels[pair.upper],
-            n=pair.n,
-            effective=pair.effective,
-            bias=pair.bias if shared else None,
-            rmse=pair.rmse if shared else None,
-            spearman=pair.spearman,
-        )
-        for pair in agreements(scores, np.ones((len(labels), len(labels)), dtype=bool), propensity)
-    ]
 
 
 def _weigh_audited(dropped: Population, ids: Sequence[int], scores: Array, propensity: Array) -> None:
     """Writes the propensity of audited candidates, and removes the terminal answers of other passed-over candidates,
     which the audited ones represent. scores, propensity: (n, rungs) of `ids`; the last rung is the terminal rung."""
     place = {id_: i for i, id_ in enumerate(dropped.ids)}
-    for i, id_ in enumerate(ids):
-        passed_over = place.get(id_)
+    for i, passed_over in enumerate(map(place.get, ids)):
         if passed_over is None:
             continue
         if dropped.audited[passed_over]:
             propensity[i, -1] = dropped.pi[passed_over]
         else:
             scores[i, -1] = np.nan
-
-
-def _values(connection: Connection, rung: RungRow, name: str, ids: list[int]) -> list[float]:
-    """Returns the pooled value of each candidate in canonical units; NaN for no value and for a censored one."""
-    answers = pooled.values_of(connection, ids, rung.verifier, rung.verifier_version, rung.settings_hash)
-    quantities = [(answers.get(i) or {}).get(name) for i in ids]
-    return [q.value if q is not None and q.censoring is Censoring.NONE else np.nan for q in quantities]

@@ -24,6 +24,8 @@ from sciagent.store.views.report_candidates import EvidenceAnswer, Ranked
 PAGE = 500
 FORMATS = {"chemical/x-xyz": "xyz", "chemical/x-cif": "cif"}
 MAX_GEOMETRY = 2_000_000  # bytes of a geometry file
+FATE = ("status", "reason", "detail", "text", "candidate", "operation", "rationale", "predicted")
+PROPOSAL = ("id", "at", "turn", "proposer", *FATE)
 FIXED = ("key", "smiles", "inchikey", "standing", "rung", "verdict", "reason", "detail", "hit", "utility", "in_seeds")
 
 
@@ -38,10 +40,6 @@ class MeasuredColumn:
     name: str
     """Name of the property, with `@level` if the rung measured it at several levels."""
     description: str
-
-    def heading(self) -> str:
-        """Returns a heading such as `dft.homo_lumo_gap [eV]`."""
-        return f"{self.rung}.{self.name} [{self.unit}]"
 
 
 @dataclass(frozen=True)
@@ -70,12 +68,7 @@ def columns(connection: Connection, row: CampaignRow) -> list[MeasuredColumn]:
             .join(t.level, lv.id == q.level_id)
             .join(t.current_evidence, e.id == q.evidence_id)
             .join(t.campaign_candidate, cc.candidate_id == e.candidate_id)
-            .where(
-                cc.campaign_id == row.id,
-                e.verifier == rung.verifier,
-                e.verifier_version == rung.verifier_version,
-                e.settings_hash == rung.settings_hash,
-            )
+            .where(cc.campaign_id == row.id, *ask.of_rung(rung))
             .order_by(p.name, lv.label)
         )
         rows = connection.execute(query).all()
@@ -143,7 +136,7 @@ def write_csv(connection: Connection, row: CampaignRow, file: IO[str], proposed:
 def _candidate_cells(connection: Connection, row: CampaignRow) -> Iterator[Sequence[Any]]:
     """Yields the headings, then the cells of each candidate."""
     wanted, parts = columns(connection, row), ("", " uncertainty", " censoring", " level")
-    yield [*FIXED, *(f"{column.heading()}{part}" for column in wanted for part in parts)]
+    yield [*FIXED, *(f"{c.rung}.{c.name} [{c.unit}]{part}" for c in wanted for part in parts)]
     for entry in entries(connection, row, wanted):
         measured = (entry.values.get((column.rung, column.name)) for column in wanted)
         yield [*entry.fixed.values(), *(cell for m in measured for cell in _cells(m))]
@@ -158,8 +151,7 @@ def _cells(m: Measured | None) -> Sequence[Any]:
 
 def _proposal_cells(connection: Connection, row: CampaignRow) -> Iterator[Sequence[Any]]:
     yield PROPOSAL
-    for proposal in proposals(connection, row):
-        yield list(proposal.values())
+    yield from (list(proposal.values()) for proposal in proposals(connection, row))
 
 
 def harmless(cell: Any) -> Any:
@@ -180,22 +172,6 @@ def geometry(
             except SciagentError:
                 continue
     return None
-
-
-PROPOSAL = (
-    "id",
-    "at",
-    "turn",
-    "proposer",
-    "status",
-    "reason",
-    "detail",
-    "text",
-    "candidate",
-    "operation",
-    "rationale",
-    "predicted",
-)
 
 
 def proposals(connection: Connection, row: CampaignRow) -> Iterator[Mapping[str, Any]]:

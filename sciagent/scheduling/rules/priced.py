@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.domain.campaigns.ladder import PaidIndex
-from sciagent.domain.valuation import Valuation
+from sciagent.domain.objectives import Valuation
 from sciagent.scheduling.aims import Aims, questions
 from sciagent.scheduling.arrays import Array, Mask, Places
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase

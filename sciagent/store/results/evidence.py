@@ -204,7 +204,7 @@ def _row(evidence: NewEvidence, watermark: int) -> dict[str, Any]:
         "outcome": finding.outcome,
         "reason": finding.reason,
         "detail": finding.detail[:4000],
-        "reusable": evidence.reusable and finding.outcome.rule.reusable,
+        "reusable": evidence.reusable,
         "diagnostics": finding.diagnostics,
         "who": evidence.who[:200],
         "watermark": watermark,

@@ -21,7 +21,7 @@ from sciagent.domain.campaigns.directives import Verb
 from sciagent.domain.campaigns.ports import ProposalIn
 from sciagent.domain.jobs.states import CampaignState, JobState, Standing
 from sciagent.errors import UsageError
-from sciagent.report.answers.best import best
+from sciagent.report.answers import best
 from sciagent.store.campaign_state import campaigns, directives, standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

@@ -21,8 +21,8 @@ from sciagent.campaign.pricing.cost_unit import allowances
 from sciagent.campaign.pricing.forecast import promise, remake
 from sciagent.campaign.pricing.outlook import forecasts, sentence
 from sciagent.campaign.spec.load import load_spec
+from sciagent.domain.answers.explanation import PropertyForecast
 from sciagent.domain.answers.model import plain
-from sciagent.domain.answers.outlook import PropertyForecast
 from sciagent.domain.campaigns.ports import ProposalIn
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t

@@ -9,8 +9,7 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.jobs.job_rules import MAX_LOSSES
-from sciagent.domain.jobs.states import AttemptState, JobState
+from sciagent.domain.jobs.states import MAX_LOSSES, AttemptState, JobState
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.execution.worker.completing import Reaped, reap_expired
 from sciagent.store.campaign_state import campaigns
