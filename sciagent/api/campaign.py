@@ -30,7 +30,7 @@ from sciagent.domain.campaigns.directives import Verb
 from sciagent.domain.campaigns.ports import ProposalIn
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.errors import UsageError
-from sciagent.execution.executor_choice import executor_of
+from sciagent.execution.executor import executor_of
 from sciagent.report.answers import best, status
 from sciagent.report.parts.candidates import named_order
 from sciagent.store.campaign_state import campaigns, directives

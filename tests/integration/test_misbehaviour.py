@@ -21,7 +21,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import reservations
 from sciagent.store.views import campaign_counts
-from sciagent.verification.sandbox.nursery_link import nurseries
+from sciagent.verification.sandbox.link import nurseries
 
 LADDER = """
 campaign: bad
@@ -148,7 +148,7 @@ def nothing_left(mark: str) -> None:
         for process in psutil.process_iter():
             try:
                 marked = process.environ().get("SCIAGENT_TEST_MARK") == mark and process.pid not in spared
-                if marked and not any(part.endswith(".declaration_process") for part in process.cmdline()):
+                if marked and not any(part.endswith(".declarations") for part in process.cmdline()):
                     left.append(process)
             except (psutil.NoSuchProcess, psutil.AccessDenied):
                 continue

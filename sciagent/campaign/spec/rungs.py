@@ -16,9 +16,8 @@ from sciagent.domain.objectives import Window
 from sciagent.domain.properties import properties
 from sciagent.domain.tiers import Tier
 from sciagent.errors import UsageError, did_you_mean
-from sciagent.verification.checks import check_measures
 from sciagent.verification.contract import Verifier
-from sciagent.verification.registry import provider, verifier_class
+from sciagent.verification.registry import check_measures, provider, verifier_class
 from sciagent.yaml.validation import Faults, fault
 
 # default limits by tier: wall time in seconds (fast: per candidate) and memory in MB

@@ -108,7 +108,7 @@ def dispatcher(
     from sciagent.api.interrupts import each_signal
     from sciagent.campaign.driving.dispatcher import Host
     from sciagent.cli.cluster.worker import TIERS
-    from sciagent.execution.executor_choice import executor_of
+    from sciagent.execution.executor import executor_of
     from sciagent.store.job_queue.workers import NewWorker
 
     set_up(log_format)

@@ -145,10 +145,10 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
     columns = _columns(row, ladder, [answer for own in answers.values() for answer in own])
     rows = []
     for rank, c in enumerate(ranked, start=1):
-        at = {(a.rung, m.property, m.level.label): m for a in answers.get(c.id, ()) for m in a.measured}
-        cells = [at.get((rung, name, level)) for rung, name, _, level in columns]
+        measured = all_values(answers.get(c.id, ()))
+        at = {(a.rung, m.property, m.level.label): [m.quantity.value, value(m, unit=False)] for a, m in measured}
         fixed = (rank, c.text, status(c, ladder), kind(c), c.utility, c.score, c.in_seeds, c.inchikey or "", c.key[:12])
-        rows.append([*fixed, *(None if m is None else [m.quantity.value, value(m, unit=False)] for m in cells)])
+        rows.append([*fixed, *(at.get((rung, name, level)) for rung, name, _, level in columns)])
     near = sum(_near_edge(row.spec, answers.get(candidate.id, ())) for candidate in ranked if candidate.hit)
     known = [(candidate, all_values(imported[candidate.id])) for candidate in ranked if candidate.id in imported]
     return Table(columns, rows, near, known)

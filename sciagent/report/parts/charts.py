@@ -198,24 +198,22 @@ def progress(lines: Mapping[str, Sequence[ProgressStep]], counts_hits: bool) -> 
     cost = max((steps[-1].core_seconds for steps in lines.values()), default=0.0)
     if not cost or not any(steps[-1].hits or steps[-1].utility is not None for steps in lines.values()):
         return ""
-    by_proposer, what = "" not in lines, "hits" if counts_hits else "best utility"
+    by_proposer = "" not in lines
+    what, label, top = ("hits", "hits", 1.0) if counts_hits else ("best utility", "best utility so far", 0.01)
+    whose, by, height = (" for the proposer", ", by proposer", 3.3) if by_proposer else (", all rungs", "", 3.0)
     unit, factor = cost_unit(cost)
-    chart, axes = figure(6.0, 3.3 if by_proposer else 3.0)
-    top = 1.0 if counts_hits else 0.01
+    chart, axes = figure(6.0, height)
     for (name, steps), style in zip(lines.items(), LINES, strict=False):
         if points := _reached(steps, counts_hits, factor):
             _line(axes, points, style if name else ("hit", "^", "-"), name, drawstyle="steps-post")
             top = max(top, *(y for _, y in points))
-    axes.set(xlim=(0, cost / factor * 1.02), ylim=(0, top * 1.12))
-    booked_for = " for the proposer" if by_proposer else ", all rungs"
-    axes.set(xlabel=f"{unit} booked{booked_for}", ylabel=what if counts_hits else "best utility so far")
+    axes.set(xlim=(0, cost / factor * 1.02), ylim=(0, top * 1.12), xlabel=f"{unit} booked{whose}", ylabel=label)
     if counts_hits:
         axes.yaxis.get_major_locator().set_params(integer=True)
     axes.grid(axis="y")
     if by_proposer:
         _key(chart, axes)
-    title = f"{what.capitalize()} against {unit}{', by proposer' if by_proposer else ''}"
-    return svg(chart, title, f"progress-{by_proposer}")
+    return svg(chart, f"{what.capitalize()} against {unit}{by}", f"progress-{by_proposer}")
 
 
 def _reached(steps: Sequence[ProgressStep], counts_hits: bool, factor: float) -> list[tuple[float, float]]:
@@ -266,9 +264,9 @@ def scatter(pairs: Sequence[Pair], x_label: str, y_label: str, x_window: Window,
     for hit, marker, size, colour, label in ((False, "o", 6.5, "passed", "not a hit"), (True, "^", 9, "hit", "hit")):
         if not (group := [pair for pair in drawn if pair.hit is hit]):
             continue
-        x, y = [pair.x for pair in group], [pair.y for pair in group]
+        x, x_errors, y, y_errors, _ = zip(*group, strict=True)
         if len(drawn) <= WITH_BARS:
-            bars = {"xerr": [p.x_uncertainty or 0.0 for p in group], "yerr": [p.y_uncertainty or 0.0 for p in group]}
+            bars = {"xerr": [error or 0.0 for error in x_errors], "yerr": [error or 0.0 for error in y_errors]}
             axes.errorbar(x, y, **bars, fmt="none", ecolor=COLOURS["muted"], elinewidth=0.8)
         axes.plot(x, y, marker, color=COLOURS[colour], markersize=size, label=label, **edges)
     _limits(axes, x_window, y_window)

@@ -161,6 +161,8 @@ class LiveAttempt(NamedTuple):
     lease_until: datetime
     cores: int
     """Cores that the job holds."""
+    state: JobState
+    """State of the job; a new one after the attempt has been ended."""
 
 
 def orphans(connection: Connection, campaign_id: int, owner: str) -> list[LiveAttempt]:
@@ -198,7 +200,7 @@ def _live(connection: Connection, *conditions: sa.ColumnElement[bool], limit: in
         .with_for_update(of=t.job, skip_locked=limit is not None)
     )
     return [
-        LiveAttempt._make([Claim(job_id, id_, fence), *columns, _threads(request)])
+        LiveAttempt._make([Claim(job_id, id_, fence), *columns, _threads(request), JobState.RUNNING])
         for job_id, id_, fence, *columns, request in connection.execute(query).all()
     ]
 
