@@ -283,10 +283,8 @@ class BudgetSpec(Part):
 
     def stocks(self) -> dict[str, float]:
         """Returns the limits for the whole campaign, by resource of `domain.cost.RESOURCE_UNITS`."""
-        amounts = {key: getattr(self, key) for key in RESOURCE_UNITS}
-        return {key: float(amount) for key, amount in amounts.items() if isinstance(amount, int | float)}
+        return {key: float(amount) for key in RESOURCE_UNITS if isinstance(amount := getattr(self, key), int | float)}
 
     def rates(self) -> dict[str, float]:
         """Returns the limits for any seven days, by resource."""
-        amounts = {key: getattr(self, key) for key in RESOURCE_UNITS}
-        return {key: amount.amount for key, amount in amounts.items() if isinstance(amount, AmountSpec)}
+        return {key: rate.amount for key in RESOURCE_UNITS if isinstance(rate := getattr(self, key), AmountSpec)}
