@@ -19,7 +19,7 @@ from sciagent.store.campaign_state import trajectories
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.views import campaign_counts, report_candidates, report_episodes
-from sciagent.store.views.history import StoredEvidence
+from sciagent.store.views.report_candidates import EvidenceAnswer
 from sciagent.store.views.report_episodes import EpisodeOutcome
 
 CHUNK = 500
@@ -62,11 +62,11 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
     return found
 
 
-def imported_values(answers: Sequence[StoredEvidence]) -> tuple[ImportedValue, ...]:
+def imported_values(answers: Sequence[EvidenceAnswer]) -> tuple[ImportedValue, ...]:
     """Returns the imported values of a candidate, oldest first."""
     return tuple(
         ImportedValue.of(measured, source=answer.source, who=answer.who, at=answer.at)
-        for answer in sorted(answers, key=lambda answer: answer.id)
+        for answer in sorted(answers, key=lambda answer: answer.evidence_id)
         for measured in answer.measured
     )
 

@@ -97,7 +97,7 @@ def _pairs(entry: Entry, keys: dict[tuple[str, str], str]) -> Mapping[str, Any]:
 
 def _data(entry: Entry, source: str) -> Mapping[str, Any]:
     evidence = {
-        a.rung: {"key": a.key, "verifier": a.verifier, "version": a.verifier_version, "engines": dict(a.versions or {})}
+        a.rung: {"key": a.key, "verifier": a.verifier, "version": a.version, "engines": dict(a.versions or {})}
         for a in entry.answers
     }
     return {"text": entry.candidate.text, "geometry": source, "values": nested(entry), "evidence": evidence}

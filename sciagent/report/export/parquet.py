@@ -108,9 +108,9 @@ def _evidence(connection: Connection, row: CampaignRow) -> Iterator[Mapping[str,
         for a in entry.answers:
             base = {
                 "evidence": a.key, "candidate": entry.candidate.key, "text": entry.candidate.text, "rung": a.rung,
-                "verifier": a.verifier, "verifier_version": a.verifier_version, "outcome": a.outcome,
-                "reason": a.reason, "replicate": a.replicate, "revision": a.revision, "attempt": a.attempt_id,
-                "campaign": a.campaign, "source": a.source, "who": a.who, "at": a.at.isoformat(),
+                "verifier": a.verifier, "verifier_version": a.version, "outcome": a.outcome, "reason": a.reason,
+                "replicate": a.replicate, "revision": a.revision, "attempt": a.attempt_id, "campaign": a.campaign,
+                "source": a.source, "who": a.who, "at": a.at.isoformat(),
                 "versions": json.dumps(dict(a.versions or {}), sort_keys=True),
             }  # fmt: skip
             if not a.measured:

@@ -16,8 +16,7 @@ from sciagent.report.parts.wording import MISSED, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database.artifacts import ArtifactStore
 from sciagent.store.views import report_candidates as ask
-from sciagent.store.views.history import StoredEvidence
-from sciagent.store.views.report_candidates import Origin, Ranked, pooled_by_rung
+from sciagent.store.views.report_candidates import EvidenceAnswer, Origin, Ranked, pooled_by_rung
 
 CARDS = 12
 ROWS = 1000
@@ -25,7 +24,7 @@ COLUMNS = 14  # columns of the table besides those that every campaign has
 MAX_GEOMETRY = 100_000  # bytes of one XYZ file
 
 
-MeasuredAt = tuple[StoredEvidence, Measured]
+MeasuredAt = tuple[EvidenceAnswer, Measured]
 """A value and the answer that holds it."""
 
 
@@ -45,7 +44,7 @@ class Card:
     """Value of each objective's property at the highest rung that measured it; replicates are pooled."""
     imported: list[MeasuredAt]
     origin: Origin
-    answers: list[StoredEvidence]
+    answers: list[EvidenceAnswer]
     """All evidence of the candidate, with separate replicates; imported values come last."""
 
 
@@ -78,7 +77,7 @@ def cards(
     return shown_cards
 
 
-def all_values(answers: Sequence[StoredEvidence]) -> list[MeasuredAt]:
+def all_values(answers: Sequence[EvidenceAnswer]) -> list[MeasuredAt]:
     return [(answer, measured) for answer in answers for measured in answer.measured]
 
 
@@ -156,7 +155,7 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
 
 
 def _columns(
-    row: CampaignRow, ladder: Sequence[RungRow], answers: Sequence[StoredEvidence]
+    row: CampaignRow, ladder: Sequence[RungRow], answers: Sequence[EvidenceAnswer]
 ) -> list[tuple[str, str, str, str]]:
     wanted, position = list(named_order(row.spec)), {rung.name: rung.position for rung in ladder}
     measured = {
@@ -174,7 +173,7 @@ def named_order(spec: Mapping[str, Any]) -> dict[str, None]:
     return dict.fromkeys(names + [name for rung in spec.get("ladder", ()) for name in rung.get("gate", {})])
 
 
-def _near_edge(spec: Mapping[str, Any], answers: Sequence[StoredEvidence]) -> bool:
+def _near_edge(spec: Mapping[str, Any], answers: Sequence[EvidenceAnswer]) -> bool:
     """Returns whether the value of an objective's property lies within one standard uncertainty of a limit."""
     highest = {name: measured.quantity for name, (_, measured) in at_highest_rung(answers).items()}
     limits = [(highest.get(o["property"]), edge) for o in spec.get("objectives", ()) for edge in o.get("accept") or ()]

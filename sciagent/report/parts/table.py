@@ -19,8 +19,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.artifacts import ArtifactStore
 from sciagent.store.views import report_candidates as ask
 from sciagent.store.views import report_queries
-from sciagent.store.views.history import StoredEvidence
-from sciagent.store.views.report_candidates import Ranked
+from sciagent.store.views.report_candidates import EvidenceAnswer, Ranked
 
 PAGE = 500
 FORMATS = {"chemical/x-xyz": "xyz", "chemical/x-cif": "cif"}
@@ -48,7 +47,7 @@ class Entry:
     """A candidate with its answers."""
 
     candidate: Ranked
-    answers: list[StoredEvidence]
+    answers: list[EvidenceAnswer]
     """All evidence of the candidate from the campaign's rungs, with separate replicates."""
     values: dict[tuple[str, str], Measured]
     """{(rung, column name): value}; replicates are pooled."""
@@ -161,15 +160,15 @@ def harmless(cell: Any) -> Any:
 
 
 def geometry(
-    artifacts: ArtifactStore, answers: Sequence[StoredEvidence], max_bytes: int = MAX_GEOMETRY
-) -> tuple[str, str, StoredEvidence] | None:
+    artifacts: ArtifactStore, answers: Sequence[EvidenceAnswer], max_bytes: int = MAX_GEOMETRY
+) -> tuple[str, str, EvidenceAnswer] | None:
     """Returns (text, `xyz` or `cif`, answer) of the last stored geometry; None without one or if its file is gone."""
     for answer in reversed(answers):
-        for file in answer.files:
-            if file.media_type not in FORMATS or file.size > max_bytes:
+        for _, sha256, size, media_type in answer.files:
+            if media_type not in FORMATS or size > max_bytes:
                 continue
             try:
-                return artifacts.get(file.sha256).decode("utf-8", errors="replace"), FORMATS[file.media_type], answer
+                return artifacts.get(sha256).decode("utf-8", errors="replace"), FORMATS[media_type], answer
             except SciagentError:
                 continue
     return None

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from itertools import groupby
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.evidence import Measured
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.pooling import pooled_measured
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
-from sciagent.store.results.evidence import IMPORT
-from sciagent.store.views.history import ProposedOnce, StoredEvidence, proposed, stored_evidence
+from sciagent.store.results.evidence import IMPORT, measured_of
 
 _CC, _CE = t.campaign_candidate.c, t.current_evidence.c
 GENERATIONS = 4  # generations of a lineage that are shown
+FILES = 20  # artifacts of one piece of evidence that are listed
 BEST_FIRST = (_CC.is_hit.desc(), _CC.depth.desc(), _CC.score.desc().nulls_last(), _CC.seq)
 
 
@@ -53,10 +55,44 @@ _CANDIDATES = sa.select(
 ).join(t.candidate, t.candidate.c.id == _CC.candidate_id)
 
 
-class Origin(NamedTuple):
-    """The origin of a candidate."""
+class EvidenceAnswer(NamedTuple):
+    """The answer of one rung on a candidate, with its origin."""
 
-    proposal: ProposedOnce | None
+    rung: str
+    """Label of the rung; empty for imported values."""
+    evidence_id: int
+    key: str
+    candidate_id: int
+    verifier: str
+    version: str
+    outcome: str
+    reason: str | None
+    detail: str | None
+    replicate: int
+    revision: int
+    source: str
+    who: str
+    at: datetime
+    versions: Mapping[str, str]
+    attempt_id: int | None
+    wall_seconds: float | None
+    campaign: str | None
+    """The campaign that paid; None for `verify` and files."""
+    measured: tuple[Measured, ...]
+    files: tuple[tuple[str, str, int, str], ...]
+    """(name, sha256, size in bytes, media type) of its artifacts."""
+
+
+class Origin(NamedTuple):
+    """The origin of a candidate: its proposal and its ancestors."""
+
+    proposer: str | None
+    trajectory: int | None
+    turn: int | None
+    operation: str | None
+    rationale: str | None
+    predicted: Mapping[str, Any] | None
+    at: datetime | None
     parents: tuple[tuple[tuple[str, str, str], ...], ...]
     """(operation, key, text) of the ancestors, a tuple for each generation, nearest first."""
 
@@ -80,29 +116,18 @@ def members(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dic
     return {candidate.id: Ranked(*candidate) for candidate in connection.execute(query)}
 
 
-def answers(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dict[int, list[StoredEvidence]]:
-    """Current evidence of the campaign's own rungs by candidate, in ladder order."""
-    by_candidate: dict[int, list[StoredEvidence]] = {}
-    for rung in rungs(connection, row.id):
-        for answer in _current(connection, ids, *of_rung(rung)):
-            by_candidate.setdefault(answer.candidate_id, []).append(answer._replace(rung=rung.name))
-    return by_candidate
+def answers(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dict[int, list[EvidenceAnswer]]:
+    """Current evidence of the campaign's own rungs, in ladder order, with values, files and origin."""
+    by_rung = [(rung.name, _evidence(connection, ids, *of_rung(rung))) for rung in rungs(connection, row.id)]
+    return _answers(connection, [(name, evidence) for name, rows in by_rung for evidence in rows])
 
 
-def imported(connection: Connection, ids: Sequence[int]) -> dict[int, list[StoredEvidence]]:
-    """Current imported values by candidate, whichever person imported them."""
-    by_candidate: dict[int, list[StoredEvidence]] = {}
-    for answer in _current(connection, ids, _CE.verifier == IMPORT):
-        by_candidate.setdefault(answer.candidate_id, []).append(answer)
-    return by_candidate
+def imported(connection: Connection, ids: Sequence[int]) -> dict[int, list[EvidenceAnswer]]:
+    """Current imported values of these candidates, whichever person imported them."""
+    return _answers(connection, [("", row) for row in _evidence(connection, ids, _CE.verifier == IMPORT)])
 
 
-def _current(connection: Connection, ids: Sequence[int], *conditions: sa.ColumnElement[bool]) -> list[StoredEvidence]:
-    mine = among(connection, _CE.candidate_id, ids)
-    return stored_evidence(connection, t.current_evidence, mine, *conditions)
-
-
-def pooled_by_rung(answers: Iterable[StoredEvidence]) -> list[StoredEvidence]:
+def pooled_by_rung(answers: Iterable[EvidenceAnswer]) -> list[EvidenceAnswer]:
     """One answer per rung, with the values of its replicates pooled. answers: of one candidate, in ladder order."""
     by_rung = [list(same) for _, same in groupby(answers, key=lambda answer: answer.rung)]
     return [same[0]._replace(measured=pooled_measured(answer.measured for answer in same)) for same in by_rung]
@@ -114,10 +139,51 @@ def of_rung(rung: RungRow) -> tuple[sa.ColumnElement[bool], ...]:
     return _CE.verifier == rung.verifier, version, _CE.settings_hash == rung.settings_hash
 
 
+def _evidence(connection: Connection, ids: Sequence[int], *conditions: sa.ColumnElement[bool]) -> Sequence[Any]:
+    a = t.attempt.c
+    about = (_CE.id, _CE.key, _CE.candidate_id, _CE.verifier, _CE.verifier_version, _CE.outcome, _CE.reason, _CE.detail)
+    record = (_CE.replicate, _CE.revision, _CE.source, _CE.who, _CE.at, _CE.versions, _CE.attempt_id, a.wall_seconds)
+    query = (
+        sa.select(*about, *record, t.campaign.c.name)
+        .outerjoin(t.attempt, a.id == _CE.attempt_id)
+        .outerjoin(t.campaign, t.campaign.c.id == a.campaign_id)
+        .where(among(connection, _CE.candidate_id, ids), *conditions)
+        .order_by(_CE.replicate, _CE.id)
+    )
+    return connection.execute(query).all()
+
+
+def _answers(connection: Connection, rows: Sequence[tuple[str, Any]]) -> dict[int, list[EvidenceAnswer]]:
+    ids = [row.id for _, row in rows]
+    values, files = measured_of(connection, ids), _files(connection, ids)
+    by_candidate: dict[int, list[EvidenceAnswer]] = {}
+    for rung, row in rows:
+        more = (values.get(row.id, ()), tuple(files.get(row.id, ())[:FILES]))
+        answer = EvidenceAnswer._make([rung, *row, *more])
+        by_candidate.setdefault(row.candidate_id, []).append(answer)
+    return by_candidate
+
+
+def _files(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, list[tuple[str, str, int, str]]]:
+    a, by_evidence = t.artifact.c, dict[int, list[tuple[str, str, int, str]]]()
+    query = sa.select(a.evidence_id, a.name, a.sha256, a.size, a.media_type)
+    for id_, *file in connection.execute(query.where(among(connection, a.evidence_id, evidence_ids)).order_by(a.id)):
+        by_evidence.setdefault(id_, []).append(tuple(file))
+    return by_evidence
+
+
 def origin(connection: Connection, candidate: Ranked) -> Origin:
-    """The candidate's proposal to the campaign, and its ancestors."""
-    proposals = proposed(connection, t.proposal.c.id == candidate.proposal_id)
-    return Origin(next(iter(proposals), None), _ancestors(connection, candidate))
+    """The proposer, the reason and the time of the proposal, and the ancestors of the candidate."""
+    p, u, j = t.proposal.c, t.turn.c, t.trajectory.c
+    query = (
+        sa.select(j.proposer, j.number, u.number, p.operation, p.rationale, p.predicted, p.at)
+        .select_from(t.proposal)
+        .outerjoin(t.turn, u.id == p.turn_id)
+        .outerjoin(t.trajectory, j.id == u.trajectory_id)
+        .where(p.id == candidate.proposal_id)
+    )
+    proposal = connection.execute(query).one_or_none() or (None,) * 7
+    return Origin._make([*proposal, _ancestors(connection, candidate)])
 
 
 def _ancestors(connection: Connection, candidate: Ranked) -> tuple[tuple[tuple[str, str, str], ...], ...]:

@@ -20,9 +20,7 @@ def test_lineage_goes_back_four_generations_and_no_further(made: Maker) -> None:
     with made.ledger.read() as connection:
         last = report_candidates.arrived(connection, made.row, 10, 1)[0]
         origin = report_candidates.origin(connection, last)
-    proposal = origin.proposal
-    assert proposal is not None
-    assert (proposal.proposer, proposal.turn, proposal.rationale) == ("evolve", 3, "conjugation lowers the gap")
+    assert (origin.proposer, origin.turn, origin.rationale) == ("evolve", 3, "conjugation lowers the gap")
     assert len(origin.parents) == 4 and origin.parents[0][0][0] == "add_atom"
 
 
