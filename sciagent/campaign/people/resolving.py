@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from sqlalchemy.engine import Connection
 
-from sciagent.chemistry.molecule import parse_molecule
-from sciagent.errors import InvalidCandidateError, UsageError
+from sciagent.chemistry.molecule import molecule_or_none
+from sciagent.errors import UsageError
 from sciagent.store.campaign_state import standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.results import candidates
@@ -56,11 +56,7 @@ def resolve(connection: Connection, row: CampaignRow | None, text: str) -> Named
 def _matches(connection: Connection, row: CampaignRow | None, name: str) -> tuple[list[Named], bool]:
     """Returns the candidates that match the name, and whether the name is a valid SMILES."""
     standardise = "parent" if row is not None and row.spec.get("standardise") == "parent" else "refuse"
-    molecule = None
-    try:
-        molecule = parse_molecule(name, standardise=standardise)  # type: ignore[arg-type]
-    except InvalidCandidateError:
-        pass
+    molecule = molecule_or_none(name, standardise)  # type: ignore[arg-type]
     if molecule is not None:
         ids = candidates.ids_of(connection, [molecule.key])
         if molecule.key in ids:
