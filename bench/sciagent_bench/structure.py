@@ -10,8 +10,7 @@ from ase.data import atomic_numbers, chemical_symbols
 
 from sciagent.chemistry.fingerprint import structure_of
 from sciagent.scheduling.arrays import Array
-from sciagent.scheduling.law.growing import GrowingTanimoto
-from sciagent.scheduling.law.similarity import OF_TRAITS, Mixed, Overlap, Radial, Similarity
+from sciagent.scheduling.law.similarity import OF_TRAITS, GrowingTanimoto, Mixed, Overlap, Radial, Similarity
 
 _PART = re.compile(r"([A-Z][a-z]?|[()])(\d+(?:\.\d+)?|\.\d+)?")
 

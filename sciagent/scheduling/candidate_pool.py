@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.domain.campaigns.ladder import PaidIndex
-from sciagent.domain.objectives import Valuation
 from sciagent.scheduling.arrays import Array, Mask, Places
 
 FAILED, TRIED = 0.2, 10.0  # prior of a rung's failure rate: failures, tries
@@ -20,6 +20,9 @@ ROOM = 0.125  # spare length of growing arrays, as a fraction, so that rows are 
 @dataclass
 class CandidatePool:
     """A campaign's n candidates, k rungs that can be bought, the terminal rung last, and c columns of answers."""
+
+    GROWING: ClassVar[tuple[str, ...]] = ("scores", "errors", "bounds", "score", "closed", "out", "pending")
+    """Names of the arrays, besides the costs, that get a row for each new candidate."""
 
     scores: Array
     """(n, c) answers, each in its own unit; NaN if there is none."""
@@ -31,8 +34,8 @@ class CandidatePool:
     """(c,) the rung of each column, ascending; by default one column per rung."""
     outlay: float | None = None
     """Spend so far, if it is accounted; None: the expected cost of all closed rungs."""
-    slots: int | None = None
-    """Number of jobs that workers could start now; None: any number."""
+    slots: int = sys.maxsize
+    """Number of jobs that workers could start now."""
     room: tuple[int | None, ...] | None = None
     """(k,) number of jobs that each rung may still start, None without a limit; None: no rung has a limit."""
     started: tuple[int, ...] | None = None
@@ -72,11 +75,6 @@ class CandidatePool:
         return [PaidIndex(j) for j in range(self.costs.shape[1])]
 
     @property
-    def free_slots(self) -> int:
-        """Number of purchases that can start now; without slots, the number of candidates."""
-        return len(self.out) if self.slots is None else self.slots
-
-    @property
     def open(self) -> Places:
         """Rows of the candidates for which something can be bought now."""
         return np.flatnonzero(~(self.out | self.pending))
@@ -113,7 +111,7 @@ class CandidatePool:
 
     def add(self, costs: Array) -> None:
         """Adds new candidates, without any answers. costs: (m, k)."""
-        for name in ("scores", "errors", "bounds", "score", "closed", "out", "pending"):
+        for name in self.GROWING:
             if (array := getattr(self, name)) is not None:
                 unknown = math.nan if array.dtype == np.float64 else 0
                 self._append(name, np.full((len(costs), *array.shape[1:]), unknown, dtype=array.dtype))
@@ -146,8 +144,8 @@ class Purchase:
     """Probability with which the scheduler chose the purchase."""
     why: str = ""
     """The reason in words; empty if the campaign words it."""
-    valuation: Valuation | None = None
-    """The value of the candidate by the scheduler's law, if there is one."""
+    payoff: float | None = None
+    """Expected payoff of a terminal verification by the scheduler's law, if there is one."""
 
 
 class Buyer(Protocol):

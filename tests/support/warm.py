@@ -34,7 +34,6 @@ IMPORTED = (
     "sciagent.campaign.core.build",
     "sciagent.campaign.driving.driver",
     "sciagent.campaign.spec.load",
-    "sciagent.campaign.pricing.forecast",
     "sciagent.campaign.pricing.pricing",
     "sciagent.campaign.people.verifying",
     "sciagent.chemistry.depiction",

@@ -88,13 +88,25 @@ def settling_of(
     losses: int = 0,
     recorded: RecordedEvidence | None = None,
 ) -> Settling:
-    """Returns the settling for a job that is over. finding: None if its evidence is in the ledger."""
+    """Returns the settling for a job that is over. finding: None if its evidence is in the ledger.
+
+    A candidate whose job was quarantined gets a judgement. Its reason is `kills_workers` if processes died, otherwise
+    that of the last attempt.
+    """
     if finding is None or state is JobState.CANCELLED:
         return Settling(candidate_id, position)
-    gave_up = None
-    if state is JobState.QUARANTINED:
-        gave_up = given_up(finding.outcome, finding.reason, finding.detail, kills, losses)
-    return Settling(candidate_id, position, finding, gave_up, recorded)
+    if state is not JobState.QUARANTINED:
+        return Settling(candidate_id, position, finding, None, recorded)
+    outcome, reason, detail = finding.outcome, finding.reason, finding.detail
+    if losses:
+        killed = f"{kills} killed theirs; " if kills else ""
+        detail = f"{killed}{losses} attempts were lost with their workers; the last: {outcome} ({reason}): {detail}"
+        reason = Reason.KILLS_WORKERS
+    elif reason in DEATHS:
+        detail, reason = f"{kills} attempts ended in {outcome} ({reason}): {detail}", Reason.KILLS_WORKERS
+    elif kills > 1:
+        detail += f"; so {kills} times"
+    return Settling(candidate_id, position, finding, Judgement(Verdict.ERROR, reason, detail), recorded)
 
 
 def settle(connection: Connection, built: Built, settlings: Sequence[Settling]) -> None:
@@ -157,17 +169,3 @@ def set_pending(connection: Connection, built: Built, candidate_id: int, rung: B
     """Sets the candidate to pending at this rung."""
     place = {"standing": Standing.PENDING, "position": rung.rules.position, "verdict": None}
     standings.update(connection, built.row.id, candidate_id, **place, reason=None, detail="")
-
-
-def given_up(outcome: Outcome, reason: Reason | None, detail: str, kills: int, losses: int = 0) -> Judgement:
-    """Returns the judgement on a candidate whose job was quarantined. Its reason is `kills_workers` if processes died,
-    otherwise that of the last attempt."""
-    if losses:
-        killed = f"{kills} killed theirs; " if kills else ""
-        detail = f"{killed}{losses} attempts were lost with their workers; the last: {outcome} ({reason}): {detail}"
-        reason = Reason.KILLS_WORKERS
-    elif reason in DEATHS:
-        detail, reason = f"{kills} attempts ended in {outcome} ({reason}): {detail}", Reason.KILLS_WORKERS
-    elif kills > 1:
-        detail += f"; so {kills} times"
-    return Judgement(Verdict.ERROR, reason, detail)

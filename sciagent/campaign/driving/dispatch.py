@@ -10,8 +10,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.record import Settling, settle, settle_again
-from sciagent.campaign.driving.crew import Crew, PlannedJob
-from sciagent.campaign.driving.pace import MARGIN, Places
+from sciagent.campaign.driving.crew import MARGIN, Crew, Places, PlannedJob
 from sciagent.campaign.driving.session import DriverSession
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.campaigns.ports import Choice
@@ -55,7 +54,7 @@ def promote(
     loaded = candidates.load(connection, [choice.id for choice in choices])
     known = _known(connection, built, choices)
     decided: list[_Decided] = []
-    planned: list[tuple[PlannedJob, float]] = []
+    planned: list[PlannedJob] = []
     for at, choice in enumerate(choices):
         if (evidence_id := known.get((choice.position, choice.id))) is not None:
             decided.append((choice, "reuse", "known under the same settings", evidence_id))
@@ -75,7 +74,7 @@ def promote(
             done.unplaced.append(choice)
             continue
         decided.append((choice, "run", choice.why, None))
-        planned.append((replace(job, call=call), choice.index))
+        planned.append(replace(job, call=call, priority=choice.index))
         budget.reserve(choice.position, job.reservation)
     _decide(connection, built, decided)
     settle(connection, built, [Settling(c.id, c.position) for c, action, *_ in decided if action == "reuse"])
@@ -111,15 +110,13 @@ def _plan(
     return job, False, None if shortfall is None else f"{rung.spec.rung} would reserve {shortfall}"
 
 
-def _start(connection: Connection, built: Built, crew: Crew, planned: Sequence[tuple[PlannedJob, float]]) -> None:
+def _start(connection: Connection, built: Built, crew: Crew, planned: Sequence[PlannedJob]) -> None:
     """Writes jobs and reservations to the ledger and sets their candidates to pending."""
     ids = crew.start(connection, planned)
-    held = {id_: job.reservation for id_, (job, _) in zip(ids, planned, strict=True)}
+    held = {id_: job.reservation for id_, job in zip(ids, planned, strict=True)}
     reservations.reserve_many(connection, built.row.id, held)
-    by_position: dict[Position, list[int]] = {}
-    for job, _ in planned:
-        by_position.setdefault(job.position, []).append(job.candidate_id)
-    for position, waiting in sorted(by_position.items()):
+    for position in sorted({job.position for job in planned}):
+        waiting = [job.candidate_id for job in planned if job.position == position]
         standings.update_alike(connection, built.row.id, waiting, standing=Standing.PENDING, position=position)
 
 

@@ -1,6 +1,6 @@
 """Explains one candidate from the ledger: its evidence, and the reason for its standing in each campaign.
 
-Only the outlook of an open candidate in a priced campaign needs the verifiers; see `pricing.forecast`.
+Only the outlook of an open candidate in a priced campaign needs the verifiers; see `pricing.outlook`.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from scipy.optimize import linprog
 from scipy.special import ndtr, ndtri
 
 from sciagent.campaign.planning.inputs import SURE, Step
-from sciagent.campaign.pricing.cost_unit import FLOOR as LEAST_COST
-from sciagent.campaign.pricing.cost_unit import Allowance, Numeraire
+from sciagent.campaign.pricing.priced_campaign import FLOOR as LEAST_COST
+from sciagent.campaign.pricing.priced_campaign import Allowance, Numeraire
 from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.dynamic_programme import FLOOR, PRICES, U, nearest, solve_left
 from sciagent.scheduling.payoff import both_above, share_told

@@ -13,9 +13,8 @@ import numpy as np
 
 from sciagent.campaign.core.build import BuiltLadder, BuiltRung, open_for_people
 from sciagent.campaign.core.judge import judge
-from sciagent.campaign.pricing.forecast import remake
 from sciagent.campaign.pricing.observations import KNOWN, ObservationSchema
-from sciagent.campaign.pricing.priced_campaign import PricedCampaign
+from sciagent.campaign.pricing.priced_campaign import PricedCampaign, remake
 from sciagent.campaign.spec.sources import ScreenSpec
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.chemistry.structure_files import read_structures

@@ -66,8 +66,10 @@ class Auditing:
         picked = [p.of for p in batch if p.rung == self._last and np.isfinite(p.index)]
         chances = zip(ids[picked].tolist(), _chances(priced, picked), strict=True)
         rows = self._passed_over(priced, {p.of for p in batch})
-        costs, drawn = _rounded(self._cost(rows)), self._lots(connection, rows)
-        passed = zip(ids[rows].tolist(), _chances(priced, rows), costs, drawn, strict=True)
+        costs = np.where(self._pool.closed[rows][:, self._path], 0.0, self._pool.costs[rows][:, self._path]).sum(1)
+        passed = zip(
+            ids[rows].tolist(), _chances(priced, rows), _rounded(costs), self._lots(connection, rows), strict=True
+        )
         news: dict[str, Any] = {
             "passed": [list(entry) for entry in passed],
             "raised": [],
@@ -121,12 +123,6 @@ class Auditing:
         named = audits.keys(connection, ids)
         drawn[lacking] = lots(self._built.spec.seed, (named[id_] for id_ in ids))
         return list(map(float, drawn))
-
-    def _cost(self, rows: list[int]) -> Array:
-        """Returns (n,) costs of all rungs that a candidate still needs to be a hit."""
-        pool = self._pool
-        costs: Array = np.where(pool.closed[rows][:, self._path], 0.0, pool.costs[rows][:, self._path]).sum(1)
-        return costs
 
     def _raise(self, spent: float) -> list[list[float]]:
         """Returns [place in the log, new propensity] for candidates whose propensity rises."""

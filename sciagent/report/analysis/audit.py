@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.answers.status import AuditReport, EstimateWithInterval, GuardState, RungAgreement
+from sciagent.domain.answers.status import AuditReport, EstimateWithInterval, RungAgreement
 from sciagent.domain.jobs.states import Standing
 from sciagent.report.analysis.summary import has_limits
 from sciagent.report.parts.agreement import KEPT, SCALE_OF_ITS_METHOD, exact_values
@@ -71,7 +71,6 @@ def audit(connection: Connection, row: CampaignRow) -> AuditReport | None:
     open_ = audits.undecided(connection, row.id) - int((~dropped.known).sum())
     estimates = missed(dropped, len(hits), len(by_choice), open_)
     scores, pi = scored(dropped, log, by_choice)
-    state = guard(scores, ALPHA, pi, float(dropped.pi.min(initial=1.0)))
     return AuditReport(
         share=share,
         passed_over=len(dropped.ids),
@@ -82,7 +81,7 @@ def audit(connection: Connection, row: CampaignRow) -> AuditReport | None:
         hits=int(dropped.hit[dropped.audited].sum()),
         open=open_,
         **estimates._asdict(),
-        guard=GuardState(**vars(state)),
+        guard=guard(scores, ALPHA, pi, float(dropped.pi.min(initial=1.0))),
         rungs=tuple(compared(connection, row, dropped)),
     )
 
@@ -120,26 +119,28 @@ def missed(dropped: Population, hits: int, own: int, open_: int) -> Missed:
 
     hits: number of known hits. own: number of hits found by choice. open_: number of candidates that were neither
     passed over nor decided."""
-    from sciagent.scheduling.audit.recall import Span, recall  # imports SciPy
+    from sciagent.scheduling.audit.recall import ENOUGH, missed_hits  # imports SciPy
 
-    known, audited_hits = int(dropped.hit.sum()), dropped.hit & dropped.audited
-    estimated = recall(hits - known, dropped.pi, dropped.audited, audited_hits)
-    unknown = int((~dropped.known).sum())
+    known, unknown = int(dropped.hit.sum()), int((~dropped.known).sum())
+    audited_hits, left = dropped.hit & dropped.audited, ~dropped.audited
+    audited = int(audited_hits.sum())
     pending = ((dropped.at_work, "audit", "at work"), (open_, "other candidate", "open and not counted"))
     note = "".join(f"; {many(n, what)} {'is' if n == 1 else 'are'} {where}" for n, what, where in pending if n)
     if not dropped.ids and open_:
         return Missed(f"recall cannot be estimated: no candidate was passed over yet{note}")
-    all_hits = estimated.missed if unknown else Span(known, known, known)
-    if all_hits is None:
-        return Missed(estimated.words + note)
-    low, estimate, high = (min(max(n - known, 0.0), unknown) for n in (all_hits.low, all_hits.estimate, all_hits.high))
-    unseen = EstimateWithInterval(low=low, estimate=estimate, high=high)
-    if not hits + estimate:
+    unseen = EstimateWithInterval(low=0.0, estimate=0.0, high=0.0)
+    if unknown and audited < ENOUGH:
+        return Missed(f"recall cannot be estimated: n = {many(audited, 'audited hit')}, {ENOUGH} are needed{note}")
+    if unknown:
+        all_hits = missed_hits(dropped.pi[audited_hits], float(dropped.pi[left].min()), int(left.sum()))
+        ends = all_hits.model_dump().items()
+        unseen = EstimateWithInterval(**{name: min(max(n - known, 0.0), unknown) for name, n in ends})
+    if not hits + unseen.estimate:
         return Missed(f"recall cannot be estimated: there is no hit{note}", missed=unseen)
     by_choice, with_audit = (_share(part, hits, unseen) for part in (own, hits))
     words = (
         f"recall {by_choice.estimate:.2f} (95 % interval {by_choice.low:.2f} to {by_choice.high:.2f}): "
-        f"{many(own, 'hit')} by choice, {int(audited_hits.sum())} among {int(dropped.audited.sum())} drawn "
+        f"{many(own, 'hit')} by choice, {audited} among {int(dropped.audited.sum())} drawn "
         f"of {len(dropped.ids)} passed over; with those of the audit {with_audit.estimate:.2f} "
         f"({with_audit.low:.2f} to {with_audit.high:.2f}){note}"
     )
@@ -183,10 +184,8 @@ def compared(connection: Connection, row: CampaignRow, dropped: Population) -> l
         propensity = np.ones(scores.shape)
         if dropped.audited.any() and measuring[-1] is terminal:
             _weigh_audited(dropped, ids, scores, propensity)
-        without_scale = {"bias": None, "rmse": None} if name in SCALE_OF_ITS_METHOD else {}
-        for pair in agreements(scores, np.ones((len(measuring), len(measuring)), dtype=bool), propensity):
-            names = {"property": name, "lower": measuring[pair.lower].name, "upper": measuring[pair.upper].name}
-            comparisons.append(RungAgreement(**vars(pair) | names | without_scale))
+        labels = [rung.name for rung in measuring]
+        comparisons += agreements(name, labels, scores, propensity, name not in SCALE_OF_ITS_METHOD)
     return comparisons
 
 

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.domain.campaigns.ladder import PaidIndex
-from sciagent.domain.objectives import Valuation
 from sciagent.scheduling.aims import Aims, questions
 from sciagent.scheduling.arrays import Array, Mask, Places
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
@@ -48,24 +47,8 @@ AT_ONCE = 1 << 14  # features bought at a time, since a million candidates may n
 SOME = 10_000  # candidates whose costs represent all
 
 
-@dataclass(frozen=True)
-class Patience:
-    """The minimum duration of a batch, since computing the next one takes time."""
-
-    seconds: Array
-    """(k,) seconds that a purchase of each rung takes on all workers together."""
-    lasts: float
-    """Minimum duration of a batch, in seconds."""
-
-    def count(self, rungs: NDArray[np.int64]) -> int:
-        """Returns how many of these purchases, in order, take that long."""
-        return int(np.searchsorted(self.seconds[rungs].cumsum(), self.lasts))
-
-
 class Priced:
     """The scheduler with law, programme and price."""
-
-    name = "priced"
 
     def __init__(
         self,
@@ -93,8 +76,10 @@ class Priced:
 
         self.price = 0.0
         """Payoff per unit of cost at which the budget is just spent, at the last choice; 0 if it buys everything."""
-        self.patience: Patience | None = None
-        """Minimum duration of a batch; set by the campaign, which measures the time of a choice."""
+        self.seconds: Array | None = None
+        """(k,) seconds that a purchase of each rung takes on all workers together; None if unknown."""
+        self.lasts = 0.0
+        """Minimum duration of a batch, in seconds; set by the campaign, since computing the next batch takes time."""
         self.index = np.empty(0)
         """(n,) payoff per unit of cost when last evaluated, or predicted (see `subsampling`); NaN if never."""
         self.expected = np.empty(0)
@@ -115,12 +100,6 @@ class Priced:
             of = pool.open[~pool.closed[pool.open, j] & (pool.costs[pool.open, j] <= left)]
             purchases += [Purchase(i, j, math.inf) for i in of[: AT_ONCE - len(purchases)].tolist()]
         return purchases
-
-    def valuation(self, pool: CandidatePool, row: int) -> Valuation:
-        """Returns the value of a candidate when it was last evaluated."""
-        payoff, cost = float(self.expected[row]), float(self.purchases[row] @ pool.costs[row])
-        p_hit = payoff if self.aims.kind == "hits" else None
-        return Valuation(payoff, p_hit, cost, float(self.value[row]), float(self.index[row]))
 
     def free(self, pool: CandidatePool) -> list[PaidIndex]:
         """Returns the very cheap rungs, except those above a more expensive deciding rung, which they would skip."""
@@ -189,7 +168,7 @@ class Priced:
         rung = self._value(pool, look.of, by_law)
         order = np.argsort(-self.index[look.of], kind="stable")
         self._ranked, self._taken = np.array([look.of[order], rung[order]]), 0
-        return self._with_lessons(pool, self.further(pool, self._batch_size(pool, left)), paid[:-1])
+        return self._with_lessons(pool, self.further(self._batch_size(pool, left)), paid[:-1])
 
     def _batch_size(self, pool: CandidatePool, left: float) -> int:
         of, rung = self._ranked
@@ -198,14 +177,16 @@ class Priced:
         if self.price > 0:  # near the end of the budget, a batch must not use all of it
             worth = max(min(worth, BATCH_LEFT * left), each)
         count = int(np.searchsorted(pool.costs[of, rung].cumsum(), worth, side="right"))
-        return max(1, count, 0 if self.patience is None else self.patience.count(rung))
+        if self.seconds is not None:
+            count = max(count, int(np.searchsorted(self.seconds[rung].cumsum(), self.lasts)))
+        return max(1, count)
 
-    def further(self, pool: CandidatePool, n: int) -> list[Purchase]:
+    def further(self, n: int) -> list[Purchase]:
         """Returns the next n purchases of the last ranking, for purchases that the budget refuses."""
         of, rungs = self._ranked[:, self._taken : self._taken + n].tolist()
         self._taken += n
         return [
-            Purchase(i, PaidIndex(rung), float(self.index[i]), valuation=self.valuation(pool, i))
+            Purchase(i, PaidIndex(rung), float(self.index[i]), payoff=float(self.expected[i]))
             for i, rung in zip(of, rungs, strict=True)
         ]
 

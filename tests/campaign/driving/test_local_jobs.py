@@ -111,7 +111,7 @@ def test_core_seconds_are_overrun_by_at_most_one_job_a_worker(tmp_path: Path) ->
 
 def test_a_stop_gives_back_what_waits_and_the_next_run_does_it(tmp_path: Path) -> None:
     with open_driver(tmp_path) as driver:
-        assert driver.run(_once(lambda: driver.pace.known, driver.request_stop)) is CampaignState.INTERRUPTED
+        assert driver.run(_once(lambda: bool(driver.pace._seconds), driver.request_stop)) is CampaignState.INTERRUPTED
     ledger, paid = driver.built.ledger, t.attempt.c.job_id.is_not(None)
     after = counted(ledger, t.job.c.state)
     assert set(after) <= {"done", "queued"} and 0 < after["done"] < len(MOLECULES)

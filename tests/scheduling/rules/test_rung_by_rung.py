@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.rules.best_rung import BestRung
 from sciagent.scheduling.rules.exhaustive import Exhaustive
 from sciagent.scheduling.rules.halving import Halving
-from sciagent.scheduling.rules.rung_by_rung import FIRST, RungRule, standing, waiting_in
+from sciagent.scheduling.rules.rung_by_rung import FIRST, RungRule, waiting_in
 from sciagent.scheduling.rules.thresholds import Thresholds
 from tests.scheduling.rules.arrays import NAN, waiting
 
@@ -24,6 +25,14 @@ def pool(scores: list[list[float]]) -> CandidatePool:
 def six_of_seven() -> CandidatePool:
     answered = [0.1, 0.9, 0.5, 0.8, 0.2, 0.3]
     return pool([*([a, 7.0 if a == 0.9 else NAN, NAN] for a in answered), [NAN] * 3])
+
+
+def standing(made: CandidatePool, sign: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The rung that each candidate waits for, and its score."""
+    position, score = np.full(len(made.out), -1), np.full(len(made.out), NAN)
+    for at in waiting_in(made, sign):
+        position[at.rows], score[at.rows] = at.rung, at.score
+    return position, score
 
 
 def bought(rule: RungRule, made: CandidatePool, slots: int, sign: int = 1) -> list[tuple[int, int]]:

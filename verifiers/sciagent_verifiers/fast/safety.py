@@ -108,8 +108,6 @@ class MoleculeSafety(MoleculeVerifier):
         return Cost(core_seconds=3e-4)
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
-        if molecule.kind != "molecule":
-            return refused(molecule, Refusal(Reason.WRONG_KIND, "not a molecule"))
         alerts = self.alerts(molecule)
         diagnostics = {"rules": [alert.name for alert in alerts]} if alerts else {}
         if refusal := self._refusal(alerts):
