@@ -55,14 +55,12 @@ def resolve(connection: Connection, row: CampaignRow | None, text: str) -> Named
 
 def _matches(connection: Connection, row: CampaignRow | None, name: str) -> tuple[list[Named], bool]:
     """Returns the candidates that match the name, and whether the name is a valid SMILES."""
-    standardise = "parent" if row is not None and row.spec.get("standardise") == "parent" else "refuse"
-    molecule = molecule_or_none(name, standardise)  # type: ignore[arg-type]
-    if molecule is not None:
-        ids = candidates.ids_of(connection, [molecule.key])
-        if molecule.key in ids:
-            return [Named(ids[molecule.key], molecule.key, molecule.text)], True
-    named = [Named(candidate.id, candidate.key, candidate.text) for candidate in candidates.find(connection, name)]
-    return named, molecule is not None
+    found = [Named(candidate.id, candidate.key, candidate.text) for candidate in candidates.find(connection, name)]
+    molecule = molecule_or_none(name, row.spec.get("standardise", "refuse") if row else "refuse")
+    if molecule is None:
+        return found, False
+    id_ = candidates.ids_of(connection, [molecule.key]).get(molecule.key)
+    return found if id_ is None else [Named(id_, molecule.key, molecule.text)], True
 
 
 def _unknown(text: str, row: CampaignRow | None, is_molecule: bool) -> str:
