@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from sqlalchemy.engine import Connection
 
-from sciagent.chemistry.molecule import parse_molecule
-from sciagent.errors import InvalidCandidateError, UsageError
+from sciagent.chemistry.molecule import molecule_or_none
+from sciagent.errors import UsageError
 from sciagent.store.campaign_state import standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.results import candidates
@@ -56,9 +56,8 @@ def resolve(connection: Connection, row: CampaignRow | None, text: str) -> Named
 def _matches(connection: Connection, row: CampaignRow | None, name: str) -> tuple[list[Named], bool]:
     """Returns the candidates that match the name, and whether the name is a valid SMILES."""
     found = [Named(candidate.id, candidate.key, candidate.text) for candidate in candidates.find(connection, name)]
-    try:
-        molecule = parse_molecule(name, standardise=row.spec.get("standardise", "refuse") if row else "refuse")
-    except InvalidCandidateError:
+    molecule = molecule_or_none(name, row.spec.get("standardise", "refuse") if row else "refuse")
+    if molecule is None:
         return found, False
     id_ = candidates.ids_of(connection, [molecule.key]).get(molecule.key)
     return found if id_ is None else [Named(id_, molecule.key, molecule.text)], True

@@ -14,7 +14,7 @@ from sciagent.campaign.core.judge import Answer, Place, place
 from sciagent.campaign.core.record import answer_of, log_blocked
 from sciagent.campaign.spec.safety import SCREEN
 from sciagent.chemistry.fingerprint import FINGERPRINT, Features, features, nearest
-from sciagent.chemistry.molecule import Molecule, parse_molecule
+from sciagent.chemistry.molecule import Molecule, molecule_or_none, parse_molecule
 from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut, Scored
 from sciagent.domain.cost import Cost
 from sciagent.domain.jobs.states import Standing
@@ -260,11 +260,9 @@ class CampaignWorkbench:
         rows = []
         for new in fresh:
             for parent in dict.fromkeys(new.entry.given.parents):
-                try:
-                    key = parse_molecule(parent).key
-                except InvalidCandidateError:
+                if (molecule := molecule_or_none(parent)) is None:
                     continue
-                for parent_id in candidates.ids_of(connection, [key]).values():
+                for parent_id in candidates.ids_of(connection, [molecule.key]).values():
                     row = {"candidate_id": new.id, "parent_id": parent_id, "proposal_id": new.proposal_id}
                     rows.append(row | {"operation": new.entry.given.operation[:100]})
         if rows:
