@@ -8,7 +8,6 @@ from importlib.util import find_spec
 
 from sciagent.errors import UsageError
 from sciagent.scheduling.aims import Aims
-from sciagent.scheduling.candidate_pool import Buyer
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.rules.exhaustive import Exhaustive
 from sciagent.scheduling.rules.priced import Priced
@@ -16,6 +15,7 @@ from sciagent.scheduling.rules.random import Random
 from sciagent_bench.fitted_thresholds import CampaignThresholds
 from sciagent_bench.greedy import Greedy
 from sciagent_bench.rule_buyers import FallingHalving, FittedBestRung, Ordered
+from sciagent_bench.simulate import Buyer
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,9 @@ def _greedy(facts: Facts) -> Buyer:
 SCHEDULERS: dict[str, Callable[[Facts], Buyer]] = {
     "priced": _priced,
     "thresholds": lambda f: CampaignThresholds(f.threshold, f.sign, f.seed, f.budget),
-    "halving": lambda f: Ordered(FallingHalving(f.sign), f.sign),
-    "best_rung": lambda f: Ordered(FittedBestRung(f.threshold, f.sign, f.seed, f.budget), f.sign),
+    "halving": lambda f: Ordered(FallingHalving(f.sign)),
+    "best_rung": lambda f: Ordered(FittedBestRung(f.threshold, f.sign, f.seed, f.budget)),
     "greedy": _greedy,
-    "random": lambda f: Ordered(Random(f.seed), f.sign),
-    "exhaustive": lambda f: Ordered(Exhaustive(), f.sign),
+    "random": lambda f: Ordered(Random(f.seed)),
+    "exhaustive": lambda f: Ordered(Exhaustive()),
 }

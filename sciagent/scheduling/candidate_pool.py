@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,8 +40,8 @@ class CandidatePool:
     """(k,) number of jobs that each rung may still start, None without a limit; None: no rung has a limit."""
     started: tuple[int, ...] | None = None
     """(k,) number of candidates on which each rung was started; None: those for which it is closed."""
-    score: Array | None = field(init=False, default=None)
-    """(n,) the campaign's score of each candidate, in [0, 1], NaN if unknown; None: the campaign gives no scores."""
+    score: Array = field(init=False)
+    """(n,) score of each candidate, in [0, 1]; NaN if unknown."""
     errors: NDArray[np.float32] | None = field(init=False, default=None)
     """(n, c) standard uncertainties of the answers, 0 if unknown; None while none is known."""
     bounds: NDArray[np.int8] | None = field(init=False, default=None)
@@ -59,6 +59,7 @@ class CandidatePool:
 
     def __post_init__(self) -> None:
         self.rungs = self.rungs or tuple(map(PaidIndex, range(self.costs.shape[1])))
+        self.score = np.full(len(self.scores), np.nan)
         self.out = np.zeros(len(self.scores), dtype=bool)
         self.pending = np.zeros(len(self.scores), dtype=bool)
         self.tried = np.zeros(self.costs.shape[1], dtype=np.int64)
@@ -146,13 +147,3 @@ class Purchase:
     """The reason in words; empty if the campaign words it."""
     payoff: float | None = None
     """Expected payoff of a terminal verification by the scheduler's law, if there is one."""
-
-
-class Buyer(Protocol):
-    """A scheduler. Campaigns and the bench run the same object."""
-
-    def choose(self, pool: CandidatePool, left: float) -> list[Purchase]:
-        """Returns the next purchases, most urgent first; an empty list if there is nothing to buy for these candidates.
-
-        left: remaining budget, in the unit of the pool's costs.
-        """

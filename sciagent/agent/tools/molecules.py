@@ -19,10 +19,9 @@ from sciagent.agent.tools.reading import CallError
 from sciagent.agent.tools.registry import STRICT, AgentBench, Observation, Tool, ToolContext
 from sciagent.chemistry.editing import edits, named
 from sciagent.chemistry.editing.named import NAMED_EDITS, WHATS, NamedEdit, Site
-from sciagent.chemistry.molecule import Molecule, parse_molecule
+from sciagent.chemistry.molecule import Molecule, molecule_or_none
 from sciagent.domain.campaigns.ports import ProposalIn
 from sciagent.domain.text import escaped, short
-from sciagent.errors import InvalidCandidateError
 
 TRIES = 40  # largest number of (what, site) pairs that a call tries
 MAX_NEIGHBOURS = 12
@@ -169,10 +168,8 @@ def _first_new(children: Iterator[ProposalIn], bench: AgentBench) -> ProposalIn 
 
 
 def _known(smiles: str, bench: AgentBench) -> bool:
-    try:
-        return bench.known(parse_molecule(smiles).key)
-    except InvalidCandidateError:
-        return True
+    molecule = molecule_or_none(smiles)
+    return molecule is None or bench.known(molecule.key)
 
 
 def _why_not(parent: Molecule, wanted: str, edit: NamedEdit, where: int | None, run: ToolContext) -> str:

@@ -68,7 +68,7 @@ class BudgetTracker(Budget):
         loaded = candidates.load(connection, ids) if ids else {}
         for rung in rungs:
             if self.remaining_jobs(rung.rules.position) != 0:
-                yield from (rung.reservation(candidate) for candidate in loaded.values())
+                yield from (rung.reserves(rung.declared(candidate)) for candidate in loaded.values())
 
 
 def _limits(built: Built) -> BudgetLimits:

@@ -1,4 +1,4 @@
-"""Records results of rungs, and computes the candidates' places in the campaign from them."""
+"""Records results of rungs and blocked candidates, and computes the candidates' places in the campaign from them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.judge import Answer, Judgement, Place, judge, place, steered
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.candidates import Candidate
-from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
 from sciagent.domain.jobs.states import DEATHS, JobState, Standing
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
-from sciagent.execution.worker.completing import DirectResult, Stored, complete_direct, store_files
+from sciagent.execution.worker.completing import DirectResult, complete_direct, store_files
 from sciagent.store.campaign_state import directives, standings
-from sciagent.store.campaign_state.campaigns import new_owner
+from sciagent.store.campaign_state.campaigns import log_event, new_owner
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs
 from sciagent.store.results import pooled
@@ -25,17 +24,12 @@ from sciagent.store.results.evidence import RecordedEvidence
 from sciagent.verification.sandbox.host import HostResult, Request, Worker
 
 
-def direct_result(
-    rung: BuiltRung,
-    candidate_id: int,
-    candidate: Candidate,
-    result: HostResult,
-    artifacts: Stored,
-    declared: Cost | None = None,
-) -> DirectResult:
-    """Returns the record of a verification without a job."""
-    key = rung.verifier.evidence_key(candidate)
-    return DirectResult(rung.verifier, candidate_id, key, result, artifacts, declared)
+def log_blocked(
+    connection: Connection, campaign_id: int | None, *, key: str, text: str, reason: str, detail: str, **more: Any
+) -> None:
+    """Logs an event for a candidate that the safety screen refused: key, rule, reason and proposed text."""
+    payload = {"key": key, "rule": detail.partition(":")[0], "reason": str(reason), "detail": detail[:500]}
+    log_event(connection, campaign_id, "safety_blocked", payload | {"text": text[:500]} | more)
 
 
 def run_directly(
@@ -48,13 +42,13 @@ def run_directly(
 ) -> HostResult:
     """Runs a rung on one candidate without a job, and records the result. campaign_id: the campaign that pays; None
     for `sciagent verify`."""
-    verifier = rung.verifier
+    verifier, key = rung.verifier, rung.verifier.evidence_key(candidate)
     result = worker.run(Request(verifier.name, verifier.request_settings, (candidate,), rung.limits))[0]
     files = store_files(ledger, [result])[0]
     with ledger.begin() as connection:
         if campaign_id is not None:
             directives.lock(connection, campaign_id)
-        record = direct_result(rung, candidate_id, candidate, result, files, rung.declared(candidate))
+        record = DirectResult(verifier, candidate_id, key, result, files, rung.declared(candidate))
         rung_id = None if campaign_id is None else rung.id
         complete_direct(connection, new_owner(), [record], campaign_id=campaign_id, rung_id=rung_id)
     return result

@@ -10,9 +10,7 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.prepare import check_here, prepare
-from sciagent.campaign.core.safety import note
+from sciagent.campaign.core.build import Built, check_here, prepare
 from sciagent.campaign.driving.crew import Crew, Pace, Places
 from sciagent.campaign.driving.dispatch import WINDOW, promote, resume_queued
 from sciagent.campaign.driving.intake import Intake
@@ -75,7 +73,7 @@ class Driver:
             undo.callback(source.close)
             with built.ledger.begin() as connection:
                 campaigns.set_state(connection, built.row.id, CampaignState.RUNNING)
-                session.log(connection, "driver_started", reaped=self.reaped, safety=note(built.spec) or "on")
+                session.log(connection, "driver_started", reaped=self.reaped, safety=built.spec.safety_note or "on")
                 session.open(connection)
                 self.intake = Intake(source, connection, built.row.id)
                 session.crews = self._crews(connection)

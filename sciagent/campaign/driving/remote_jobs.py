@@ -144,7 +144,7 @@ class RemoteJobs(Crew):
         before, self.unheld = self.unheld, {}
         self._slots, self._most = workers.slots_of(alive), {}
         for rung in self.session.built.paid:
-            label, can = rung.spec.label, capacity(alive, queue_of(rung), rung.holds, rung.limits.memory_mb)
+            label, can = rung.spec.rung, capacity(alive, queue_of(rung), rung.holds, rung.limits.memory_mb)
             self._most[rung.rules.position] = can.most
             if can.missing:
                 self.unheld[label] = why = f'rung "{label}": {cannot(queue_of(rung), rung.holds, can)}'

@@ -78,9 +78,6 @@ class Sample:
     """Largest possible number of candidates; None without a limit."""
 
 
-# The sample of molecules
-
-
 def sample_of(ladder: BuiltLadder) -> Sample:
     """Returns the first readable molecules of the proposer's file that pass the fast rungs. Raises UsageError."""
     spec = ladder.spec
@@ -89,8 +86,7 @@ def sample_of(ladder: BuiltLadder) -> Sample:
         raise UsageError("a plan asks the rungs about molecules: name `seeds` for the proposer")
     path = spec.base / next(iter(chosen.files().values()))
     molecules: list[Candidate] = []
-    n = 0
-    records = read_structures(path, chosen.column)
+    n, records = 0, read_structures(path, chosen.column)
     for record in records:
         n += 1
         try:
@@ -131,9 +127,6 @@ def _through_fast(molecules: Sequence[Candidate], rungs: Sequence[BuiltRung]) ->
             verdicts = [judge(rung.rules, r.finding).verdict for r in results]
             left = [molecule for molecule, verdict in zip(left, verdicts, strict=True) if verdict in stays]
     return left, asked
-
-
-# The rungs
 
 
 def step_of(
@@ -214,9 +207,6 @@ def _interval(spearman: float, n: int) -> tuple[float, float, float]:
     ends = (math.tanh(z), max(math.tanh(z - half), 0.0), math.tanh(z + half))
     middle, low, high = (min(2 * math.sin(math.pi * end / 6), SURE) for end in ends)
     return middle, low, high
-
-
-# The ledger
 
 
 def from_ledger(

@@ -60,7 +60,6 @@ class LedgerPool(CandidatePool):
         k, c = len(paid), len(self._columns)
         rungs = tuple(column.at for column in self._columns)
         super().__init__(np.empty((0, c)), np.empty((0, k), dtype=bool), np.empty((0, k)), rungs)
-        self.score = np.empty(0)
 
         self.ids: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         """(n,) ledger ids of the rows."""
@@ -146,7 +145,6 @@ class LedgerPool(CandidatePool):
         self.changed += of
         self.out[of] = [r.standing not in GOING for r in rows]
         self.pending[of] = [r.standing == Standing.PENDING for r in rows]
-        assert self.score is not None
         self.score[of] = [math.nan if r.score is None else r.score for r in rows]
         passed = np.array([r.position + (r.standing in STARTED) for r in rows])
         self.closed[of] = np.array(self._paid) < passed[:, None]

@@ -98,7 +98,7 @@ class Numeraire:
 def allowances(spec: CampaignSpec, paid: Sequence[Position]) -> tuple[Allowance, ...]:
     """Returns the limits of the budget, named as in `BudgetTracker.limits`. paid: positions of the rungs to buy."""
     budget = spec.budget
-    limits = [Allowance(name, limit, name) for name, limit in budget.resources().items()]
+    limits = [Allowance(name, limit, name) for name, limit in (budget.stocks() | budget.rates()).items()]
     for label, limit in budget.rungs.items():
         if (position := spec.position(label)) in paid:
             limits.append(Allowance(f"rung {position}", float(limit), rung=PaidIndex(list(paid).index(position))))

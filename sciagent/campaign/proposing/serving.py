@@ -11,8 +11,7 @@ from typing import Any
 from sciagent.agent.messages import Message, to_json
 from sciagent.agent.tools.calls import TOOLS, call_record
 from sciagent.agent.tools.registry import Observation, Registry
-from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.prepare import prepare
+from sciagent.campaign.core.build import Built, prepare
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.briefing import AgentWorkbench
 from sciagent.campaign.proposing.sources import next_episode, turn_seed

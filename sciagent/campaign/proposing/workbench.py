@@ -9,19 +9,18 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core import safety
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.judge import Answer, Place, place
-from sciagent.campaign.core.record import answer_of, direct_result
+from sciagent.campaign.core.record import answer_of, log_blocked
 from sciagent.campaign.spec.safety import SCREEN
 from sciagent.chemistry.fingerprint import FINGERPRINT, Features, features, nearest
-from sciagent.chemistry.molecule import Molecule, parse_molecule
+from sciagent.chemistry.molecule import Molecule, molecule_or_none, parse_molecule
 from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut, Scored
 from sciagent.domain.cost import Cost
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.outcomes import Reason, Verdict
 from sciagent.errors import InvalidCandidateError
-from sciagent.execution.worker.completing import complete_direct, store_files
+from sciagent.execution.worker.completing import DirectResult, complete_direct, store_files
 from sciagent.store.campaign_state import standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import execute_many
@@ -256,17 +255,15 @@ class CampaignWorkbench:
                 continue
             if self._built.rungs[place.position].verifier.name == SCREEN:
                 said: Any = {"reason": place.reason or "", "detail": place.detail, "operation": given.operation[:100]}
-                safety.log_blocked(connection, self._built.row.id, key=key, text=given.text, turn_id=turn_id, **said)
+                log_blocked(connection, self._built.row.id, key=key, text=given.text, turn_id=turn_id, **said)
 
     def _write_parents(self, connection: Connection, fresh: Sequence[_Fresh]) -> None:
         rows = []
         for new in fresh:
             for parent in dict.fromkeys(new.entry.given.parents):
-                try:
-                    key = parse_molecule(parent).key
-                except InvalidCandidateError:
+                if (molecule := molecule_or_none(parent)) is None:
                     continue
-                for parent_id in candidates.ids_of(connection, [key]).values():
+                for parent_id in candidates.ids_of(connection, [molecule.key]).values():
                     row = {"candidate_id": new.id, "parent_id": parent_id, "proposal_id": new.proposal_id}
                     rows.append(row | {"operation": new.entry.given.operation[:100]})
         if rows:
@@ -279,7 +276,7 @@ class CampaignWorkbench:
             return
         files = store_files(self._built.ledger, [result for _, result in batch])
         results = [
-            direct_result(rung, ids[candidate.key], candidate, result, artifacts)
+            DirectResult(rung.verifier, ids[candidate.key], rung.verifier.evidence_key(candidate), result, artifacts)
             for (candidate, result), artifacts in zip(batch, files, strict=True)
         ]
         complete_direct(connection, self._owner, results, campaign_id=self._built.row.id, rung_id=rung.id)

@@ -49,13 +49,13 @@ def gc(
     from sciagent.store.campaign_state import directives
 
     opened = open_ledger(ledger)
-    waste_items, count = housekeeping.find_waste(opened, keep_days)
+    waste_items, n_named, n_unnamed = housekeeping.find_waste(opened, keep_days)
     sizes = {kind: [waste.size for waste in waste_items if waste.kind == kind] for kind in KINDS}
     total = sum(map(sum, sizes.values()))
     unnamed = len(sizes["unnamed"])
-    if delete and not mine and unnamed > max(10, count.named):
+    if delete and not mine and unnamed > max(10, n_named):
         raise UsageError(
-            f"{unnamed} of {count.named + count.unnamed} files in {opened.artifacts.root} are named by no row of this "
+            f"{unnamed} of {n_named + n_unnamed} files in {opened.artifacts.root} are named by no row of this "
             "ledger: another ledger may keep its files there. If none does, say so with --mine"
         )
     removed = removed_bytes = 0
@@ -73,7 +73,7 @@ def gc(
         "removed_bytes": removed_bytes,
         "bytes": total,
         "kinds": {kind: {"n": len(each), "bytes": sum(each)} for kind, each in sizes.items()},
-        "artifacts": {"named": count.named, "unnamed": count.unnamed},
+        "artifacts": {"named": n_named, "unnamed": n_unnamed},
         "items": [{"kind": w.kind, "path": str(w.path), "bytes": w.size, "why": w.why} for w in shown],
     }
     lines = [f"{len(n):>7}  {decimal(sum(n)):>9}  {KINDS[kind]}" for kind, n in sizes.items() if n]

@@ -164,11 +164,10 @@ def verify(
     Exit codes: 0 it is a hit (it passes every gate and objective), 1 it fails, 4 that could not be decided.
     """
     from sciagent.api.campaign import Campaign
-    from sciagent.campaign.core.safety import note
 
     ladder = Campaign.from_yaml(campaign, ledger, enter=False)
     say_upgraded(ladder.ledger.store)
-    if unusual := note(ladder.screened_spec(no_safety)):
+    if unusual := ladder.screened_spec(no_safety).safety_note:
         say(unusual)
     answer = ladder.verify(smiles, no_safety=no_safety)
     put_json(answer) if json else put(str(answer))

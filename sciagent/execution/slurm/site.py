@@ -19,8 +19,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from sciagent.domain.jobs.resource_requests import CORES, GPU, MOST_OTHERS, NAME
 from sciagent.errors import NoPartitionError
 from sciagent.yaml.document import read, text_of
-from sciagent.yaml.faults import Faults, fault
-from sciagent.yaml.validation import validated
+from sciagent.yaml.validation import Faults, fault, validated
 
 RESERVED = (
     "account", "array", "bb", "bbf", "chdir", "clusters", "cluster", "cpus-per-task", "dependency", "error", "export",
@@ -178,22 +177,21 @@ class SiteProfile(Profile):
 
     @model_validator(mode="after")
     def _check_parts(self) -> SiteProfile:
-        faults = Faults()
         names = [partition.name for partition in self.partitions]
-        for place, partition in enumerate(self.partitions):
-            if partition.name in names[:place]:
-                faults.add(("partitions", place, "name"), f'"{partition.name}" is listed twice')
-            for key, least in (("max_minutes", "wall.minimum_minutes"), ("max_memory_mb", "memory.minimum_mb")):
-                if getattr(partition, key) < (minimum := attrgetter(least)(self)):
-                    faults.add(("partitions", place, key), f"is below {least} ({minimum}); no job could go there")
-        ours = {"gres": any(partition.max_gpus for partition in self.partitions), "licenses": bool(self.licences)}
-        for place, option in enumerate(self.options):
-            if taken := [name for name, used in ours.items() if used and name.startswith(key_of(option))]:
-                faults.add(("options", place), f"--{taken[0]} is said by what jobs need: max_gpus, licences")
-        for place, variable in enumerate(self.pass_environment):
-            if variable in self.environment:
-                faults.add(("pass_environment", place), f"{variable} is set under `environment` already")
-        faults.raise_any("site")
+        with Faults() as faults:
+            for place, partition in enumerate(self.partitions):
+                if partition.name in names[:place]:
+                    faults.add(("partitions", place, "name"), f'"{partition.name}" is listed twice')
+                for key, least in (("max_minutes", "wall.minimum_minutes"), ("max_memory_mb", "memory.minimum_mb")):
+                    if getattr(partition, key) < (minimum := attrgetter(least)(self)):
+                        faults.add(("partitions", place, key), f"is below {least} ({minimum}); no job could go there")
+            ours = {"gres": any(partition.max_gpus for partition in self.partitions), "licenses": bool(self.licences)}
+            for place, option in enumerate(self.options):
+                if taken := [name for name, used in ours.items() if used and name.startswith(key_of(option))]:
+                    faults.add(("options", place), f"--{taken[0]} is said by what jobs need: max_gpus, licences")
+            for place, variable in enumerate(self.pass_environment):
+                if variable in self.environment:
+                    faults.add(("pass_environment", place), f"{variable} is set under `environment` already")
         return self
 
 

@@ -1,9 +1,8 @@
-"""Similarity of structures: from feature counts, such as Morgan fingerprints, from numbers, or from compositions."""
+"""Similarity of structures, from feature counts such as Morgan fingerprints and from traits of the whole molecule."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
@@ -33,36 +32,12 @@ class Similarity(Protocol):
         """Returns (n, m) similarities of candidates, given by rows (n,) and (m,)."""
 
 
-@dataclass(frozen=True)
-class Radial:
-    """exp(-|x - x'|² / 2d): points that differ by 1 in each of d numbers have similarity 0.6. points: (n, d)."""
-
-    points: Array
-
-    def between(self, rows: Places, columns: Places) -> Array:
-        return radial(self.points[rows], self.points[columns])
-
-
 def radial(x: NDArray[Real], y: NDArray[Real]) -> NDArray[Real]:
     """Returns (n, m) similarities of (n, d) and (m, d), in their precision."""
     likeness = squared_distance(x, y)
     likeness *= -0.5 / x.shape[1]
     np.exp(likeness, out=likeness)
     return likeness
-
-
-@dataclass(frozen=True)
-class Mixed:
-    """A weighted mean of similarities; the weights sum to 1."""
-
-    parts: Sequence[Similarity]
-    weights: Sequence[float]
-
-    def between(self, rows: Places, columns: Places) -> Array:
-        likeness = np.zeros((len(rows), len(columns)))
-        for part, weight in zip(self.parts, self.weights, strict=True):
-            likeness += weight * part.between(rows, columns)
-        return likeness
 
 
 def tanimoto(left: csr_matrix, right: csr_matrix) -> Array:
@@ -87,19 +62,6 @@ def tanimoto(left: csr_matrix, right: csr_matrix) -> Array:
         whole -= common
         np.divide(common, np.maximum(whole, 1.0, out=whole), out=likeness[part], dtype=np.float64)
     return likeness
-
-
-class Overlap:
-    """sum_i min(a_i, b_i) of fractions of sum 1, such as of elements in a composition. fractions: (n, features)."""
-
-    def __init__(self, fractions: Array) -> None:
-        self._fractions = fractions[:, fractions.any(0)]
-
-    def between(self, rows: Places, columns: Places) -> Array:
-        likeness = np.zeros((len(rows), len(columns)))
-        for column in self._fractions.T:
-            likeness += np.minimum(column[rows][:, None], column[columns])
-        return likeness
 
 
 class GrowingStructures:

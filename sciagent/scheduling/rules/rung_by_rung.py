@@ -54,19 +54,17 @@ class RungRule(ABC):
 
     first_rung: PaidIndex = FIRST
     """The rung that every candidate gets before any candidate gets a higher one."""
-    sign = 1
-    """1 if a higher answer is better, else -1; used if the pool has no scores, since answers are then ranked."""
 
     @abstractmethod
     def next(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
         """Returns at most `slots` purchases, most urgent first. waiting: one entry per rung, in ladder order."""
 
     def choose(self, pool: CandidatePool, left: float) -> list[Purchase]:
-        return self.next(waiting_in(pool, self.sign), pool.slots)
+        return self.next(waiting_in(pool), pool.slots)
 
     def for_everyone(self, pool: CandidatePool) -> list[Purchase]:
         """Returns purchases of the first rung only."""
-        ladder = waiting_in(pool, self.sign)
+        ladder = waiting_in(pool)
         return self.next([w if w.rung == self.first_rung else replace(w, remaining=0) for w in ladder], pool.slots)
 
     def leaves(self, rung: PaidIndex) -> bool:
@@ -78,11 +76,10 @@ class RungRule(ABC):
         return remaining == 0
 
 
-def waiting_in(pool: CandidatePool, sign: int = 1) -> list[Waiting]:
+def waiting_in(pool: CandidatePool) -> list[Waiting]:
     """Returns one entry per rung of the pool."""
     k = pool.closed.shape[1]
     position = np.where(pool.closed, np.arange(1, k + 1), 0).max(1, initial=0)  # (n,) the rung after the last tried one
-    score = _ranks(pool.scores, sign) if pool.score is None else pool.score
     waits, going, ladder = ~(pool.out | pool.pending), ~pool.out, []
     for j in range(k):
         rows = np.flatnonzero((position == j) & waits)
@@ -90,14 +87,5 @@ def waiting_in(pool: CandidatePool, sign: int = 1) -> list[Waiting]:
         undecided = None if remaining is None else np.flatnonzero((position <= j) & going)
         running = int((pool.pending & (position == j + 1)).sum())
         started = int(pool.closed[:, j].sum()) if pool.started is None else pool.started[j]
-        ladder.append(Waiting(PaidIndex(j), rows, score[rows], remaining, started, running, undecided))
+        ladder.append(Waiting(PaidIndex(j), rows, pool.score[rows], remaining, started, running, undecided))
     return ladder
-
-
-def _ranks(scores: Array, sign: int) -> Array:
-    """Returns (n,) ranks in (0, 1) of each candidate's last answer among those of its rung; NaN without an answer."""
-    ranks = np.full(len(scores), np.nan)
-    for column in scores.T:
-        seen = np.flatnonzero(~np.isnan(column))
-        ranks[seen[np.argsort(sign * column[seen], kind="stable")]] = (np.arange(len(seen)) + 0.5) / len(seen)
-    return ranks

@@ -40,7 +40,7 @@ def spec(folder: Path, core_seconds: str = "3600") -> CampaignSpec:
 def test_a_resource_takes_a_number_or_a_rate(folder: Path) -> None:
     found = spec(folder, "{amount: 3600, per: week}").budget
     assert (dict(found.stocks()), dict(found.rates())) == ({}, {"core_seconds": 3600.0})
-    assert found.resources() == spec(folder).budget.resources() == {"core_seconds": 3600.0}
+    assert spec(folder).budget.stocks() == {"core_seconds": 3600.0}
 
 
 def test_an_amount_for_the_campaign_is_a_plain_number_in_every_respect(folder: Path) -> None:

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung, create_or_open
-from sciagent.campaign.core.record import Settling, direct_result, settle
+from sciagent.campaign.core.record import Settling, settle
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.pricing.ledger_pool import LedgerPool
 from sciagent.campaign.pricing.observations import observation_schema
@@ -25,7 +25,7 @@ from sciagent.domain.jobs.states import CampaignState, Standing
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Quantity
-from sciagent.execution.worker.completing import complete_direct
+from sciagent.execution.worker.completing import DirectResult, complete_direct
 from sciagent.store.campaign_state import standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -247,5 +247,11 @@ def answer(connection: Connection, built: Built, rung: BuiltRung, id_: int, *mea
     """An answer of the rung's verifier that another campaign has paid for."""
     candidate = candidates.load(connection, [id_])[id_]
     finding = Finding(candidate.key, Outcome.OK, measured)
-    made = direct_result(rung, id_, candidate, HostResult(finding, Cost(core_seconds=1), 1.0, {}, ()), ())
+    made = DirectResult(
+        rung.verifier,
+        id_,
+        rung.verifier.evidence_key(candidate),
+        HostResult(finding, Cost(core_seconds=1), 1.0, {}, ()),
+        (),
+    )
     complete_direct(connection, "me", [made], campaign_id=None, rung_id=None)

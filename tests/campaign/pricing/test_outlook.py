@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import create_or_open, open_for_people
 from sciagent.campaign.people.adding import add
-from sciagent.campaign.people.explaining import campaigns_to_tell, explain, refused
+from sciagent.campaign.people.explaining import explain, refused
 from sciagent.campaign.planning.plan import plan
 from sciagent.campaign.pricing import outlook
 from sciagent.campaign.pricing.outlook import forecasts, outlook_in, sentence
@@ -23,6 +23,7 @@ from sciagent.campaign.spec.load import load_spec
 from sciagent.domain.answers.explanation import PropertyForecast
 from sciagent.domain.answers.model import plain
 from sciagent.domain.campaigns.ports import ProposalIn
+from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.verification import registry
@@ -53,7 +54,7 @@ def standing(ledger: Ledger, which: str) -> list[int]:
 
 def told(ledger: Ledger, candidate_id: int, name: str = "small") -> dict[str, Any]:
     with ledger.read() as connection:
-        rows = campaigns_to_tell(connection, candidate_id, name)
+        rows = [campaigns.get(connection, name)]
         [story] = explain(connection, candidate_id, rows, ledger).campaigns
     found: dict[str, Any] = plain(story)
     return found

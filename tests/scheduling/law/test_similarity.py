@@ -11,8 +11,8 @@ from rdkit.DataStructs import TanimotoSimilarity, ULongSparseIntVect
 from scipy.sparse import csr_matrix
 
 from sciagent.chemistry.fingerprint import structure_of
-from sciagent.scheduling.law.similarity import MAX_COUNT, WIDTH, GrowingStructures, GrowingTanimoto, Overlap
-from sciagent_bench.structure import of_identifiers
+from sciagent.scheduling.law.similarity import MAX_COUNT, WIDTH, GrowingStructures, GrowingTanimoto
+from sciagent_bench.structure import Overlap, of_identifiers
 
 Array = NDArray[np.float64]
 

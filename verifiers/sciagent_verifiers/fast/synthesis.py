@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from sciagent.chemistry.molecule import Molecule, parse_molecule
+from sciagent.chemistry.molecule import Molecule, molecule_or_none
 from sciagent.domain.cost import Cost
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import PURCHASABLE, SA_SCORE, SYNTHESIS_STEPS, Level, Property, PropertyAtLevel, at
 from sciagent.domain.tiers import Tier
-from sciagent.errors import InvalidCandidateError, SimulatorError, UsageError
+from sciagent.errors import SimulatorError, UsageError
 from sciagent.verification.contract import Context, Finding, Refusal, Settings, StructureFile
 from sciagent.verification.retrosynthesis import RouteFinder, checked, route_finder
 from sciagent_verifiers.fast.descriptors import sa_score
@@ -160,10 +160,8 @@ class _Shelf:
     connectivity: bool
 
     def __contains__(self, smiles: object) -> bool:
-        try:
-            return self.called(parse_molecule(smiles).inchikey) is not None
-        except InvalidCandidateError:
-            return False
+        molecule = molecule_or_none(smiles)
+        return molecule is not None and self.called(molecule.inchikey) is not None
 
     def __len__(self) -> int:
         return sum(index.about["molecules"] for index in self.indexes)
