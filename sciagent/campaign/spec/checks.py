@@ -119,10 +119,10 @@ def _check_terminal(parts: Draft, faults: Faults) -> None:
 
 def _check_opinions(parts: Draft, faults: Faults) -> None:
     """Adds a fault for an opinion that comes after a calculation or measurement, or is terminal in spite of one."""
-    physical = [i for i, rung in parts.ladder.items() if rung.tier is not Tier.FAST and not rung.is_opinion]
+    physical = [i for i, rung in parts.ladder.items() if rung.tier is not Tier.FAST and not rung.configured.opinion]
     for i, rung in parts.ladder.items():
         above = [parts.ladder[p].rung for p in physical if p < i]
-        if not rung.is_opinion or not physical:
+        if not rung.configured.opinion or not physical:
             continue
         if above or rung.rung == parts.terminal:
             what = f'comes after "{above[-1]}"' if above else "is the terminal rung"

@@ -210,10 +210,6 @@ class RungSpec(Part):
             for name, gate in self.gate.items()
         }
 
-    @property
-    def is_opinion(self) -> bool:
-        return verifier_class(self.verifier).opinion
-
     def measured(self) -> tuple[str, ...]:
         """Returns the names of properties that the verifier can report."""
         return tuple(sorted({measure.property.name for measure in self.configured.measures}))
