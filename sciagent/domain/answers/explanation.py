@@ -150,27 +150,32 @@ class RungStory(RungResult):
     """Evidence of the rung; null without an answer."""
 
 
-class ProposalStory(AnswerModel):
-    """A proposal of a candidate."""
+class ProposedText(AnswerModel):
+    """A proposed text with its origin."""
 
     by: str
-    """Name of the proposer or the person."""
-    is_person: bool
-    """Whether a person proposed it."""
+    """Name of the proposer or the person, or `a person`."""
     turn: int | None
     """Number of the proposer's turn; null for a person."""
     text: str
-    """The proposed text."""
-    status: str
-    """`new`, `duplicate` or `refused`."""
+    """The proposed text, as far as the ledger keeps it."""
     operation: str | None
-    """Origin of the candidate: `seed`, or the name of an operation."""
+    """Origin of the text: `seed`, or the name of an operation."""
     rationale: str | None
     """Reason that the proposer gave."""
-    predicted: Mapping[str, object]
-    """Predictions of the proposer, by property."""
     at: datetime
     """Time of the proposal (UTC)."""
+
+
+class ProposalStory(ProposedText):
+    """A proposal of a candidate."""
+
+    is_person: bool
+    """Whether a person proposed it."""
+    status: str
+    """`new`, `duplicate` or `refused`."""
+    predicted: Mapping[str, object]
+    """Predictions of the proposer, by property."""
     parents: tuple[CandidateName, ...]
     """Candidates that it was made from."""
 
@@ -344,27 +349,15 @@ class Explanation(CandidateName):
     """Evidence under other settings, from other work, or superseded."""
 
 
-class RefusedProposal(AnswerModel):
+class RefusedProposal(ProposedText):
     """A proposal that was refused."""
 
     campaign: str
     """Name of the campaign."""
-    text: str
-    """The proposed text, as far as the ledger keeps it."""
     reason: str | None
     """Reason for the refusal."""
     detail: str
     """The reason in words."""
-    operation: str | None
-    """Name of the operation that made the text."""
-    rationale: str | None
-    """Reason that the proposer gave."""
-    by: str
-    """Name of the proposer, or `a person`."""
-    turn: int | None
-    """Number of the proposer's turn; null for a person."""
-    at: datetime
-    """Time of the proposal (UTC)."""
 
 
 class RefusedText(AnswerModel):

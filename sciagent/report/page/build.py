@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import inspect
-import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -126,12 +125,6 @@ def asset(name: str) -> str:
     return files("sciagent.report").joinpath("static", name).read_text(encoding="utf-8").replace("\r\n", "\n")
 
 
-def as_json(value: Any) -> str:
-    """Returns JSON for a `script` element, escaped so that it cannot end the element."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-
-
 @lru_cache(maxsize=1)
 def environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -145,10 +138,6 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     templates.globals |= {"asset": asset, "policy": policy, "version": __version__, "now": lambda: datetime.now(UTC)}
-    templates.filters |= {
-        "when": lambda moment: moment.strftime("%Y-%m-%d %H:%M:%S UTC"),
-        "source": Markup,
-        "json": lambda value: Markup(as_json(value)),
-    }
+    templates.filters |= {"when": lambda moment: moment.strftime("%Y-%m-%d %H:%M:%S UTC"), "source": Markup}
     templates.filters |= dict(inspect.getmembers(wording, inspect.isfunction))
     return templates

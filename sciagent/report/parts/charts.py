@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from sciagent.domain.text import cut
 from sciagent.report.parts.agreement import Pair
 from sciagent.report.parts.wording import cost_unit
 from sciagent.store.views.report_progress import ProgressStep
@@ -101,10 +102,6 @@ def contexted(draw: Callable[..., str]) -> Callable[..., str]:
     return inner
 
 
-def shorten(text: str, n: int = 60) -> str:
-    return text if len(text) <= n else text[: n - 1] + "…"
-
-
 @contexted
 def funnel(passages: Sequence[Passage]) -> str:
     """Draws one bar per rung, all of the same length, with the share and number of candidates by outcome.
@@ -128,7 +125,7 @@ def funnel(passages: Sequence[Passage]) -> str:
         if not passage.came:
             axes.text(0.01, i, "nothing came here yet", va="center", color=COLOURS["muted"], style="italic")
     _bars(chart, axes, bars)
-    _rung_axis(axes, [f"{shorten(p.rung.name, 22)}\nn = {p.came}" for p in passages])
+    _rung_axis(axes, [f"{cut(p.rung.name, 22)}\nn = {p.came}" for p in passages])
     axes.set_xlim(0, 1)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100 %"])
     return svg(chart, "What became of the candidates at each rung", "funnel")
@@ -147,7 +144,7 @@ def costs(by_rung: Mapping[str, Mapping[str, float]]) -> str:
     for i, cost in enumerate(lengths):
         text = f"{cost:.3g} · {cost * factor / total:.0%}"
         axes.text(cost + max(lengths) * 0.012, i, text, va="center", fontsize=9.5)
-    _rung_axis(axes, [shorten(name, 22) for name in by_rung])
+    _rung_axis(axes, [cut(name, 22) for name in by_rung])
     axes.set(xlim=(0, max(lengths) * 1.24), xlabel=f"{unit} booked")
     axes.grid(axis="x")
     return svg(chart, f"Where the cost went, in {unit}, by rung and by what came of it", "costs")
@@ -243,7 +240,7 @@ def _line(axes: Any, points: Sequence[tuple[float, float]], style: Any, name: st
     colour, marker, dashes = style
     look = {"color": COLOURS[colour], "linestyle": dashes, "linewidth": 2.0, "drawstyle": drawstyle, "clip_on": False}
     look |= {"marker": marker, "markersize": 6, "markeredgecolor": COLOURS["surface"]}
-    label = shorten(name if not name.startswith("_") else f" {name}", 34)  # matplotlib hides labels that begin with _
+    label = cut(name if not name.startswith("_") else f" {name}", 34)  # matplotlib hides labels that begin with _
     axes.plot(*zip(*points, strict=True), label=label, markevery=max(1, len(points) // 20), **look)
 
 
@@ -270,8 +267,8 @@ def scatter(pairs: Sequence[Pair], x_label: str, y_label: str, x_window: Window,
             axes.errorbar(x, y, **bars, fmt="none", ecolor=COLOURS["muted"], elinewidth=0.8)
         axes.plot(x, y, marker, color=COLOURS[colour], markersize=size, label=label, **edges)
     _limits(axes, x_window, y_window)
-    axes.set_xlabel(shorten(x_label, 52), fontsize=9.5)
-    axes.set_ylabel(shorten(y_label, 52), fontsize=9.5)
+    axes.set_xlabel(cut(x_label, 52), fontsize=9.5)
+    axes.set_ylabel(cut(y_label, 52), fontsize=9.5)
     axes.grid(True)
     if any(pair.hit for pair in drawn):
         axes.legend(fontsize=9, loc="best", handletextpad=0.2)

@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import IO, Any
 
 import sqlalchemy as sa
@@ -127,8 +128,9 @@ def write_csv(connection: Connection, row: CampaignRow, file: IO[str], proposed:
 
     A candidate has columns `rung.property [unit]`, each followed by its uncertainty, censoring and level.
     """
+    of_proposals = chain([PROPOSAL], ([*proposal.values()] for proposal in proposals(connection, row)))
     n, writer = 0, csv.writer(file)
-    for n, cells in enumerate(_proposal_cells(connection, row) if proposed else _candidate_cells(connection, row)):  # noqa: B007
+    for n, cells in enumerate(of_proposals if proposed else _candidate_cells(connection, row)):  # noqa: B007
         writer.writerow([harmless(cell) for cell in cells])
     return n
 
@@ -147,11 +149,6 @@ def _cells(m: Measured | None) -> Sequence[Any]:
         return "", "", "", ""
     q = m.quantity
     return q.value, q.uncertainty, "" if q.censoring is Censoring.NONE else str(q.censoring), m.level.label
-
-
-def _proposal_cells(connection: Connection, row: CampaignRow) -> Iterator[Sequence[Any]]:
-    yield PROPOSAL
-    yield from (list(proposal.values()) for proposal in proposals(connection, row))
 
 
 def harmless(cell: Any) -> Any:
