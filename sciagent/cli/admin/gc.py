@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
 import typer
 from rich.filesize import decimal
 
@@ -10,6 +13,9 @@ from sciagent.cli.shared import options
 from sciagent.cli.shared.common import open_ledger, put_answer
 from sciagent.errors import UsageError
 from sciagent.settings import user
+
+if TYPE_CHECKING:
+    from sciagent.campaign.people.housekeeping import Waste
 
 KINDS = {
     "unnamed": "artifact files that no evidence names",
@@ -71,8 +77,11 @@ def gc(
         "items": [{"kind": w.kind, "path": str(w.path), "bytes": w.size, "why": w.why} for w in shown],
     }
     lines = [f"{len(n):>7}  {decimal(sum(n)):>9}  {KINDS[kind]}" for kind, n in sizes.items() if n]
-    if show:
-        lines += [f"  {waste.path}  {decimal(waste.size)}  {waste.why}" for waste in shown]
-        if len(waste_items) > MAX_SHOWN:
-            lines.append(f"  and {len(waste_items) - MAX_SHOWN} more")
-    put_answer(answer, json, map(Line, lines), note)
+    put_answer(answer, json, map(Line, [*lines, *(_listed(waste_items) if show else ())]), note)
+
+
+def _listed(waste_items: Sequence[Waste]) -> Iterator[str]:
+    for waste in waste_items[:MAX_SHOWN]:
+        yield f"  {waste.path}  {decimal(waste.size)}  {waste.why}"
+    if len(waste_items) > MAX_SHOWN:
+        yield f"  and {len(waste_items) - MAX_SHOWN} more"
