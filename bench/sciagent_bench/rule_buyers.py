@@ -13,12 +13,12 @@ from scipy.stats import multivariate_normal, norm, spearmanr
 
 from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.scheduling.arrays import Array
-from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
+from sciagent.scheduling.candidate_pool import Buyer, CandidatePool, Purchase
 from sciagent.scheduling.rules.best_rung import BestRung
 from sciagent.scheduling.rules.halving import Halving
 from sciagent.scheduling.rules.rung_by_rung import RungRule
 from sciagent_bench.baseline_warm_up import ladders
-from sciagent_bench.simulate import SLOTS, Buyer
+from sciagent_bench.simulate import SLOTS
 
 PILOT, PILOT_SHARE = 20, 0.1  # size of the pilot, and the fraction of the budget that it may cost
 MIN_ETA, MAX_ETA, FALL = 1.01, 30.0, 0.97

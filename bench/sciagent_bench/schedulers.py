@@ -8,6 +8,7 @@ from importlib.util import find_spec
 
 from sciagent.errors import UsageError
 from sciagent.scheduling.aims import Aims
+from sciagent.scheduling.candidate_pool import Buyer
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.rules.exhaustive import Exhaustive
 from sciagent.scheduling.rules.priced import Priced
@@ -15,7 +16,6 @@ from sciagent.scheduling.rules.random import Random
 from sciagent_bench.fitted_thresholds import CampaignThresholds
 from sciagent_bench.greedy import Greedy
 from sciagent_bench.rule_buyers import FallingHalving, FittedBestRung, Ordered
-from sciagent_bench.simulate import Buyer
 
 
 @dataclass(frozen=True)

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
 from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.scheduling.arrays import Array, Mask
-from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
+from sciagent.scheduling.candidate_pool import Buyer, CandidatePool, Purchase
 
 SLOTS = 16  # purchases of a rule before it sees their answers
-
-
-class Buyer(Protocol):
-    """A scheduler. Campaigns and the bench run the same object."""
-
-    def choose(self, pool: CandidatePool, left: float) -> list[Purchase]:
-        """Returns the next purchases, most urgent first; an empty list if there is nothing to buy for these candidates.
-
-        left: remaining budget, in the unit of the pool's costs.
-        """
 
 
 @dataclass(frozen=True)

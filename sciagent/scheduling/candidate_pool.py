@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.domain.campaigns.ladder import PaidIndex
+from sciagent.domain.valuation import Valuation
 from sciagent.scheduling.arrays import Array, Mask, Places
 
 FAILED, TRIED = 0.2, 10.0  # prior of a rung's failure rate: failures, tries
@@ -145,5 +146,15 @@ class Purchase:
     """Probability with which the scheduler chose the purchase."""
     why: str = ""
     """The reason in words; empty if the campaign words it."""
-    payoff: float | None = None
-    """Expected payoff of a terminal verification by the scheduler's law, if there is one."""
+    valuation: Valuation | None = None
+    """The value of the candidate by the scheduler's law, if there is one."""
+
+
+class Buyer(Protocol):
+    """A scheduler. Campaigns and the bench run the same object."""
+
+    def choose(self, pool: CandidatePool, left: float) -> list[Purchase]:
+        """Returns the next purchases, most urgent first; an empty list if there is nothing to buy for these candidates.
+
+        left: remaining budget, in the unit of the pool's costs.
+        """

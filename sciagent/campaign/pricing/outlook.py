@@ -13,6 +13,7 @@ from sciagent.domain.answers.explanation import Outlook, OutlookUnits, PropertyF
 from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.properties import properties
+from sciagent.domain.valuation import Valuation
 from sciagent.errors import SciagentError
 from sciagent.scheduling.law.interval import foretell
 from sciagent.scheduling.rules.priced import WARM_UP
@@ -52,9 +53,7 @@ def outlook_in(campaign: PricedCampaign, connection: Connection, candidate_id: i
         return Outlook(text="Nothing can be bought for it any more.")
     row = int(rows[-1])
     place, expected_runs, ahead = _purchases(campaign, row)
-    scheduler, rung = campaign.scheduler, built.rungs[paid[place]]
-    price, index = scheduler.price, float(scheduler.index[row])
-    payoff, value = float(scheduler.expected[row]), float(scheduler.value[row])
+    worth, price, rung = campaign.scheduler.valuation(pool, row), campaign.scheduler.price, built.rungs[paid[place]]
     cost = {
         resource: round(float(amounts[row, place]) * rung.cost_model.factor, 6)
         for resource, amounts in pool.declared.items()
@@ -69,20 +68,20 @@ def outlook_in(campaign: PricedCampaign, connection: Connection, candidate_id: i
     limit = built.limit_by_rung.get(rung.rules.position, math.inf)
     used = campaign_counts.jobs_by_rung(connection, built.row.id).get(rung.id, 0)
     sentences = [
-        _worth(payoff, value, unit),
+        _worth(worth, unit),
         *(sentence(forecast) for forecast in foretold),
-        _index(index, price, per),
+        _index(worth.index, price, per),
         _ahead(ahead),
         _next(rung.spec.rung, cost, share),
         *(f"Of 100 like it, {100 * n:.0f} would then get {label}." for label, n in later.items()),
         f"But {used} of {limit} places of {rung.spec.rung} are used." if used >= limit else "",
     ]
     return Outlook(
-        value=value,
-        p_hit=payoff if unit == "hits" else None,
-        expected=payoff,
+        value=worth.value,
+        p_hit=worth.p_hit,
+        expected=worth.payoff,
         foretold=foretold,
-        index=index,
+        index=worth.index,
         price=price,
         ahead=ahead,
         next_rung=rung.spec.rung,
@@ -160,9 +159,10 @@ def sentence(forecast: PropertyForecast) -> str:
     return f"{forecast.rung} is expected to say {text}."
 
 
-def _worth(payoff: float, value: float, unit: str) -> str:
-    what = f"chance of a hit is {_percent(payoff)}" if unit == "hits" else f"expected payoff is {payoff:.2g}"
-    return f"Its {what} by the law of now; its value, after what is still to be paid, {value:.2g} {unit}."
+def _worth(worth: Valuation, unit: str) -> str:
+    chance = None if worth.p_hit is None else f"chance of a hit is {_percent(worth.p_hit)}"
+    what = chance or f"expected payoff is {worth.payoff:.2g}"
+    return f"Its {what} by the law of now; its value, after what is still to be paid, {worth.value:.2g} {unit}."
 
 
 def _index(index: float, price: float, per: str) -> str:

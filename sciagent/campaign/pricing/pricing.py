@@ -105,7 +105,7 @@ class Pricing(Purchasing):
         if first_only:
             self._queue = deque(self.priced.for_everyone(self.pool, self._left()))
         elif put_off and not self._queue and self._took > SLOW:  # the batch exceeds the budget: go on to later ones
-            self._queue = deque(side_by_side(self.priced.further(slots), self._campaign.seconds()))
+            self._queue = deque(side_by_side(self.priced.further(self.pool, slots), self._campaign.seconds()))
         elif not self._queue or (self._stale and time.monotonic() - self._asked_at > self._took / THOUGHT):
             self._look(connection, put_off)
         if self.is_done:
@@ -340,12 +340,12 @@ class Pricing(Purchasing):
             if purchase.rung in self._features() and not self.pool.closed[purchase.of, -1]:
                 return f"priced: {label} costs so little that everyone gets it"
             return "priced: one of the first few, up the whole ladder, for the law to learn from"
-        if purchase.payoff is None:
+        if purchase.valuation is None:
             return "priced"
         what = "chance of a hit" if self._schema.aims.kind == "hits" else "expected payoff"
         cost = float(self.pool.costs[purchase.of, purchase.rung])
         takes = f"{100 * cost:.2g} % of the budget" if self._numeraire.allowances else f"{cost:.3g} core-seconds"
-        payoff, price = 100 * purchase.payoff, self.priced.price
+        payoff, price = 100 * purchase.valuation.payoff, self.priced.price
         return f"priced: {what} {payoff:.3g} %, index {purchase.index:.3g} at price {price:.3g}; {label} takes {takes}"
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.domain.campaigns.ladder import PaidIndex
+from sciagent.domain.valuation import Valuation
 from sciagent.scheduling.aims import Aims, questions
 from sciagent.scheduling.arrays import Array, Mask, Places
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
@@ -101,6 +102,12 @@ class Priced:
             purchases += [Purchase(i, j, math.inf) for i in of[: AT_ONCE - len(purchases)].tolist()]
         return purchases
 
+    def valuation(self, pool: CandidatePool, row: int) -> Valuation:
+        """Returns the value of a candidate when it was last evaluated."""
+        payoff, cost = float(self.expected[row]), float(self.purchases[row] @ pool.costs[row])
+        p_hit = payoff if self.aims.kind == "hits" else None
+        return Valuation(payoff, p_hit, cost, float(self.value[row]), float(self.index[row]))
+
     def free(self, pool: CandidatePool) -> list[PaidIndex]:
         """Returns the very cheap rungs, except those above a more expensive deciding rung, which they would skip."""
         rows = np.flatnonzero(pool.in_play)
@@ -168,7 +175,7 @@ class Priced:
         rung = self._value(pool, look.of, by_law)
         order = np.argsort(-self.index[look.of], kind="stable")
         self._ranked, self._taken = np.array([look.of[order], rung[order]]), 0
-        return self._with_lessons(pool, self.further(self._batch_size(pool, left)), paid[:-1])
+        return self._with_lessons(pool, self.further(pool, self._batch_size(pool, left)), paid[:-1])
 
     def _batch_size(self, pool: CandidatePool, left: float) -> int:
         of, rung = self._ranked
@@ -181,12 +188,12 @@ class Priced:
             count = max(count, int(np.searchsorted(self.seconds[rung].cumsum(), self.lasts)))
         return max(1, count)
 
-    def further(self, n: int) -> list[Purchase]:
+    def further(self, pool: CandidatePool, n: int) -> list[Purchase]:
         """Returns the next n purchases of the last ranking, for purchases that the budget refuses."""
         of, rungs = self._ranked[:, self._taken : self._taken + n].tolist()
         self._taken += n
         return [
-            Purchase(i, PaidIndex(rung), float(self.index[i]), payoff=float(self.expected[i]))
+            Purchase(i, PaidIndex(rung), float(self.index[i]), valuation=self.valuation(pool, i))
             for i, rung in zip(of, rungs, strict=True)
         ]
 
