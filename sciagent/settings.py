@@ -18,11 +18,6 @@ def ledger_address(given: str | None = None) -> str:
     return given or secret("SCIAGENT_LEDGER") or DEFAULT_LEDGER
 
 
-def artifacts_folder() -> Path | None:
-    """Returns the folder of the artifacts, which are named by their SHA-256: SCIAGENT_ARTIFACTS; None if not set."""
-    return _path("SCIAGENT_ARTIFACTS")
-
-
 def lease_seconds() -> float:
     """Returns SCIAGENT_LEASE_SECONDS, default 60: after this time the work of a silent worker or driver is given to
     others. It must be the same for all users of a ledger. Raises UsageError."""
@@ -36,43 +31,40 @@ def lease_seconds() -> float:
     return seconds
 
 
-def slurm_site() -> Path | None:
-    """Returns the path of the cluster's profile: SCIAGENT_SLURM_SITE; None if not set."""
-    return _path("SCIAGENT_SLURM_SITE")
-
-
 def secret(name: str) -> str | None:
     """Returns the value of a variable, or the only line of the file that NAME_FILE names; None if neither is set.
 
     Raises UsageError if both are set, or if the file cannot be read, is empty or has more than one line.
     """
-    value, path = os.environ.get(name), os.environ.get(f"{name}_FILE")
-    if not path:
+    value, file_name = os.environ.get(name), os.environ.get(f"{name}_FILE")
+    if not file_name:
         return value or None
     if value:
         raise UsageError(f"both {name} and {name}_FILE are set; unset one")
     try:
-        with Path(path).expanduser().open("rb") as file:
+        with Path(file_name).expanduser().open("rb") as file:
             lines = file.read(MAX_SECRET_BYTES + 1).decode().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise UsageError(f"{name}_FILE: {path} cannot be read: {reason}") from None
+        raise UsageError(f"{name}_FILE: {file_name} cannot be read: {reason}") from None
     if len(lines) != 1 or not lines[0].strip() or len(lines[0]) > MAX_SECRET_BYTES:
-        raise UsageError(f"{name}_FILE: {path} must hold one line, and nothing else")
+        raise UsageError(f"{name}_FILE: {file_name} must hold one line, and nothing else")
     return lines[0].strip()
 
 
 def cache_folder() -> Path:
     """Returns the folder for files that can be built again: SCIAGENT_CACHE, default `sciagent` in the user's cache."""
-    return _path("SCIAGENT_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sciagent"
+    return path("SCIAGENT_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sciagent"
 
 
 def models_folder() -> Path:
     """Returns the folder of the models on this machine: SCIAGENT_MODELS, default `models` in the cache folder."""
-    return _path("SCIAGENT_MODELS") or cache_folder() / "models"
+    return path("SCIAGENT_MODELS") or cache_folder() / "models"
 
 
-def _path(name: str) -> Path | None:
+def path(name: str) -> Path | None:
+    """Returns the path that a variable holds: SCIAGENT_ARTIFACTS (the folder of artifacts), SCIAGENT_SLURM_SITE (the
+    cluster's profile), SCIAGENT_CACHE or SCIAGENT_MODELS; None if it is not set."""
     given = os.environ.get(name)
     return Path(given).expanduser() if given else None
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.errors import UsageError
-from sciagent.execution.executor_choice import broker_url
+from sciagent.execution.executor import broker_url
 from sciagent.settings import ledger_address
 
 NAMES = ("SCIAGENT_LEDGER", "SCIAGENT_LEDGER_FILE", "SCIAGENT_BROKER", "SCIAGENT_BROKER_FILE")

@@ -34,11 +34,8 @@ class Ordered:
     the budget, are then read as if all had stopped at the same share. Infinite indices are kept.
     """
 
-    def __init__(self, buyer: Buyer, sign: int) -> None:
-        """sign: 1 if higher is better, -1 if lower."""
+    def __init__(self, buyer: Buyer) -> None:
         self._buyer = buyer
-        if isinstance(buyer, RungRule):
-            buyer.sign = sign
         self._arrived, self._spent = 0, 0.0
 
     def choose(self, pool: CandidatePool, left: float) -> list[Purchase]:
@@ -54,10 +51,20 @@ class Ordered:
 
 
 def _bought(rule: RungRule, sign: int, pool: CandidatePool, room: Mapping[int, int], slots: int) -> list[Purchase]:
-    """Returns a rule's purchases. room: jobs that a rung may still start, for limited rungs."""
-    rule.sign = sign
+    """Returns a rule's purchases. sign: 1 if a higher answer is better, else -1. room: jobs that a limited rung may
+    still start."""
+    pool.score = ranks(pool.scores, sign)
     pool.room, pool.slots = tuple(room.get(j) for j in pool.paid), slots
     return rule.choose(pool, math.inf)
+
+
+def ranks(scores: Array, sign: int) -> Array:
+    """Returns (n,) ranks in (0, 1) of each candidate's last answer among those of its rung; NaN without an answer."""
+    ranked = np.full(len(scores), np.nan)
+    for column in scores.T:
+        seen = np.flatnonzero(~np.isnan(column))
+        ranked[seen[np.argsort(sign * column[seen], kind="stable")]] = (np.arange(len(seen)) + 0.5) / len(seen)
+    return ranked
 
 
 class FallingHalving:

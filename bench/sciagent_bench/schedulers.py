@@ -52,9 +52,9 @@ def _greedy(facts: Facts) -> Buyer:
 SCHEDULERS: dict[str, Callable[[Facts], Buyer]] = {
     "priced": _priced,
     "thresholds": lambda f: CampaignThresholds(f.threshold, f.sign, f.seed, f.budget),
-    "halving": lambda f: Ordered(FallingHalving(f.sign), f.sign),
-    "best_rung": lambda f: Ordered(FittedBestRung(f.threshold, f.sign, f.seed, f.budget), f.sign),
+    "halving": lambda f: Ordered(FallingHalving(f.sign)),
+    "best_rung": lambda f: Ordered(FittedBestRung(f.threshold, f.sign, f.seed, f.budget)),
     "greedy": _greedy,
-    "random": lambda f: Ordered(Random(f.seed), f.sign),
-    "exhaustive": lambda f: Ordered(Exhaustive(), f.sign),
+    "random": lambda f: Ordered(Random(f.seed)),
+    "exhaustive": lambda f: Ordered(Exhaustive()),
 }

@@ -4,16 +4,53 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from ase.data import atomic_numbers, chemical_symbols
 
 from sciagent.chemistry.fingerprint import structure_of
-from sciagent.scheduling.arrays import Array
-from sciagent.scheduling.law.growing import GrowingTanimoto
-from sciagent.scheduling.law.similarity import OF_TRAITS, Mixed, Overlap, Radial, Similarity
+from sciagent.scheduling.arrays import Array, Places
+from sciagent.scheduling.law.similarity import OF_TRAITS, GrowingTanimoto, Similarity, radial
 
 _PART = re.compile(r"([A-Z][a-z]?|[()])(\d+(?:\.\d+)?|\.\d+)?")
+
+
+@dataclass(frozen=True)
+class Radial:
+    """exp(-|x - x'|² / 2d): points that differ by 1 in each of d numbers have similarity 0.6. points: (n, d)."""
+
+    points: Array
+
+    def between(self, rows: Places, columns: Places) -> Array:
+        return radial(self.points[rows], self.points[columns])
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """A weighted mean of similarities; the weights sum to 1."""
+
+    parts: Sequence[Similarity]
+    weights: Sequence[float]
+
+    def between(self, rows: Places, columns: Places) -> Array:
+        likeness = np.zeros((len(rows), len(columns)))
+        for part, weight in zip(self.parts, self.weights, strict=True):
+            likeness += weight * part.between(rows, columns)
+        return likeness
+
+
+class Overlap:
+    """sum_i min(a_i, b_i) of fractions of sum 1, such as of elements in a composition. fractions: (n, features)."""
+
+    def __init__(self, fractions: Array) -> None:
+        self._fractions = fractions[:, fractions.any(0)]
+
+    def between(self, rows: Places, columns: Places) -> Array:
+        likeness = np.zeros((len(rows), len(columns)))
+        for column in self._fractions.T:
+            likeness += np.minimum(column[rows][:, None], column[columns])
+        return likeness
 
 
 class UnreadableError(ValueError):

@@ -40,8 +40,7 @@ from sciagent.campaign.core.build import Built, create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.driving.remote_jobs import request_for_workers
 from sciagent.campaign.spec.load import parse_spec
-from sciagent.execution.executor import Executor
-from sciagent.execution.executor_choice import executor_of
+from sciagent.execution.executor import Executor, executor_of
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

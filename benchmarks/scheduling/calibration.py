@@ -87,7 +87,8 @@ def covered_at_random(source: Any, seed: int, answers: int) -> tuple[float, floa
     aims = Aims.with_threshold(scores.shape[1], case.threshold, case.sign)
     [scale] = aims.truths(scores)
     told = foretell(Stack(case.similarity, rng).fit(questions(aims, [scale], scores), answers), 0, left)
-    inside = told.holds(scale(truth[left]))
+    y = scale(truth[left])
+    inside = (told.low <= y) & (y <= told.high)
     return float(inside.mean()), float(inside[np.argsort(-told.mean)[: len(left) // 20]].mean())
 
 
@@ -114,7 +115,8 @@ def covered(source: Any, seed: int, budget: float) -> tuple[float, float, float]
     low, high = np.array([watched.foretold[int(i)] for i in known]).T
     answers = buyer.truths[0](truth.scores[:, -1])
     verified = (low <= answers[known]) & (answers[known] <= high)
-    others = foretell(buyer.laws, 0, left).holds(answers[left])
+    told = foretell(buyer.laws, 0, left)
+    others = (told.low <= answers[left]) & (answers[left] <= told.high)
     return float(verified.mean()), float(others.mean()), run.spent / (budget * truth.exhaustive)
 
 

@@ -33,7 +33,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import execute_many
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.candidates import library
-from sciagent.store.results.property_rows import ids_of_names
+from sciagent.store.results.evidence import ids_of_names
 from sciagent.verification import registry
 from sciagent.verification.contract import (
     Context,

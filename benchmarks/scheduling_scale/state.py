@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from sciagent.scheduling.aims import Aims
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
-from sciagent.scheduling.law.similarity import Overlap, Similarity
+from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.rules.priced import Priced
+from sciagent_bench.structure import Overlap
 
 Array = NDArray[np.float64]
 

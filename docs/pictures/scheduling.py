@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from sciagent.report.parts.drawing import COLOURS, SETTINGS
+from sciagent.report.parts.charts import COLOURS, SETTINGS
 from sciagent.scheduling.aims import Aim, Aims
 from sciagent.scheduling.dynamic_programme import PRICES, STOP, TERMINAL, Programme, U, solve_left
 from sciagent.scheduling.law.chain import Chain, Similarity

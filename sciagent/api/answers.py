@@ -13,11 +13,9 @@ from rich.table import Table
 from sciagent.api import html
 from sciagent.api.explanation_text import paragraphs
 from sciagent.api.terminal import Paragraph, records_table, text_of
-from sciagent.domain.answers.best import BestCandidate
 from sciagent.domain.answers.explanation import Explanation, RefusedText
 from sciagent.domain.answers.status import CampaignCounts, Status
-from sciagent.domain.answers.values import ShownValue
-from sciagent.domain.answers.verification import LadderAnswer
+from sciagent.domain.answers.values import BestCandidate, LadderAnswer, ShownValue
 from sciagent.domain.jobs.states import CampaignState
 
 TIERS = {"high_fidelity": "high", "simulation": "sim"}  # short labels, since the table is narrow

@@ -26,14 +26,13 @@ from sciagent.campaign.pricing.chances import with_chances
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import load_spec
 from sciagent.campaign.spec.safety import is_reason
-from sciagent.domain.answers.best import BestCandidate
+from sciagent.domain.answers.values import BestCandidate
 from sciagent.domain.campaigns.directives import Verb
 from sciagent.domain.campaigns.ports import ProposalIn
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.errors import UsageError
-from sciagent.execution.executor_choice import executor_of
-from sciagent.report.answers.best import best
-from sciagent.report.answers.status import status
+from sciagent.execution.executor import executor_of
+from sciagent.report.answers import best, status
 from sciagent.report.parts.candidates import named_order
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.campaigns import CampaignRow
@@ -44,9 +43,7 @@ from sciagent.store.views.values import LedgerValue
 PartSpec = Mapping[str, Any] | BaseModel
 """A part of a campaign, as a mapping of YAML keys or as a model."""
 
-WHY_ADDED = "added from Python"
 ENDED = (CampaignState.INTERRUPTED, CampaignState.FINISHED, CampaignState.BUDGET_SPENT, CampaignState.FAILED)
-CLOSED = "its notebook or script let go of it"
 
 
 class Campaign:
@@ -268,7 +265,7 @@ class Campaign:
         write_report(self._store, self.name, target, top)
         return answers.WrittenReport(target)
 
-    def add(self, smiles: str | Iterable[str], reason: str = WHY_ADDED) -> ResultTable[AddedCandidate]:
+    def add(self, smiles: str | Iterable[str], reason: str = "added from Python") -> ResultTable[AddedCandidate]:
         """Adds your own molecules to the campaign; they are parsed, screened and gated as any other proposal.
 
         The running driver or the next `run` verifies them. reason: stored with your name.
@@ -333,6 +330,6 @@ class Campaign:
         if now:
             self._driver.abort()
         else:
-            self._driver.request_stop(CLOSED)
+            self._driver.request_stop("its notebook or script let go of it")
         while self.step() not in ENDED:
             pass

@@ -142,8 +142,9 @@ def _other_evidence(others: Sequence[EvidenceStory]) -> Iterator[Paragraph]:
 
 def _rung(rung: RungStory, full: bool, waived_by: str | None, labels: Sequence[str]) -> Iterator[Paragraph]:
     """Yields the paragraphs on a rung. labels: labels of all rungs of the ladder."""
-    verdict = VERDICTS[rung.verdict] if rung.verdict else JOBS.get(rung.job or "", "not run")
-    verdict += f" ({rung.reason})" if rung.verdict and rung.reason else ""
+    verdict = JOBS.get(rung.job or "", "not run")
+    if rung.verdict is not None:
+        verdict = VERDICTS[rung.verdict] + (f" ({rung.reason})" if rung.reason else "")
     decides = ", decides" if rung.is_terminal else ""
     yield Paragraph(f"{rung.rung} ({rung.verifier} {rung.version}{decides}): {verdict}", 1, "bold")
     yield from _judgement(rung, full, waived_by)

@@ -40,7 +40,7 @@ def open_ledger(given: LedgerLike = None, create: bool = False, idle_seconds: fl
     place = ledger_url(address)
     if not create and place.get_backend_name() == "sqlite" and not Path(str(place.database)).exists():
         raise UsageError(f"no ledger at {place.database}; name it with --ledger, or start with: sciagent run FILE")
-    return Ledger(address, settings.artifacts_folder(), idle_seconds)
+    return Ledger(address, settings.path("SCIAGENT_ARTIFACTS"), idle_seconds)
 
 
 def pick_campaign(connection: Connection, name: str | None) -> campaigns.CampaignRow:

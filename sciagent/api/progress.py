@@ -17,7 +17,7 @@ from sciagent.api.answers import best_brief, budget_line, rung_table, status_htm
 from sciagent.api.interrupts import raise_interrupt
 from sciagent.api.terminal import Line, Part, records_table, show
 from sciagent.domain.answers.status import CampaignCounts
-from sciagent.report.answers.best import best
+from sciagent.report.answers import best
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import campaign_counts

@@ -9,6 +9,7 @@ Text may come from a model or a stranger. It is bounded before RDKit reads it, a
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -102,6 +103,13 @@ def parse_molecule(
     copy = replace(result)  # so that cached properties of the copy (`mol`) are not kept with the text
     vars(copy)["key"] = result.key
     return copy
+
+
+def molecule_or_none(text: object, standardise: Literal["refuse", "parent"] = "refuse") -> Molecule | None:
+    """Returns the molecule as `parse_molecule` does; None for any text that is not a molecule."""
+    with contextlib.suppress(InvalidCandidateError):
+        return parse_molecule(text, standardise=standardise)
+    return None
 
 
 @lru_cache(maxsize=REMEMBERED)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from sciagent.domain.evidence import content_hash
+
 CandidateKind = Literal["molecule", "crystal"]
-_ENCODE = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 @runtime_checkable
@@ -47,5 +46,4 @@ class Candidate(Protocol):
 
 def candidate_key(kind: CandidateKind, identity: str, charge: int, multiplicity: int) -> str:
     """Returns the SHA-256 of kind, identity, net charge and multiplicity."""
-    text = _ENCODE([kind, identity, charge, multiplicity])
-    return hashlib.sha256(text.encode()).hexdigest()
+    return content_hash([kind, identity, charge, multiplicity])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import ItemsView, Iterator, KeysView, Mapping
+from collections.abc import Mapping
 
 RESOURCE_UNITS: dict[str, str] = {
     "core_seconds": "s",  # CPU time of the whole process tree
@@ -18,10 +18,8 @@ MEASURED = frozenset({"core_seconds"})  # resources that the host measures for e
 MAX_AMOUNT = 1e12  # largest amount of any resource; as core-seconds, 30 000 years
 
 
-class Cost(Mapping[str, float]):
-    """An immutable cost vector. Amounts are finite and not negative; resources with amount 0 are dropped."""
-
-    __slots__ = ("_amounts",)
+class Cost(dict[str, float]):
+    """A cost vector, which nobody changes. Amounts are finite and not negative; resources with amount 0 are dropped."""
 
     def __init__(self, amounts: Mapping[str, float] | None = None, /, **more: float) -> None:
         merged = {**amounts, **more} if amounts else more
@@ -31,23 +29,7 @@ class Cost(Mapping[str, float]):
             if not math.isfinite(amount) or amount < 0:
                 raise ValueError(f"cost {resource} = {amount!r} is not a finite, non-negative number")
         ordered = sorted(merged.items()) if len(merged) > 1 else merged.items()
-        self._amounts = {k: float(v) for k, v in ordered if v}
-
-    def __getitem__(self, resource: str) -> float:
-        return self._amounts[resource]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._amounts)
-
-    def __len__(self) -> int:
-        return len(self._amounts)
-
-    # The dictionary's own views, since those of Mapping are slow and a driver needs about ten per decision.
-    def keys(self) -> KeysView[str]:
-        return self._amounts.keys()
-
-    def items(self) -> ItemsView[str, float]:
-        return self._amounts.items()
+        super().__init__({k: float(v) for k, v in ordered if v})
 
     def __add__(self, other: Mapping[str, float]) -> Cost:
         if not other:

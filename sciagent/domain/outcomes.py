@@ -39,25 +39,19 @@ class OutcomeRule:
 
     verdict: Verdict | None
     is_evidence: bool
-    reusable: bool
-    counts_as_failure: bool
 
-
-_INCONCLUSIVE = OutcomeRule(Verdict.INCONCLUSIVE, is_evidence=True, reusable=True, counts_as_failure=True)
-_LIMIT = OutcomeRule(Verdict.INCONCLUSIVE, is_evidence=False, reusable=False, counts_as_failure=True)
-_ERROR = OutcomeRule(Verdict.ERROR, is_evidence=False, reusable=False, counts_as_failure=False)
 
 OUTCOME_RULES: dict[Outcome, OutcomeRule] = {
-    Outcome.OK: OutcomeRule(None, is_evidence=True, reusable=True, counts_as_failure=False),
-    Outcome.REFUSED: OutcomeRule(Verdict.NOT_APPLICABLE, is_evidence=True, reusable=True, counts_as_failure=False),
-    Outcome.NOT_CONVERGED: _INCONCLUSIVE,
-    Outcome.IMPLAUSIBLE: _INCONCLUSIVE,
-    Outcome.UNSTABLE: _INCONCLUSIVE,
-    Outcome.TIMEOUT: _LIMIT,
-    Outcome.OUT_OF_MEMORY: _LIMIT,
-    Outcome.CRASHED: _ERROR,
-    Outcome.BAD_ENVIRONMENT: _ERROR,
-    Outcome.LOST: _ERROR,
+    Outcome.OK: OutcomeRule(None, is_evidence=True),
+    Outcome.REFUSED: OutcomeRule(Verdict.NOT_APPLICABLE, is_evidence=True),
+    **dict.fromkeys(
+        (Outcome.NOT_CONVERGED, Outcome.IMPLAUSIBLE, Outcome.UNSTABLE),
+        OutcomeRule(Verdict.INCONCLUSIVE, is_evidence=True),
+    ),
+    **dict.fromkeys((Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY), OutcomeRule(Verdict.INCONCLUSIVE, is_evidence=False)),
+    **dict.fromkeys(
+        (Outcome.CRASHED, Outcome.BAD_ENVIRONMENT, Outcome.LOST), OutcomeRule(Verdict.ERROR, is_evidence=False)
+    ),
 }
 
 

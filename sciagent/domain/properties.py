@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from functools import cache
@@ -216,58 +216,44 @@ class Clash:
         both = (self.set_aside, self.stands)
         names = ("unit", *(field.name for field in fields(Property)))
         name = next(name for name in names if getattr(both[0], name) != getattr(both[1], name))
-        rejected, used = (f"{name} {_quoted(getattr(prop, name))}" for prop in both)
+        values = (getattr(prop, name) for prop in both)
+        rejected, used = (f'{name} "{value}"' if isinstance(value, str) else f"{name} {value}" for value in values)
         return f"{self.package} ({rejected}) against {self.stands_from} ({used})"
 
 
-def _quoted(value: object) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value)
-
-
-class PropertyRegistry(Mapping[str, Property]):
+class PropertyRegistry(dict[str, Property]):
     """Properties by name. offered: (property, its package); the first of several with one name is used, and those that
     differ from it are `clashes`. broken: reason by package for packages whose properties do not load."""
 
     def __init__(self, offered: Iterable[tuple[Property, str]], broken: Mapping[str, str] | None = None) -> None:
-        self._by_name: dict[str, Property] = {}
+        super().__init__()
         self._from: dict[str, str] = {}
         self._own: set[str] = set()  # names that this process has defined itself
         self.broken = dict(broken or {})
         clashes = []
         for prop, package in offered:
-            stands = self._by_name.setdefault(prop.name, prop)
+            stands = self.setdefault(prop.name, prop)
             stands_from = self._from.setdefault(prop.name, package)
             if stands != prop:
                 clashes.append(Clash(prop, package, stands, stands_from))
         self.clashes = tuple(clashes)
 
-    def __getitem__(self, name: str) -> Property:
-        if name not in self._by_name:
-            raise UnknownNameError("property", name, self._by_name)
-        return self._by_name[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._by_name
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._by_name)
-
-    def __len__(self) -> int:
-        return len(self._by_name)
+    def __missing__(self, name: str) -> Property:
+        raise UnknownNameError("property", name, self)
 
     def add(self, defined: Property, package: str) -> None:
         """Registers a property that this process defines; it replaces an earlier definition by this process.
 
         package: `NAME VERSION`. Raises UsageError if an installed package defines the property differently.
         """
-        stands = self._by_name.get(defined.name)
+        stands = self.get(defined.name)
         if stands is not None and stands != defined and defined.name not in self._own:
             clash = Clash(defined, package, stands, self._from[defined.name])
             raise UsageError(f'property "{defined.name}": {clash}; give yours another name')
         if stands is None:
             self._own.add(defined.name)
         if defined.name in self._own:
-            self._by_name[defined.name], self._from[defined.name] = defined, package
+            self[defined.name], self._from[defined.name] = defined, package
 
     def provider(self, name: str) -> str:
         """Returns `NAME VERSION` of the package that defines the property."""

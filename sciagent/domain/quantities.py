@@ -111,25 +111,20 @@ def express(quantity: Quantity, prop: Property, unit: str) -> Quantity:
 
 def in_canonical_unit(value: float, unit: str, prop: Property) -> float:
     """Returns the value in `prop.unit`. Raises UnitError as `convert` does."""
-    conversion = prop.conversion(unit)
-    if conversion is None:
+    if (conversion := prop.conversion(unit)) is None:
         return value * conversion_factor(unit, prop)
     return _applied(conversion.value, (value,), unit, prop)
 
 
 def spread_in_canonical_unit(value: float, spread: float, unit: str, prop: Property) -> float:
     """Returns a small difference at a value, such as its standard uncertainty, in `prop.unit`. Raises UnitError."""
-    conversion = prop.conversion(unit)
-    if conversion is None:
+    if (conversion := prop.conversion(unit)) is None:
         return spread * conversion_factor(unit, prop)
     return _applied(conversion.uncertainty, (value, spread), unit, prop)
 
 
 def conversion_factor(unit: str, prop: Property) -> float:
-    """Returns the factor that converts a value in `unit` to `prop.unit`.
-
-    Raises UnitError for a unit that the property does not take, and for a unit that no factor converts.
-    """
+    """Returns the factor from `unit` to `prop.unit`. Raises UnitError if there is none or `prop` has no such unit."""
     if unit not in prop.units:
         raise UnitError(
             f'{prop.name} is not given in "{unit}"{did_you_mean(_SHORT.get(unit.casefold(), unit), prop.units)}; '
@@ -139,12 +134,11 @@ def conversion_factor(unit: str, prop: Property) -> float:
 
 
 def _applied(function: Callable[..., float], numbers: tuple[float, ...], unit: str, prop: Property) -> float:
+    why = ""
     try:
         converted = float(function(*numbers))
     except (ArithmeticError, ValueError) as error:
         converted, why = math.nan, f": {error}"
-    else:
-        why = ""
     if not math.isfinite(converted):
         shown = " ± ".join(f"{number:g}" for number in numbers)
         raise UnitError(f"{prop.name} of {shown} {unit} has no value in {prop.unit}{why}")

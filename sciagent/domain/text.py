@@ -23,7 +23,11 @@ def storable(text: str) -> str:
 
 def clean(text: str, limit: int = MAX_TEXT) -> str:
     """Replaces every control character except tab and line feed by U+FFFD, and cuts the text to `limit` characters."""
-    text = _CONTROL.sub(REPLACEMENT, text)
+    return cut(_CONTROL.sub(REPLACEMENT, text), limit)
+
+
+def cut(text: str, limit: int) -> str:
+    """Returns the text, cut at `limit` characters; `…` ends a text that was cut."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
@@ -36,8 +40,7 @@ def escaped(text: str) -> str:
 
 def short(text: str, limit: int = 60) -> str:
     """Returns the text on one line, cut at `limit` characters."""
-    cut = escaped(text[: limit + 1])
-    return cut if len(cut) <= limit else cut[: limit - 1] + "…"
+    return cut(escaped(text[: limit + 1]), limit)
 
 
 def one_line(text: str, limit: int) -> str:

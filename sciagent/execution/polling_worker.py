@@ -13,7 +13,7 @@ from pathlib import Path
 from sciagent.errors import LedgerAwayError, SchemaVersionError
 from sciagent.execution.worker.lease_renewal import Keeper
 from sciagent.execution.worker.registration import Presence
-from sciagent.execution.worker.runner import Runner, patiently, runner_of
+from sciagent.execution.worker.runner import Runner, patiently
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue.workers import NewWorker
 
@@ -38,7 +38,6 @@ class Station:
         self._stop, self._presence = threading.Event(), Presence(new)
         self._runners: list[Runner] = []
         self._lock = threading.Lock()
-        self._schema: SchemaVersionError | None = None
         self.ran = 0
         self._last_work = time.monotonic()
 
@@ -46,14 +45,17 @@ class Station:
         """Run jobs until the worker ends; returns their number. Raises SchemaVersionError for another schema."""
         new, ledger = self._new, self._ledger
         patiently(lambda: self._presence.step(ledger), self._stop)
-        presence = threading.Thread(target=self._presence.serve, args=(lambda: ledger, self._stop), daemon=True)
+        presence = threading.Thread(target=self._presence.serve, args=(ledger, self._stop), daemon=True)
         presence.start()
         with closing(Keeper(ledger)) as keeper, ThreadPoolExecutor(new.slots, "slot") as threads:
-            self._runners = [runner_of(ledger, new, f"{new.name}/{i}", self._scratch, keeper) for i in range(new.slots)]
+            self._runners = [
+                Runner(ledger, f"{new.name}/{i}", new.queues, self._scratch, registered=new, keeper=keeper)
+                for i in range(new.slots)
+            ]
             list(threads.map(self._work, self._runners))
         self._stop.set()
         presence.join(timeout=10)
-        if (fault := self._schema or self._presence.fault) is not None:
+        if (fault := self._presence.fault) is not None:
             raise fault
         return self.ran
 
@@ -90,7 +92,7 @@ class Station:
         except LedgerAwayError:
             return 0  # the worker was stopped while the ledger was away
         except SchemaVersionError as error:  # waiting does not help
-            self._schema = error
+            self._presence.fault = error
             self._stop.set()
             return 0
         except Exception:  # a fault of one job must not end the worker

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,9 @@ ROOM = 0.125  # spare length of growing arrays, as a fraction, so that rows are 
 class CandidatePool:
     """A campaign's n candidates, k rungs that can be bought, the terminal rung last, and c columns of answers."""
 
+    GROWING: ClassVar[tuple[str, ...]] = ("scores", "errors", "bounds", "score", "closed", "out", "pending")
+    """Names of the arrays, besides the costs, that get a row for each new candidate."""
+
     scores: Array
     """(n, c) answers, each in its own unit; NaN if there is none."""
     closed: Mask
@@ -31,14 +35,14 @@ class CandidatePool:
     """(c,) the rung of each column, ascending; by default one column per rung."""
     outlay: float | None = None
     """Spend so far, if it is accounted; None: the expected cost of all closed rungs."""
-    slots: int | None = None
-    """Number of jobs that workers could start now; None: any number."""
+    slots: int = sys.maxsize
+    """Number of jobs that workers could start now."""
     room: tuple[int | None, ...] | None = None
     """(k,) number of jobs that each rung may still start, None without a limit; None: no rung has a limit."""
     started: tuple[int, ...] | None = None
     """(k,) number of candidates on which each rung was started; None: those for which it is closed."""
-    score: Array | None = field(init=False, default=None)
-    """(n,) the campaign's score of each candidate, in [0, 1], NaN if unknown; None: the campaign gives no scores."""
+    score: Array = field(init=False)
+    """(n,) score of each candidate, in [0, 1]; NaN if unknown."""
     errors: NDArray[np.float32] | None = field(init=False, default=None)
     """(n, c) standard uncertainties of the answers, 0 if unknown; None while none is known."""
     bounds: NDArray[np.int8] | None = field(init=False, default=None)
@@ -56,6 +60,7 @@ class CandidatePool:
 
     def __post_init__(self) -> None:
         self.rungs = self.rungs or tuple(map(PaidIndex, range(self.costs.shape[1])))
+        self.score = np.full(len(self.scores), np.nan)
         self.out = np.zeros(len(self.scores), dtype=bool)
         self.pending = np.zeros(len(self.scores), dtype=bool)
         self.tried = np.zeros(self.costs.shape[1], dtype=np.int64)
@@ -70,11 +75,6 @@ class CandidatePool:
     def paid(self) -> list[PaidIndex]:
         """All k rungs, terminal rung last."""
         return [PaidIndex(j) for j in range(self.costs.shape[1])]
-
-    @property
-    def free_slots(self) -> int:
-        """Number of purchases that can start now; without slots, the number of candidates."""
-        return len(self.out) if self.slots is None else self.slots
 
     @property
     def open(self) -> Places:
@@ -113,7 +113,7 @@ class CandidatePool:
 
     def add(self, costs: Array) -> None:
         """Adds new candidates, without any answers. costs: (m, k)."""
-        for name in ("scores", "errors", "bounds", "score", "closed", "out", "pending"):
+        for name in self.GROWING:
             if (array := getattr(self, name)) is not None:
                 unknown = math.nan if array.dtype == np.float64 else 0
                 self._append(name, np.full((len(costs), *array.shape[1:]), unknown, dtype=array.dtype))

@@ -79,14 +79,12 @@ class CandidateGroup:
         now = self.programme.action(self.u, price * self.weight)
         return np.where(now == STOP, at_index, now)
 
-    def to_go(self, prices: Array, of: Mask | None = None) -> Array:
-        """Returns the expected cost to go of all candidates, or of those in `of`, at each of the ascending prices."""
+    def to_go(self, prices: Array, of: Mask) -> Array:
+        """Returns the expected cost to go of the candidates in `of`, at each of the ascending prices."""
         total = np.zeros(len(prices))
         bins = np.rint(2 * np.log2(self.weight)).astype(np.int64)
-        for weight_bin in np.unique(bins if of is None else bins[of]):
-            mine = bins == weight_bin
-            if of is not None:
-                mine &= of
+        for weight_bin in np.unique(bins[of]):
+            mine = of & (bins == weight_bin)
             spend = self.programme.to_go(self.u[mine], self.weight[mine])
             price = prices * float(np.median(self.weight[mine]))
             total += np.interp(np.log(price), np.log(PRICES), spend)

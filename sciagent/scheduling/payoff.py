@@ -18,7 +18,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
 
 import numpy as np
 from scipy.special import ndtr, ndtri, owens_t
@@ -36,30 +35,23 @@ BISECTIONS = 30
 FARTHEST = -37.0  # standard deviations below which the normal distribution underflows
 
 
-class Payoff(Protocol):
-    """A payoff. means, variances: (q, n) of the q properties, in the unit of their transforms."""
-
-    def expected(self, means: Array, variances: Array) -> Array:
-        """Returns (n,) expected payoffs, in [0, 1]."""
-
-    def moments(self, means: Array, variances: Array, shares: Array) -> tuple[Array, Array]:
-        """Returns (n,) E[payoff] and E[E[payoff | S]²], consistent with each other. The set of rungs S explains the
-        fraction shares, (q,), of each variance. For few candidates."""
-
-
 @dataclass(frozen=True)
 class Hits:
-    """A payoff of 1 if every property lies within its limits, else 0."""
+    """A payoff of 1 if every property lies within its limits, else 0. means, variances: (q, n) of the q properties, in
+    the unit of their transforms."""
 
     truths: tuple[TruthTransform, ...]
 
     def expected(self, means: Array, variances: Array) -> Array:
+        """Returns (n,) expected payoffs, in [0, 1]."""
         expected: Array = np.ones(means.shape[1])
         for truth, mean, variance in zip(self.truths, means, variances, strict=True):
             expected = expected * between(mean, np.sqrt(variance), truth.low, truth.high)
         return expected
 
     def moments(self, means: Array, variances: Array, shares: Array) -> tuple[Array, Array]:
+        """Returns (n,) E[payoff] and E[E[payoff | S]²], consistent with each other. The set of rungs S explains the
+        fraction shares, (q,), of each variance. For few candidates."""
         second: Array = np.ones(means.shape[1])
         for truth, mean, variance, share in zip(self.truths, means, variances, shares, strict=True):
             second = second * _both_between(mean, np.sqrt(variance), truth.low, truth.high, float(share))
@@ -92,8 +84,8 @@ def _both_between(mean: Array, sd: Array, low: float, high: float, share: float)
 
 @dataclass(frozen=True)
 class Graded:
-    """Any payoff of the properties, by quasi-Monte Carlo with common draws. of: (q, ...) values in the unit of the
-    transforms to (...) in [0, 1]."""
+    """Any payoff of the properties, with the methods of `Hits`, by quasi-Monte Carlo with common draws. of: (q, ...)
+    values in the unit of the transforms to (...) in [0, 1]."""
 
     of: Callable[[Array], Array]
     q: int
@@ -108,7 +100,7 @@ class Graded:
         return expected
 
     def moments(self, means: Array, variances: Array, shares: Array) -> tuple[Array, Array]:
-        """Returns the moments. The second is the mean product of the payoffs of two answers that share the explained
+        """As `Hits.moments`. The second one is the mean product of the payoffs of two answers that share the explained
         part; unlike the square of a mean, it is unbiased."""
         draws, weights = normal(2 * self.q, PAIRS)
         first_draws, new_draws = draws[:, : self.q], draws[:, self.q :]
@@ -119,6 +111,9 @@ class Graded:
             first[place] = weights @ worth
             second[place] = weights @ (worth * self.of((mean + sd * second_draws).T))
         return first, second
+
+
+Payoff = Hits | Graded
 
 
 @cache

@@ -12,11 +12,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticUndefined
 
 from sciagent.domain.candidates import Candidate
-from sciagent.domain.properties import Level, Property
 from sciagent.errors import UsageError
-from sciagent.verification.checks import check_measures
 from sciagent.verification.contract import Verifier
-from sciagent.verification.registry import provider, verifier_class, verifier_names
+from sciagent.verification.registry import check_measures, provider, verifier_class, verifier_names
 
 
 def catalogue(samples: Mapping[str, Candidate]) -> Sequence[Mapping[str, Any]]:
@@ -58,7 +56,10 @@ def entry(name: str, samples: Mapping[str, Candidate]) -> Mapping[str, Any]:
         "version": verifier_type.version,
         "kind": verifier_type.kind,
         "about": inspect.cleandoc(verifier_type.__doc__ or ""),
-        "measures": [_measure(measure.property, measure.level) for measure in measures],
+        "measures": [
+            {"property": p.name, "unit": p.unit, "level": level.label, "description": p.description}
+            for p, level in ((measure.property, measure.level) for measure in measures)
+        ],
         "settings": list(_settings(verifier_type.Settings)),
         "settings_about": _about(verifier_type.Settings),
         "needs": needs,
@@ -69,17 +70,13 @@ def entry(name: str, samples: Mapping[str, Candidate]) -> Mapping[str, Any]:
     }
 
 
-def _measure(prop: Property, level: Level) -> Mapping[str, Any]:
-    return {"property": prop.name, "unit": prop.unit, "level": level.label, "description": prop.description}
-
-
 def _costs(verifier: Verifier[Any], samples: Mapping[str, Candidate]) -> Sequence[Mapping[str, Any]]:
     """Returns the declared costs of the samples that the verifier accepts."""
-    costs = []
-    for name, candidate in samples.items():
-        if candidate.kind == verifier.kind and verifier.accepts(candidate) is None:
-            costs.append({"candidate": name, "atoms": candidate.n_atoms, **dict(verifier.cost(candidate))})
-    return costs
+    return [
+        {"candidate": name, "atoms": candidate.n_atoms, **verifier.cost(candidate)}
+        for name, candidate in samples.items()
+        if candidate.kind == verifier.kind and verifier.accepts(candidate) is None
+    ]
 
 
 def _settings(model: type[BaseModel], prefix: str = "") -> Iterator[Mapping[str, Any]]:

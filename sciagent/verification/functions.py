@@ -35,8 +35,6 @@ from sciagent.verification.contract import Context, Finding, Refusal, Settings, 
 from sciagent.verification.fingerprint import code_of
 from sciagent.verification.registry import CODE
 
-__all__ = ["FunctionVerifier", "VerifierFunction", "restore", "verifier"]
-
 Measures = str | Property | Sequence[str | Property] | Mapping[str, str]
 FUNCTION = "function:"
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.]{0,63}")

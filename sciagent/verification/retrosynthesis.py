@@ -18,7 +18,6 @@ from sciagent.verification.registry import installed
 GROUP = "sciagent.retrosynthesis"
 MAX_REACTIONS = 100
 
-
 Stock = Container[str]
 """The purchasable molecules: `"CCO" in stock`."""
 

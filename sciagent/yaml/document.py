@@ -34,9 +34,9 @@ Mark = tuple[int, int]
 _TAG = "tag:yaml.org,2002:"
 _PLAIN = {_TAG + name for name in ("str", "int", "float", "bool", "null", "map", "seq", "value", "merge")}
 _SCALARS = YAML(typ="safe", pure=True).constructor
-_BRACKET = re.compile(r"[\[\]{}]")
 _CLOSING = {"[": "]", "{": "}", '"': '"', "'": "'"}
 _NOT_TEXT = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|\ufeff")
+_BAD_TEXT = re.compile("[\0\ud800-\udfff]")
 _HINT = 'check the indentation, and put a text in quotes that begins with a sign or has ": " in it'
 
 
@@ -65,10 +65,6 @@ class Document:
     values: dict[Loc, Mark] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     """Parts that could not be read."""
-
-    def add(self, fault: Fault) -> None:
-        if len(self.faults) < MAX_FAULTS:
-            self.faults.append(fault)
 
     def locate(self, loc: Loc, on_key: bool = False) -> Mark:
         """Returns the place of the part at `loc`, or of the nearest part around it. on_key: place of its key."""
@@ -123,20 +119,15 @@ def read(text: str, kind: str = "a campaign", opens: str = "campaign: name") -> 
     kind: what the file describes. opens: the first line of such a file. Both are used in messages only.
     """
     document = Document()
-    if len(text.encode("utf-8", errors="replace")) > MAX_BYTES:
-        document.add(Fault(1, 1, f"the text is too long; it may have {MAX_BYTES} bytes"))
-        return document
     if bad := _NOT_TEXT.search(text):
         mark = _mark_after(text[: bad.start()])
-        document.add(Fault(*mark, f"the character U+{ord(bad[0]):04X} does not belong in a text file"))
+        document.faults.append(Fault(*mark, f"the character U+{ord(bad[0]):04X} does not belong in a text file"))
         return document
-    node = _compose(text, document)
-    if node is not None:
+    if (node := _compose(text, document)) is not None:
         document.data = _plain(node, (), document)
     if not document.faults and not isinstance(document.data, dict):
         what = "the file is empty" if document.data is None else f"the file holds {kind_of(document.data)}"
-        mark = document.values.get((), (1, 1))
-        document.add(Fault(*mark, f"{what}; {kind} is a mapping that opens with `{opens}`"))
+        document.faults.append(Fault(*document.locate(()), f"{what}; {kind} is a mapping that opens with `{opens}`"))
     return document
 
 
@@ -154,11 +145,9 @@ def kind_of(value: Any) -> str:
 
 
 def _compose(text: str, document: Document) -> Node | None:
-    if mark := too_deep(text):  # the scanner's time grows with the square of the depth
-        document.add(Fault(*mark, f"brackets more than {MAX_DEPTH} levels deep"))
-        return None
-    if (entries := _entries(text)) > MAX_ENTRIES:
-        document.add(Fault(1, 1, f"the file has about {entries} entries; it may have {MAX_ENTRIES}"))
+    lines = (line for line in text.splitlines() if line and not line.lstrip().startswith("#"))
+    if (entries := sum(1 + line.count(",") + line.count(":") for line in lines)) > MAX_ENTRIES:
+        document.faults.append(Fault(1, 1, f"the file has about {entries} entries; it may have {MAX_ENTRIES}"))
         return None
     yaml = YAML(typ="safe", pure=True)  # the round-trip loader takes 35 s for a megabyte of comments
     constructor, parser = yaml.get_constructor_parser(text)
@@ -167,15 +156,17 @@ def _compose(text: str, document: Document) -> Node | None:
         node = composer.get_node() if composer.check_node() else None
         if not composer.check_node():
             return node if isinstance(node, Node) else None
-        message, hint = "a second document begins here; a file holds one", "delete the line ---"
-        document.add(Fault(*_mark(parser.peek_event().start_mark), message, hint=hint))
+        message = "a second document begins here; a file holds one"
+        document.faults.append(Fault(*_mark(parser.peek_event().start_mark), message, hint="delete the line ---"))
     except MarkedYAMLError as error:
-        document.add(_parser_fault(text, error))
+        document.faults.append(_parser_fault(text, error))
     except RecursionError:
-        document.add(Fault(1, 1, f"nested more than {MAX_DEPTH} levels deep"))
+        document.faults.append(Fault(1, 1, f"nested more than {MAX_DEPTH} levels deep"))
     except (YAMLError, ValueError, TypeError, LookupError, AttributeError, AssertionError, OverflowError) as error:
         # ruamel's scanner lets some of these out, as for the escape "\UFFFFFFFF"
-        document.add(Fault(yaml.reader.line + 1, yaml.reader.column + 1, f"not YAML: {' '.join(str(error).split())}"))
+        document.faults.append(
+            Fault(yaml.reader.line + 1, yaml.reader.column + 1, f"not YAML: {' '.join(str(error).split())}")
+        )
     return None
 
 
@@ -184,8 +175,8 @@ def _parser_fault(text: str, error: MarkedYAMLError) -> Fault:
     opened, mark = error.context_mark, error.problem_mark or error.context_mark
     if mark is None:
         return Fault(1, 1, f"not YAML: {error}")
-    start = text.rfind("\n", 0, mark.index) + 1
-    indent = text[start : len(text) - len(text[start:].lstrip(" \t"))]
+    line = text[text.rfind("\n", 0, mark.index) + 1 :]
+    indent = line[: len(line) - len(line.lstrip(" \t"))]
     if "\t" in indent:
         message = "a tab indents this line; YAML is indented with spaces"
         return Fault(mark.line + 1, indent.index("\t") + 1, message, hint="put two spaces in place of each tab")
@@ -201,13 +192,11 @@ def _mark(mark: Any) -> Mark:
 
 
 def _plain(node: Node, loc: Loc, document: Document) -> Any:
-    mark = _mark(node.start_mark)
-    tag = str(node.tag)
+    mark, tag, message = _mark(node.start_mark), str(node.tag), ""
     if isinstance(node, ScalarNode) and not node.value and tag == _TAG + "null":
         mark = document.keys.get(loc, mark)  # the value is empty
     is_block = isinstance(node, MappingNode | SequenceNode) and not node.flow_style
     document.values[loc] = document.keys.get(loc, mark) if is_block else mark
-    message = ""
     if node.anchor is not None:
         message = "anchors and aliases (& and *) are not read here; write the value out"
     elif tag == _TAG + "timestamp":
@@ -225,7 +214,7 @@ def _plain(node: Node, loc: Loc, document: Document) -> Any:
             return _scalar(tag.removeprefix(_TAG), node)
         except ValueError as error:
             message = str(error)
-    document.add(Fault(*mark, message, loc))
+    document.faults.append(Fault(*mark, message, loc))
     return None
 
 
@@ -234,12 +223,13 @@ def _mapping(node: MappingNode, loc: Loc, document: Document) -> dict[str, Any]:
     for key_node, value_node in node.value:
         mark = _mark(key_node.start_mark)
         key = key_node.value
-        if not isinstance(key_node, ScalarNode) or _is_bad_text(key):
-            document.add(Fault(*mark, "a key must be plain text", loc))
+        if not isinstance(key_node, ScalarNode) or _BAD_TEXT.search(key):
+            document.faults.append(Fault(*mark, "a key must be plain text", loc))
         elif key in mapping:
-            first = document.keys[(*loc, key)]
-            message = f'"{key}" stands here twice; the first is in line {first[0]}'
-            document.add(Fault(*mark, message, (*loc, key)))
+            first, _ = document.keys[(*loc, key)]
+            document.faults.append(
+                Fault(*mark, f'"{key}" stands here twice; the first is in line {first}', (*loc, key))
+            )
         else:
             document.keys[(*loc, key)] = mark
             mapping[key] = None
@@ -252,7 +242,7 @@ def _scalar(kind: str, node: Node) -> Any:
     if kind == "null":
         return None
     if kind not in ("bool", "int", "float"):
-        if _is_bad_text(node.value):
+        if _BAD_TEXT.search(node.value):
             raise ValueError("the text holds a null byte or half a character")
         return node.value
     try:
@@ -264,27 +254,6 @@ def _scalar(kind: str, node: Node) -> Any:
     if kind == "float" and not math.isfinite(value):
         raise ValueError(f"{node.value} is not a finite number")
     return value
-
-
-def _is_bad_text(text: str) -> bool:
-    return "\0" in text or any("\ud800" <= c <= "\udfff" for c in text)
-
-
-def too_deep(text: str) -> Mark | None:
-    """Returns the place where brackets (also those in quotes) are nested more than MAX_DEPTH deep, or None."""
-    depth = 0
-    for line, content in enumerate(text.splitlines(), 1):
-        for bracket in _BRACKET.finditer(content if not content.lstrip().startswith("#") else ""):
-            depth = depth + 1 if bracket[0] in "[{" else max(depth - 1, 0)
-            if depth > MAX_DEPTH:
-                return line, bracket.start() + 1
-    return None
-
-
-def _entries(text: str) -> int:
-    """Estimates the number of entries of a text from its lines, commas and colons outside comments."""
-    lines = (line for line in text.splitlines() if line and not line.lstrip().startswith("#"))
-    return sum(1 + line.count(",") + line.count(":") for line in lines)
 
 
 def _mark_after(before: str) -> Mark:

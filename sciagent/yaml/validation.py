@@ -1,4 +1,4 @@
-"""Validates a YAML document and turns pydantic's errors into plain messages with a hint."""
+"""Validates a YAML document and turns errors, pydantic's and those of validators, into plain messages with a hint."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from sciagent.errors import SpecError, did_you_mean
 from sciagent.yaml.document import MAX_FAULTS, Document, Fault, Loc, kind_of, report
-from sciagent.yaml.faults import FAULT
 
 Model = TypeVar("Model", bound=BaseModel)
-UnknownKey = Callable[[Loc, Any], tuple[str, str]]
-"""A function from the path of an unknown key and the data of the file to (message, hint)."""
+UnknownKey = Callable[[Loc, Any, type[BaseModel]], tuple[str, str]]
+"""A function from the path of an unknown key, the data and the model of the file to (message, hint)."""
 
+FAULT = "spec"
 _NAME_RULE = 'takes 1 to 64 of a-z, 0-9, "_" and "-", the first a letter or digit'
 _BOUNDS = {
     "greater_than": ("gt", "must be greater than"),
@@ -37,19 +38,51 @@ _WANTED = {  # by the first word of pydantic's kind of error
 _EMPTY = "has no value; give one, or delete the line"
 
 
+class Faults:
+    """Collects mistakes at places relative to the object under validation; the end of the `with` block raises them
+    together as a ValidationError, to which pydantic adds its own path."""
+
+    def __enter__(self) -> Faults:
+        self.details: list[InitErrorDetails] = []
+        return self
+
+    def add(self, loc: Sequence[int | str], message: str, hint: str = "", on_key: bool = False) -> None:
+        """Adds a mistake. on_key: whether the mistake is the key at `loc` rather than its value."""
+        self.take(loc, fault(message, hint, on_key=on_key))
+
+    def take(self, loc: Sequence[int | str], error: PydanticCustomError) -> None:
+        """Adds a mistake made by `fault`, at a place."""
+        self.details.append(InitErrorDetails(type=error, loc=tuple(loc), input=None))
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self.details and kind is None:
+            raise ValidationError.from_exception_data("faults", self.details)
+
+
+def fault(message: str, hint: str = "", *, on_key: bool = False) -> PydanticCustomError:
+    """Returns the mistake of one field, for its validator to raise."""
+    return PydanticCustomError(FAULT, "{message}", {"message": message, "hint": hint, "on_key": on_key})
+
+
+def unknown_key(loc: Loc, data: Any, root: type[BaseModel]) -> tuple[str, str]:
+    """Returns message and hint for a key that no model at its place takes."""
+    known = keys_at(loc[:-1], data, root)
+    return f"unknown key{did_you_mean(str(loc[-1]), known)}", f"allowed: {', '.join(known)}" if known else ""
+
+
 def validated(
     document: Document,
     name: str,
     root: type[Model],
     *,
     context: Mapping[str, Any] | None = None,
-    unknown_key: UnknownKey | None = None,
-    further: Callable[[], Sequence[Any]] = lambda: (),
+    unknown: UnknownKey = unknown_key,
+    further: Callable[[Any], object] = lambda data: None,
 ) -> Model:
     """Returns the model of a document. Raises SpecError with all its mistakes.
 
-    name: name of the file, for messages. root: model of the whole file. further: returns more errors, which pydantic
-    does not look for after a first one.
+    name: name of the file, for messages. root: model of the whole file. further: raises ValidationError for mistakes in
+    the data that pydantic does not look for after a first one.
     """
     faults = list(document.faults)
     if isinstance(document.data, dict):
@@ -58,22 +91,24 @@ def validated(
             if not faults:
                 return model
         except ValidationError as error:
-            errors = [*error.errors(include_url=False), *further()][:MAX_FAULTS]
-            explained = [_explain(item, document, root, unknown_key) for item in errors if not _is_echo(item)]
+            errors = error.errors(include_url=False)
+            try:
+                further(document.data)
+            except ValidationError as more:
+                errors += more.errors(include_url=False)
+            explained = [_explain(item, document, root, unknown) for item in errors[:MAX_FAULTS] if not _is_echo(item)]
             faults += [fault for fault in explained if not document.broken(fault.loc)]
     raise SpecError(report(name, faults))
 
 
-def _explain(
-    error: Mapping[str, Any], document: Document, root: type[BaseModel], unknown: UnknownKey | None = None
-) -> Fault:
+def _explain(error: Mapping[str, Any], document: Document, root: type[BaseModel], unknown: UnknownKey) -> Fault:
     """Returns one error of pydantic as a fault at its place in the file."""
     loc, kind = _without_kinds(tuple(error["loc"]), document.data), str(error["type"])
     context: Mapping[str, Any] = error.get("ctx") or {}
     value = error.get("input")
     on_key, hint = kind in ("extra_forbidden", "missing"), ""
     if kind == "extra_forbidden":
-        message, hint = unknown(loc, document.data) if unknown else _unknown_key(loc, document.data, root)
+        message, hint = unknown(loc, document.data, root)
     elif kind == "missing":
         message = "required, and missing"
     elif kind in ("union_tag_not_found", "union_tag_invalid", "literal_error", "enum"):
@@ -83,8 +118,7 @@ def _explain(
         message, hint, on_key = str(context["message"]), str(context["hint"]), bool(context.get("on_key"))
     else:
         message = _EMPTY if value is None else _unfit_value(kind, value, context, str(error["msg"]))
-    line, column = document.locate(loc, on_key)
-    return Fault(line, column, " ".join(message.split()), loc, hint)
+    return Fault(*document.locate(loc, on_key), " ".join(message.split()), loc, hint)
 
 
 def _unfit_value(kind: str, value: Any, context: Mapping[str, Any], message: str) -> str:
@@ -106,11 +140,6 @@ def _is_echo(error: Mapping[str, Any]) -> bool:
     """Returns whether a list is "too short" only because of invalid entries, which are reported one by one."""
     value = error.get("input")
     return error["type"] == "too_short" and isinstance(value, list) and len(value) >= error["ctx"]["min_length"]
-
-
-def _unknown_key(loc: Loc, data: Any, root: type[BaseModel]) -> tuple[str, str]:
-    known = keys_at(loc[:-1], data, root)
-    return f"unknown key{did_you_mean(str(loc[-1]), known)}", f"allowed: {', '.join(known)}" if known else ""
 
 
 def _not_among(kind: str, value: Any, context: Mapping[str, Any]) -> tuple[str, str]:

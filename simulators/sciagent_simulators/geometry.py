@@ -98,11 +98,9 @@ class Geometry:
 
     def to_xyz(self, comment: str = "") -> str:
         """Returns XYZ text in angstrom, with charge and multiplicity in the comment line."""
-        from ase.data import chemical_symbols
-
         lines = [str(len(self.numbers)), f"charge={self.charge} multiplicity={self.multiplicity} {comment}".strip()]
-        for number, (x, y, z) in zip(self.numbers, self.positions, strict=True):
-            lines.append(f"{chemical_symbols[number]:<2} {x:15.8f} {y:15.8f} {z:15.8f}")
+        for symbol, (x, y, z) in zip(self.atoms.symbols, self.positions, strict=True):
+            lines.append(f"{symbol:<2} {x:15.8f} {y:15.8f} {z:15.8f}")
         return "\n".join(lines) + "\n"
 
 

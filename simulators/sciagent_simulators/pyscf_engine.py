@@ -116,12 +116,11 @@ def ground_state(
 
 def build(geometry: Geometry, settings: DftSettings) -> Any:
     """Returns the PySCF molecule, with effective core potentials for elements beyond krypton."""
-    from ase.data import chemical_symbols
     from pyscf import gto
     from pyscf.lib.exceptions import BasisNotFoundError
 
-    symbols = [chemical_symbols[z] for z in geometry.numbers]
-    heavy = sorted({chemical_symbols[z] for z in geometry.numbers if z > ECP_ABOVE})
+    symbols = list(geometry.atoms.symbols)
+    heavy = sorted({symbol for symbol, z in zip(symbols, geometry.numbers, strict=True) if z > ECP_ABOVE})
     if heavy and not settings.basis.lower().startswith("def2"):
         raise failure(Reason.MISSING_ECP, f"{settings.basis} comes without potentials for {heavy}")
     try:

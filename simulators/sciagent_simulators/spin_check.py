@@ -63,8 +63,11 @@ def check_spin(mf: Any, settings: DftSettings) -> dict[str, Any]:
     reference = _energy(mf, settings, mf.make_rdm1())
     orbitals = np.asarray(mf.mo_coeff)
     parallel = np.array([c @ c.T for c in (orbitals[:, : occupied + 1], orbitals[:, : occupied - 1])])
+    homo, lumo, rest = orbitals[:, occupied - 1], orbitals[:, occupied], orbitals[:, : occupied - 1]
+    # HOMO and LUMO rotated by +45 degrees for alpha and -45 for beta, to break the spin symmetry
+    turned = (np.column_stack([rest, (homo + sign * lumo) / np.sqrt(2)]) for sign in (1, -1))
     triplet = _energy(mf, settings, parallel, 2, reference)
-    broken = _energy(mf, settings, _mixed_density(mf, occupied), 0, reference)
+    broken = _energy(mf, settings, np.array([c @ c.T for c in turned]), 0, reference)
     diagnostics["triplet_minus_singlet"] = (triplet - reference) * HARTREE
     diagnostics["broken_minus_restricted"] = (broken - reference) * HARTREE
     # The triplet of a singlet diradical (p-benzyne) lies below the restricted but above the broken-symmetry solution.
@@ -176,12 +179,3 @@ def _energy(mf: Any, settings: DftSettings, density: Any, spin: int = 0, referen
         if solver.converged or (reference is not None and solver.e_tot < reference - LOWER):
             return float(solver.e_tot)
     raise failure(Reason.SCF_NOT_CONVERGED, "a calculation of the spin check did not converge")
-
-
-def _mixed_density(mf: Any, occupied: int) -> Any:
-    """Returns alpha and beta densities with HOMO and LUMO rotated by +45 and -45 degrees, to break spin symmetry."""
-    orbitals = np.asarray(mf.mo_coeff)
-    homo, lumo = orbitals[:, occupied - 1], orbitals[:, occupied]
-    rest = orbitals[:, : occupied - 1]
-    turned = (np.column_stack([rest, (homo + sign * lumo) / np.sqrt(2)]) for sign in (1, -1))
-    return np.array([c @ c.T for c in turned])

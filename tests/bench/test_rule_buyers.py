@@ -20,7 +20,7 @@ def pool(scores: list[list[float]]) -> CandidatePool:
 
 
 def test_an_index_falls_with_what_was_spent_since_the_last_arrivals() -> None:
-    rule, made = Ordered(Exhaustive(), 1), pool([[NAN] * 3, [NAN] * 3])
+    rule, made = Ordered(Exhaustive()), pool([[NAN] * 3, [NAN] * 3])
     made.slots = 1
     assert [p.index for p in rule.choose(made, 1e9)] == [-1.0]
     made.scores[0, 0], made.closed[0, 0] = 0.5, True

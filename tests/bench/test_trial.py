@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from sciagent.errors import UnknownNameError
-from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
+from sciagent.scheduling.candidate_pool import Buyer, CandidatePool, Purchase
 from sciagent_bench import trial as trials_module
 from sciagent_bench.case import Case, OfFamily
 from sciagent_bench.schedulers import SCHEDULERS, Facts
-from sciagent_bench.simulate import Buyer, Truth
+from sciagent_bench.simulate import Truth
 from sciagent_bench.trial import Trial, TrialOutcome, run, run_all, trials
 
 

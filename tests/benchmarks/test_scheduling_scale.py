@@ -15,7 +15,6 @@ from sqlalchemy.engine import Connection
 from benchmarks.scheduling_scale import decisions, invented
 from benchmarks.scheduling_scale.run import TARGETS, held, main
 from benchmarks.scheduling_scale.state import MEDIANS, campaign, fresh
-from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.pricing.pricing import Pricing
 from sciagent.scheduling import subsampling
 from sciagent.scheduling.rules import priced
@@ -157,9 +156,9 @@ def wanted(pricing: Pricing) -> int:
 def test_who_is_wanted_is_kept_in_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told, kept = Pricing.wants, list[tuple[int, int, int]]()
 
-    def both(pricing: Pricing, connection: Connection, purse: BudgetTracker) -> int:
+    def both(pricing: Pricing, connection: Connection) -> int:
         whole = pricing._wanted is None
-        kept.append((told(pricing, connection, purse), wanted(pricing), whole))
+        kept.append((told(pricing, connection), wanted(pricing), whole))
         assert pricing._features() == pricing.priced.free(pricing.pool)
         return kept[-1][0]
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from sciagent.report.page.episode_pages import write_episodes
-from sciagent.report.page.writer import write_report
+from sciagent.report.page.writer import write_episodes, write_report
 from sciagent.store.database.ledger import Ledger
 from tests.browser.test_report import HOSTILE, Watched, outside
 from tests.support.talked import talked

@@ -16,7 +16,7 @@ from sciagent.campaign.driving.driver import Driver
 from sciagent.cli.main import app
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.errors import UsageError
-from sciagent.report.answers.episodes import episode
+from sciagent.report.answers import episode
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

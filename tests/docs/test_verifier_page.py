@@ -103,4 +103,4 @@ def test_the_campaign_of_the_page_uses_it(acme: Path, tmp_path: Path) -> None:
     [block] = campaigns(PAGE)
     spec = parse_spec(block.text, base=tmp_path)
     assert spec.domain_objectives()[0].property == "acme_molar_refractivity"
-    assert [rung.label for rung in spec.ladder][:2] == ["molecule_safety", "acme_refractivity"]
+    assert [rung.rung for rung in spec.ladder][:2] == ["molecule_safety", "acme_refractivity"]

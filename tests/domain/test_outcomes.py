@@ -6,34 +6,33 @@ import pytest
 
 from sciagent.domain.outcomes import OUTCOME_RULES, Outcome, OutcomeRule, Reason, Verdict
 
-#            outcome: verdict, evidence, reusable, failure of the rung
+#            outcome: verdict, evidence
 TABLE = {
-    "ok": (None, True, True, False),
-    "refused": ("not_applicable", True, True, False),
-    "not_converged": ("inconclusive", True, True, True),
-    "implausible": ("inconclusive", True, True, True),
-    "unstable": ("inconclusive", True, True, True),
-    "timeout": ("inconclusive", False, False, True),
-    "out_of_memory": ("inconclusive", False, False, True),
-    "crashed": ("error", False, False, False),
-    "bad_environment": ("error", False, False, False),
-    "lost": ("error", False, False, False),
+    "ok": (None, True),
+    "refused": ("not_applicable", True),
+    "not_converged": ("inconclusive", True),
+    "implausible": ("inconclusive", True),
+    "unstable": ("inconclusive", True),
+    "timeout": ("inconclusive", False),
+    "out_of_memory": ("inconclusive", False),
+    "crashed": ("error", False),
+    "bad_environment": ("error", False),
+    "lost": ("error", False),
 }
 
 
 @pytest.mark.parametrize("outcome", Outcome)
 def test_the_table(outcome: Outcome) -> None:
-    verdict, is_evidence, reusable, failure = TABLE[outcome]
-    assert outcome.rule == OutcomeRule(Verdict(verdict) if verdict else None, is_evidence, reusable, failure)
+    verdict, is_evidence = TABLE[outcome]
+    assert outcome.rule == OutcomeRule(Verdict(verdict) if verdict else None, is_evidence)
 
 
 def test_the_table_is_whole() -> None:
     assert set(TABLE) == set(Outcome) == set(OUTCOME_RULES)
 
 
-def test_only_evidence_is_reused_and_only_the_gate_passes() -> None:
+def test_only_the_gate_passes_and_fails() -> None:
     for rule in OUTCOME_RULES.values():
-        assert rule.is_evidence or not rule.reusable
         assert rule.verdict not in (Verdict.PASS, Verdict.FAIL)
 
 

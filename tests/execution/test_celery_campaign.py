@@ -17,7 +17,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.campaign.driving.driver import Driver
-from sciagent.execution.celery.executor import CeleryExecutor
+from sciagent.execution.executor import CeleryExecutor
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import workers
@@ -27,11 +27,15 @@ from tests.support.plugins import misbehaving  # noqa: F401
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("misbehaving")]
 SERVE = """
-import json, sys
+import json, os, sys
 from pathlib import Path
+from sciagent.api.ledger import open_ledger
 from sciagent.execution.celery.worker import serve
+from sciagent.store.job_queue.workers import NewWorker
 said = json.loads(sys.argv[1])
-serve(scratch=Path(said.pop("scratch")), **said)
+slots, more = said["slots"], {"resources": said.get("resources", {}), "cores": said.get("cores")}
+new = NewWorker(said["name"], "here", os.getpid(), "celery", tuple(said["queues"]), slots, **more)
+serve(open_ledger(said["ledger_url"]), said["broker_url"], new, Path(said["scratch"]))
 """
 
 

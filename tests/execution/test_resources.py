@@ -14,7 +14,7 @@ from sciagent.campaign.core.build import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.errors import SpecError, UsageError
-from sciagent.execution.worker import devices
+from sciagent.execution.worker import runner
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from tests.support.elsewhere import TEXT, counts, driven, driver, molecules, until, whole, working, written
@@ -138,9 +138,9 @@ def test_what_no_job_can_hold_is_refused_in_the_file(
 
 def test_a_worker_names_no_more_gpus_than_it_sees(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    devices.check(8)
-    assert (devices.visible(2, [1]), devices.visible(2, []), devices.visible(0, [])) == ("1", "", None)
+    runner.check_gpus(8)
+    assert (runner.visible_gpus(2, [1]), runner.visible_gpus(2, []), runner.visible_gpus(0, [])) == ("1", "", None)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
     with pytest.raises(UsageError, match="2 GPUs, and CUDA_VISIBLE_DEVICES names 1"):
-        devices.check(2)
+        runner.check_gpus(2)
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "3"

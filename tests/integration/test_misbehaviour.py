@@ -19,9 +19,9 @@ from sciagent.domain.jobs.states import CampaignState
 from sciagent.store.campaign_state.campaigns import get
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import reservations
+from sciagent.store.job_queue import spend
 from sciagent.store.views import campaign_counts
-from sciagent.verification.sandbox.nursery_link import nurseries
+from sciagent.verification.sandbox.link import nurseries
 
 LADDER = """
 campaign: bad
@@ -135,7 +135,7 @@ def test_a_cost_that_is_none_is_an_error_of_the_candidate_and_the_campaign_goes_
     with ledger.read() as connection:
         query = sa.select(t.campaign_candidate.c.detail).where(t.campaign_candidate.c.verdict == "error")
         assert how == "exit" or "bad.cost in cost: " in str(connection.execute(query).scalar_one())
-        assert reservations.reserved(connection, get(connection, "bad").id) == {}
+        assert spend.reserved(connection, get(connection, "bad").id) == {}
     ledger.close()
 
 
@@ -148,7 +148,7 @@ def nothing_left(mark: str) -> None:
         for process in psutil.process_iter():
             try:
                 marked = process.environ().get("SCIAGENT_TEST_MARK") == mark and process.pid not in spared
-                if marked and not any(part.endswith(".declaration_process") for part in process.cmdline()):
+                if marked and not any(part.endswith(".declarations") for part in process.cmdline()):
                     left.append(process)
             except (psutil.NoSuchProcess, psutil.AccessDenied):
                 continue

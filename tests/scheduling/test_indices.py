@@ -131,14 +131,16 @@ def test_to_go_is_what_all_of_them_would_spend() -> None:
     mean, terminal = rng.normal(-1, 1, 200), 100 * 10 ** rng.uniform(-1, 1, 200)
     _, found = one_ladder(TWO, mean, terminal[:, None] * [0.01, 0.2, 1.0])
     prices = PRICES / 100
-    total = sum((group.to_go(prices) for group in found), np.zeros(len(prices)))
+    total = sum((group.to_go(prices, np.ones(len(group.u), dtype=bool)) for group in found), np.zeros(len(prices)))
     for place in (20, 30, 40):
         spent = sum(float((group.purchases(prices[place]) @ [0.01, 0.2, 1.0]) @ group.weight) for group in found)
         assert total[place] == pytest.approx(spent, rel=0.05)
     assert (np.diff(total) <= 1e-9 * total[0]).all()
     for group in found:
         some = np.arange(len(group.u)) % 3 == 0
-        assert group.to_go(prices, some) + group.to_go(prices, ~some) == pytest.approx(group.to_go(prices), rel=0.02)
+        assert group.to_go(prices, some) + group.to_go(prices, ~some) == pytest.approx(
+            group.to_go(prices, some | ~some), rel=0.02
+        )
 
 
 # Costs of one's own

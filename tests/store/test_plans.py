@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from sciagent.domain.jobs.states import JobState
 from sciagent.store.campaign_state import campaigns, directives, standings
+from sciagent.store.database.clock import db_now
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import job_lists, jobs, leases, offers, reservations, spend, worker_resources, workers
+from sciagent.store.job_queue import job_lists, jobs, leases, offers, spend, worker_resources, workers
 from sciagent.store.job_queue.workers import NewWorker
 from sciagent.store.results import candidates, evidence, scaffolds
 from sciagent.store.views import campaign_counts, history, overview, report_candidates
@@ -29,14 +31,14 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "by_key": lambda c, i: evidence.by_key(c, "e" * 64),
     "measured_of": lambda c, i: evidence.measured_of(c, [1, 2]),
     "queued": lambda c, i: jobs.queued(c, i),
-    "reserved": lambda c, i: reservations.reserved(c, i),
+    "reserved": lambda c, i: spend.reserved(c, i),
     "orphans": lambda c, i: leases.orphans(c, i, "me"),
     "cost_ratios": lambda c, i: spend.cost_ratios(c, "toy", "1", rows.SETTINGS),
     "best": lambda c, i: report_candidates.best(c, campaigns.get(c, "toys"), 10),
     "hits": lambda c, i: campaign_counts.hits(c, i),
     "spent": lambda c, i: campaign_counts.spent(c, i),
     "spent lately": lambda c, i: campaign_counts.spent_since(c, i, ["core_seconds", "money"], 0.0),
-    "held": lambda c, i: reservations.held(c, i),
+    "held": lambda c, i: spend.held(c, i),
     "find a candidate": lambda c, i: candidates.find(c, "abcdef12"),
     "scaffolds that are known": lambda c, i: scaffolds.known(c, ["a" * 64]),
     "candidates without a scaffold": lambda c, i: scaffolds.without(c, 10),
@@ -65,7 +67,7 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "jobs as they stand": lambda c, i: job_lists.standing(c, [1, 2]),
     "jobs that are not over": lambda c, i: jobs.live_keys(c, {"a" * 64}),
     "queues": lambda c, i: overview.queues(c),
-    "workers of late": lambda c, i: overview.workers_of_late(c),
+    "workers of late": lambda c, i: workers.reported_since(c, db_now(c) - timedelta(days=1)),
     "what came of the newest attempts": lambda c, i: overview.lately(c),
     "campaigns that run": lambda c, i: overview.going(c),
     "what a campaign has come to": lambda c, i: overview.totals(c, i),
@@ -95,7 +97,7 @@ WRITES: dict[str, Callable[[Any, int], object]] = {
     "claim_many": lambda c, i: leases.claim_many(c, [1, 2], "me"),
     "heartbeat": lambda c, i: leases.heartbeat(c, [CLAIM]),
     "finish_many": lambda c, i: rows.finish_many(c, [leases.JobEnd(CLAIM, JobState.DONE, "ok")]),
-    "release_many": lambda c, i: reservations.release_many(c, [1, 2]),
+    "release_many": lambda c, i: spend.release_many(c, [1, 2]),
     "update_many": lambda c, i: standings.update_many(c, i, {1: {"standing": "open"}, 2: {"standing": "open"}}),
     "update_alike": lambda c, i: standings.update_alike(c, i, [1, 2], standing="open"),
 }

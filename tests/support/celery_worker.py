@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 import threading
 from pathlib import Path
 from typing import Any
 
-from sciagent.execution.celery.worker import serve
+from sciagent.execution.celery import worker as celery_worker
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue.workers import NewWorker
 
 
 class Folder:
@@ -68,7 +71,10 @@ class FolderRunner:
 def main(said: dict[str, Any]) -> None:
     logging.basicConfig(level=logging.INFO)
     root = Path(said.pop("folder"))
-    serve(scratch=root, make_runner=lambda ledger, owner: FolderRunner(root, owner), **said)
+    celery_worker.SOFT_SECONDS = said.get("soft_seconds", celery_worker.SOFT_SECONDS)
+    celery_worker.Runner = lambda ledger, owner, *given, **named: FolderRunner(root, owner)  # type: ignore
+    new = NewWorker(said["name"], "here", os.getpid(), "celery", tuple(said["queues"]), said["slots"])
+    celery_worker.serve(Ledger(said["ledger_url"]), said["broker_url"], new, root)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ def forget_registry() -> None:
     registry.installed.cache_clear()
     registry.verifier_class.cache_clear()
     importlib.invalidate_caches()
-    declarations.close()
+    declarations.asker.close()
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sciagent.verification.sandbox.nursery_link import nurseries
+from sciagent.verification.sandbox.link import nurseries
 
 ROOT = Path(__file__).parents[2]
 IMPORTED = (
@@ -34,7 +34,6 @@ IMPORTED = (
     "sciagent.campaign.core.build",
     "sciagent.campaign.driving.driver",
     "sciagent.campaign.spec.load",
-    "sciagent.campaign.pricing.forecast",
     "sciagent.campaign.pricing.pricing",
     "sciagent.campaign.people.verifying",
     "sciagent.chemistry.depiction",

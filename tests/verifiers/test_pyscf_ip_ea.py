@@ -53,7 +53,7 @@ def test_water_gives_its_ionisation_energy_and_an_affinity_below_zero(context):
 )
 def test_a_gate_judges_an_affinity_below_zero_as_far_as_it_is_known(context, window, verdict):
     found = finding("O", context, {"which": ["ea"]})
-    rules = RungRules(0, "high_fidelity", {"vertical_electron_affinity": window}, {}, False, False)
+    rules = RungRules("high_fidelity", {"vertical_electron_affinity": window}, False, frozenset(), 0, {}, False)
     assert judge(rules, found).verdict is verdict
 
 

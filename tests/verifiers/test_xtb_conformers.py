@@ -70,11 +70,9 @@ def test_what_cannot_turn_has_one_conformer_and_no_free_energy(context):
     assert {m.quantity.uncertainty for m in found.measured if m.property.startswith("conform")} == {0.0}
 
 
-def test_open_diastereomers_are_refused_and_a_racemate_is_not(context):
+def test_open_diastereomers_are_refused_and_a_racemate_is_not():
     refused = XtbConformers().accepts(parse_molecule("CC(O)C(N)CC"))
     assert refused is not None and refused.reason is Reason.UNDEFINED_STEREO
-    found = finding("CC(O)C(N)CC", context)
-    assert (found.outcome, found.reason) == (Outcome.REFUSED, Reason.UNDEFINED_STEREO)
     assert XtbConformers().accepts(parse_molecule("CC(F)Cl")) is None
 
 

@@ -47,8 +47,9 @@ def test_a_megabyte_takes_seconds_at_most(text: str, message: str | None) -> Non
     assert [message in fault.message for fault in document.faults] == ([True] if message else [])
 
 
-def test_of_many_mistakes_the_first_are_kept() -> None:
-    assert len(read("k: 1\n" * 500).faults) == MAX_FAULTS
+def test_of_many_mistakes_the_first_are_reported() -> None:
+    *mistakes, last = report("x.yaml", read("k: 1\n" * 500).faults).splitlines()
+    assert len(mistakes) == MAX_FAULTS and last.startswith(f"x.yaml: these are the first {MAX_FAULTS} mistakes")
 
 
 def test_a_report_is_in_the_order_of_the_file_and_repeats_nothing() -> None:

@@ -14,10 +14,9 @@ from typing import Any
 
 from sciagent.agent.proposers.genetic import KEEP, POPULATION, GeneticSearch
 from sciagent.chemistry.editing.edits import ANY, EditLimits
-from sciagent.chemistry.molecule import parse_molecule
+from sciagent.chemistry.molecule import molecule_or_none
 from sciagent.chemistry.structure_files import read_structures
 from sciagent.domain.campaigns.ports import ProposalIn, Turn, Workbench
-from sciagent.errors import InvalidCandidateError
 
 STAND_IN = 200  # largest number of unscored seeds that join the population while few candidates are scored
 
@@ -45,12 +44,10 @@ class Evolve:
 
         def is_known(smiles: str) -> bool:
             """Returns whether a child is invalid, already in the campaign, or already in this turn."""
-            try:
-                key = parse_molecule(smiles).key
-            except InvalidCandidateError:
+            if (molecule := molecule_or_none(smiles)) is None:
                 return True
-            known = key in seen or workbench.known(key)
-            seen.add(key)
+            known = molecule.key in seen or workbench.known(molecule.key)
+            seen.add(molecule.key)
             return known
 
         search = GeneticSearch(limits=self._limits, known=is_known, made=turn.cursor.get("made"))
@@ -58,18 +55,9 @@ class Evolve:
         for member in scored:
             search.tell(member.text, member.score, member.operation, number=member.seq)
         if len(scored) < min(len(self._seeds), STAND_IN):
-            for text in self._valid_seeds():
-                search.tell(text, 0.0, "seed")
+            for seed in filter(None, (molecule_or_none(seed.text) for seed in self._seeds[:STAND_IN])):
+                search.tell(seed.smiles, 0.0, "seed")
         if not search.population():
             return None
         workbench.propose(search.ask(limit, random.Random(turn.seed)))
         return {"seeds": offset, "made": {name: round(n, 3) for name, n in search.made.items() if n}}
-
-    def _valid_seeds(self) -> list[str]:
-        valid = []
-        for seed in self._seeds[:STAND_IN]:
-            try:
-                valid.append(parse_molecule(seed.text).smiles)
-            except InvalidCandidateError:
-                continue
-        return valid

@@ -7,8 +7,7 @@ import re
 import socket
 import subprocess
 import sys
-import threading
-import urllib.error
+import time
 import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -38,8 +37,6 @@ class VllmServer:
                 cwd=log.parent,
                 start_new_session=True,
             )
-        self._ended = threading.Event()
-        threading.Thread(target=self._watch, daemon=True).start()
 
     def __enter__(self) -> VllmServer:
         return self
@@ -47,26 +44,21 @@ class VllmServer:
     def __exit__(self, *_: object) -> None:
         assert self._guard.stdin
         self._guard.stdin.close()
-        self._ended.wait(3 * guard.GRACE)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._guard.wait(3 * guard.GRACE)
 
     def wait_until_up(self) -> None:
         """Waits until /health answers. Raises ModelError, with the cause, if the server ends first."""
-        while not self._ended.wait(_PAUSE):
-            with (
-                contextlib.suppress(urllib.error.URLError, OSError),
-                urllib.request.urlopen(f"{self.url}/health", timeout=5),
-            ):
+        while self._guard.poll() is None:
+            with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.url}/health", timeout=5):
                 return
+            time.sleep(_PAUSE)
         raise ModelError(f"the server ended while it loaded: {self.last_words()}")
 
     def wait(self) -> None:
         """Waits until the server ends, then raises ModelError, since the server should not end by itself."""
-        self._ended.wait()
-        raise ModelError(f"the server ended: {self.last_words()}")
-
-    def _watch(self) -> None:
         self._guard.wait()
-        self._ended.set()
+        raise ModelError(f"the server ended: {self.last_words()}")
 
     def last_words(self) -> str:
         """Returns the first error in the log, which usually causes the later ones, and the path of the log."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from pydantic import Field
 from rdkit import Chem
 
-from sciagent.agent.tools.arguments import Count, Reference, Remark
-from sciagent.agent.tools.molecule_references import find
+from sciagent.agent.tools.molecule_references import Reference, find
 from sciagent.agent.tools.registry import Observation, Tool, ToolContext
 from sciagent.chemistry.editing.edits import canonical
 from sciagent.chemistry.editing.named import NAMED_EDITS, Site, sites
 from sciagent.domain.text import escaped, short
 
 MAX_RESULTS = 8  # largest number of rungs whose results are shown
+Remark = Annotated[str, Field(min_length=1, max_length=500)]
+Count = Annotated[int, Field(ge=1, le=20)]
 TOO_LARGE = 100  # heavy atoms; the sites of a larger molecule are not listed
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from typing import Annotated
+
+from pydantic import Field
 
 from sciagent.agent.tools.reading import CallError
 from sciagent.agent.tools.registry import AgentBench
@@ -12,6 +15,16 @@ from sciagent.errors import InvalidCandidateError
 
 LOOK = 200  # number of best and of latest molecules in which a rank or key is looked up
 
+MAX_SMILES = 400
+
+Reference = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=MAX_SMILES,
+        description='a SMILES, a rank in `best` such as "#1", or the first 8 digits or more of a key',
+    ),
+]
 _RANK = re.compile(r"#(\d{1,6})")
 _KEY = re.compile(r"[0-9a-f]{8,64}")
 _NOT_SMILES = re.compile(r"[^A-Za-z0-9@+\-\[\]()=#$/\\%.:*~]")

@@ -7,34 +7,56 @@ that the bench does not know yet are preferred.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from typing import Annotated
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BaseModel, Field, PlainValidator, WithJsonSchema
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import PydanticCustomError
 
-from sciagent.agent.tools.arguments import (
-    MAX_SMILES,
-    Edit,
-    EditName,
-    Prediction,
-    Reference,
-    What,
-    Where,
-    cases_of_modify,
-)
-from sciagent.agent.tools.molecule_references import find, plain_smiles
+from sciagent.agent.tools.molecule_references import MAX_SMILES, Reference, find, plain_smiles
 from sciagent.agent.tools.reading import CallError
-from sciagent.agent.tools.registry import AgentBench, Observation, Tool, ToolContext
+from sciagent.agent.tools.registry import STRICT, AgentBench, Observation, Tool, ToolContext
 from sciagent.chemistry.editing import edits, named
-from sciagent.chemistry.editing.named import NAMED_EDITS, NamedEdit, Site
-from sciagent.chemistry.molecule import Molecule, parse_molecule
+from sciagent.chemistry.editing.named import NAMED_EDITS, WHATS, NamedEdit, Site
+from sciagent.chemistry.molecule import Molecule, molecule_or_none
 from sciagent.domain.campaigns.ports import ProposalIn
 from sciagent.domain.text import escaped, short
-from sciagent.errors import InvalidCandidateError
 
 TRIES = 40  # largest number of (what, site) pairs that a call tries
 MAX_NEIGHBOURS = 12
 CROSSES = 8  # children that a crossover tries in search of an unknown molecule
+MAX_SITE = 400
+Limit = 1e9  # largest number that a model may write; no property comes near it in its own unit
+
+
+def _one_of(names: Sequence[str]) -> Any:
+    """Returns the type of a text from a list of names. The error for any other text lists the names."""
+
+    def check(value: Any) -> str:
+        if not isinstance(value, str) or value not in names:
+            raise PydanticCustomError("one_of", "none of the names", {"names": list(names)})
+        return value
+
+    return Annotated[str, PlainValidator(check), WithJsonSchema({"type": "string", "enum": list(names)})]
+
+
+EditName: Any = _one_of(tuple(NAMED_EDITS))
+Edit: Any = Annotated[EditName, Field(description="; ".join(f"{e.name}: {e.says}" for e in NAMED_EDITS.values()))]
+What: Any = Annotated[_one_of(WHATS) | None, Field(description="what the edit puts in; null leaves it to chance")]
+Where = Annotated[
+    int | None, Field(ge=1, le=MAX_SITE, description="number of the site, as `inspect` lists it; null: any")
+]
+
+
+class Prediction(BaseModel):
+    model_config = STRICT
+
+    property: Annotated[
+        str, Field(min_length=1, max_length=60, description="as the goal names it, such as homo_lumo_gap")
+    ]
+    value: Annotated[float, Field(ge=-Limit, le=Limit, description="in the unit of the goal")]
+    error: Annotated[float, Field(ge=0, le=Limit, description="one standard deviation, in the same unit")]
 
 
 def propose(
@@ -146,10 +168,8 @@ def _first_new(children: Iterator[ProposalIn], bench: AgentBench) -> ProposalIn 
 
 
 def _known(smiles: str, bench: AgentBench) -> bool:
-    try:
-        return bench.known(parse_molecule(smiles).key)
-    except InvalidCandidateError:
-        return True
+    molecule = molecule_or_none(smiles)
+    return molecule is None or bench.known(molecule.key)
 
 
 def _why_not(parent: Molecule, wanted: str, edit: NamedEdit, where: int | None, run: ToolContext) -> str:
@@ -184,6 +204,18 @@ def _proposed(bench: AgentBench, proposal: ProposalIn) -> Observation:
     text += f"; {short(reason, 300)}" if reason else ""
     advice = {"duplicate": "; it was proposed before, propose another", "refused": "; mend it or propose another"}
     return Observation(out.status != "refused", text + advice.get(out.status, ""))
+
+
+def cases_of_modify(full: JsonSchemaValue) -> list[JsonSchemaValue]:
+    """Returns one schema per edit, with only the groups that this edit can insert."""
+    cases = []
+    for edit in NAMED_EDITS.values():
+        choice: dict[str, Any] = {"type": "null"}
+        if edit.whats:
+            choice = {"anyOf": [{"type": "string", "enum": list(edit.whats)}, choice]}
+        entries = {**full["properties"], "edit": {"type": "string", "enum": [edit.name]}, "what": choice}
+        cases.append({**full, "properties": entries})
+    return cases
 
 
 _PREDICTION = {"property": "homo_lumo_gap", "value": 4.2, "error": 0.5}

@@ -13,7 +13,7 @@ from sciagent.domain.cost import Cost
 from sciagent.domain.jobs.budget import WEEK, Budget, BudgetLimits
 from sciagent.store.campaign_state import standings
 from sciagent.store.database.clock import db_now
-from sciagent.store.job_queue import jobs, reservations
+from sciagent.store.job_queue import jobs, spend
 from sciagent.store.results import candidates
 from sciagent.store.views import campaign_counts
 
@@ -36,7 +36,7 @@ class BudgetTracker(Budget):
         self.restate(
             limits,
             spent=campaign_counts.spent(connection, campaign_id),
-            reserved=reservations.reserved(connection, campaign_id),
+            reserved=spend.reserved(connection, campaign_id),
             jobs={r.rules.position: by_id.get(r.id, 0) for r in built.rungs},
             recent=campaign_counts.spent_since(connection, campaign_id, sorted(limits.rates), since),
         )
@@ -53,7 +53,7 @@ class BudgetTracker(Budget):
     def goes_on(self, built: Built, connection: Connection) -> str | None:
         """Returns a message with the time from which weekly limits allow the next job; None if they are not the only
         obstacle."""
-        return self.resumes(list(self._next_costs(built, connection)) or [TURN]) if self.has_rates else None
+        return self.resumes(list(self._next_costs(built, connection)) or [TURN]) if self._limits.rates else None
 
     def _next_costs(self, built: Built, connection: Connection) -> Iterator[Cost]:
         """Yields the reservations of queued jobs, and of jobs that could be started on each rung's first candidates."""
@@ -68,7 +68,7 @@ class BudgetTracker(Budget):
         loaded = candidates.load(connection, ids) if ids else {}
         for rung in rungs:
             if self.remaining_jobs(rung.rules.position) != 0:
-                yield from (rung.reservation(candidate) for candidate in loaded.values())
+                yield from (rung.reserves(rung.declared(candidate)) for candidate in loaded.values())
 
 
 def _limits(built: Built) -> BudgetLimits:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,12 @@ from sciagent.chemistry.editing.edits import EditLimits
 from sciagent.domain.campaigns.ports import Proposer
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
-from sciagent.domain.jobs.resource_requests import CORES
+from sciagent.domain.jobs.resource_requests import CORES, in_words
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.objectives import Objective
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.tiers import Tier
-from sciagent.errors import UsageError
+from sciagent.errors import CampaignError, SimulatorError, UsageError
 from sciagent.execution.worker.checkpoints import scratch_of
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
@@ -72,10 +72,6 @@ class BuiltRung:
         """Returns the wall time in seconds that must be left before a job starts."""
         return 0.0 if declared is None else self.cost_model.wall_seconds(declared)
 
-    def reservation(self, candidate: Candidate) -> Cost:
-        """Returns the cost to reserve for a job on this candidate."""
-        return self.reserves(self.declared(candidate))
-
 
 class BuiltLadder:
     """The ladder of a spec: rungs that are ready to run, rules and objectives."""
@@ -98,7 +94,6 @@ class Built(BuiltLadder):
         super().__init__(spec, rungs)
         self.ledger = ledger
         self.row = row
-        self.wide = {r.rules.position: r.limits.threads for r in self.paid if r.limits.threads > 1}
         self.together = {r.rules.position: n for r in self.paid if (n := r.verifier.together) > 1}
         self.limit_by_rung = {spec.position(label): n for label, n in spec.budget.rungs.items()}
 
@@ -193,9 +188,8 @@ def create_or_open(
 ) -> tuple[Built, list[str]]:
     """Creates the campaign, or opens the stored campaign of that name. who, why: for the log of amendments.
 
-    Only the keys in `spec.diff.AMENDABLE` may differ from the stored campaign; such changes are logged as amendments.
-    Returns the campaign and the amendments as `path: old -> new`.
-    Raises UsageError with a diff if anything else differs.
+    Only the keys in `campaign_spec.AMENDABLE` may differ from the stored campaign; such changes are logged.
+    Returns the campaign and the amendments as `path: old -> new`. Raises UsageError with a diff of anything else.
     """
     stated: Any = {"spec": spec.canonical(), "spec_hash": spec.hash, "base": str(spec.base.resolve()), "source": source}
     amended: list[str] = []
@@ -207,10 +201,10 @@ def create_or_open(
             identity, rungs = spec.identity_hash, _rung_rows(spec)
             row = campaigns.create(connection, name=spec.campaign, identity_hash=identity, rungs=rungs, **stated)
         elif row.identity_hash != spec.identity_hash:
-            lines = "\n  ".join(spec.diff(row.spec, identity_only=True)) or "the versions of its verifiers"
             address = ledger.url.render_as_string(hide_password=True)
             raise UsageError(
-                f'campaign "{spec.campaign}" is in {address} already, with another spec:\n  {lines}\n'
+                f'campaign "{spec.campaign}" is in {address} already, with another spec:\n'
+                f"  {spec.identity_diff(row.spec)}\n"
                 "Budget, goal.count, limits, resources and workers may change; for anything else give it a new name "
                 "(evidence is reused)."
             )
@@ -295,3 +289,29 @@ def _rung_rows(spec: CampaignSpec) -> Sequence[Mapping[str, Any]]:
         }
         for position, rung in enumerate(spec.ladder)
     ]
+
+
+def check_here(rungs: Iterable[BuiltRung], workers: int) -> None:
+    """Raises UsageError if a rung needs more than `workers` cores, or another resource, since a driver's own pool has
+    only cores."""
+    for rung in rungs:
+        if more := {name: n for name, n in rung.holds.items() if name != CORES}:
+            asked = " ".join(f"--resource {name}={n}" for name, n in more.items())
+            raise UsageError(
+                f'rung "{rung.spec.rung}" needs {in_words(more)}, and a campaign that runs its jobs itself has cores '
+                f"alone: run it with --executor ledger and start sciagent worker {asked}"
+            )
+        if rung.holds[CORES] > workers:
+            raise UsageError(
+                f'rung "{rung.spec.rung}" needs {rung.holds[CORES]} cores, and the campaign runs on {workers}: raise '
+                "workers, or give it fewer cores"
+            )
+
+
+def prepare(rungs: Iterable[BuiltRung]) -> None:
+    """Lets every rung build the files that it needs. Raises CampaignError that names the rung if it fails."""
+    for rung in rungs:
+        try:
+            rung.verifier.prepare()
+        except SimulatorError as error:
+            raise CampaignError(f'rung "{rung.spec.rung}" ({rung.verifier.name}): {error.detail}') from error

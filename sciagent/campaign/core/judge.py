@@ -20,24 +20,6 @@ from sciagent.store.results.evidence import RecordedEvidence
 
 
 @dataclass(frozen=True)
-class RungRules:
-    """The rules by which a campaign judges the answers of one rung."""
-
-    position: Position
-    tier: str
-    """Name of the tier, such as "simulation"."""
-    gate: Mapping[str, Window]
-    """Limits by property, in canonical units."""
-    accept: Mapping[str, Window]
-    """Acceptance limits by objective, in canonical units; empty below the terminal rung."""
-    drop_on_refusal: bool
-    """Whether a candidate that the verifier refuses is dropped."""
-    is_terminal: bool
-    forgives: bool = False
-    """Whether a candidate continues after an inconclusive answer of the rung."""
-
-
-@dataclass(frozen=True)
 class RungTerms:
     """The facts about a rung that a judgement needs, read from a spec or from a campaign in the ledger."""
 
@@ -49,6 +31,18 @@ class RungTerms:
     """Whether a candidate that the verifier refuses is dropped."""
     measured: frozenset[str]
     """Names of the properties that the verifier can report."""
+
+
+@dataclass(frozen=True)
+class RungRules(RungTerms):
+    """The rules by which a campaign judges the answers of one rung."""
+
+    position: Position
+    accept: Mapping[str, Window]
+    """Acceptance limits by objective, in canonical units; empty below the terminal rung."""
+    is_terminal: bool
+    forgives: bool = False
+    """Whether a candidate continues after an inconclusive answer of the rung."""
 
 
 def ladder_rules(
@@ -66,9 +60,16 @@ def ladder_rules(
         below = scheduler == "priced" and rung.tier != Tier.FAST and position < terminal
         forgives = below and all(name in later or name not in rung.measured for name in accept)
         limits = {name: window for name, window in accept.items() if window is not None and name in rung.measured}
-        is_last, drops = position == terminal, rung.drop_on_refusal
-        asked = limits if is_last else {}
-        rules.append(RungRules(Position(position), rung.tier, rung.gate, asked, drops, is_last, forgives))
+        is_last = position == terminal
+        rules.append(
+            RungRules(
+                **vars(rung),
+                position=Position(position),
+                accept=limits if is_last else {},
+                is_terminal=is_last,
+                forgives=forgives,
+            )
+        )
     return tuple(rules)
 
 
@@ -94,11 +95,8 @@ def judge(rules: RungRules, result: Finding | RecordedEvidence) -> Judgement:
     if (fixed := result.outcome.rule.verdict) is not None:
         return Judgement(fixed, result.reason, result.detail)
     values = {m.property: m.quantity for m in result.measured}
-    return (
-        _first_miss("gate", rules.gate, values)
-        or _first_miss("objective", rules.accept, values)
-        or Judgement(Verdict.PASS)
-    )
+    missed = _first_miss("gate", rules.gate, values) or _first_miss("objective", rules.accept, values)
+    return missed or Judgement(Verdict.PASS)
 
 
 def _first_miss(kind: str, limits: Mapping[str, Window | None], values: Mapping[str, Quantity]) -> Judgement | None:
@@ -119,8 +117,7 @@ def show_window(name: str, window: Window) -> str:
     unit = properties()[name].unit
     low = "" if window.low is None else f"{window.low:g} ≤ "
     high = "" if window.high is None else f" ≤ {window.high:g}"
-    text = f"{low}{name}{high}"
-    return text if unit == "1" else f"{text} {unit}"
+    return f"{low}{name}{high}" + ("" if unit == "1" else f" {unit}")
 
 
 @dataclass(frozen=True)
@@ -183,8 +180,7 @@ def _ended(
         last = missed or last
         is_hit = last.verdict is Verdict.PASS and any(limits.values())
     verdict, reason, detail = last
-    named = str(reason) if reason else None
-    ended = replace(where, verdict=verdict, reason=named, detail=detail, utility=worth)
+    ended = replace(where, verdict=verdict, reason=str(reason) if reason else None, detail=detail, utility=worth)
     return replace(ended, is_hit=is_hit, hit_tier=tier if is_hit else None)
 
 

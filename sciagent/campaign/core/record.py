@@ -1,4 +1,4 @@
-"""Records results of rungs, and computes the candidates' places in the campaign from them."""
+"""Records results of rungs and blocked candidates, and computes the candidates' places in the campaign from them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.judge import Answer, Judgement, Place, judge, place, steered
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.candidates import Candidate
-from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
-from sciagent.domain.jobs.job_rules import DEATHS
-from sciagent.domain.jobs.states import JobState, Standing
+from sciagent.domain.jobs.states import DEATHS, JobState, Standing
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
-from sciagent.execution.worker.completing import DirectResult, Stored, complete_direct, store_files
+from sciagent.execution.worker.completing import DirectResult, complete_direct, store_files
 from sciagent.store.campaign_state import directives, standings
-from sciagent.store.campaign_state.campaigns import new_owner
+from sciagent.store.campaign_state.campaigns import log_event, new_owner
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs
 from sciagent.store.results import evidence, pooled
@@ -26,17 +24,12 @@ from sciagent.store.results.evidence import RecordedEvidence
 from sciagent.verification.sandbox.host import HostResult, Request, Worker
 
 
-def direct_result(
-    rung: BuiltRung,
-    candidate_id: int,
-    candidate: Candidate,
-    result: HostResult,
-    artifacts: Stored,
-    declared: Cost | None = None,
-) -> DirectResult:
-    """Returns the record of a verification without a job."""
-    key = rung.verifier.evidence_key(candidate)
-    return DirectResult(rung.verifier, candidate_id, key, result, artifacts, declared)
+def log_blocked(
+    connection: Connection, campaign_id: int | None, *, key: str, text: str, reason: str, detail: str, **more: Any
+) -> None:
+    """Logs an event for a candidate that the safety screen refused: key, rule, reason and proposed text."""
+    payload = {"key": key, "rule": detail.partition(":")[0], "reason": str(reason), "detail": detail[:500]}
+    log_event(connection, campaign_id, "safety_blocked", payload | {"text": text[:500]} | more)
 
 
 def run_directly(
@@ -49,13 +42,13 @@ def run_directly(
 ) -> HostResult:
     """Runs a rung on one candidate without a job, and records the result. campaign_id: the campaign that pays; None
     for `sciagent verify`."""
-    verifier = rung.verifier
+    verifier, key = rung.verifier, rung.verifier.evidence_key(candidate)
     result = worker.run(Request(verifier.name, verifier.request_settings, (candidate,), rung.limits))[0]
     files = store_files(ledger, [result])[0]
     with ledger.begin() as connection:
         if campaign_id is not None:
             directives.lock(connection, campaign_id)
-        record = direct_result(rung, candidate_id, candidate, result, files, rung.declared(candidate))
+        record = DirectResult(verifier, candidate_id, key, result, files, rung.declared(candidate))
         rung_id = None if campaign_id is None else rung.id
         complete_direct(connection, new_owner(), [record], campaign_id=campaign_id, rung_id=rung_id)
     return result
@@ -102,13 +95,25 @@ def settling_of(
     losses: int = 0,
     recorded: RecordedEvidence | None = None,
 ) -> Settling:
-    """Returns the settling for a job that is over. finding: None if its evidence is in the ledger."""
+    """Returns the settling for a job that is over. finding: None if its evidence is in the ledger.
+
+    A candidate whose job was quarantined gets a judgement. Its reason is `kills_workers` if processes died, otherwise
+    that of the last attempt.
+    """
     if finding is None or state is JobState.CANCELLED:
         return Settling(candidate_id, position)
-    gave_up = None
-    if state is JobState.QUARANTINED:
-        gave_up = given_up(finding.outcome, finding.reason, finding.detail, kills, losses)
-    return Settling(candidate_id, position, finding, gave_up, recorded)
+    if state is not JobState.QUARANTINED:
+        return Settling(candidate_id, position, finding, None, recorded)
+    outcome, reason, detail = finding.outcome, finding.reason, finding.detail
+    if losses:
+        killed = f"{kills} killed theirs; " if kills else ""
+        detail = f"{killed}{losses} attempts were lost with their workers; the last: {outcome} ({reason}): {detail}"
+        reason = Reason.KILLS_WORKERS
+    elif reason in DEATHS:
+        detail, reason = f"{kills} attempts ended in {outcome} ({reason}): {detail}", Reason.KILLS_WORKERS
+    elif kills > 1:
+        detail += f"; so {kills} times"
+    return Settling(candidate_id, position, finding, Judgement(Verdict.ERROR, reason, detail), recorded)
 
 
 def settle(connection: Connection, built: Built, settlings: Sequence[Settling]) -> None:
@@ -162,7 +167,8 @@ def settle_again(
     new_place = place(built.rules, built.objectives, answers, steering)
     if before is not None and new_place.standing in (Standing.OPEN, Standing.HELD):
         rung = built.rungs[min(new_place.position, len(built.rungs) - 1)]
-        if rung in built.fast or jobs.gave_up(connection, built.row.id, rung.id, candidate_id):
+        tried = {job.state for job in jobs.of_candidate(connection, built.row.id, candidate_id, [rung.id])}
+        if rung in built.fast or tried & {JobState.FAILED, JobState.QUARANTINED}:
             new_place = steered(Place(**{**before, "standing": Standing(before["standing"])}), steering)
     standings.update(connection, built.row.id, candidate_id, **new_place.columns)
 
@@ -171,17 +177,3 @@ def set_pending(connection: Connection, built: Built, candidate_id: int, rung: B
     """Sets the candidate to pending at this rung."""
     place = {"standing": Standing.PENDING, "position": rung.rules.position, "verdict": None}
     standings.update(connection, built.row.id, candidate_id, **place, reason=None, detail="")
-
-
-def given_up(outcome: Outcome, reason: Reason | None, detail: str, kills: int, losses: int = 0) -> Judgement:
-    """Returns the judgement on a candidate whose job was quarantined. Its reason is `kills_workers` if processes died,
-    otherwise that of the last attempt."""
-    if losses:
-        killed = f"{kills} killed theirs; " if kills else ""
-        detail = f"{killed}{losses} attempts were lost with their workers; the last: {outcome} ({reason}): {detail}"
-        reason = Reason.KILLS_WORKERS
-    elif reason in DEATHS:
-        detail, reason = f"{kills} attempts ended in {outcome} ({reason}): {detail}", Reason.KILLS_WORKERS
-    elif kills > 1:
-        detail += f"; so {kills} times"
-    return Judgement(Verdict.ERROR, reason, detail)

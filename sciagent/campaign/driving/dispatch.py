@@ -10,8 +10,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.record import Settling, settle, settle_again
-from sciagent.campaign.driving.crew import Crew, PlannedJob
-from sciagent.campaign.driving.pace import MARGIN, Places
+from sciagent.campaign.driving.crew import MARGIN, Crew, Places, PlannedJob
 from sciagent.campaign.driving.session import DriverSession
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.campaigns.ports import Choice
@@ -19,12 +18,9 @@ from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.jobs.states import Standing
 from sciagent.store.campaign_state import directives, standings
-from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import execute_many
-from sciagent.store.database.clock import db_now
-from sciagent.store.job_queue import jobs, reservations
+from sciagent.store.job_queue import jobs, spend
 from sciagent.store.results import candidates, evidence
-from sciagent.store.results.audits import AUDIT
+from sciagent.store.results.laws import AUDIT
 
 WINDOW = 512  # a dispatch asks for no more choices once it has asked for this many
 
@@ -55,7 +51,7 @@ def promote(
     loaded = candidates.load(connection, [choice.id for choice in choices])
     known = _known(connection, built, choices)
     decided: list[_Decided] = []
-    planned: list[tuple[PlannedJob, float]] = []
+    planned: list[PlannedJob] = []
     for at, choice in enumerate(choices):
         if (evidence_id := known.get((choice.position, choice.id))) is not None:
             decided.append((choice, "reuse", "known under the same settings", evidence_id))
@@ -75,7 +71,7 @@ def promote(
             done.unplaced.append(choice)
             continue
         decided.append((choice, "run", choice.why, None))
-        planned.append((replace(job, call=call), choice.index))
+        planned.append(replace(job, call=call, priority=choice.index))
         budget.reserve(choice.position, job.reservation)
     _decide(connection, built, decided)
     settle(connection, built, [Settling(c.id, c.position) for c, action, *_ in decided if action == "reuse"])
@@ -111,15 +107,13 @@ def _plan(
     return job, False, None if shortfall is None else f"{rung.spec.rung} would reserve {shortfall}"
 
 
-def _start(connection: Connection, built: Built, crew: Crew, planned: Sequence[tuple[PlannedJob, float]]) -> None:
+def _start(connection: Connection, built: Built, crew: Crew, planned: Sequence[PlannedJob]) -> None:
     """Writes jobs and reservations to the ledger and sets their candidates to pending."""
     ids = crew.start(connection, planned)
-    held = {id_: job.reservation for id_, (job, _) in zip(ids, planned, strict=True)}
-    reservations.reserve_many(connection, built.row.id, held)
-    by_position: dict[Position, list[int]] = {}
-    for job, _ in planned:
-        by_position.setdefault(job.position, []).append(job.candidate_id)
-    for position, waiting in sorted(by_position.items()):
+    held = {id_: job.reservation for id_, job in zip(ids, planned, strict=True)}
+    spend.reserve_many(connection, built.row.id, held)
+    for position in sorted({job.position for job in planned}):
+        waiting = [job.candidate_id for job in planned if job.position == position]
         standings.update_alike(connection, built.row.id, waiting, standing=Standing.PENDING, position=position)
 
 
@@ -136,7 +130,7 @@ def resume_queued(
                 break
             continue
         if not is_held:  # the job had failed and lost its reservation
-            reservations.reserve_many(connection, session.built.row.id, {job_id: job.reservation})
+            spend.reserve_many(connection, session.built.row.id, {job_id: job.reservation})
             session.budget.hold(job.reservation)
         taken[job_id] = replace(job, call=call)
     if taken:
@@ -151,7 +145,7 @@ def _ready(
     built, budget = session.built, session.budget
     by_id = {rung.id: rung for rung in built.rungs}
     queued = jobs.queued(connection, built.row.id)
-    reserved: Mapping[int, Mapping[str, float]] = reservations.held(connection, built.row.id) if queued else {}
+    reserved: Mapping[int, Mapping[str, float]] = spend.held(connection, built.row.id) if queued else {}
     too_dear: set[int] = set()  # ids of rungs with a job that did not fit the budget
     for job_id, candidate_id, rung_id, _, priority in queued:
         if preferred_only and priority < jobs.PREFERRED:
@@ -178,7 +172,6 @@ _Decided = tuple[Choice, str, str, int | None]  # choice, action, reason, id of 
 
 
 def _decide(connection: Connection, built: Built, decided: Sequence[_Decided]) -> None:
-    alike = {"campaign_id": built.row.id, "watermark": evidence.read_watermark(connection), "at": db_now(connection)}
     rows = [
         {
             "candidate_id": choice.id,
@@ -195,4 +188,4 @@ def _decide(connection: Connection, built: Built, decided: Sequence[_Decided]) -
         }
         for choice, action, why, evidence_id in decided
     ]
-    execute_many(connection, t.decision, rows, alike)
+    standings.decide(connection, built.row.id, rows)

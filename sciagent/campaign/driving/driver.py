@@ -8,29 +8,21 @@ from collections.abc import Callable
 from contextlib import ExitStack, nullcontext, suppress
 from typing import Any
 
-import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.prepare import check_here, prepare
-from sciagent.campaign.core.safety import note
-from sciagent.campaign.driving import stop_rules
-from sciagent.campaign.driving.crew import Crew
+from sciagent.campaign.core.build import Built, check_here, prepare
+from sciagent.campaign.driving.crew import Crew, Pace, Places
 from sciagent.campaign.driving.dispatch import WINDOW, promote, resume_queued
-from sciagent.campaign.driving.heartbeat import Heartbeat
 from sciagent.campaign.driving.intake import Intake
 from sciagent.campaign.driving.local_jobs import LocalJobs, reap
 from sciagent.campaign.driving.mailbox import Mailbox
-from sciagent.campaign.driving.pace import Pace, Places
 from sciagent.campaign.driving.remote_jobs import RemoteJobs
-from sciagent.campaign.driving.session import INTERRUPTED, DriverSession
-from sciagent.campaign.driving.stop_rules import Ending
+from sciagent.campaign.driving.session import INTERRUPTED, DriverSession, Ending, Heartbeat
 from sciagent.campaign.proposing.sources import source_of
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.errors import CampaignError, LedgerAwayError, SciagentError, StaleLeaseError
 from sciagent.execution.executor import Executor
 from sciagent.store.campaign_state import campaigns, directives
-from sciagent.store.database import tables as t
 from sciagent.verification.sandbox.host import Worker, sweep
 
 REMOTE_SECONDS = 0.05  # interval between checks for remote jobs that have ended; a notification may come sooner
@@ -81,7 +73,7 @@ class Driver:
             undo.callback(source.close)
             with built.ledger.begin() as connection:
                 campaigns.set_state(connection, built.row.id, CampaignState.RUNNING)
-                session.log(connection, "driver_started", reaped=self.reaped, safety=note(built.spec) or "on")
+                session.log(connection, "driver_started", reaped=self.reaped, safety=built.spec.safety_note or "on")
                 session.open(connection)
                 self.intake = Intake(source, connection, built.row.id)
                 session.crews = self._crews(connection)
@@ -117,9 +109,7 @@ class Driver:
                 self.release()
         elif not self.heart.lost.is_set():
             with self.built.ledger.begin() as connection:
-                state = connection.execute(
-                    sa.select(t.campaign.c.state).where(t.campaign.c.id == self.built.row.id)
-                ).scalar()
+                state = campaigns.get(connection, self.built.row.name).state
                 if state in (CampaignState.RUNNING, CampaignState.PAUSED):  # the driver leaves because of an error
                     why = str(error) if isinstance(error, SciagentError) else repr(error)
                     campaigns.set_state(connection, self.built.row.id, CampaignState.FAILED, why[:500])
@@ -205,7 +195,7 @@ class Driver:
         session, source = self.session, self.intake.source
         if session.stopping.is_set():
             return CampaignState.INTERRUPTED, session.stop_reason
-        ending = stop_rules.reached(session)
+        ending = session.reached()
         if ending is not None:
             if not session.budget.exhausted():
                 self._dispatch(preferred_only=True)  # a person's promotion runs although the goal is reached
@@ -214,7 +204,7 @@ class Driver:
         started = self._dispatch()
         if proposed or started or self.running or (self.intake.is_asking and source.is_busy):
             return None
-        return stop_rules.nothing_left(session, self.intake.starved, self._shortfall)
+        return session.nothing_left(self.intake.starved, self._shortfall)
 
     def _end(self, ending: Ending) -> CampaignState:
         state, why = ending
@@ -247,11 +237,11 @@ class Driver:
         """Starts the scheduler's choices; returns True if evidence was reused. A job that does not fit the budget is
         skipped in favour of the next one that fits."""
         reused, wanted, put_off = False, places.wanted, set[int]()
-        purchasing, budget = self.session.purchasing, self.session.budget
+        purchasing = self.session.purchasing
         while wanted > 0:
-            chosen = purchasing.choose(connection, budget, wanted, self.intake.holding, places.open, put_off)
+            chosen = purchasing.choose(connection, wanted, self.intake.holding, places.open, put_off)
             done = promote(connection, self.session, chosen, crew, places)
-            purchasing.touch(choice.id for choice in chosen)
+            purchasing.pool.touch(choice.id for choice in chosen)
             purchasing.take_back(done.unplaced, done.refused)
             put_off |= {choice.id for choice in done.refused}
             self._shortfall = self._shortfall or done.shortfall or purchasing.blocked

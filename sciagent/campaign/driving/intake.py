@@ -51,7 +51,7 @@ class Intake:
             return False
         with built.ledger.read() as connection:
             purchasing.come = self._share_made(built)
-            if purchasing.wants(connection, budget) >= built.ahead:
+            if purchasing.wants(connection) >= built.ahead:
                 return False
             self.holding = built.waits and purchasing.is_preparing(connection)
         return not self.holding and self._turn(limit, budget)

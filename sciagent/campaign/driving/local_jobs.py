@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.record import Settling, settle, settle_again, settling_of
-from sciagent.campaign.driving.crew import Crew, PlannedJob
-from sciagent.campaign.driving.pace import LocalPlaces, Pace
+from sciagent.campaign.driving.crew import Crew, LocalPlaces, Pace, PlannedJob
 from sciagent.campaign.driving.session import DriverSession
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.evidence import Finding
@@ -60,10 +59,10 @@ class LocalJobs(Crew):
     def places(self, connection: Connection | None = None) -> LocalPlaces:
         return LocalPlaces(self.pace, self.pool.free, self.pool.waiting_room, self._wide)
 
-    def start(self, connection: Connection, planned: Sequence[tuple[PlannedJob, float]]) -> list[int]:
-        new = [job.row(self.session.built.row.id, priority) for job, priority in planned]
+    def start(self, connection: Connection, planned: Sequence[PlannedJob]) -> list[int]:
+        new = [job.row(self.session.built.row.id) for job in planned]
         claims = leases.start_many(connection, new, self.session.owner)
-        for claim, (job, _) in zip(claims, planned, strict=True):
+        for claim, job in zip(claims, planned, strict=True):
             self._add(claim, job)
         return [claim.job_id for claim in claims]
 
@@ -101,7 +100,7 @@ class LocalJobs(Crew):
         ]
         self._write({result.job.claim.job_id: result for result in results})
         settled = [self.by_id.pop(job.claim.job_id) for job, _ in pairs]
-        self.session.purchasing.touch(job.candidate_id for job in settled)
+        self.session.purchasing.pool.touch(job.candidate_id for job in settled)
         return {job.position for job in settled}
 
     def _write(self, results: Mapping[int, JobResult]) -> None:
@@ -129,7 +128,7 @@ class LocalJobs(Crew):
         if is_over:
             budget.release(job.reservation)
             if result.outcome.rule.is_evidence and job.declared is not None:
-                job.rung.cost_model.observe(job.declared, result.actual, seconds)
+                job.rung.cost_model.observe(job.declared, result.result.actual, seconds)
 
     def recall(self) -> None:
         if not (returned := [job for call in self.pool.recall() for job in call]):
@@ -140,7 +139,7 @@ class LocalJobs(Crew):
                 self.session.recount(connection)
         for job in returned:
             del self.by_id[job.claim.job_id]
-        self.session.purchasing.touch(job.candidate_id for job in returned)
+        self.session.purchasing.pool.touch(job.candidate_id for job in returned)
 
     def abort(self) -> None:
         self.pool.kill()
@@ -179,7 +178,9 @@ def reap(session: DriverSession) -> int:
     back. Only the holder of the driver lease may call it."""
     with session.begin() as connection:
         reaped = reap_driver(connection, session.built.row.id, session.owner)
-        settle_cancelled(connection, session, [job.job_id for job in reaped if job.state is JobState.CANCELLED])
+        settle_cancelled(
+            connection, session, [live.claim.job_id for live in reaped if live.state is JobState.CANCELLED]
+        )
         positions = {rung.id: rung.rules.position for rung in session.built.rungs}
         lost = [job for job in reaped if job.state is JobState.QUARANTINED]
         finding = Finding("", Outcome.LOST, reason=Reason.LEASE_EXPIRED, detail="its driver died")

@@ -7,8 +7,7 @@ import time
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import open_stored
-from sciagent.campaign.driving.heartbeat import Heartbeat
-from sciagent.campaign.driving.session import DriverSession
+from sciagent.campaign.driving.session import DriverSession, Heartbeat
 from sciagent.domain.campaigns.directives import Verb
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.errors import SciagentError
@@ -46,7 +45,7 @@ class Mailbox:
             return False
         self._last = new[-1].id
         self._unread += new
-        session.purchasing.touch(d.candidate_id for d in new if d.candidate_id is not None)
+        session.purchasing.pool.touch(d.candidate_id for d in new if d.candidate_id is not None)
         session.recount(connection)
         session.count_hits(connection)
         return True

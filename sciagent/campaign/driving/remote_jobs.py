@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
@@ -12,8 +13,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import BuiltRung
 from sciagent.campaign.core.record import Settling, settle, settling_of
-from sciagent.campaign.driving.crew import Crew, PlannedJob
-from sciagent.campaign.driving.pace import Pace, Quota
+from sciagent.campaign.driving.crew import Crew, Pace, PlannedJob, Quota
 from sciagent.campaign.driving.session import DriverSession
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.cost import Cost
@@ -22,7 +22,7 @@ from sciagent.domain.jobs.resource_requests import text_of
 from sciagent.domain.jobs.states import JobState, Standing
 from sciagent.execution.executor import Executor
 from sciagent.store.campaign_state import campaigns, standings
-from sciagent.store.job_queue import jobs, offers, reservations, workers
+from sciagent.store.job_queue import jobs, offers, spend, workers
 from sciagent.store.job_queue.jobs import Offer
 from sciagent.store.job_queue.offers import Ended, Out
 from sciagent.store.job_queue.worker_resources import cannot, capacity
@@ -81,16 +81,15 @@ class RemoteJobs(Crew):
         else:
             offers.withdraw(connection, built.row.id)
         positions = {rung.id: rung.rules.position for rung in built.rungs}
-        held = reservations.held(connection, built.row.id)
+        held = spend.held(connection, built.row.id)
         self._out = {
             out.job_id: OfferedJob(out, positions[out.rung_id], None, Cost(held.get(out.job_id)))
             for out in offers.outstanding(connection, built.row.id)
         }
 
-    def start(self, connection: Connection, planned: Sequence[tuple[PlannedJob, float]]) -> list[int]:
-        campaign_id = self.session.built.row.id
-        ids = jobs.create_many(connection, [job.row(campaign_id, p, offer_of(job)) for job, p in planned])
-        self._add({id_: job for id_, (job, _) in zip(ids, planned, strict=True)}, {})
+    def start(self, connection: Connection, planned: Sequence[PlannedJob]) -> list[int]:
+        ids = jobs.create_many(connection, [job.row(self.session.built.row.id, offer_of(job)) for job in planned])
+        self._add(dict(zip(ids, planned, strict=True)), {})
         return ids
 
     def resume(self, connection: Connection, planned: Mapping[int, PlannedJob]) -> None:
@@ -106,10 +105,9 @@ class RemoteJobs(Crew):
         """Wakes worker slots for the offered jobs, one slot per group of jobs that share a call."""
         offered, self._offered = self._offered, []
         self._out.update({job.out.job_id: job for job in offered})
-        slots: dict[str, float] = {}
+        slots: defaultdict[str, float] = defaultdict(float)
         for job in offered:
-            queue = queue_of(self.session.built.rungs[job.position])
-            slots[queue] = slots.get(queue, 0.0) + 1 / self.pace.group(job.position)
+            slots[queue_of(self.session.built.rungs[job.position])] += 1 / self.pace.group(job.position)
         self._executor.wake({queue: math.ceil(n - 1e-9) for queue, n in slots.items()})
         return len(offered)
 
@@ -119,20 +117,19 @@ class RemoteJobs(Crew):
         if time.monotonic() - self._looked_at > WORKERS_SECONDS:
             self._look_for_workers(connection)
         built = self.session.built
-        by_queue: dict[str, float] = {}  # occupied slots
-        by_rung: dict[Position, float] = {}
+        by_queue: defaultdict[str, float] = defaultdict(float)  # occupied slots
+        by_rung: defaultdict[Position, float] = defaultdict(float)
         for job in self._out.values():
-            queue, slot = queue_of(built.rungs[job.position]), 1 / self._jobs_a_slot(job.position)
-            if self._most.get(job.position) != 0:  # a job that no worker can run occupies no slot
-                by_queue[queue] = by_queue.get(queue, 0.0) + slot
-            by_rung[job.position] = by_rung.get(job.position, 0.0) + slot
+            slot = 1 / self._jobs_a_slot(job.position)
+            by_rung[job.position] += slot
+            if self._most[job.position] != 0:  # a job that no worker can run occupies no slot
+                by_queue[queue_of(built.rungs[job.position])] += slot
         places = {}
         for rung in built.paid:
             position, queue = rung.rules.position, queue_of(rung)
-            left = max(self._slots.get(queue, 0), MIN_SLOTS) - by_queue.get(queue, 0.0)
-            if position in self._most:
-                left = min(left, max(self._most[position], MIN_SLOTS) - by_rung.get(position, 0.0))
-            places[position] = max(0, round(left * self._jobs_a_slot(position)))
+            in_queue = max(self._slots.get(queue, 0), MIN_SLOTS) - by_queue[queue]
+            at_once = max(self._most[position], MIN_SLOTS) - by_rung[position]
+            places[position] = max(0, round(min(in_queue, at_once) * self._jobs_a_slot(position)))
         return Quota(places)
 
     def _jobs_a_slot(self, position: Position) -> int:
@@ -147,7 +144,7 @@ class RemoteJobs(Crew):
         before, self.unheld = self.unheld, {}
         self._slots, self._most = workers.slots_of(alive), {}
         for rung in self.session.built.paid:
-            label, can = rung.spec.label, capacity(alive, queue_of(rung), rung.holds, rung.limits.memory_mb)
+            label, can = rung.spec.rung, capacity(alive, queue_of(rung), rung.holds, rung.limits.memory_mb)
             self._most[rung.rules.position] = can.most
             if can.missing:
                 self.unheld[label] = why = f'rung "{label}": {cannot(queue_of(rung), rung.holds, can)}'
@@ -175,7 +172,7 @@ class RemoteJobs(Crew):
         if any(end.state is JobState.CANCELLED for end in ended):
             with ledger.read() as connection:
                 session.recount(connection)
-        session.purchasing.touch(job.out.candidate_id for job in settled)
+        session.purchasing.pool.touch(job.out.candidate_id for job in settled)
         return {job.position for job in settled}
 
     def _waits(self, connection: Connection, job: OfferedJob) -> bool:
@@ -211,7 +208,7 @@ class RemoteJobs(Crew):
         if not self._out:
             return
         seen = offers.last_attempts(connection, list(self._out))
-        held = reservations.held(connection, self.session.built.row.id)
+        held = spend.held(connection, self.session.built.row.id)
         for id_, job in self._out.items():  # attempts that the budget counts already are not counted twice
             out = job.out._replace(seen=seen.get(id_, job.out.seen))
             self._out[id_] = replace(job, out=out, reservation=Cost(held.get(id_)))

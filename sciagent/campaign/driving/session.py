@@ -1,8 +1,10 @@
-"""The state of a driver: the built campaign, the lease, the budget and the scheduler."""
+"""The state of a driver: the built campaign, the lease with its heartbeat, the budget, the scheduler, and the rules by
+which a campaign ends."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -10,16 +12,22 @@ from typing import TYPE_CHECKING
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
-from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.pricing.purchasing import Purchasing, purchasing_of
-from sciagent.domain.jobs.states import CampaignState
-from sciagent.store.campaign_state import campaigns
-from sciagent.store.campaign_state.campaigns import DriverLease
+from sciagent.domain.jobs.states import CampaignState, JobState
+from sciagent.errors import LedgerAwayError, StaleLeaseError
+from sciagent.store.campaign_state import campaigns, standings
+from sciagent.store.campaign_state.campaigns import DRIVER_LEASE_SECONDS, DriverLease
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import jobs
 from sciagent.store.views import campaign_counts
 
 if TYPE_CHECKING:
     from sciagent.campaign.driving.crew import Crew
 
+ALL = 10**9  # no limit on the number of candidates to count
+Ending = tuple[CampaignState, str]
+"""Final state of a campaign, and the reason."""
 INTERRUPTED = (CampaignState.INTERRUPTED, "interrupted")
 """The ending of a campaign that a signal stopped, not a directive."""
 
@@ -45,7 +53,7 @@ class DriverSession:
     def open(self, connection: Connection) -> None:
         """Reads budget, scheduler state and hits from the ledger."""
         self.budget = BudgetTracker(self.built, connection)
-        self.purchasing = purchasing_of(self.built, connection)
+        self.purchasing = purchasing_of(self.built, connection, self.budget)
         self.count_hits(connection)
 
     @contextmanager
@@ -59,7 +67,7 @@ class DriverSession:
         """Adopts the amended campaign."""
         self.built = built
         self.budget.refresh(built, connection)
-        self.purchasing = purchasing_of(built, connection)
+        self.purchasing = purchasing_of(built, connection, self.budget)
 
     def recount(self, connection: Connection) -> None:
         """Reads budget and reservations again after another process has written to the ledger."""
@@ -74,6 +82,48 @@ class DriverSession:
         """Records an event of the campaign."""
         campaigns.log_event(connection, self.built.row.id, event, payload)
 
+    def reached(self) -> Ending | None:
+        """Returns the ending if no more jobs may start, otherwise None."""
+        built, budget, goal = self.built, self.budget, self.built.spec.goal
+        if goal.kind == "hits" and goal.count is not None and self.hits >= goal.count:
+            return CampaignState.FINISHED, f"{self.hits} hits; {goal.count} were asked for"
+        if spent := budget.exhausted():
+            return CampaignState.BUDGET_SPENT, spent
+        terminal = built.rungs[built.terminal]
+        if self.purchasing.ends_with_terminal() and not self._has_queued(terminal):
+            return CampaignState.BUDGET_SPENT, (
+                f"all {built.limit_by_rung[built.terminal]} verifications of {terminal.spec.rung} are used"
+            )
+        if built.paid and not any(
+            budget.remaining_jobs(r.rules.position) != 0 or self._has_queued(r) for r in built.paid
+        ):
+            # without this rule a search would go on proposing candidates that can no longer be verified
+            with built.ledger.read() as connection:
+                waiting = self._waiting(connection)
+            still = f"; {waiting} candidates still wait" if waiting else ""
+            return CampaignState.BUDGET_SPENT, f"the budget by rung is used{still}"
+        return None
+
+    def nothing_left(self, starved: bool, shortfall: str | None) -> Ending:
+        """Returns the ending of a campaign in which no job runs or can start. starved: whether the proposer stopped for
+        lack of budget. shortfall: message about a job that exceeds the budget."""
+        with self.built.ledger.read() as connection:
+            if starved or shortfall or jobs.queued(connection, self.built.row.id):
+                why = "what is left of the budget holds no further job" + (f": {shortfall}" if shortfall else "")
+                return CampaignState.BUDGET_SPENT, self.budget.goes_on(self.built, connection) or why
+            waiting = self._waiting(connection)
+        return self.purchasing.left_over(waiting) if waiting else (CampaignState.FINISHED, "nothing is left to do")
+
+    def _waiting(self, connection: Connection) -> int:
+        """Returns the number of candidates that wait for a paid rung."""
+        positions = [rung.rules.position for rung in self.built.paid]
+        return standings.count_at(connection, self.built.row.id, positions, ALL)
+
+    def _has_queued(self, rung: BuiltRung) -> bool:
+        """Whether jobs of the rung were counted but not run because of a kill or crash."""
+        with self.built.ledger.read() as connection:
+            return jobs.any_in_state(connection, JobState.QUEUED, rung_id=rung.id)
+
     def request_stop(self, reason: str = INTERRUPTED[1]) -> None:
         """Stops starting jobs; running jobs may finish. May be called from any thread."""
         self.stop_reason = reason
@@ -83,3 +133,48 @@ class DriverSession:
         """Ends running jobs at once; they run again when the campaign is resumed. May be called from any thread."""
         self.stopping.set()
         self.aborting.set()
+
+
+class Heartbeat:
+    """The thread that renews a lease four times per period. `lost` is set if another process drives the campaign."""
+
+    def __init__(self, ledger: Ledger, lease: DriverLease) -> None:
+        self.lost = threading.Event()
+        self._ledger, self._lease = ledger, lease
+        self._stop = threading.Event()
+        self._last = time.monotonic()
+        self._counts = True
+        self._one_at_a_time = threading.Lock()
+        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread and books the last seconds of wall time."""
+        self._stop.set()
+        self._thread.join(timeout=30)
+        self._once()
+
+    def count(self, counts: bool) -> None:
+        """Sets whether time from now on is booked as wall time; a pause is not."""
+        self._once()
+        self._counts = counts
+
+    def _beat(self) -> None:
+        while not self._stop.wait(DRIVER_LEASE_SECONDS / 4):
+            self._once()
+
+    def _once(self) -> None:
+        with self._one_at_a_time:
+            now = time.monotonic()
+            try:
+                with self._ledger.begin() as connection:
+                    wall = now - self._last if self._counts else 0.0
+                    campaigns.renew_driver(connection, self._lease, wall_seconds=wall)
+                self._last = now
+            except StaleLeaseError:
+                self.lost.set()
+                self._stop.set()
+            except LedgerAwayError:
+                return  # the next beat tries again, until the lease has expired

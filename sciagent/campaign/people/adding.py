@@ -6,10 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from sciagent.campaign.core import safety
-from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.prepare import prepare
-from sciagent.campaign.core.record import run_directly
+from sciagent.campaign.core.build import Built, prepare
+from sciagent.campaign.core.record import log_blocked, run_directly
 from sciagent.campaign.people.resolving import Named
 from sciagent.campaign.proposing.workbench import CampaignWorkbench
 from sciagent.campaign.spec.safety import SCREEN
@@ -62,16 +60,15 @@ def add(built: Built, given: Iterable[ProposalIn], who: str, why: str) -> Iterat
                     directives.write(connection, built.row.id, Verb.ADD, who, why, candidate_id=ids[key])
                 places = {k: standings.get(connection, built.row.id, i) for k, i in ids.items()}
             for proposal, answer in zip(batch, answers, strict=True):
-                outcome: tuple[str | None, str | None, str] = None, answer.reason, answer.detail
-                if answer.key:
-                    place = places[answer.key]
-                    outcome = str(place["standing"]), place["reason"], place["detail"] or ""
+                refused = {"standing": None, "reason": answer.reason, "detail": answer.detail}
+                place = places[answer.key] if answer.key else refused
+                outcome = place["standing"], place["reason"], place["detail"] or ""
                 yield AddedCandidate(proposal.text, answer.status, answer.key, *outcome)
 
 
 def complete_fast(built: Built, named: Named, who: str) -> str:
     """Runs the fast rungs that did not run because an earlier rung dropped the candidate. Returns the safety screen's
-    reasons for a block, which is logged, or an empty text. Raises UsageError if a rung cannot decide."""
+    reason for a block, which is logged, or an empty text. Raises UsageError if a rung cannot decide."""
     results: dict[int, Finding | RecordedEvidence] = {}
     with built.ledger.read() as connection:
         candidate = candidates.load(connection, [named.id])[named.id]
@@ -89,10 +86,10 @@ def complete_fast(built: Built, named: Named, who: str) -> str:
                     why = f"{finding.reason}: {finding.detail}"
                     raise UsageError(f"{named}: {rung.spec.rung} could not say whether it may be promoted: {why}")
                 results[rung.id] = finding
-    blocks = [results[r.id] for r in built.fast if r.verifier.name == SCREEN]
-    blocks = [block for block in blocks if block.outcome is Outcome.REFUSED]
-    for block in blocks[:1]:
-        stated = {"key": named.key, "text": named.text, "reason": str(block.reason), "detail": block.detail}
-        with built.ledger.begin() as connection:
-            safety.log_blocked(connection, built.row.id, **stated, asked="promote", who=who)
-    return "; ".join(f"{block.reason}: {block.detail}" for block in blocks)
+    screen = next((results[r.id] for r in built.fast if r.verifier.name == SCREEN), None)
+    if screen is None or screen.outcome is not Outcome.REFUSED:
+        return ""
+    stated = {"key": named.key, "text": named.text, "reason": str(screen.reason), "detail": screen.detail}
+    with built.ledger.begin() as connection:
+        log_blocked(connection, built.row.id, **stated, asked="promote", who=who)
+    return f"{screen.reason}: {screen.detail}"

@@ -1,9 +1,8 @@
 """Amends a campaign: changes budget, goal or workers in its YAML, and writes a directive to the driver. Only keys in
-`spec.diff.AMENDABLE` may change; any other change makes another campaign."""
+`campaign_spec.AMENDABLE` may change; any other change makes another campaign."""
 
 from __future__ import annotations
 
-import contextlib
 import io
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,9 +40,9 @@ def amended_source(
         key, _, given = text.partition("=")
         path = key.strip().removeprefix("budget.").split(".")
         where = _place(data["budget"], path, labels, text)
-        if given.strip().lower() in ("none", "null", ""):
-            if not given.strip():
-                raise UsageError(f'--budget "{text}": write KEY=NUMBER, or KEY=none to lift the limit')
+        if not given.strip():
+            raise UsageError(f'--budget "{text}": write KEY=NUMBER, or KEY=none to lift the limit')
+        if given.strip().lower() in ("none", "null"):
             where.pop(path[-1], None)
         else:
             where[path[-1]] = _amount(given.strip(), text, path[-1], where.get(path[-1]))
@@ -74,27 +73,23 @@ def _amount(given: str, text: str, key: str, old: Any) -> Any:
     `/campaign`."""
     number, slash, per = (part.strip() for part in given.partition("/"))
     if slash and (key not in RESOURCE_UNITS or per not in ("week", "campaign")):
-        raise UsageError(
-            f'--budget "{text}": "/{per}" is not known here; {", ".join(RESOURCE_UNITS)} take KEY=NUMBER/week or '
-            "KEY=NUMBER/campaign, everything else KEY=NUMBER"
-        )
+        takes = "take KEY=NUMBER/week or KEY=NUMBER/campaign, everything else KEY=NUMBER"
+        raise UsageError(f'--budget "{text}": "/{per}" is not known here; {", ".join(RESOURCE_UNITS)} {takes}')
     amount = _number(number, text)
     if not isinstance(old, dict):
         return {"amount": amount, "per": per} if per == "week" else amount
     if not per:
-        raise UsageError(
-            f'--budget "{text}": {key} is {old.get("amount")} per {old.get("per")} so far; write {key}={number}/week '
-            f"or {key}={number}/campaign"
-        )
+        so_far, ways = f"{old.get('amount')} per {old.get('per')}", f"{key}={number}/week or {key}={number}/campaign"
+        raise UsageError(f'--budget "{text}": {key} is {so_far} so far; write {ways}')
     old.update(amount=amount, per=per)
     return old
 
 
 def _number(given: str, text: str) -> int | float:
-    for kind in (int, float):
-        with contextlib.suppress(ValueError):
-            return kind(given)
-    raise UsageError(f'--budget "{text}": "{given}" is no number')
+    try:
+        return int(given) if given.isdecimal() else float(given)
+    except ValueError:
+        raise UsageError(f'--budget "{text}": "{given}" is no number') from None
 
 
 def differences(row: CampaignRow, source: str, name: str, base: Path) -> tuple[CampaignSpec, list[str]]:
@@ -104,9 +99,8 @@ def differences(row: CampaignRow, source: str, name: str, base: Path) -> tuple[C
     if spec.campaign != row.name:
         raise UsageError(f'{name} is the campaign "{spec.campaign}", not "{row.name}"')
     if spec.identity_hash != row.identity_hash:
-        lines = "\n  ".join(spec.diff(row.spec, identity_only=True)) or "the versions of its verifiers"
         raise UsageError(
-            f'this would be another campaign than "{row.name}":\n  {lines}\n'
+            f'this would be another campaign than "{row.name}":\n  {spec.identity_diff(row.spec)}\n'
             "Budget, goal.count, limits, resources, workers and description may be amended; for anything else start a "
             "campaign of a new name (evidence is reused)."
         )

@@ -8,15 +8,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sciagent.campaign.core import safety
-from sciagent.campaign.core.build import BuiltRung, built_rungs
-from sciagent.campaign.core.prepare import prepare
-from sciagent.campaign.core.record import known_or_run
+from sciagent.campaign.core.build import BuiltRung, built_rungs, prepare
+from sciagent.campaign.core.record import known_or_run, log_blocked
 from sciagent.campaign.spec.rungs import RungSpec
 from sciagent.campaign.spec.safety import SCREEN
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.answers.values import PropertyValue
-from sciagent.domain.answers.verification import Calculation
+from sciagent.domain.answers.values import Calculation, PropertyValue
 from sciagent.domain.campaigns.chosen_units import Units, all_shown
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.outcomes import Outcome
@@ -86,7 +83,7 @@ def _calculated(
     if rung.verifier.name == SCREEN and answer.outcome is Outcome.REFUSED:
         blocked = {"key": candidate.key, "text": text, "reason": str(answer.reason), "detail": answer.detail}
         with ledger.begin() as connection:
-            safety.log_blocked(connection, None, **blocked, operation="calc", who=who)
+            log_blocked(connection, None, **blocked, operation="calc", who=who)
     return Calculation(
         text=text,
         key=candidate.key,

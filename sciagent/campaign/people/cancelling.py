@@ -56,7 +56,7 @@ def cancel(built: Built, job_ids: Sequence[int], who: str, why: str = "") -> lis
             if not directives.steering_of(connection, built.row.id, candidate_id).blocks_scheduling:
                 _hold(connection, built, candidate_id, ids, who, why)
                 held.add(candidate_id)
-            if not set(ids) & set(running) and not _has_running_job(connection, built, candidate_id):
+            if not _has_running_job(connection, built, candidate_id):
                 settle_again(connection, built, candidate_id)
         outcomes = dict[int, tuple[str, str]]()
         for job in listed:

@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.spec.diff import differences
+from sciagent.campaign.spec.campaign_spec import differences
 from sciagent.domain.answers.comparison import Comparison, HitsAtCost, RungPair, ValueComparison
 from sciagent.domain.answers.status import CampaignCounts, RungCounts
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
-from sciagent.store.views import campaign_counts, overlap
+from sciagent.store.views import campaign_counts, report_pairs
 from sciagent.store.views.report_progress import ProgressStep, progress
 
 MARKS = (0.1, 0.25, 0.5, 0.75, 1.0)  # shares of the cheaper campaign's cost at which hits are compared
@@ -44,7 +44,7 @@ def compare(connection: Connection, left: CampaignRow, right: CampaignRow) -> Co
         differences=tuple(d for d in differences(left.spec, right.spec) if not d.startswith("campaign:")),
         status=(first.counts, second.counts),
         rungs=tuple(_rung_pairs(first, second)),
-        overlap=overlap.candidates(connection, left, right),
+        overlap=report_pairs.shared(connection, left, right),
         values=tuple(_values(connection, first, second)),
         hits_against_cost=tuple(_hits_against_cost(first.steps, second.steps)),
         cost_of_first_hit=(_cost_of_first_hit(first.steps), _cost_of_first_hit(second.steps)),
@@ -90,13 +90,10 @@ def _counts_at(side: _Side, rung: RungRow | None) -> RungCounts | None:
 
 def _values(connection: Connection, first: _Side, second: _Side) -> list[ValueComparison]:
     """Returns the common objectives, as each campaign's terminal rung measured them."""
-    other_properties = {objective["property"] for objective in second.row.spec["objectives"]}
-    compared = []
-    for name in (objective["property"] for objective in first.row.spec["objectives"]):
-        if name not in other_properties:
-            continue
-        a, b = (overlap.spreads(connection, side.row, side.terminal, name) for side in (first, second))
-        same = _calculation(first.terminal) == _calculation(second.terminal)
+    mine, theirs = ([objective["property"] for objective in side.row.spec["objectives"]] for side in (first, second))
+    compared, same = [], _calculation(first.terminal) == _calculation(second.terminal)
+    for name in (name for name in mine if name in theirs):
+        a, b = (report_pairs.spreads(connection, side.row, side.terminal, name) for side in (first, second))
         levels = [{(spread.level, spread.unit) for spread in spreads} for spreads in (a, b)]
         compared.append(
             ValueComparison(
@@ -112,10 +109,11 @@ def _values(connection: Connection, first: _Side, second: _Side) -> list[ValueCo
 def _hits_against_cost(first: Sequence[ProgressStep], second: Sequence[ProgressStep]) -> list[HitsAtCost]:
     """Returns the hits of both campaigns at equal cost, up to the total of the cheaper one; last, their final hits."""
     least = min(first[-1].core_seconds, second[-1].core_seconds)
-    marks = [least * share for share in MARKS] if least > 0 else []
-    return [
+    marks = [least * share for share in MARKS if least > 0]
+    at = [
         HitsAtCost(core_seconds=round(mark, 3), hits=(_hits_at(first, mark), _hits_at(second, mark))) for mark in marks
-    ] + [HitsAtCost(core_seconds=None, hits=(first[-1].hits, second[-1].hits))]
+    ]
+    return [*at, HitsAtCost(core_seconds=None, hits=(first[-1].hits, second[-1].hits))]
 
 
 def _hits_at(steps: Sequence[ProgressStep], cost: float) -> int:

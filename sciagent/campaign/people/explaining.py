@@ -1,6 +1,6 @@
 """Explains one candidate from the ledger: its evidence, and the reason for its standing in each campaign.
 
-Only the outlook of an open candidate in a priced campaign needs the verifiers; see `pricing.forecast`.
+Only the outlook of an open candidate in a priced campaign needs the verifiers; see `pricing.outlook`.
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.people.resolving import resolve
-from sciagent.campaign.people.rung_history import evidence_story, rung_stories
+from sciagent.campaign.people.rung_history import rung_stories
 from sciagent.domain.answers.explanation import (
     CampaignStory,
     Children,
     Explanation,
+    Outlook,
     PersonWord,
     ProposalStory,
     RefusedProposal,
     RefusedText,
     RungStory,
 )
-from sciagent.domain.answers.outlook import Outlook
 from sciagent.domain.answers.values import CandidateName
 from sciagent.domain.jobs.states import CampaignState, Standing
-from sciagent.errors import UnknownNameError, UsageError
-from sciagent.report.answers.best import imported_values
+from sciagent.errors import UsageError
+from sciagent.report.answers import imported_values
 from sciagent.store.campaign_state import campaigns, directives, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.results.evidence import IMPORT
-from sciagent.store.results.property_rows import know_properties
+from sciagent.store.results.evidence import IMPORT, know_properties
 from sciagent.store.views import campaign_counts, history, report_candidates
 from sciagent.store.views.history import StoredEvidence
+from sciagent.store.views.report_queries import with_proposer
 
 WAITS = (Standing.OPEN, Standing.HELD)
 DRIVEN = (CampaignState.RUNNING, CampaignState.PAUSED)
@@ -55,27 +55,22 @@ def explain_named(ledger: Ledger, candidate: str, campaign: str | None = None) -
         try:
             named = resolve(connection, row, candidate)
         except UsageError:
-            answer = refused(connection, candidate, campaign)
-            if answer is None:
-                raise
-            return answer
-        return explain(connection, named.id, campaigns_to_tell(connection, named.id, campaign), ledger)
+            if answer := refused(connection, candidate, campaign):
+                return answer
+            raise
+        names = history.campaigns_of(connection, named.id) if row is None else [row.name]
+        return explain(connection, named.id, [campaigns.get(connection, name) for name in names], ledger)
 
 
-def explain(
-    connection: Connection, candidate_id: int, rows: Sequence[CampaignRow], ledger: Ledger | None = None
-) -> Explanation:
-    """Returns the answer of `sciagent explain`.
-
-    rows: campaigns to cover. ledger: read to compute the outlook of an open candidate; None: no outlook.
-    """
+def explain(connection: Connection, candidate_id: int, rows: Sequence[CampaignRow], ledger: Ledger) -> Explanation:
+    """Returns the answer of `sciagent explain`. rows: campaigns to cover."""
     candidate = history.candidate(connection, candidate_id)
     evidence = history.evidence(connection, candidate_id)
     n, first = history.children(connection, candidate_id)
     stories = tuple(_campaign(connection, row, candidate_id, evidence, ledger) for row in rows)
     from_files = report_candidates.imported(connection, [candidate_id])
     shown = {rung.evidence.key for story in stories for rung in story.rungs if rung.evidence}
-    others = [answer for answer in evidence if answer.key not in shown and answer.verifier != IMPORT]
+    others = (story for story, _ in evidence if story.key not in shown and story.verifier != IMPORT)
     return Explanation(
         **{name: candidate[name] for name in ("key", "kind", "inchikey", "formula", "charge", "multiplicity")},
         smiles=candidate["text"],
@@ -85,16 +80,12 @@ def explain(
         children=Children(n=n, first=tuple(CandidateName(key=key, smiles=smiles) for key, smiles in first)),
         campaigns=stories,
         imported=imported_values(from_files.get(candidate_id, [])),
-        other_evidence=tuple(map(evidence_story, others)),
+        other_evidence=tuple(others),
     )
 
 
 def _campaign(
-    connection: Connection,
-    row: CampaignRow,
-    candidate_id: int,
-    evidence: Sequence[StoredEvidence],
-    ledger: Ledger | None,
+    connection: Connection, row: CampaignRow, candidate_id: int, evidence: Sequence[StoredEvidence], ledger: Ledger
 ) -> CampaignStory:
     place = standings.get(connection, row.id, candidate_id)
     ladder = campaigns.rungs(connection, row.id)
@@ -102,7 +93,7 @@ def _campaign(
     rungs = rung_stories(connection, row, ladder, candidate_id, evidence)
     scheduler = row.spec["scheduler"]["kind"]
     outlook = None
-    if ledger is not None and scheduler == "priced" and Standing(place["standing"]) in WAITS:
+    if scheduler == "priced" and Standing(place["standing"]) in WAITS:
         from sciagent.campaign.pricing.outlook import outlook as outlook_of  # takes a second to import
 
         outlook = outlook_of(ledger, connection, row, candidate_id)
@@ -132,16 +123,16 @@ def _proposals(
     connection: Connection, row: CampaignRow, candidate_id: int, people: Sequence[directives.Directive]
 ) -> tuple[ProposalStory, ...]:
     proposals = history.proposals(connection, row, candidate_id)
-    parents = history.parents(connection, [proposal.id for proposal in proposals], candidate_id)
+    parents = history.parents(connection, [proposal["id"] for proposal in proposals], candidate_id)
     adding = iter([directive for directive in people if directive.verb == "add"])
     stories = []
     for proposal in proposals:
-        person = next(adding, None) if proposal.proposer is None else None
-        own = [CandidateName(key=key, smiles=smiles) for key, smiles, _, id_ in parents if id_ == proposal.id]
-        fields = {name: getattr(proposal, name) for name in ProposalStory.model_fields if hasattr(proposal, name)}
-        fields |= {"by": proposal.proposer or (person.who if person else "a person"), "parents": tuple(own)}
-        fields |= {"is_person": proposal.proposer is None, "predicted": proposal.predicted or {}}
-        stories.append(ProposalStory(**fields))
+        number, proposer = proposal.pop("id"), proposal.pop("proposer")
+        person = next(adding, None) if proposer is None else None
+        own = tuple(CandidateName(key=key, smiles=smiles) for key, smiles, _, id_ in parents if id_ == number)
+        by = proposer or (person.who if person else "a person")
+        fields = proposal | {"predicted": proposal["predicted"] or {}, "parents": own}
+        stories.append(ProposalStory(**fields, by=by, is_person=proposer is None))
     return tuple(stories)
 
 
@@ -172,8 +163,7 @@ def _why(
 
 
 def _job_state(rung: str, rungs: Sequence[RungStory]) -> str:
-    attempts = [attempt for story in rungs if story.rung == rung for attempt in story.attempts]
-    if any(attempt.state == "running" for attempt in attempts):
+    if any(attempt.state == "running" for story in rungs if story.rung == rung for attempt in story.attempts):
         return f"{rung} is at work on it."
     return f"A job at {rung} is decided and waits for a worker."
 
@@ -192,34 +182,19 @@ def _queue(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], 
     return f"{text} {used} of {limit} places of {rung.name} are used."
 
 
-def campaigns_to_tell(connection: Connection, candidate_id: int, name: str | None) -> list[CampaignRow]:
-    """Returns the named campaign, or all campaigns with the candidate if name is None. Raises UnknownNameError."""
-    names = history.campaigns_of(connection, candidate_id)
-    rows = [campaigns.get(connection, known) for known in (names if name is None else [name])]
-    if name is not None and name not in names:
-        raise UnknownNameError("campaign of this candidate", name, names)
-    return rows
-
-
 def refused(connection: Connection, text: str, name: str | None) -> RefusedText | None:
     """Returns the refused proposals with exactly this text; None if there are none. name: campaign; None: all
     campaigns."""
     p, c, turn, trajectory = t.proposal.c, t.campaign.c, t.turn.c, t.trajectory.c
     kept = [text[:MAX_TEXT], text.strip()[:MAX_TEXT]]
-    columns = (p.text, p.reason, p.detail, p.operation, p.rationale, p.at, trajectory.proposer.label("by"))
+    by, detail = sa.func.coalesce(trajectory.proposer, "a person"), sa.func.coalesce(p.detail, "")
+    labelled = (c.name.label("campaign"), turn.number.label("turn"), by.label("by"), detail.label("detail"))
     query = (
-        sa.select(c.name.label("campaign"), *columns, turn.number.label("turn"))
-        .select_from(
-            t.proposal.join(t.campaign, c.id == p.campaign_id)
-            .outerjoin(t.turn, turn.id == p.turn_id)
-            .outerjoin(t.trajectory, trajectory.id == turn.trajectory_id)
-        )
+        sa.select(*labelled, p.text, p.reason, p.operation, p.rationale, p.at)
+        .select_from(with_proposer(t.proposal.join(t.campaign, c.id == p.campaign_id)))
         .where(p.text.in_(kept), p.candidate_id.is_(None), *([] if name is None else [c.name == name]))
         .order_by(p.id)
         .limit(history.MANY)
     )
-    proposals = tuple(
-        RefusedProposal(**{**row, "detail": row["detail"] or "", "by": row["by"] or "a person"})
-        for row in connection.execute(query).mappings()
-    )
+    proposals = tuple(RefusedProposal(**row) for row in connection.execute(query).mappings())
     return RefusedText(text=text, refused=proposals) if proposals else None

@@ -6,10 +6,10 @@ than an hour are kept, since a driver stores a file before the transaction that 
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import socket
+import stat
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -49,26 +49,15 @@ class Waste:
     """SHA-256 hash of an artifact; None for other kinds."""
 
 
-@dataclass(frozen=True)
-class StoredFiles:
-    """The number of files in the artifact store."""
-
-    named: int
-    """Number of files with an artifact row."""
-    unnamed: int
-    """Number of files without an artifact row."""
-
-
-def find_waste(ledger: Ledger, keep_days: float | None, now: float | None = None) -> tuple[list[Waste], StoredFiles]:
-    """Returns removable files and the file counts. keep_days: age in days above which artifacts are removable, except
-    those of hits; None: age does not matter. now: Unix time in seconds."""
+def find_waste(ledger: Ledger, keep_days: float | None, now: float | None = None) -> tuple[list[Waste], int, int]:
+    """Returns removable files, and the number of artifact files with and without an artifact row. keep_days: age in
+    days above which artifacts are removable, except those of hits; None: age does not matter. now: Unix seconds."""
     now = time.time() if now is None else now
     files = dict(_stored(ledger.artifacts.root))
     with ledger.read() as connection:
         named = _named_hashes(connection, sorted(files))
         old = set() if keep_days is None else _old_hashes(connection, sorted(named), keep_days, now)
-    unneeded = [("unnamed", path, "no evidence names it", sha256) for sha256, path in files.items()]
-    unneeded = [item for item in unneeded if item[-1] not in named]
+    unneeded = [("unnamed", path, "no evidence names it", sha) for sha, path in files.items() if sha not in named]
     unneeded += [("old", files[sha], f"its evidence is older than {keep_days:g} days", sha) for sha in sorted(old)]
     waste = [
         Waste(kind, path, size, why, sha256)
@@ -76,7 +65,7 @@ def find_waste(ledger: Ledger, keep_days: float | None, now: float | None = None
         for size, age in [_size_and_age(path, now)]
         if age >= LEAST_AGE.get(kind, YOUNG_SECONDS)
     ]
-    return waste, StoredFiles(len(named), len(files) - len(named))
+    return waste, len(named), len(files) - len(named)
 
 
 def remove_waste(ledger: Ledger, waste: Sequence[Waste], who: str, why: str) -> tuple[int, int]:
@@ -127,8 +116,8 @@ def _stored(root: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _named_hashes(connection: Connection, hashes: Sequence[str]) -> set[str]:
-    a = t.artifact.c
-    return set(connection.execute(sa.select(a.sha256).where(among(connection, a.sha256, hashes)).distinct()).scalars())
+    sha256 = t.artifact.c.sha256
+    return set(connection.execute(sa.select(sha256).where(among(connection, sha256, hashes)).distinct()).scalars())
 
 
 def _old_hashes(connection: Connection, hashes: Sequence[str], keep_days: float, now: float) -> set[str]:
@@ -172,14 +161,8 @@ def _others(ledger: Ledger) -> Iterator[tuple[str, Path, str, None]]:
 def _size_and_age(path: Path, now: float) -> tuple[int, float]:
     """Returns size in bytes and seconds since the last change; (0, 0.0) if the path does not exist."""
     try:
-        if not path.is_dir():
-            status = path.stat()
-            return status.st_size, now - status.st_mtime
-        size, latest = 0, path.stat().st_mtime
-        for parent, _, names in os.walk(path):
-            for name in names:
-                status = (Path(parent) / name).lstat()
-                size, latest = size + status.st_size, max(latest, status.st_mtime)
-        return size, now - latest
+        found = [each.lstat() for each in (path, *path.rglob("*"))]
     except FileNotFoundError:
         return 0, 0.0
+    size = sum(status.st_size for status in found if not stat.S_ISDIR(status.st_mode))
+    return size, now - max(status.st_mtime for status in found)

@@ -74,12 +74,7 @@ class _Row(NamedTuple):
 
 
 class _CellError(ValueError):
-    """A fault in one cell."""
-
-    def __init__(self, cell: int, message: str) -> None:
-        super().__init__(message)
-        self.cell = cell
-        """Number of the cell in its row, from 1."""
+    """A fault in one cell: the number of the cell in its row, from 1, and a message."""
 
 
 def import_file(
@@ -120,20 +115,17 @@ def import_file(
         try:
             molecule, measured = _parse(cells, structure, standardise, resolved, level)
         except _CellError as error:
-            report.faults.append(f"{path}:{line}:{error.cell}: {error}")
+            report.faults.append("{}:{}:{}: {}".format(path, line, *error.args))
             continue
         report.empty += len(columns) - len(measured)
         if measured:
-            replicate = replicates[molecule.key]
+            key = EvidenceKey(molecule.key, VERIFIER, VERSION, settings_hash, replicate=replicates[molecule.key])
             replicates[molecule.key] += 1
-            key = EvidenceKey(molecule.key, VERIFIER, VERSION, settings_hash, replicate=replicate)
             rows.append(_Row(molecule, key, measured, names_in(cells, kept)))
     if report.faults and not skip_bad:
-        shown = "\n".join(report.faults[:MAX_FAULTS])
-        more = f"\n… and {len(report.faults) - MAX_FAULTS} more" if len(report.faults) > MAX_FAULTS else ""
-        raise InputFileError(
-            f"{shown}{more}\nnothing was imported; mend the file, or leave these rows out with --skip-bad"
-        )
+        more = [f"… and {len(report.faults) - MAX_FAULTS} more"] if len(report.faults) > MAX_FAULTS else []
+        hint = "nothing was imported; mend the file, or leave these rows out with --skip-bad"
+        raise InputFileError("\n".join([*report.faults[:MAX_FAULTS], *more, hint]))
     if not dry_run:
         _write(ledger, path, rows, who, revise, report)
     return report
@@ -190,8 +182,8 @@ def _parse(
     """Returns the molecule of a row and its values that are not empty. Raises _CellError."""
     header = [name for name in cells if name is not None]
     if len(header) < len(cells):  # csv stores surplus cells under the key None
-        message = "more cells than the header has; quote a text with a comma, and write numbers with a decimal point"
-        raise _CellError(len(header) + 1, message)
+        hint = "quote a text with a comma, and write numbers with a decimal point"
+        raise _CellError(len(header) + 1, f"more cells than the header has; {hint}")
     try:
         molecule = parse_molecule(cells[structure] or "", standardise=standardise)
     except InvalidCandidateError as error:
@@ -220,9 +212,8 @@ def _quantity(text: str, column: Column, prop: Property, row: Mapping[str, Any])
         spread = _number(uncertainty_text) if uncertainty_text else None
     typed = text if column.unit is None or unit == "1" else f"{text} {unit}"
     quantity = convert(Quantity(value, unit, spread, censoring, as_typed=typed), prop)
-    low = -math.inf if prop.low is None else prop.low
-    high = math.inf if prop.high is None else prop.high
-    if not low <= quantity.value <= high:
+    too_low = prop.low is not None and quantity.value < prop.low
+    if too_low or (prop.high is not None and quantity.value > prop.high):
         raise ValueError(f"{quantity} is outside what {prop.name} can be ({prop.low} to {prop.high} {prop.unit})")
     return quantity
 
@@ -233,9 +224,8 @@ def _number(text: str) -> float:
     except ValueError:
         raise ValueError(f'"{text[:40]}" is not a number (use a point as decimal sign)') from None
     if not math.isfinite(value):
-        raise ValueError(
-            f"{Reason.NOT_FINITE}: {text} is not a finite number; leave the cell empty if it was not measured"
-        )
+        why = "is not a finite number; leave the cell empty if it was not measured"
+        raise ValueError(f"{Reason.NOT_FINITE}: {text} {why}")
     return value
 
 
@@ -256,11 +246,12 @@ def _write(
             elsewhere.update(_elsewhere(connection, [(ids[row.molecule.key], row.key) for row in first]))
             new: list[NewEvidence] = []
             for molecule, key, measured, _ in chunk:
-                same = (ids[molecule.key], *_values(measured))
+                id_, values = ids[molecule.key], _values(measured)
                 current, key = _latest(connection, key) if key.hash in known_keys else (None, key)
-                in_other_file = current is None and elsewhere[same] > 0
-                elsewhere[same] -= in_other_file
-                if in_other_file or _is_same(current, measured):
+                in_other_file = current is None and elsewhere[id_, *values] > 0
+                elsewhere[id_, *values] -= in_other_file
+                recorded, old = (_values(current.measured), current.id) if current else (None, None)
+                if in_other_file or recorded == values:
                     report.known += 1
                     continue
                 if current is not None and revise is None:
@@ -269,8 +260,7 @@ def _write(
                         'supersede it with --revise "why it changed" (nothing was imported)'
                     )
                 report.revised += current is not None
-                finding, old = Finding(molecule.key, Outcome.OK, measured=measured), current.id if current else None
-                id_ = ids[molecule.key]
+                finding = Finding(molecule.key, Outcome.OK, measured=measured)
                 new.append(NewEvidence(finding, key, id_, source=source, who=who, why=revise, supersedes=old))
             report.recorded += len(evidence.record(connection, new))
 
@@ -281,10 +271,6 @@ def _latest(connection: Connection, key: EvidenceKey) -> tuple[evidence.Recorded
     while (revision := evidence.by_key(connection, key.hash)) is not None:
         current, key = revision, replace(key, revision=key.revision + 1)
     return current, key
-
-
-def _is_same(current: evidence.RecordedEvidence | None, measured: Sequence[Measured]) -> bool:
-    return current is not None and _values(current.measured) == _values(measured)
 
 
 def _elsewhere(connection: Connection, pairs: Sequence[tuple[int, EvidenceKey]]) -> Counter[Any]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from sqlalchemy.engine import Connection
 
-from sciagent.chemistry.molecule import parse_molecule
-from sciagent.errors import InvalidCandidateError, UsageError
+from sciagent.chemistry.molecule import molecule_or_none
+from sciagent.errors import UsageError
 from sciagent.store.campaign_state import standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.results import candidates
@@ -55,18 +55,12 @@ def resolve(connection: Connection, row: CampaignRow | None, text: str) -> Named
 
 def _matches(connection: Connection, row: CampaignRow | None, name: str) -> tuple[list[Named], bool]:
     """Returns the candidates that match the name, and whether the name is a valid SMILES."""
-    standardise = "parent" if row is not None and row.spec.get("standardise") == "parent" else "refuse"
-    molecule = None
-    try:
-        molecule = parse_molecule(name, standardise=standardise)  # type: ignore[arg-type]
-    except InvalidCandidateError:
-        pass
-    if molecule is not None:
-        ids = candidates.ids_of(connection, [molecule.key])
-        if molecule.key in ids:
-            return [Named(ids[molecule.key], molecule.key, molecule.text)], True
-    named = [Named(candidate.id, candidate.key, candidate.text) for candidate in candidates.find(connection, name)]
-    return named, molecule is not None
+    found = [Named(candidate.id, candidate.key, candidate.text) for candidate in candidates.find(connection, name)]
+    molecule = molecule_or_none(name, row.spec.get("standardise", "refuse") if row else "refuse")
+    if molecule is None:
+        return found, False
+    id_ = candidates.ids_of(connection, [molecule.key]).get(molecule.key)
+    return found if id_ is None else [Named(id_, molecule.key, molecule.text)], True
 
 
 def _unknown(text: str, row: CampaignRow | None, is_molecule: bool) -> str:

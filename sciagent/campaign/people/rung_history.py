@@ -12,8 +12,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.judge import RungRules, RungTerms, judge, ladder_rules, show_window
-from sciagent.domain.answers.explanation import AttemptStory, DecisionStory, EvidenceStory, RungStory
-from sciagent.domain.answers.values import EvidenceValue
+from sciagent.domain.answers.explanation import AttemptStory, DecisionStory, RungStory
 from sciagent.domain.evidence import Finding
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
@@ -34,7 +33,9 @@ def rung_stories(
     """Returns one entry per rung, in ladder order. evidence: all evidence on the candidate."""
     decisions = history.decisions(connection, row, candidate_id)
     attempts = history.attempts(connection, row, candidate_id, [rung.id for rung in ladder])
-    answers = [next((answer for answer in evidence if _is_of(answer, rung)), None) for rung in ladder]
+    newest_first = [answer for answer in reversed(evidence) if answer.story.is_current]
+    current = {(a.story.verifier, a.story.version, a.story.settings_hash): a for a in newest_first}  # keeps the oldest
+    answers = [current.get((rung.verifier, rung.verifier_version, rung.settings_hash)) for rung in ladder]
     return [
         _story(
             row,
@@ -42,17 +43,10 @@ def rung_stories(
             rules,
             answer,
             decisions.get(rung.name, []),
-            [attempt for attempt in attempts if attempt.rung == rung.name],
+            [each for each in attempts if each.rung == rung.name],
         )
         for rung, rules, answer in zip(ladder, _rules(row, ladder, answers), answers, strict=True)
     ]
-
-
-def evidence_story(answer: StoredEvidence) -> EvidenceStory:
-    fields = {name: getattr(answer, name) for name in EvidenceStory.model_fields if hasattr(answer, name)}
-    fields |= {"version": answer.verifier_version, "detail": answer.detail or ""}
-    fields |= {"core_seconds": round(answer.core_seconds, 3), "values": tuple(map(EvidenceValue.of, answer.measured))}
-    return EvidenceStory(**fields)
 
 
 def _rules(
@@ -82,11 +76,6 @@ def _measures(stated: Mapping[str, Any], rung: RungRow, answer: StoredEvidence |
         return measured
 
 
-def _is_of(answer: StoredEvidence, rung: RungRow) -> bool:
-    calculation = (rung.verifier, rung.verifier_version, rung.settings_hash)
-    return (answer.verifier, answer.verifier_version, answer.settings_hash) == calculation and answer.is_current
-
-
 def _story(
     row: CampaignRow,
     rung: RungRow,
@@ -95,10 +84,11 @@ def _story(
     decisions: Sequence[DecisionStory],
     attempts: Sequence[JobAttempt],
 ) -> RungStory:
-    reused = answer is not None and answer.campaign != row.name
-    core_seconds = sum(attempt.core_seconds for attempt in attempts)
-    if answer is not None and not attempts and not reused:
-        core_seconds = answer.core_seconds  # a fast rung has no job
+    story, tried = answer.story if answer else None, [attempt.story for attempt in attempts if attempt.story]
+    reused = story is not None and story.campaign != row.name
+    core_seconds = sum(attempt.core_seconds for attempt in tried)
+    if story is not None and not attempts and not reused:
+        core_seconds = story.core_seconds  # a fast rung has no job
     return RungStory(
         rung=rung.name,
         tier=rung.tier,
@@ -108,34 +98,29 @@ def _story(
         gate=tuple(show_window(name, window) for name, window in rules.gate.items()),
         objectives=tuple(show_window(name, window) for name, window in rules.accept.items()),
         is_terminal=rules.is_terminal,
-        **(_by_attempts(attempts) if answer is None else _by_evidence(rules, answer)),
+        **(_by_attempts(tried) if answer is None else _by_evidence(rules, answer)),
         job=attempts[0].job if attempts else None,
         reused=reused,
         core_seconds=round(core_seconds, 3),
-        attempts=tuple(_attempt(attempt) for attempt in attempts if attempt.state),
+        attempts=tuple(tried),
         decisions=tuple(decisions),
-        evidence=None if answer is None else evidence_story(answer),
+        evidence=story,
     )
 
 
 def _by_evidence(rules: RungRules, answer: StoredEvidence) -> Mapping[str, Any]:
     """Returns outcome, verdict, reason and detail by the evidence."""
-    reason = Reason(answer.reason) if answer.reason else None
-    judged = judge(rules, Finding("", Outcome(answer.outcome), answer.measured, reason, answer.detail or ""))
-    return {"outcome": answer.outcome, **judged._asdict()}
+    story = answer.story
+    reason = Reason(story.reason) if story.reason else None
+    judged = judge(rules, Finding("", Outcome(story.outcome), answer.measured, reason, story.detail))
+    return {"outcome": story.outcome, **judged._asdict()}
 
 
-def _by_attempts(attempts: Sequence[JobAttempt]) -> Mapping[str, Any]:
+def _by_attempts(attempts: Sequence[AttemptStory]) -> Mapping[str, Any]:
     """Returns outcome, verdict, reason and detail by the last attempt, for a rung without evidence."""
     last = next((attempt for attempt in reversed(attempts) if attempt.outcome), None)
     if last is None or last.outcome is None:
         return {"outcome": None, "verdict": None, "reason": None, "detail": ""}
-    verdict = Outcome(last.outcome).rule.verdict
-    if verdict not in (Verdict.INCONCLUSIVE, Verdict.ERROR):
-        verdict = None
-    return {"outcome": last.outcome, "verdict": verdict, "reason": last.reason, "detail": last.detail or ""}
-
-
-def _attempt(attempt: JobAttempt) -> AttemptStory:
-    fields = {name: getattr(attempt, name) for name in AttemptStory.model_fields if hasattr(attempt, name)}
-    return AttemptStory(**fields | {"detail": attempt.detail or "", "host": (attempt.owner or "").rsplit(":", 3)[0]})
+    fixed = Outcome(last.outcome).rule.verdict
+    verdict = fixed if fixed in (Verdict.INCONCLUSIVE, Verdict.ERROR) else None
+    return {"outcome": last.outcome, "verdict": verdict, "reason": last.reason, "detail": last.detail}

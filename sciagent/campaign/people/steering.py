@@ -7,6 +7,7 @@ may finish: its evidence is kept, and the candidate's standing follows the decis
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,9 +24,7 @@ from sciagent.domain.cost import Cost
 from sciagent.domain.jobs.states import JobState, Standing
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import directives, standings
-from sciagent.store.database import tables as t
-from sciagent.store.database.clock import db_now
-from sciagent.store.job_queue import jobs, reservations
+from sciagent.store.job_queue import jobs, spend
 from sciagent.store.job_queue.jobs import NewJob
 from sciagent.store.results import candidates, evidence
 
@@ -63,10 +62,10 @@ def veto(built: Built, named: Named, who: str, why: str) -> SteeringResult:
         case = _Case(connection, built, named)
         if case.steering.vetoed:
             raise UsageError(f"{named} is vetoed already, by {case.steering.who}: {case.steering.why}")
-        before = {name: case.stands[name] for name in Place.__dataclass_fields__}
-        before["detail"] = before["detail"] or ""
-        payload = {"before": before} if case.standing is Standing.DROPPED else {}
-        case.write(Verb.VETO, who, why, payload=payload)
+        before = {name: case.stands[name] for name in Place.__dataclass_fields__} | {
+            "detail": case.stands["detail"] or ""
+        }
+        case.write(Verb.VETO, who, why, payload={"before": before} if case.standing is Standing.DROPPED else {})
         return case.stop_work(Verb.VETO)
 
 
@@ -78,10 +77,7 @@ def release(built: Built, named: Named, who: str, why: str) -> SteeringResult:
             raise UsageError(f"{named} is neither held nor vetoed; it is {case.standing}")
         vetoes = [d for d in directives.on(connection, built.row.id, named.id) if d.verb is Verb.VETO]
         case.write(Verb.RELEASE, who, why)
-        running = tuple(case.jobs(JobState.RUNNING))
-        if not running:
-            settle_again(connection, built, named.id, vetoes[-1].payload.get("before") if vetoes else None)
-        return case.result(Verb.RELEASE, running=running)
+        return case.settled(Verb.RELEASE, before=vetoes[-1].payload.get("before") if vetoes else None)
 
 
 def promote(built: Built, named: Named, who: str, why: str, to: str | None = None) -> SteeringResult:
@@ -90,8 +86,7 @@ def promote(built: Built, named: Named, who: str, why: str, to: str | None = Non
     to: label of the rung; None: the rung after the candidate's last one. Fast rungs without an answer run first, and a
     hazard blocks the promotion. Raises UsageError if the promotion is impossible or exceeds the budget.
     """
-    hazards = complete_fast(built, named, who)
-    if hazards:
+    if hazards := complete_fast(built, named, who):
         raise UsageError(
             f"{named} was blocked by the safety screen ({hazards}); a promotion does not lift that. If you must, run a "
             "campaign whose safety rung is switched off, with its reason in the YAML"
@@ -137,11 +132,15 @@ class _Case:
         """Cancels queued jobs. Running jobs may finish; the candidate's standing is settled after that."""
         queued = self.jobs(JobState.QUEUED)
         done = jobs.cancel_queued(self.connection, list(queued.values()))
-        cancelled = tuple(label for label, id_ in queued.items() if id_ in done)
+        return self.settled(verb, cancelled=tuple(label for label, id_ in queued.items() if id_ in done))
+
+    def settled(self, verb: Verb, before: Mapping[str, Any] | None = None, **more: Any) -> SteeringResult:
+        """Settles the candidate's standing again unless a job runs, which does so at its end. before: the place before
+        a veto."""
         running = tuple(self.jobs(JobState.RUNNING))
         if not running:
-            settle_again(self.connection, self.built, self.named.id)
-        return self.result(verb, cancelled=cancelled, running=running)
+            settle_again(self.connection, self.built, self.named.id, before)
+        return self.result(verb, running=running, **more)
 
     def target(self, to: str | None) -> BuiltRung:
         """Returns the rung of a promotion. Raises UsageError if there is none."""
@@ -150,13 +149,13 @@ class _Case:
             raise UsageError(f'campaign "{built.row.name}" has no rung beyond those that run at once')
         if self.standing is Standing.SETTLED:
             raise UsageError(f"{self.named} is settled: the terminal rung has answered; sciagent explain says what")
-        if to is not None:
-            rungs = {r.spec.rung: r for r in built.paid if r.rules.position <= built.terminal}
-            if to not in rungs:
-                raise UsageError(f'--to "{to}": a candidate can be promoted to {", ".join(rungs)}')
-            return rungs[to]
-        wanted = position + (self.standing is Standing.DROPPED)
-        return built.rungs[min(max(wanted, built.paid[0].rules.position), built.terminal)]
+        if to is None:
+            wanted = position + (self.standing is Standing.DROPPED)
+            return built.rungs[min(max(wanted, built.paid[0].rules.position), built.terminal)]
+        rungs = {r.spec.rung: r for r in built.paid if r.rules.position <= built.terminal}
+        if to not in rungs:
+            raise UsageError(f'--to "{to}": a candidate can be promoted to {", ".join(rungs)}')
+        return rungs[to]
 
     def start(self, rung: BuiltRung, who: str, why: str) -> str:
         """Writes a decision, and puts a job at the front of the queue or reuses evidence; returns a message."""
@@ -180,7 +179,7 @@ class _Case:
             return f"its job at {rung.spec.rung} goes to the front"
         own = jobs.of_candidate(connection, built.row.id, named.id, [rung.id])
         new = not own or own[0][2] == JobState.CANCELLED
-        reservation = rung.reservation(candidate)
+        reservation = rung.reserves(rung.declared(candidate))
         self._check_budget(rung, reservation, new)
         self._decide(rung, "promote", who, why)
         jobs.cancel_queued(connection, list(queued.values()))  # queued jobs at other rungs
@@ -190,7 +189,7 @@ class _Case:
         else:
             job_id = own[0][0]
             jobs.retry(connection, job_id, jobs.PREFERRED)
-        reservations.reserve_many(connection, built.row.id, {job_id: reservation})
+        spend.reserve_many(connection, built.row.id, {job_id: reservation})
         set_pending(connection, built, named.id, rung)
         return f"it is the next at {rung.spec.rung}" + ("" if new else ", once more")
 
@@ -209,19 +208,16 @@ class _Case:
         )
 
     def _decide(self, rung: BuiltRung, action: str, who: str, why: str, evidence_id: int | None = None) -> None:
-        values = {
-            "campaign_id": self.built.row.id,
+        decision = {
             "candidate_id": self.named.id,
             "rung_id": rung.id,
             "action": action,
             "chooser": f"person:{who}"[:200],
             "why": why,
-            "watermark": evidence.read_watermark(self.connection),
             "propensity": 1.0,
             "evidence_id": evidence_id,
-            "at": db_now(self.connection),
         }
-        self.connection.execute(t.decision.insert().values(values))
+        standings.decide(self.connection, self.built.row.id, [decision])
 
     def result(self, verb: Verb, rung: str | None = None, **more: Any) -> SteeringResult:
         row = standings.get(self.connection, self.built.row.id, self.named.id)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from sciagent.campaign.core import safety
-from sciagent.campaign.core.build import BuiltRung, built_ladder
+from sciagent.campaign.core.build import BuiltRung, built_ladder, prepare
 from sciagent.campaign.core.judge import Answer, place
-from sciagent.campaign.core.prepare import prepare
-from sciagent.campaign.core.record import answer_of, known_or_run
+from sciagent.campaign.core.record import answer_of, known_or_run, log_blocked
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.safety import SCREEN
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.answers.values import ShownValue
-from sciagent.domain.answers.verification import LadderAnswer, RungAnswer
+from sciagent.domain.answers.values import LadderAnswer, RungAnswer, ShownValue
 from sciagent.domain.evidence import Finding
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.outcomes import Verdict
@@ -40,12 +37,11 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -
         candidate_id = candidates.enter(connection, [candidate])[candidate.key]
         if not spec.safety.screen:
             payload = {"key": candidate.key, "text": smiles[:500], "reason": spec.safety.reason, "who": who}
-            log_event(connection, None, safety.OFF, payload)
+            log_event(connection, None, "safety_off", payload)
     ladder = built_ladder(spec)
     prepare(ladder.rungs)
     answers: list[Answer] = []
     rows: list[RungAnswer] = []
-    current_place = place(ladder.rules, ladder.objectives, answers)
     with Worker(scratch_of(ledger.artifacts)) as worker:
         for rung in ladder.rungs:
             result, core_seconds = known_or_run(ledger, worker, rung, candidate, candidate_id)
@@ -60,7 +56,7 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -
         if ladder.rungs[current_place.position].verifier.name == SCREEN:
             blocked = {"key": candidate.key, "text": smiles, "reason": reason or "", "detail": detail}
             with ledger.begin() as connection:
-                safety.log_blocked(connection, None, **blocked, operation="verify")
+                log_blocked(connection, None, **blocked, operation="verify")
     return LadderAnswer(
         key=candidate.key, smiles=candidate.smiles, verdict=verdict, reason=reason, detail=detail, rungs=tuple(rows)
     )
@@ -68,14 +64,11 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -
 
 def _row(rung: BuiltRung, result: Finding | RecordedEvidence, core_seconds: float | None) -> RungAnswer:
     """Returns a rung's answer. core_seconds: cost of the run; None for reused evidence."""
-    judgement = answer_of(rung, result).judgement
     return RungAnswer(
         rung=rung.spec.rung,
         tier=rung.rules.tier,
         outcome=result.outcome,
-        verdict=judgement.verdict,
-        reason=judgement.reason,
-        detail=judgement.detail,
+        **answer_of(rung, result).judgement._asdict(),
         reused=core_seconds is None,
         core_seconds=round(core_seconds or 0.0, 3),
         values={measured.property: ShownValue.of(measured) for measured in result.measured},

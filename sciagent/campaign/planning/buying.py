@@ -10,15 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
 from scipy.special import ndtr, ndtri
 
 from sciagent.campaign.planning.inputs import SURE, Step
-from sciagent.campaign.pricing.cost_unit import FLOOR as LEAST_COST
-from sciagent.campaign.pricing.cost_unit import Allowance, Numeraire
+from sciagent.campaign.pricing.priced_campaign import FLOOR as LEAST_COST
+from sciagent.campaign.pricing.priced_campaign import Allowance, Numeraire
 from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.dynamic_programme import FLOOR, PRICES, U, nearest, solve_left
 from sciagent.scheduling.payoff import both_above, share_told
@@ -93,21 +93,20 @@ def buy(problem: BudgetProblem, rate: float, ends: Mapping[int, str] | None = No
     needed = [float(place == last or bool(problem.needed >> place & 1)) for place in range(last + 1)]
     hits, runs = np.array([rate]), np.array([needed])  # the terminal rung and all needed rungs
     best = -1.0
-    mix = _Mix(np.zeros(0), np.zeros(len(limits)), 0.0)
     for _ in range(ROUNDS):
         more_hits, more_runs = _programmes(left, _costs(problem, numeraire, priced), rate, problem.needed)
         hits, runs = np.concatenate([hits, more_hits]), np.concatenate([runs, more_runs])
         solved = _mixed(hits, runs, problem.amounts, limits, problem.candidates - first)
         if solved is None:
             return None
-        mix = solved
-        scarce = mix.prices[priced] > 0
-        if mix.hits <= best * (1 + CONVERGED) + 1e-12 or len(priced) < 2 or not scarce.any():
+        prices, bought = -solved.ineqlin.marginals[: len(limits)], -solved.fun
+        if bought <= best * (1 + CONVERGED) + 1e-12 or len(priced) < 2 or not (prices[priced] > 0).any():
             break
-        best = mix.hits
-        numeraire.weights = _weights(mix.prices[priced] * most[priced])
-    prices = {allowance.name: float(price) for allowance, price in zip(problem.limits, mix.prices, strict=True)}
-    return Purchases(float(mix.shares @ hits) + rate * first, mix.shares @ runs + first, prices)
+        best, spent = bought, prices[priced] * most[priced]
+        weights = np.maximum(spent / spent.sum(), LEAST_WEIGHT)
+        numeraire.weights = weights / weights.sum()
+    by_name = {allowance.name: float(price) for allowance, price in zip(problem.limits, prices, strict=True)}
+    return Purchases(float(solved.x @ hits) + rate * first, solved.x @ runs + first, by_name)
 
 
 def warm_up(problem: BudgetProblem) -> float:
@@ -178,19 +177,9 @@ def _programmes(left: Array, costs: Array, rate: float, needed: int) -> tuple[Ar
     return hits[some], runs[some]
 
 
-class _Mix(NamedTuple):
-    """The best mixture of programmes within the limits."""
-
-    shares: Array
-    """(p,) number of candidates that follow each programme."""
-    prices: Array
-    """(r,) further hits per further unit of each limit."""
-    hits: float
-    """Expected number of hits."""
-
-
-def _mixed(hits: Array, runs: Array, amounts: Array, limits: Array, candidates: float) -> _Mix | None:
-    """Returns the best mixture of programmes; None if no limit restricts the purchases."""
+def _mixed(hits: Array, runs: Array, amounts: Array, limits: Array, candidates: float) -> Any:
+    """Returns scipy's optimum, whose x are the (p,) candidates that follow each programme; None without a limit that
+    restricts them."""
     rows, most = [runs @ row for row in amounts], limits
     if not math.isinf(candidates):
         rows.append(np.ones(len(hits)))
@@ -198,13 +187,4 @@ def _mixed(hits: Array, runs: Array, amounts: Array, limits: Array, candidates: 
     if not len(most):
         return None
     solved = linprog(-hits, A_ub=np.vstack(rows), b_ub=most, method="highs")
-    if solved.status != 0:
-        return None
-    return _Mix(solved.x, -solved.ineqlin.marginals[: len(limits)], -solved.fun)
-
-
-def _weights(spent: Array) -> Array:
-    """Returns (r,) weights of the resources, proportional to `spent`: each limit times its price."""
-    weights = np.maximum(spent / spent.sum(), LEAST_WEIGHT)
-    scaled: Array = weights / weights.sum()
-    return scaled
+    return solved if solved.status == 0 else None

@@ -13,9 +13,8 @@ import numpy as np
 
 from sciagent.campaign.core.build import BuiltLadder, BuiltRung, open_for_people
 from sciagent.campaign.core.judge import judge
-from sciagent.campaign.pricing.forecast import remake
 from sciagent.campaign.pricing.observations import KNOWN, ObservationSchema
-from sciagent.campaign.pricing.priced_campaign import PricedCampaign
+from sciagent.campaign.pricing.priced_campaign import PricedCampaign, remake
 from sciagent.campaign.spec.sources import ScreenSpec
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.chemistry.structure_files import read_structures
@@ -79,9 +78,6 @@ class Sample:
     """Largest possible number of candidates; None without a limit."""
 
 
-# The sample of molecules
-
-
 def sample_of(ladder: BuiltLadder) -> Sample:
     """Returns the first readable molecules of the proposer's file that pass the fast rungs. Raises UsageError."""
     spec = ladder.spec
@@ -90,8 +86,7 @@ def sample_of(ladder: BuiltLadder) -> Sample:
         raise UsageError("a plan asks the rungs about molecules: name `seeds` for the proposer")
     path = spec.base / next(iter(chosen.files().values()))
     molecules: list[Candidate] = []
-    n = 0
-    records = read_structures(path, chosen.column)
+    n, records = 0, read_structures(path, chosen.column)
     for record in records:
         n += 1
         try:
@@ -132,9 +127,6 @@ def _through_fast(molecules: Sequence[Candidate], rungs: Sequence[BuiltRung]) ->
             verdicts = [judge(rung.rules, r.finding).verdict for r in results]
             left = [molecule for molecule, verdict in zip(left, verdicts, strict=True) if verdict in stays]
     return left, asked
-
-
-# The rungs
 
 
 def step_of(
@@ -215,9 +207,6 @@ def _interval(spearman: float, n: int) -> tuple[float, float, float]:
     ends = (math.tanh(z), max(math.tanh(z - half), 0.0), math.tanh(z + half))
     middle, low, high = (min(2 * math.sin(math.pi * end / 6), SURE) for end in ends)
     return middle, low, high
-
-
-# The ledger
 
 
 def from_ledger(

@@ -8,7 +8,7 @@ the number of hits with it minus the number without it, for the same budget.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -16,8 +16,8 @@ from sciagent.campaign.core.build import BuiltLadder, built_ladder
 from sciagent.campaign.planning.buying import BudgetProblem, Purchases, buy, warm_up
 from sciagent.campaign.planning.inputs import Sample, Step, from_ledger, sample_of, step_of
 from sciagent.campaign.planning.wording import assumptions, planned_limit, planned_rung, sentences
-from sciagent.campaign.pricing.cost_unit import Allowance, allowances
 from sciagent.campaign.pricing.observations import ObservationSchema, observation_schema
+from sciagent.campaign.pricing.priced_campaign import Allowance, allowances
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.domain.answers.plan import ExpectedHits, Plan, PlanCase, PlanGoal, RungGain
 from sciagent.errors import UsageError
@@ -38,12 +38,11 @@ def plan(spec: CampaignSpec, ledger: Ledger | None = None) -> Plan:
     ratios, learnt, rate, source = from_ledger(ledger, ladder, schema)
     steps = tuple(step_of(ladder, schema, i, sample, ratios[p], learnt) for i, p in enumerate(schema.paid))
     problem = _problem(spec, schema, sample, steps)
-    bought = [_case(problem, share, "assumed") for share in RATES]
-    if rate is not None:
-        bought.append(_case(problem, rate, "learnt"))
     limits = tuple(planned_limit(allowance, spec) for allowance in problem.limits)
-    cases = tuple(_answer(case, problem, [limit.name for limit in limits]) for case in bought)
-    gains = {step.label: [_gain(problem, step, case) for case in bought] for step in problem.steps[:-1]}
+    shares = [(share, "assumed") for share in RATES] + ([] if rate is None else [(rate, "learnt")])
+    bought = [_case(problem, [limit.name for limit in limits], *share) for share in shares]
+    gains = {step.label: [_gain(problem, step, *case) for case in bought] for step in problem.steps[:-1]}
+    cases = tuple(case for case, _ in bought)
     answer = Plan(
         campaign=spec.campaign,
         scheduler=spec.scheduler.kind,
@@ -99,53 +98,38 @@ def _amount(allowance: Allowance, step: Step, place: int) -> float:
     return 0.0 if amounts is None or not len(amounts) else float(amounts.mean())
 
 
-class _Case(NamedTuple):
-    """The purchases at one share of hits: with low, middle and high correlations, and with needed rungs only."""
-
-    rate: float
-    rate_is: str
-    low: Purchases | None
-    middle: Purchases | None
-    high: Purchases | None
-    alone: Purchases | None
-
-
-def _case(problem: BudgetProblem, rate: float, rate_is: str) -> _Case:
+def _case(problem: BudgetProblem, names: Sequence[str], rate: float, rate_is: str) -> tuple[PlanCase, Purchases | None]:
+    """Returns the answer at one share of hits, and the purchases with middle correlations. names: of the limits."""
     low, middle, high = (
         buy(problem, rate, dict.fromkeys(range(len(problem.steps)), end)) for end in ("low", "middle", "high")
     )
     alone = buy(problem.without([step for step in problem.steps[:-1] if not step.is_needed]), rate)
-    return _Case(rate, rate_is, low, middle, high, alone)
-
-
-def _answer(case: _Case, problem: BudgetProblem, names: list[str]) -> PlanCase:
-    """Returns the answer for one case. names: names of the limits."""
-    bought = case.middle
-    used = np.zeros(len(names)) if bought is None else problem.amounts @ bought.runs
-    prices = [0.0 if bought is None else bought.prices[allowance.name] for allowance in problem.limits]
+    used = np.zeros(len(names)) if middle is None else problem.amounts @ middle.runs
+    prices = [0.0 if middle is None else middle.prices[allowance.name] for allowance in problem.limits]
     labels = [step.label for step in problem.steps]
-    return PlanCase(
-        hit_rate=case.rate,
-        hits=ExpectedHits(low=_hits(case.low), middle=_hits(bought), high=_hits(case.high)),
-        terminal_alone=_hits(case.alone),
-        runs=None if bought is None else dict(zip(labels, map(float, bought.runs), strict=True)),
+    case = PlanCase(
+        hit_rate=rate,
+        hits=ExpectedHits(low=_hits(low), middle=_hits(middle), high=_hits(high)),
+        terminal_alone=_hits(alone),
+        runs=None if middle is None else dict(zip(labels, map(float, middle.runs), strict=True)),
         used=dict(zip(names, map(float, used), strict=True)),
         price=dict(zip(names, prices, strict=True)),
-        hit_rate_is=case.rate_is,
+        hit_rate_is=rate_is,
     )
+    return case, middle
 
 
 def _hits(bought: Purchases | None) -> float | None:
     return None if bought is None else bought.hits
 
 
-def _gain(problem: BudgetProblem, step: Step, case: _Case) -> RungGain:
+def _gain(problem: BudgetProblem, step: Step, case: PlanCase, bought: Purchases | None) -> RungGain:
     """Returns the hits with a rung minus the hits without it, over the range of its correlation; None if it cannot be
-    left out or no limit restricts the purchases."""
-    place = problem.steps.index(step)
-    without = None if step.is_needed else buy(problem.without([step]), case.rate)
+    left out or no limit restricts the purchases. bought: the purchases with middle correlations."""
+    place, rate = problem.steps.index(step), case.hit_rate
+    without = None if step.is_needed else buy(problem.without([step]), rate)
     if without is None:
-        return RungGain(hit_rate=case.rate, low=None, middle=None, high=None)
-    with_it = (buy(problem, case.rate, {place: "low"}), case.middle, buy(problem, case.rate, {place: "high"}))
-    low, middle, high = (None if bought is None else bought.hits - without.hits for bought in with_it)
-    return RungGain(hit_rate=case.rate, low=low, middle=middle, high=high)
+        return RungGain(hit_rate=rate, low=None, middle=None, high=None)
+    with_it = (buy(problem, rate, {place: "low"}), bought, buy(problem, rate, {place: "high"}))
+    low, middle, high = (None if found is None else found.hits - without.hits for found in with_it)
+    return RungGain(hit_rate=rate, low=low, middle=middle, high=high)

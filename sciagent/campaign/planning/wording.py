@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from sciagent.campaign.planning.inputs import OTHER, SURE, UNKNOWN, Step, asked
-from sciagent.campaign.pricing.cost_unit import Allowance
 from sciagent.campaign.pricing.observations import KNOWN, ObservationSchema
+from sciagent.campaign.pricing.priced_campaign import Allowance
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.domain.answers.plan import Plan, PlanCase, PlanLimit, PlannedRung, RunCost, RungGain
 from sciagent.domain.cost import RESOURCE_UNITS
@@ -19,7 +19,7 @@ LITTLE = 0.02  # share of all hits below which a rung looks worthless
 def planned_limit(allowance: Allowance, spec: CampaignSpec) -> PlanLimit:
     """Returns a limit of the budget, named as in the YAML."""
     if allowance.rung is not None:
-        label = spec.ladder[int(allowance.name.split()[1])].label
+        label = spec.ladder[int(allowance.name.split()[1])].rung
         return PlanLimit(name=f"rungs.{label}", limit=allowance.limit, unit="runs")
     name = "wall_minutes" if allowance.name == "wall_seconds" else allowance.name
     return PlanLimit(name=name, limit=allowance.limit, unit=RESOURCE_UNITS.get(allowance.resource or "", "1"))
@@ -65,11 +65,8 @@ def _verdict(gains: Sequence[RungGain], cases: Sequence[PlanCase]) -> str:
 
 def assumptions(plan: Plan, spec: CampaignSpec, schema: ObservationSchema, has_ledger: bool) -> list[str]:
     """Returns the assumptions of the plan, one sentence each."""
-    return [
-        *_of_the_sample(plan, spec),
-        *_of_the_rungs(plan, spec, schema),
-        *_of_the_campaign(spec, schema, has_ledger),
-    ]
+    no_ledger = [] if has_ledger else ["There is no ledger to learn costs or correlations from."]
+    return [*_of_the_sample(plan, spec), *_of_the_rungs(plan, spec, schema), *no_ledger]
 
 
 def _of_the_sample(plan: Plan, spec: CampaignSpec) -> Iterator[str]:
@@ -95,28 +92,20 @@ def _of_the_rungs(plan: Plan, spec: CampaignSpec, schema: ObservationSchema) -> 
     below = enumerate(spec.ladder[: spec.terminal_position])
     if any(rung.window_gates() for position, rung in below if position in schema.paid):
         yield "Gates of paid rungs are not counted: they spare what they drop, and may drop a hit."
-
-
-def _of_the_campaign(spec: CampaignSpec, schema: ObservationSchema, has_ledger: bool) -> Iterator[str]:
     if len(asked(schema)) > 1:
         yield "The objectives are independent of each other and equally hard to meet."
     if schema.aims.kind != "hits":
         yield "The goal is not a number of hits: a hit stands for a candidate of the best so many per cent."
     if spec.scheduler.kind != "priced":
         yield f"This is what the scheduler priced would buy; the campaign is scheduled by {spec.scheduler.kind}."
-    if not has_ledger:
-        yield "There is no ledger to learn costs or correlations from."
 
 
 def sentences(plan: Plan, spec: CampaignSpec) -> list[str]:
     """Returns the conclusions of the plan, one sentence each."""
     if any(case.runs is None for case in plan.cases):
         return ["Nothing in the budget limits what is bought, so nothing can be said of how far it goes."]
-    scarce = [
-        limit.name
-        for limit in plan.limits
-        if any(case.used.get(limit.name, 0.0) > SURE * limit.limit for case in plan.cases)
-    ]
+    most = {limit.name: max(case.used.get(limit.name, 0.0) for case in plan.cases) for limit in plan.limits}
+    scarce = [limit.name for limit in plan.limits if most[limit.name] > SURE * limit.limit]
     end = "The budget holds all that is worth buying for the candidates there will be."
     return [
         *(_case_sentence(case, spec) for case in plan.cases),
@@ -141,27 +130,25 @@ def _case_sentence(case: PlanCase, spec: CampaignSpec) -> str:
 
 
 def _rung_sentence(rung: PlannedRung) -> str:
-    range_ = extremes(rung.delta)
-    if range_ is None:
+    if (hits := brings(rung.delta)) is None:
         return f"{rung.rung}: whether it pays cannot be said."
-    low, high = range_
     unsure = rung.verdict == "cannot be said"
     what = f"Whether {rung.rung} pays {rung.verdict}" if unsure else f"{rung.rung} {rung.verdict}"
-    return f"{what}: {signed(low)} to {signed(high)} hits, by what it tells and by how many there are."
+    return f"{what}: {hits} hits, by what it tells and by how many there are."
 
 
 def _count(n: float | None) -> str:
     return "–" if n is None else f"{n:.2g}" if n < 10 else f"{n:.0f}"
 
 
-def extremes(gains: Sequence[RungGain]) -> tuple[float, float] | None:
-    """Returns the least and the most hits that a rung brings; None if unknown."""
+def brings(gains: Sequence[RungGain]) -> str | None:
+    """Returns the least and the most hits that a rung brings, such as `-1 to +3`; None if unknown."""
     known = [
         n for gain in gains if gain.middle is not None for n in (gain.low, gain.middle, gain.high) if n is not None
     ]
-    return (min(known), max(known)) if known else None
+    return f"{_signed(min(known))} to {_signed(max(known))}" if known else None
 
 
-def signed(n: float) -> str:
+def _signed(n: float) -> str:
     """Formats a number with its sign; values below 0.005 become 0."""
     return "0" if abs(n) < 0.005 else f"{n:+.2g}" if abs(n) < 10 else f"{n:+.0f}"

@@ -27,7 +27,7 @@ from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.audit.draw import lots, propensities
 from sciagent.scheduling.candidate_pool import Purchase
 from sciagent.scheduling.rules.priced import Priced
-from sciagent.store.results import audits
+from sciagent.store.results import laws
 
 STEP = 1.05  # a propensity is raised only by at least this factor, since each rise is written
 DIGITS = 6  # significant digits of all numbers that are written and used
@@ -47,7 +47,7 @@ class Auditing:
         at = {schema.columns[aim.columns[-1]].at for aim in schema.aims.aims}
         self._path = [*sorted(at - {KNOWN, self._last}), self._last]  # indices of rungs that a hit needs
         self._place_of_rung = {built.rungs[position].id: place for place, position in enumerate(schema.paid)}
-        self.log = audits.read(connection, built.row.id)
+        self.log = laws.audit_log(connection, built.row.id)
         self._members = set(self.log.ids)
         self._rows: dict[int, int] = {}
         self._entered = 0
@@ -66,8 +66,10 @@ class Auditing:
         picked = [p.of for p in batch if p.rung == self._last and np.isfinite(p.index)]
         chances = zip(ids[picked].tolist(), _chances(priced, picked), strict=True)
         rows = self._passed_over(priced, {p.of for p in batch})
-        costs, drawn = _rounded(self._cost(rows)), self._lots(connection, rows)
-        passed = zip(ids[rows].tolist(), _chances(priced, rows), costs, drawn, strict=True)
+        costs = np.where(self._pool.closed[rows][:, self._path], 0.0, self._pool.costs[rows][:, self._path]).sum(1)
+        passed = zip(
+            ids[rows].tolist(), _chances(priced, rows), _rounded(costs), self._lots(connection, rows), strict=True
+        )
         news: dict[str, Any] = {
             "passed": [list(entry) for entry in passed],
             "raised": [],
@@ -118,15 +120,9 @@ class Auditing:
         drawn = self._pool.lots[rows]
         lacking = np.flatnonzero(np.isnan(drawn))
         ids: list[int] = self._pool.ids[np.array(rows, dtype=np.intp)[lacking]].tolist()
-        named = audits.keys(connection, ids)
+        named = laws.keys(connection, ids)
         drawn[lacking] = lots(self._built.spec.seed, (named[id_] for id_ in ids))
         return list(map(float, drawn))
-
-    def _cost(self, rows: list[int]) -> Array:
-        """Returns (n,) costs of all rungs that a candidate still needs to be a hit."""
-        pool = self._pool
-        costs: Array = np.where(pool.closed[rows][:, self._path], 0.0, pool.costs[rows][:, self._path]).sum(1)
-        return costs
 
     def _raise(self, spent: float) -> list[list[float]]:
         """Returns [place in the log, new propensity] for candidates whose propensity rises."""
@@ -141,7 +137,7 @@ class Auditing:
 
     def _outlay(self, connection: Connection) -> float:
         """Returns the cost of the audit's jobs, in the unit of the pool's costs."""
-        for decision in audits.decided(connection, self._built.row.id, self._read_to):
+        for decision in laws.decided(connection, self._built.row.id, self._read_to):
             self._read_to = decision.id
             if decision.action == "run":
                 self._begun.append((decision.candidate_id, self._place_of_rung[decision.rung_id]))

@@ -9,7 +9,7 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import open_for_people
-from sciagent.domain.answers.best import BestCandidate
+from sciagent.domain.answers.values import BestCandidate
 from sciagent.errors import SciagentError
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
@@ -30,7 +30,7 @@ def with_chances(
     waiting = [candidate.key for candidate in best if candidate.p_hit is None]
     if not waiting or laws.last(connection, row.id) is None or campaign_counts.members(connection, row.id) > MOST:
         return list(best)
-    from sciagent.campaign.pricing.forecast import remake  # takes a second to import
+    from sciagent.campaign.pricing.priced_campaign import remake  # takes a second to import
 
     try:
         campaign = remake(open_for_people(ledger, row.name), connection)

@@ -24,7 +24,7 @@ from sciagent.domain.quantities import Censoring
 from sciagent.scheduling.arrays import Array, Mask
 from sciagent.scheduling.audit.draw import lots
 from sciagent.scheduling.candidate_pool import CandidatePool
-from sciagent.scheduling.law.growing import GrowingStructures
+from sciagent.scheduling.law.similarity import GrowingStructures
 from sciagent.store.campaign_state import standings
 from sciagent.store.results import candidates, pooled
 from sciagent.verification.cost import cost_or_none
@@ -40,6 +40,8 @@ STARTED = (*WORKED, Standing.PENDING)  # standings in which the rung at the cand
 class LedgerPool(CandidatePool):
     """The candidates of one campaign as a scheduler sees them."""
 
+    GROWING = (*CandidatePool.GROWING, "ids", "lots", "_counted")
+
     def __init__(
         self,
         built: Built,
@@ -51,13 +53,13 @@ class LedgerPool(CandidatePool):
         """paid: positions of the rungs that are bought, the terminal one last. schema: the answers to read; None: no
         answers, structures or costs are read. learn_from: ledger id of an earlier campaign that the law learns from,
         too."""
-        self._built, self._paid, self._schema = built, tuple(paid), schema
-        columns = () if schema is None else schema.columns
-        k, c = len(paid), len(columns)
-        super().__init__(
-            np.empty((0, c)), np.empty((0, k), dtype=bool), np.empty((0, k)), tuple(column.at for column in columns)
-        )
-        self.score = np.empty(0)
+        self._built, self._paid, self._is_read = built, tuple(paid), schema is not None
+        self._columns = () if schema is None else schema.columns
+        """The answers to read."""
+        self._deciding = set() if schema is None else {self._columns[aim.columns[-1]].at for aim in schema.aims.aims}
+        k, c = len(paid), len(self._columns)
+        rungs = tuple(column.at for column in self._columns)
+        super().__init__(np.empty((0, c)), np.empty((0, k), dtype=bool), np.empty((0, k)), rungs)
 
         self.ids: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         """(n,) ledger ids of the rows."""
@@ -74,8 +76,8 @@ class LedgerPool(CandidatePool):
         self._counted: Mask = np.empty((0, k), dtype=bool)
         self._touched: set[int] = set()
         self._first = 0
-        if learn_from is not None and schema is not None:
-            self._learn(connection, schema, learn_from)
+        if learn_from is not None:
+            self._learn(connection, learn_from)
         self._first = len(self.ids)
         self.refresh(connection)
 
@@ -105,25 +107,22 @@ class LedgerPool(CandidatePool):
         """Adds new candidates, in order of their sequence numbers."""
         ids = [r.candidate_id for r in rows]
         self._enter_rows(ids)
-        if self._schema is not None:
+        if self._is_read:
             going = [r.candidate_id for r in rows if r.standing not in WORKED or r.depth >= self._paid[0]]
             loaded = candidates.load(connection, going)
             self._describe([loaded.get(id_) for id_ in ids])
         self._place(connection, rows)
 
     def _enter_rows(self, ids: Sequence[int]) -> None:
-        self.ids = np.concatenate([self.ids, np.array(ids, dtype=np.int64)])
         self.add(np.zeros((len(ids), len(self._paid))))
+        self.ids[len(self.ids) - len(ids) :] = ids
 
     def _describe(self, loaded: Sequence[Candidate | None]) -> None:
         """Writes structures, lots and declared costs of the last added rows. loaded: None for candidates not loaded."""
         k, last = len(self._paid), len(self.ids)
         first = last - len(loaded)
-        self._counted = np.vstack([self._counted, np.zeros((len(loaded), k), dtype=bool)])
-        drawn = np.full(len(loaded), np.nan)
-        places = [place for place, candidate in enumerate(loaded) if candidate is not None]
-        drawn[places] = lots(self._built.spec.seed, (candidate.key for candidate in loaded if candidate is not None))
-        self.lots = np.concatenate([self.lots, drawn])
+        known_keys = {row: candidate.key for row, candidate in enumerate(loaded, first) if candidate is not None}
+        self.lots[list(known_keys)] = lots(self._built.spec.seed, known_keys.values())
         for resource, known in self.declared.items():
             self.declared[resource] = np.vstack([known, np.zeros((len(loaded), k))])
         for place, position in enumerate(self._paid):
@@ -146,23 +145,19 @@ class LedgerPool(CandidatePool):
         self.changed += of
         self.out[of] = [r.standing not in GOING for r in rows]
         self.pending[of] = [r.standing == Standing.PENDING for r in rows]
-        assert self.score is not None
         self.score[of] = [math.nan if r.score is None else r.score for r in rows]
         passed = np.array([r.position + (r.standing in STARTED) for r in rows])
         self.closed[of] = np.array(self._paid) < passed[:, None]
-        if self._schema is not None:
+        if self._is_read:
             asked = [r for r in rows if r.standing != Standing.DROPPED or r.position >= self._paid[0]]
-            self._observe(connection, self._schema, asked, at)
-            self._observe_fast(connection, self._schema, asked, at)
+            self._observe(connection, asked, at)
+            self._observe_fast(connection, [r.candidate_id for r in asked], at)
 
-    def _observe(
-        self, connection: Connection, schema: ObservationSchema, rows: Sequence[standings.Stands], at: dict[int, int]
-    ) -> None:
+    def _observe(self, connection: Connection, rows: Sequence[standings.Stands], at: dict[int, int]) -> None:
         """Writes the answers of paid rungs. at: rows in the pool, by ledger id."""
         for row in at.values():
             self.known.pop(row, None)
         ids = [r.candidate_id for r in rows]
-        deciding = {schema.columns[aim.columns[-1]].at for aim in schema.aims.aims}
         lacking: set[int] = set()  # rows without the answer of a deciding rung
         for place, position in zip(self.paid, self._paid, strict=True):
             answers = self._answers(connection, ids, position)
@@ -171,21 +166,18 @@ class LedgerPool(CandidatePool):
                 if position < r.position or (position == r.position and r.standing in WORKED):
                     if r.candidate_id in answers or position == r.position:  # a skipped rung does not count
                         self._count(row, place, answers.get(r.candidate_id) is None)
-                    self._write(schema, row, position, answers.get(r.candidate_id))
+                    self._write(row, position, answers.get(r.candidate_id))
                 elif r.candidate_id not in answers:
-                    lacking |= {row} if place in deciding else set()
+                    lacking |= {row} if place in self._deciding else set()
                 elif r.standing == Standing.OPEN and row not in lacking:
                     self.known.setdefault(row, place)
 
-    def _observe_fast(
-        self, connection: Connection, schema: ObservationSchema, rows: Sequence[standings.Stands], at: dict[int, int]
-    ) -> None:
+    def _observe_fast(self, connection: Connection, ids: Sequence[int], at: dict[int, int]) -> None:
         """Writes the answers of fast rungs. at: rows in the pool, by ledger id."""
-        ids = [r.candidate_id for r in rows]
-        for position in {c.rung for c in schema.columns if c.at == KNOWN}:
+        for position in {c.rung for c in self._columns if c.at == KNOWN}:
             answers = self._answers(connection, ids, position)
             for id_ in ids:
-                self._write(schema, at[id_], position, answers.get(id_))
+                self._write(at[id_], position, answers.get(id_))
 
     def _count(self, row: int, place: PaidIndex, has_failed: bool) -> None:
         """Counts, once per candidate and rung, that the rung has answered or failed."""
@@ -194,11 +186,11 @@ class LedgerPool(CandidatePool):
             self.tried[place] += 1
             self.failed[place] += has_failed
 
-    def _learn(self, connection: Connection, schema: ObservationSchema, campaign_id: int) -> None:
+    def _learn(self, connection: Connection, campaign_id: int) -> None:
         """Adds the candidates of an earlier campaign that a paid rung of this campaign has answered."""
         ids = standings.climbed(connection, campaign_id, SHARED)
-        by_rung = {p: self._answers(connection, ids, p) for p in {c.rung for c in schema.columns}}
-        paid = {c.rung for c in schema.columns if c.at != KNOWN}
+        by_rung = {p: self._answers(connection, ids, p) for p in {c.rung for c in self._columns}}
+        paid = {c.rung for c in self._columns if c.at != KNOWN}
         answered = [i for i in ids if any(i in by_rung[p] for p in paid)]
         loaded = candidates.load(connection, answered)
         self._enter_rows(answered)
@@ -206,7 +198,7 @@ class LedgerPool(CandidatePool):
         self.out[:] = True
         for row, i in enumerate(answered):
             for position, answers in by_rung.items():
-                self._write(schema, row, position, answers.get(i))
+                self._write(row, position, answers.get(i))
 
     def _answers(
         self, connection: Connection, ids: Sequence[int], position: Position
@@ -214,9 +206,9 @@ class LedgerPool(CandidatePool):
         v = self._built.rungs[position].verifier
         return pooled.values_of(connection, ids, v.name, v.version, v.settings_hash)
 
-    def _write(self, schema: ObservationSchema, row: int, position: Position, values: pooled.Values | None) -> None:
+    def _write(self, row: int, position: Position, values: pooled.Values | None) -> None:
         """Writes a rung's answer for one candidate. values: pooled over all replicates; None: no answer."""
-        for column, observed in enumerate(schema.columns):
+        for column, observed in enumerate(self._columns):
             if observed.rung == position:
                 quantity = None if values is None else values.get(observed.property)
                 if quantity is None:

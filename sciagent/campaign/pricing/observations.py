@@ -116,7 +116,7 @@ def _aim(
     if line is not None:
         hint = Hint(place[lower[-1]], place[decides], *line)
     seen = (*sorted(place[c] for c in told_by), place[decides])
-    return Aim(seen, *_limits(objective), _desirability(objective), objective.weight, hint)
+    return Aim(seen, *_limits(objective.accept), _desirability(objective), objective.weight, hint)
 
 
 def _prior_line(name: str, rung: BuiltRung, decides: BuiltRung) -> tuple[float, float, float] | None:
@@ -134,10 +134,8 @@ def _prior_line(name: str, rung: BuiltRung, decides: BuiltRung) -> tuple[float, 
 def _gate_line(objective: Objective, rung: BuiltRung) -> tuple[float, float, float] | None:
     """Returns slope, intercept and residual by the gate: its edges are the objective's limits on the rung's scale."""
     gate, accept = rung.rules.gate.get(objective.property), objective.accept
-    if (
-        gate is None or accept is None or _width(gate) > WIDE * _width(accept)
-    ):  # a wide gate excludes only absurd values
-        return None
+    if gate is None or accept is None or np.ptp(_limits(gate)) > WIDE * np.ptp(_limits(accept)):
+        return None  # a wide gate excludes only absurd values
     edges = [(g, a) for g, a in ((gate.low, accept.low), (gate.high, accept.high)) if g is not None and a is not None]
     if not edges:
         return None
@@ -146,17 +144,13 @@ def _gate_line(objective: Objective, rung: BuiltRung) -> tuple[float, float, flo
     return 1.0, offset, max(width, objective.scale, 1e-6)
 
 
-def _width(window: Window) -> float:
-    return math.inf if window.low is None or window.high is None else window.high - window.low
-
-
 def _measured(rung: BuiltRung) -> list[str]:
     return list(dict.fromkeys(measured.property.name for measured in rung.verifier.measures))
 
 
-def _limits(objective: Objective) -> tuple[float, float]:
-    accept = objective.accept or Window()
-    return -math.inf if accept.low is None else accept.low, math.inf if accept.high is None else accept.high
+def _limits(window: Window | None) -> tuple[float, float]:
+    low, high = (None, None) if window is None else (window.low, window.high)
+    return -math.inf if low is None else low, math.inf if high is None else high
 
 
 def _desirability(objective: Objective) -> Callable[[Array], Array]:
@@ -164,5 +158,5 @@ def _desirability(objective: Objective) -> Callable[[Array], Array]:
     if objective.ramp is not None:
         worst, best = objective.ramp
         return lambda v: np.clip((v - worst) / (best - worst), 0.0, 1.0)
-    low, high = _limits(objective)
+    low, high = _limits(objective.accept)
     return lambda v: np.exp(-np.maximum(np.maximum(low - v, v - high), 0.0) / objective.scale)

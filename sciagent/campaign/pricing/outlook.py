@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built, open_for_people
-from sciagent.campaign.pricing.forecast import Promise, promise, remake
-from sciagent.campaign.pricing.priced_campaign import PricedCampaign
-from sciagent.domain.answers.outlook import Outlook, OutlookUnits, PropertyForecast
-from sciagent.domain.campaigns.ladder import Position
+from sciagent.campaign.core.build import open_for_people
+from sciagent.campaign.pricing.priced_campaign import PricedCampaign, remake
+from sciagent.domain.answers.explanation import Outlook, OutlookUnits, PropertyForecast
+from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.properties import properties
 from sciagent.domain.valuation import Valuation
@@ -20,18 +18,17 @@ from sciagent.errors import SciagentError
 from sciagent.scheduling.law.interval import foretell
 from sciagent.scheduling.rules.priced import WARM_UP
 from sciagent.store.campaign_state.campaigns import CampaignRow
-from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.evidence import read_watermark
 from sciagent.store.views import campaign_counts
 
+COMPARED = 3000  # most open candidates that are evaluated to count those with a higher index
 MANY = 10_000  # number of candidates above which rebuilding the law takes more than ten seconds
 
 
 def outlook(ledger: Ledger, connection: Connection, row: CampaignRow, candidate_id: int) -> Outlook:
     """Returns the outlook of a waiting candidate; if there is none, only `text` is set, with the reason."""
-    n = campaign_counts.count(connection, t.campaign_candidate, t.campaign_candidate.c.campaign_id == row.id)
-    if n > MANY:
+    if (n := campaign_counts.members(connection, row.id)) > MANY:
         text = f"What it promises is not worked out here for a campaign of {n} candidates, more than {MANY}."
         return Outlook(text=text)
     try:
@@ -45,38 +42,39 @@ def outlook(ledger: Ledger, connection: Connection, row: CampaignRow, candidate_
             text=f"There is no law yet that could say what it promises: {row.spec['terminal']} has to answer for a few "
             f"candidates first, at least {WARM_UP}."
         )
-    promised = promise(remade, candidate_id)
-    if promised is None:
+    return outlook_in(remade, connection, candidate_id)
+
+
+def outlook_in(campaign: PricedCampaign, connection: Connection, candidate_id: int) -> Outlook:
+    """Returns the outlook of a candidate in a rebuilt campaign."""
+    pool, built, paid, law = campaign.pool, campaign.built, campaign.schema.paid, campaign.row
+    rows = np.flatnonzero(pool.ids == candidate_id)
+    if law is None or not len(rows) or pool.closed[rows[-1], -1]:
         return Outlook(text="Nothing can be bought for it any more.")
-    return _outlook(connection, remade, candidate_id, promised)
-
-
-def _outlook(connection: Connection, campaign: PricedCampaign, candidate_id: int, promised: Promise) -> Outlook:
-    worth, law, price = promised.valuation, campaign.row, campaign.scheduler.price
-    assert law is not None
-    pool, built, paid = campaign.pool, campaign.built, campaign.schema.paid
-    row = int(np.flatnonzero(pool.ids == candidate_id)[-1])
-    position = paid[promised.rung]
-    rung = built.rungs[position]
+    row = int(rows[-1])
+    place, expected_runs, ahead = _purchases(campaign, row)
+    worth, price, rung = campaign.scheduler.valuation(pool, row), campaign.scheduler.price, built.rungs[paid[place]]
     cost = {
-        resource: round(float(amounts[row, promised.rung]) * rung.cost_model.factor, 6)
+        resource: round(float(amounts[row, place]) * rung.cost_model.factor, 6)
         for resource, amounts in pool.declared.items()
-        if amounts[row, promised.rung] > 0
+        if amounts[row, place] > 0
     }
     limited = bool(campaign.numeraire.allowances)
     unit = "hits" if campaign.schema.aims.kind == "hits" else "utility"
     per = f"{unit} a budget" if limited else f"{unit} a core-second"
-    share = float(pool.costs[row, promised.rung]) if limited else None
-    later = {built.rungs[paid[place]].spec.rung: round(n, 6) for place, n in sorted(promised.later.items())}
+    share = float(pool.costs[row, place]) if limited else None
+    later = {built.rungs[paid[j]].spec.rung: round(n, 6) for j, n in sorted(expected_runs.items())}
     foretold = forecasts(campaign, row)
+    limit = built.limit_by_rung.get(rung.rules.position, math.inf)
+    used = campaign_counts.jobs_by_rung(connection, built.row.id).get(rung.id, 0)
     sentences = [
         _worth(worth, unit),
         *(sentence(forecast) for forecast in foretold),
         _index(worth.index, price, per),
-        *_ahead(promised.ahead),
+        _ahead(ahead),
         _next(rung.spec.rung, cost, share),
         *(f"Of 100 like it, {100 * n:.0f} would then get {label}." for label, n in later.items()),
-        *_places(connection, built, position),
+        f"But {used} of {limit} places of {rung.spec.rung} are used." if used >= limit else "",
     ]
     return Outlook(
         value=worth.value,
@@ -85,7 +83,7 @@ def _outlook(connection: Connection, campaign: PricedCampaign, candidate_id: int
         foretold=foretold,
         index=worth.index,
         price=price,
-        ahead=promised.ahead,
+        ahead=ahead,
         next_rung=rung.spec.rung,
         next_cost=cost,
         next_share=share,
@@ -103,8 +101,30 @@ def _outlook(connection: Connection, campaign: PricedCampaign, candidate_id: int
             next_share="of the whole budget",
             later="expected runs",
         ),
-        text=" ".join(sentences),
+        text=" ".join(filter(None, sentences)),
     )
+
+
+def _purchases(campaign: PricedCampaign, row: int) -> tuple[PaidIndex, dict[PaidIndex, float], int | None]:
+    """Evaluates an open candidate at the current price. Returns the rung to buy next, the expected number of later
+    purchases by rung, and the number of open candidates with a higher index; None if too many are open. row: of the
+    candidate in the pool."""
+    pool, scheduler, open_ = campaign.pool, campaign.scheduler, campaign.pool.open
+    are_few = len(open_) <= COMPARED
+    of = np.union1d(open_, [row]) if are_few else np.array([row])
+    place = int(np.searchsorted(of, row))
+    [(group, at)] = [
+        (group, int(at)) for group in scheduler.evaluate(pool, of) for at in np.flatnonzero(group.places == place)
+    ]
+    buys = [*group.rungs, pool.paid[-1]]
+    rung = buys[int(group.action(scheduler.price)[at])]
+    # at most the price of its own index, so that a candidate below the price has purchases, too
+    coming = group.purchases(min(scheduler.price, 0.99 * float(group.index[at])))[at]
+    later = {j: float(n) for j, n in zip(buys, coming, strict=True) if j != rung and n > 0}
+    free = scheduler.free(pool)
+    if rung not in free and (waiting := [j for j in free if not pool.closed[row, j]]):
+        later, rung = later | {rung: later.get(rung, 1.0)}, waiting[0]
+    return rung, later, int((scheduler.index[of] > scheduler.index[row]).sum()) if are_few else None
 
 
 def forecasts(campaign: PricedCampaign, row: int) -> tuple[PropertyForecast, ...]:
@@ -140,9 +160,9 @@ def sentence(forecast: PropertyForecast) -> str:
 
 
 def _worth(worth: Valuation, unit: str) -> str:
-    chance = None if worth.p_hit is None else f"Its chance of a hit is {_percent(worth.p_hit)}"
-    what = chance or f"Its expected payoff is {worth.payoff:.2g}"
-    return f"{what} by the law of now; its value, after what is still to be paid, {worth.value:.2g} {unit}."
+    chance = None if worth.p_hit is None else f"chance of a hit is {_percent(worth.p_hit)}"
+    what = chance or f"expected payoff is {worth.payoff:.2g}"
+    return f"Its {what} by the law of now; its value, after what is still to be paid, {worth.value:.2g} {unit}."
 
 
 def _index(index: float, price: float, per: str) -> str:
@@ -153,11 +173,9 @@ def _index(index: float, price: float, per: str) -> str:
     return f"Its index, {index:.3g} {per}, is below the price, {price:.3g}: the budget does more elsewhere."
 
 
-def _ahead(n: int | None) -> Iterator[str]:
-    if n is None:
-        return
+def _ahead(n: int | None) -> str:
     few = {0: "No other open candidate has", 1: "One other open candidate has"}
-    yield f"{few.get(n, f'{n} other open candidates have')} a higher one."
+    return "" if n is None else f"{few.get(n, f'{n} other open candidates have')} a higher one."
 
 
 def _next(label: str, cost: dict[str, float], share: float | None) -> str:
@@ -165,14 +183,6 @@ def _next(label: str, cost: dict[str, float], share: float | None) -> str:
     amounts = (f"{amount:.3g} {words.get(name, name.replace('_', ' '))}" for name, amount in cost.items())
     of_budget = "" if share is None else f", {_percent(share)} of the budget"
     return f"Next it would get {label}, for about {' and '.join(amounts) or 'nothing'}{of_budget}."
-
-
-def _places(connection: Connection, built: Built, position: Position) -> Iterator[str]:
-    """Yields a sentence if all jobs that the budget allows for the rung are used."""
-    rung, limit = built.rungs[position], built.limit_by_rung.get(position)
-    used = campaign_counts.jobs_by_rung(connection, built.row.id).get(rung.id, 0)
-    if limit is not None and used >= limit:
-        yield f"But {used} of {limit} places of {rung.spec.rung} are used."
 
 
 def _percent(share: float) -> str:

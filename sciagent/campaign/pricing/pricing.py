@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Collection, Container, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Set
+from dataclasses import dataclass
 
 import numpy as np
 from sqlalchemy.engine import Connection
@@ -24,9 +24,8 @@ from sciagent.domain.campaigns.ports import Choice
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.scheduling.arrays import Array, Mask, Places
 from sciagent.scheduling.candidate_pool import Purchase
-from sciagent.scheduling.rules.priced import Patience
 from sciagent.store.results import laws
-from sciagent.store.results.audits import AUDIT
+from sciagent.store.results.laws import AUDIT
 
 FIRST = 1e5  # index of purchases made without the law; lower than that of a person's promotion
 THOUGHT = 0.05  # share of time for evaluating candidates again while workers are busy
@@ -43,12 +42,9 @@ class _Basket:
 
     slots: int
     left: float
-    purse: BudgetTracker
-    choices: list[Choice]
-    ids: set[int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.ids = {choice.id for choice in self.choices}
+    budget: BudgetTracker
+    choices: dict[int, Choice]
+    """The choices so far, by candidate id."""
 
     @property
     def is_full(self) -> bool:
@@ -56,11 +52,10 @@ class _Basket:
 
     def holds(self, position: Position, cost: float) -> bool:
         """Whether the budget suffices for a job of the rung. cost: share of the whole budget."""
-        return cost <= self.left and self.purse.remaining_jobs(position) != 0
+        return cost <= self.left and self.budget.remaining_jobs(position) != 0
 
     def take(self, choice: Choice, cost: float) -> None:
-        self.choices.append(choice)
-        self.ids.add(choice.id)
+        self.choices[choice.id] = choice
         self.left -= cost
 
 
@@ -80,8 +75,8 @@ def side_by_side(batch: list[Purchase], seconds: Array) -> list[Purchase]:
 class Pricing(Purchasing):
     """Purchasing by the scheduler `priced`."""
 
-    def __init__(self, campaign: PricedCampaign, connection: Connection) -> None:
-        super().__init__(campaign.pool)
+    def __init__(self, campaign: PricedCampaign, connection: Connection, budget: BudgetTracker) -> None:
+        super().__init__(campaign.pool, budget)
         self._built, self._schema = campaign.built, campaign.schema
         self._campaign, self._numeraire, self.priced = campaign, campaign.numeraire, campaign.scheduler
 
@@ -103,39 +98,40 @@ class Pricing(Purchasing):
         self._audit = Auditing(self._built, self._schema, self.pool, connection)
 
     def choose(
-        self,
-        connection: Connection,
-        purse: BudgetTracker,
-        slots: int,
-        first_only: bool,
-        places: Container[Position],
-        put_off: Collection[int] = (),
+        self, connection: Connection, slots: int, first_only: bool, places: Set[Position], put_off: Set[int]
     ) -> list[Choice]:
         """Returns at most `slots` choices, most urgent first, in the order of `side_by_side`."""
         self._catch_up(connection)
         if first_only:
-            self._queue = deque(self.priced.for_everyone(self.pool, self._left(purse)))
+            self._queue = deque(self.priced.for_everyone(self.pool, self._left()))
         elif put_off and not self._queue and self._took > SLOW:  # the batch exceeds the budget: go on to later ones
             self._queue = deque(side_by_side(self.priced.further(self.pool, slots), self._campaign.seconds()))
-        elif self._is_due():
-            self._look(connection, purse, put_off)
+        elif not self._queue or (self._stale and time.monotonic() - self._asked_at > self._took / THOUGHT):
+            self._look(connection, put_off)
         if self.is_done:
             self._queue.clear()
         self.blocked, self._given = None, {}
-        basket = _Basket(slots, self._left(purse), purse, self._known(slots))
+        known = [row for row in list(self.pool.known)[:slots] if not (self.pool.out[row] or self.pool.pending[row])]
+        basket = _Basket(slots, self._left(), self.budget, {})
+        for row in known:  # evidence in the ledger answers these choices already; they are free
+            position = self._schema.paid[self.pool.known[row]]
+            basket.take(Choice(int(self.pool.ids[row]), position, FIRST, why="priced: known"), 0.0)
         if not first_only:
-            self._take_audits(basket, self._audit.due(connection, self._spent(purse)), put_off)
+            self._take_audits(basket, self._audit.due(connection, self._spent()), put_off)
         self._take_queued(basket, places, put_off)
-        return basket.choices
+        return list(basket.choices.values())
 
-    def _take_audits(self, basket: _Basket, audits: Iterable[Purchase], put_off: Collection[int]) -> None:
+    def _take_audits(self, basket: _Basket, audits: Iterable[Purchase], put_off: Set[int]) -> None:
         for purchase in audits:
             cost = float(self.pool.costs[purchase.of, purchase.rung])
             id_, position = int(self.pool.ids[purchase.of]), self._schema.paid[purchase.rung]
-            if not basket.is_full and id_ not in basket.ids and id_ not in put_off and basket.holds(position, cost):
-                basket.take(self._audited(purchase), cost)
+            if not basket.is_full and id_ not in basket.choices and id_ not in put_off and basket.holds(position, cost):
+                why = f"{AUDIT}: the law passed it over; drawn with propensity {purchase.propensity:.3g}"
+                if purchase.rung < len(self._schema.paid) - 1:
+                    why += ", and an objective rests on this rung"
+                basket.take(self._choice(purchase, why, self._numeraire.price(self.priced.price)), cost)
 
-    def _take_queued(self, basket: _Basket, places: Container[Position], put_off: Collection[int]) -> None:
+    def _take_queued(self, basket: _Basket, places: Set[Position], put_off: Set[int]) -> None:
         """Adds the most urgent purchases that can start now. A purchase that cannot start stays in the queue, and so do
         later ones of its candidate, since a candidate never returns to a lower rung."""
         pool, waits, waiting_rows = self.pool, list[Purchase](), set[int]()
@@ -150,17 +146,17 @@ class Pricing(Purchasing):
                 self.blocked = self.blocked or self._too_dear(position, cost, basket)
             elif id_ in put_off:
                 continue
-            elif pool.pending[row] or id_ in basket.ids or position not in places or row in waiting_rows:
+            elif pool.pending[row] or id_ in basket.choices or position not in places or row in waiting_rows:
                 waits.append(purchase)
                 waiting_rows.add(row)
             else:
                 self._given[id_, position] = purchase
-                basket.take(self._choice(purchase, price), cost)
+                basket.take(self._choice(purchase, self._reason(purchase), price), cost)
         self._queue.extendleft(reversed(waits))
 
     def _too_dear(self, position: Position, cost: float, basket: _Basket) -> str:
         label = self._built.rungs[position].spec.rung
-        if basket.purse.remaining_jobs(position) == 0:
+        if basket.budget.remaining_jobs(position) == 0:
             return f"all places of {label} are used"
         return f"{label} would take {100 * cost:.2g} % of the budget, and {100 * max(basket.left, 0):.2g} % are left"
 
@@ -173,12 +169,12 @@ class Pricing(Purchasing):
         if put_off:  # removed at once, since a look is due only if the queue is empty
             self._queue = deque(purchase for purchase in self._queue if purchase.of not in put_off)
 
-    def wants(self, connection: Connection, purse: BudgetTracker) -> int:
+    def wants(self, connection: Connection) -> int:
         """Returns the number of open candidates worth a purchase that the budget released so far can pay."""
         self._catch_up(connection)
         if self._share() < 1:  # more budget is released as more candidates come
             of = self.pool.open
-            return int(self._is_wanted(of, self._left(purse)).sum())
+            return int(self._is_wanted(of, self._left()).sum())
         if self._wanted is None:
             self._wanted = self._is_wanted(np.arange(len(self.pool.ids)))
             self._count = int(self._wanted.sum())
@@ -229,8 +225,8 @@ class Pricing(Purchasing):
             return False
         return bool(np.nanmax(priced.expected[of], initial=0.0) < WORTH and not np.isnan(priced.expected[of]).any())
 
-    def ends_with_terminal(self, purse: BudgetTracker) -> bool:
-        return purse.remaining_jobs(self._built.terminal) == 0
+    def ends_with_terminal(self) -> bool:
+        return self.budget.remaining_jobs(self._built.terminal) == 0
 
     def left_over(self, n: int) -> tuple[CampaignState, str]:
         if self.is_done:
@@ -265,64 +261,64 @@ class Pricing(Purchasing):
         self._campaign.price_jobs()
         self._free = self._wanted = None
 
-    def _is_due(self) -> bool:
-        if not self._queue:
-            return True
-        return self._stale and time.monotonic() - self._asked_at > self._took / THOUGHT
-
-    def _look(self, connection: Connection, purse: BudgetTracker, put_off: Collection[int]) -> None:
+    def _look(self, connection: Connection, put_off: Set[int]) -> None:
         """Evaluates all candidates except those put off, fills the queue, and writes a new law or audit entry."""
         began = time.monotonic()
         if self._balanced is not None:  # not earlier, so that price and costs keep one unit between two looks
             self._numeraire.weights, self._balanced = self._balanced, None
         self._cost()
-        self.pool.outlay = self._spent(purse) if self._numeraire.allowances else None
-        self.priced.patience = Patience(self._campaign.seconds(), self._took * (1 / WAITING - 1))
+        self.pool.outlay = self._spent() if self._numeraire.allowances else None
+        self.priced.seconds, self.priced.lasts = self._campaign.seconds(), self._took * (1 / WAITING - 1)
         hidden = np.isin(self.pool.ids, list(put_off)) & ~self.pool.pending
         self.pool.pending |= hidden
-        batch = self.priced.choose(self.pool, self._left(purse))
+        batch = self.priced.choose(self.pool, self._left())
         self.pool.pending &= ~hidden
         self._queue = deque(side_by_side(batch, self._campaign.seconds()))
         self._wanted = None
         self._asked_at = time.monotonic()
         self._took, self._stale = self._asked_at - began, False
-        news = self._audit.look(connection, self.priced, self._queue, self._spent(purse))
+        news = self._audit.look(connection, self.priced, self._queue, self._spent())
         fitted = self.priced.fits > self._written
         if fitted:
             self._written = self.priced.fits
-            self._brings = self._worth()
-            self._balanced = self._numeraire.balanced(self._campaign.drawn(), self._left_by_name(purse))
+            worth, without = self.priced.worth_without(self.pool)
+            labels = {j: self._built.rungs[self._schema.paid[j]].spec.rung for j in without}
+            less = {labels[j]: _digits(worth_less) for j, worth_less in without.items()}
+            self._brings = {"worth": _digits(worth), "without": less}
+            self._balanced = self._numeraire.balanced(self._campaign.drawn(), self._left_by_name())
         if fitted or news:
-            state = self._state() | ({"audit": news} if news else {})
+            names = [allowance.name for allowance in self._numeraire.allowances]
+            state = {
+                "columns": [[c.rung, c.property] for c in self._schema.columns],
+                "weights": dict(zip(names, map(float, self._numeraire.weights), strict=True)),
+                "failures": [round(float(p), 6) for p in self.pool.failures()],
+                "value": self._brings,
+                "priced": self.priced.state(),
+            }
+            state |= {"audit": news} if news else {}
             self.law_version = laws.write(connection, self._built.row.id, state)
 
-    def _worth(self) -> dict[str, object]:
-        """Returns the worth of the candidates, and their worth without each rung."""
-        worth, without = self.priced.worth_without(self.pool)
-        labels = {j: self._built.rungs[self._schema.paid[j]].spec.rung for j in without}
-        return {"worth": _digits(worth), "without": {labels[j]: _digits(less) for j, less in without.items()}}
-
-    def _left_by_name(self, purse: BudgetTracker) -> dict[str, float]:
+    def _left_by_name(self) -> dict[str, float]:
         """Returns the amounts that may still be spent now, by allowance."""
-        used, share = self._used(purse), self._share()
+        used, share = self._used(), self._share()
         return {
             allowance.name: max(share * allowance.limit - used[allowance.name], 0.0)
             for allowance in self._numeraire.allowances
         }
 
-    def _used(self, purse: BudgetTracker) -> dict[str, float]:
+    def _used(self) -> dict[str, float]:
         """Returns the amounts spent or reserved, by allowance."""
-        used = purse.used()
+        used = self.budget.used()
         if "wall_seconds" in used:
             used["wall_seconds"] *= self._built.spec.workers
         return used
 
-    def _spent(self, purse: BudgetTracker) -> float:
+    def _spent(self) -> float:
         """Returns the amount spent or reserved, as a share of the whole budget; 0 without limits."""
-        return self._numeraire.share(self._used(purse))
+        return self._numeraire.share(self._used())
 
-    def _left(self, purse: BudgetTracker) -> float:
-        return self._numeraire.share(self._left_by_name(purse)) if self._numeraire.allowances else math.inf
+    def _left(self) -> float:
+        return self._numeraire.share(self._left_by_name()) if self._numeraire.allowances else math.inf
 
     def _share(self) -> float:
         """Returns the share of the budget that may be spent now: the share of all candidates that have come."""
@@ -334,36 +330,16 @@ class Pricing(Purchasing):
         each = float(np.median(pool.costs[pool.open, -1])) if len(pool.open) else float(pool.costs[:, -1].max())
         return min(1.0, pool.arrived * each / SELECTIVE) if each > 0 else 1.0
 
-    def _known(self, slots: int) -> list[Choice]:
-        """Returns choices that evidence in the ledger answers already; they are free."""
-        pool = self.pool
-        rows = [row for row in list(pool.known)[:slots] if not pool.out[row] and not pool.pending[row]]
-        return [
-            Choice(int(pool.ids[row]), self._schema.paid[pool.known[row]], FIRST, why="priced: known") for row in rows
-        ]
+    def _choice(self, purchase: Purchase, why: str, price: dict[str, float] | None) -> Choice:
+        id_, position = int(self.pool.ids[purchase.of]), self._schema.paid[purchase.rung]
+        return Choice(id_, position, min(purchase.index, FIRST), purchase.propensity, why, self.law_version, price)
 
-    def _choice(self, purchase: Purchase, price: dict[str, float] | None) -> Choice:
-        position = self._schema.paid[purchase.rung]
-        label = self._built.rungs[position].spec.rung
-        if math.isfinite(purchase.index):
-            why = self._reason(purchase, label)
-        elif purchase.rung in self._features() and not self.pool.closed[purchase.of, -1]:
-            why = f"priced: {label} costs so little that everyone gets it"
-        else:
-            why = "priced: one of the first few, up the whole ladder, for the law to learn from"
-        index = min(purchase.index, FIRST)
-        return Choice(int(self.pool.ids[purchase.of]), position, index, why=why, law=self.law_version, price=price)
-
-    def _audited(self, purchase: Purchase) -> Choice:
-        position, index = self._schema.paid[purchase.rung], min(purchase.index, FIRST)
-        why = f"{AUDIT}: the law passed it over; drawn with propensity {purchase.propensity:.3g}"
-        if purchase.rung < len(self._schema.paid) - 1:
-            why += ", and an objective rests on this rung"
-        price = self._numeraire.price(self.priced.price)
-        id_ = int(self.pool.ids[purchase.of])
-        return Choice(id_, position, index, purchase.propensity, why, self.law_version, price)
-
-    def _reason(self, purchase: Purchase, label: str) -> str:
+    def _reason(self, purchase: Purchase) -> str:
+        label = self._built.rungs[self._schema.paid[purchase.rung]].spec.rung
+        if not math.isfinite(purchase.index):
+            if purchase.rung in self._features() and not self.pool.closed[purchase.of, -1]:
+                return f"priced: {label} costs so little that everyone gets it"
+            return "priced: one of the first few, up the whole ladder, for the law to learn from"
         if purchase.valuation is None:
             return "priced"
         what = "chance of a hit" if self._schema.aims.kind == "hits" else "expected payoff"
@@ -371,16 +347,6 @@ class Pricing(Purchasing):
         takes = f"{100 * cost:.2g} % of the budget" if self._numeraire.allowances else f"{cost:.3g} core-seconds"
         payoff, price = 100 * purchase.valuation.payoff, self.priced.price
         return f"priced: {what} {payoff:.3g} %, index {purchase.index:.3g} at price {price:.3g}; {label} takes {takes}"
-
-    def _state(self) -> dict[str, object]:
-        names = [allowance.name for allowance in self._numeraire.allowances]
-        return {
-            "columns": [[c.rung, c.property] for c in self._schema.columns],
-            "weights": dict(zip(names, map(float, self._numeraire.weights), strict=True)),
-            "failures": [round(float(p), 6) for p in self.pool.failures()],
-            "value": self._brings,
-            "priced": self.priced.state(),
-        }
 
 
 def _digits(value: float) -> float:

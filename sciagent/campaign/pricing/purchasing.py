@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 
 import numpy as np
 from sqlalchemy.engine import Connection
@@ -29,27 +29,17 @@ from sciagent.scheduling.rules.thresholds import Thresholds
 class Purchasing(ABC):
     """The source of choices for one campaign; the driver calls it at every dispatch."""
 
-    def __init__(self, pool: LedgerPool) -> None:
-        self.pool = pool
-        """The candidates of the campaign."""
+    def __init__(self, pool: LedgerPool, budget: BudgetTracker) -> None:
+        self.pool, self.budget = pool, budget
+        """The candidates and the budget of the campaign."""
         self.come: float | None = None
         """Share of all proposals made so far, in [0, 1]; None if their total is unknown."""
         self.blocked: str | None = None
         """Message about a worthwhile purchase that the last choice left out because it exceeds the budget."""
 
-    def touch(self, candidate_ids: Iterable[int]) -> None:
-        """Marks candidates whose rows in the ledger have changed."""
-        self.pool.touch(candidate_ids)
-
     @abstractmethod
     def choose(
-        self,
-        connection: Connection,
-        purse: BudgetTracker,
-        slots: int,
-        first_only: bool,
-        places: Container[Position],
-        put_off: Collection[int] = (),
+        self, connection: Connection, slots: int, first_only: bool, places: Set[Position], put_off: Set[int]
     ) -> list[Choice]:
         """Returns at most `slots` choices, most urgent first. first_only: only rungs that every candidate gets. places:
         positions of rungs with a place for a job. put_off: ids of candidates to skip, whose reservation exceeds the
@@ -61,7 +51,7 @@ class Purchasing(ABC):
         reservation exceeds the budget."""
 
     @abstractmethod
-    def wants(self, connection: Connection, purse: BudgetTracker) -> int:
+    def wants(self, connection: Connection) -> int:
         """Returns the number of open candidates worth a purchase now; if it is low, more candidates are proposed."""
 
     @abstractmethod
@@ -69,7 +59,7 @@ class Purchasing(ABC):
         """Whether a candidate still lacks the answer of a rung that every candidate gets."""
 
     @abstractmethod
-    def ends_with_terminal(self, purse: BudgetTracker) -> bool:
+    def ends_with_terminal(self) -> bool:
         """Whether the campaign is over because the terminal rung may start no more jobs."""
 
     @abstractmethod
@@ -80,23 +70,19 @@ class Purchasing(ABC):
 class InTurn(Purchasing):
     """Purchasing by a rule that moves candidates up the ladder one rung at a time."""
 
-    def __init__(self, built: Built, connection: Connection, rule: RungRule, paid: Sequence[Position]) -> None:
-        super().__init__(LedgerPool(built, paid, None, connection))
-        self._built, self._rule, self._paid = built, rule, tuple(paid)
+    def __init__(
+        self, built: Built, connection: Connection, budget: BudgetTracker, rule: RungRule, paid: Sequence[Position]
+    ) -> None:
+        super().__init__(LedgerPool(built, paid, None, connection), budget)
+        self._terminal, self._rule, self._paid = built.terminal, rule, tuple(paid)
 
     def choose(
-        self,
-        connection: Connection,
-        purse: BudgetTracker,
-        slots: int,
-        first_only: bool,
-        places: Container[Position],
-        put_off: Collection[int] = (),
+        self, connection: Connection, slots: int, first_only: bool, places: Set[Position], put_off: Set[int]
     ) -> list[Choice]:
         self.pool.refresh(connection)
         self.pool.slots = slots
-        self.pool.room = tuple(purse.remaining_jobs(p) if p in places else 0 for p in self._paid)
-        self.pool.started = tuple(map(purse.started, self._paid))
+        self.pool.room = tuple(self.budget.remaining_jobs(p) if p in places else 0 for p in self._paid)
+        self.pool.started = tuple(map(self.budget.started, self._paid))
         bought = self._rule.for_everyone(self.pool) if first_only else self._rule.choose(self.pool, math.inf)
         choices = [Choice(int(self.pool.ids[p.of]), self._paid[p.rung], p.index, p.propensity, p.why) for p in bought]
         return [choice for choice in choices if choice.id not in put_off]
@@ -104,17 +90,18 @@ class InTurn(Purchasing):
     def take_back(self, unplaced: Iterable[Choice], refused: Iterable[Choice]) -> None:
         """Does nothing: the rule chooses these candidates again."""
 
-    def wants(self, connection: Connection, purse: BudgetTracker) -> int:
+    def wants(self, connection: Connection) -> int:
         self.pool.refresh(connection)
-        counted = [j for j in self.pool.paid if not self._rule.leaves(j) and purse.remaining_jobs(self._paid[j]) != 0]
+        may_start = [self.budget.remaining_jobs(p) != 0 for p in self._paid]
+        counted = [j for j in self.pool.paid if not self._rule.leaves(j) and may_start[j]]
         return int(np.isin(self._stands(), counted).sum())
 
     def is_preparing(self, connection: Connection) -> bool:
         self.pool.refresh(connection)
         return bool((self._stands() == 0).any())
 
-    def ends_with_terminal(self, purse: BudgetTracker) -> bool:
-        return self._rule.ends_with(purse.remaining_jobs(self._built.terminal))
+    def ends_with_terminal(self) -> bool:
+        return self._rule.ends_with(self.budget.remaining_jobs(self._terminal))
 
     def left_over(self, n: int) -> tuple[CampaignState, str]:
         indices = set(self._stands().tolist())
@@ -129,16 +116,16 @@ class InTurn(Purchasing):
         return indices
 
 
-def purchasing_of(built: Built, connection: Connection) -> Purchasing:
+def purchasing_of(built: Built, connection: Connection, budget: BudgetTracker) -> Purchasing:
     """Returns the campaign's scheduler with its candidates as they are in the ledger."""
     if isinstance(built.spec.scheduler, PricedSpec):
         from sciagent.campaign.pricing.priced_campaign import priced_campaign  # these two take a second to import
         from sciagent.campaign.pricing.pricing import Pricing
 
         priced = priced_campaign(built, connection)
-        return InTurn(built, connection, Thresholds(), ()) if priced is None else Pricing(priced, connection)
+        return Pricing(priced, connection, budget) if priced else InTurn(built, connection, budget, Thresholds(), ())
     paid = tuple(r.rules.position for r in built.paid if r.rules.position <= built.terminal)
-    return InTurn(built, connection, rule_of(built, paid), paid)
+    return InTurn(built, connection, budget, rule_of(built, paid), paid)
 
 
 def rule_of(built: Built, paid: Sequence[Position]) -> RungRule:

@@ -19,7 +19,7 @@ from sciagent.agent.tools.calls import Toolbox
 from sciagent.agent.tools.registry import Observation
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.proposing import briefing
-from sciagent.campaign.proposing.agent_workbench import AgentWorkbench
+from sciagent.campaign.proposing.briefing import AgentWorkbench
 from sciagent.campaign.proposing.sources import ProposerSlot, ScriptSource, TurnResult, next_episode, turn_seed
 from sciagent.campaign.spec.sources import LlmSpec
 from sciagent.domain.cost import Cost
@@ -110,22 +110,13 @@ class ModelSource:
         with built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
             number = next_episode(connection, built)  # an MCP client may have taken the previous one
-            messages = opening(
-                briefing.goal(built),
-                briefing.digest(connection, built),
-                briefing.left_text(briefing.left(connection, built)),
-                self._tools.listed,
-                self._structured,
-            )
-            seed = turn_seed(built, number, 0)
+            goal, digest = briefing.goal(built), briefing.digest(connection, built)
+            left = briefing.left_text(briefing.left(connection, built))
+            messages = opening(goal, digest, left, self._tools.listed, self._structured)
+            seed, name = turn_seed(built, number, 0), self._slot.name or self._asking.policy.name
             settings = {**self._slot.settings(), "opening": [to_json(message) for message in messages]}
             self._ids[number] = trajectories.open_(
-                connection,
-                built.row.id,
-                number,
-                proposer=self._slot.name or self._asking.policy.name,
-                settings=settings,
-                seed=seed,
+                connection, built.row.id, number, proposer=name, settings=settings, seed=seed
             )
         return Episode(number, seed, messages, self._limits)
 
@@ -163,19 +154,12 @@ class ModelSource:
         row = _sampled_row(sampled, episode.held, self._sampling(episode))
         episode.observe(sampled, answer.messages)
         ended = "finished by the model" if answer.finished else episode.ended
+        observations = [to_json(message) for message in answer.messages]
         n_tokens = sampled.prompt_tokens + sampled.output_tokens
         cost = Cost(llm_tokens=float(n_tokens), core_seconds=sampled.core_seconds)
         with built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
-            new = NewTurn(
-                number,
-                episode.cursor,
-                answer.calls,
-                [to_json(message) for message in answer.messages],
-                bench.cost + cost,
-                sampled.policy,
-                row,
-            )
+            new = NewTurn(number, episode.cursor, answer.calls, observations, bench.cost + cost, sampled.policy, row)
             turn_id = trajectories.write_turn(connection, self._ids[episode.number], new)
             spend.book_many(connection, [Bill(built.row.id, None, None, cost)])
             if ended is None:
@@ -207,13 +191,5 @@ def _sampled_row(sampled: Sampled, held: tuple[int, ...], sampling: Sampling) ->
     if (tokens := sampled.tokens) is None:
         return SampledRow(message, used)
     kept = shared_prefix(held, tokens.prompt_ids)
-    return SampledRow(
-        message,
-        used | {"logprobs": tokens.mode},
-        kept,
-        tokens.prompt_ids[kept:],
-        tokens.output_ids,
-        tokens.logprobs,
-        tokens.forced,
-        tokens.template_hash,
-    )
+    answered = tokens.output_ids, tokens.logprobs, tokens.forced, tokens.template_hash
+    return SampledRow(message, used | {"logprobs": tokens.mode}, kept, tokens.prompt_ids[kept:], *answered)

@@ -11,17 +11,15 @@ from typing import Any
 from sciagent.agent.messages import Message, to_json
 from sciagent.agent.tools.calls import TOOLS, call_record
 from sciagent.agent.tools.registry import Observation, Registry
-from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.prepare import prepare
+from sciagent.campaign.core.build import Built, prepare
 from sciagent.campaign.proposing import briefing
-from sciagent.campaign.proposing.agent_workbench import AgentWorkbench
+from sciagent.campaign.proposing.briefing import AgentWorkbench
 from sciagent.campaign.proposing.sources import next_episode, turn_seed
 from sciagent.store.campaign_state import campaigns, directives, trajectories
 from sciagent.store.campaign_state.trajectories import NewTurn
 from sciagent.verification.sandbox.host import Worker
 
 ROOM = 8  # most candidates that one call may propose
-PROPOSER = "mcp"
 
 
 class McpEpisode:
@@ -36,13 +34,9 @@ class McpEpisode:
         with built.ledger.begin() as connection:
             directives.lock(connection, built.row.id)
             self._number = next_episode(connection, built)
+            seed, settings = turn_seed(built, self._number, 0), {"client": self._client}
             self._id = trajectories.open_(
-                connection,
-                built.row.id,
-                self._number,
-                proposer=PROPOSER,
-                settings={"client": self._client},
-                seed=turn_seed(built, self._number, 0),
+                connection, built.row.id, self._number, proposer="mcp", settings=settings, seed=seed
             )
 
     def __enter__(self) -> McpEpisode:
@@ -62,19 +56,17 @@ class McpEpisode:
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Observation:
         """Carries out one call. Mistakes in the arguments are reported in the observation, not raised."""
+        built, text = self._built, json.dumps(arguments)
         with self._lock:
-            return self._call(name, json.dumps(arguments))
-
-    def _call(self, name: str, arguments: str) -> Observation:
-        built, number = self._built, self._turns
-        bench = AgentWorkbench(built, self._worker, self._owner, room=ROOM, trajectory=self._number)
-        seed = turn_seed(built, self._number, number)
-        seen = self._tools.call(name, arguments, bench, seed=seed, limits=built.edit_limits())
-        calls = [call_record(name, arguments, seen)]
-        observations = [to_json(Message("tool", seen.text, name=name[:64]))]
-        with built.ledger.begin() as connection:
-            directives.lock(connection, built.row.id)
-            new = NewTurn(number, {}, calls, observations, bench.cost, self._client)
-            bench.commit(connection, trajectories.write_turn(connection, self._id, new))
-        self._turns += 1
-        return seen
+            number = self._turns
+            bench = AgentWorkbench(built, self._worker, self._owner, room=ROOM, trajectory=self._number)
+            seed = turn_seed(built, self._number, number)
+            seen = self._tools.call(name, text, bench, seed=seed, limits=built.edit_limits())
+            calls = [call_record(name, text, seen)]
+            observations = [to_json(Message("tool", seen.text, name=name[:64]))]
+            with built.ledger.begin() as connection:
+                directives.lock(connection, built.row.id)
+                new = NewTurn(number, {}, calls, observations, bench.cost, self._client)
+                bench.commit(connection, trajectories.write_turn(connection, self._id, new))
+            self._turns += 1
+            return seen

@@ -9,26 +9,29 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core import safety
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.judge import Answer, Place, place
-from sciagent.campaign.core.record import answer_of, direct_result
-from sciagent.campaign.proposing import newness
+from sciagent.campaign.core.record import answer_of, log_blocked
 from sciagent.campaign.spec.safety import SCREEN
-from sciagent.chemistry.molecule import Molecule, parse_molecule
+from sciagent.chemistry.fingerprint import FINGERPRINT, Features, features, nearest
+from sciagent.chemistry.molecule import Molecule, molecule_or_none, parse_molecule
 from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut, Scored
 from sciagent.domain.cost import Cost
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.outcomes import Reason, Verdict
 from sciagent.errors import InvalidCandidateError
-from sciagent.execution.worker.completing import complete_direct, store_files
+from sciagent.execution.worker.completing import DirectResult, complete_direct, store_files
 from sciagent.store.campaign_state import standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
-from sciagent.store.results import candidates, evidence, names
+from sciagent.store.results import candidates, evidence, names, scaffolds
 from sciagent.verification.sandbox.host import HostResult, Request, Worker
 
 MAX_TEXT = 4000  # characters stored of a proposed text
+COMPARED = 256  # number of latest candidates in the ledger, of any campaign, that a proposal is compared with
+FILLED = 200  # most earlier candidates without a scaffold whose scaffold is stored with each turn
+
+Note = dict[str, Any]
 
 
 @dataclass
@@ -48,7 +51,7 @@ class _Entry:
     reused: list[tuple[BuiltRung, int]] = field(default_factory=list)
     """Rungs with reused evidence, and the id of the evidence."""
     place: Place | None = None
-    novelty: newness.Note | None = None
+    novelty: Note | None = None
 
     def out(self) -> ProposalOut:
         place = self.place
@@ -142,17 +145,15 @@ class CampaignWorkbench:
 
     def _mark_duplicates(self, entries: Sequence[_Entry]) -> list[_Entry]:
         """Marks duplicates; returns entries that are new to the campaign."""
-        known = self._members([e.candidate.key for e in entries if e.candidate]) | self._new_keys
+        parsed = [(entry, entry.candidate.key) for entry in entries if entry.candidate]
+        self._new_keys |= self._members([key for _, key in parsed])
         fresh = []
-        for entry in entries:
-            if entry.candidate is None:
-                continue
-            if entry.candidate.key in known:
+        for entry, key in parsed:
+            if key in self._new_keys:
                 entry.status = "duplicate"
             else:
-                known.add(entry.candidate.key)
+                self._new_keys.add(key)
                 fresh.append(entry)
-        self._new_keys |= known
         return fresh
 
     def _run_fast(self, rung: BuiltRung, entries: Sequence[_Entry]) -> None:
@@ -187,9 +188,9 @@ class CampaignWorkbench:
         """
         parsed = [(entry, entry.candidate) for entry in self._entries if entry.candidate]
         molecules = [candidate for _, candidate in parsed]
-        notes = newness.notes(connection, molecules)
+        notes = novelty_notes(connection, molecules)
         ids = candidates.enter(connection, molecules)
-        newness.remember(connection, [m for m, note in zip(molecules, notes, strict=True) if note["candidate"]], ids)
+        remember_scaffolds(connection, [m for m, note in zip(molecules, notes, strict=True) if note["candidate"]], ids)
         candidates.enter_aliases(connection, [(ids[c.key], e.given.text) for e, c in parsed if e.given.text])
         names.enter(connection, self._built.row.id, [(ids[c.key], e.given.names) for e, c in parsed])
         present = standings.members(connection, self._built.row.id, list(ids.values()))
@@ -249,30 +250,20 @@ class CampaignWorkbench:
     def _write_blocked(self, connection: Connection, fresh: Sequence[_Fresh], turn_id: int | None) -> None:
         """Logs an event for each candidate that the safety screen refused."""
         for new in fresh:
-            place, proposal = new.entry.place, new.entry.given
+            place, given, key = new.entry.place, new.entry.given, new.candidate.key
             if place is None or place.verdict is not Verdict.NOT_APPLICABLE:
                 continue
             if self._built.rungs[place.position].verifier.name == SCREEN:
-                safety.log_blocked(
-                    connection,
-                    self._built.row.id,
-                    key=new.candidate.key,
-                    text=proposal.text,
-                    reason=place.reason or "",
-                    detail=place.detail,
-                    operation=proposal.operation[:100],
-                    turn_id=turn_id,
-                )
+                said: Any = {"reason": place.reason or "", "detail": place.detail, "operation": given.operation[:100]}
+                log_blocked(connection, self._built.row.id, key=key, text=given.text, turn_id=turn_id, **said)
 
     def _write_parents(self, connection: Connection, fresh: Sequence[_Fresh]) -> None:
         rows = []
         for new in fresh:
             for parent in dict.fromkeys(new.entry.given.parents):
-                try:
-                    key = parse_molecule(parent).key
-                except InvalidCandidateError:
+                if (molecule := molecule_or_none(parent)) is None:
                     continue
-                for parent_id in candidates.ids_of(connection, [key]).values():
+                for parent_id in candidates.ids_of(connection, [molecule.key]).values():
                     row = {"candidate_id": new.id, "parent_id": parent_id, "proposal_id": new.proposal_id}
                     rows.append(row | {"operation": new.entry.given.operation[:100]})
         if rows:
@@ -285,32 +276,68 @@ class CampaignWorkbench:
             return
         files = store_files(self._built.ledger, [result for _, result in batch])
         results = [
-            direct_result(rung, ids[candidate.key], candidate, result, artifacts)
+            DirectResult(rung.verifier, ids[candidate.key], rung.verifier.evidence_key(candidate), result, artifacts)
             for (candidate, result), artifacts in zip(batch, files, strict=True)
         ]
         complete_direct(connection, self._owner, results, campaign_id=self._built.row.id, rung_id=rung.id)
 
     def _write_reuse(self, connection: Connection, fresh: Sequence[_Fresh]) -> None:
-        now, mark = db_now(connection), evidence.read_watermark(connection)
-        rows: list[dict[str, Any]] = [
-            {
-                "campaign_id": self._built.row.id,
-                "candidate_id": new.id,
-                "rung_id": rung.id,
-                "action": "reuse",
-                "chooser": "reuse",
-                "why": "known under the same settings",
-                "watermark": mark,
-                "propensity": 1.0,
-                "evidence_id": evidence_id,
-                "at": now,
-            }
+        alike = {"action": "reuse", "chooser": "reuse", "why": "known under the same settings", "propensity": 1.0}
+        rows = [
+            {"candidate_id": new.id, "rung_id": rung.id, "evidence_id": evidence_id, **alike}
             for new in fresh
             for rung, evidence_id in new.entry.reused
         ]
-        if rows:
-            connection.execute(t.decision.insert(), rows)
+        standings.decide(connection, self._built.row.id, rows)
 
 
 def _stored(text: str) -> str:
     return text[:MAX_TEXT].replace("\0", "\\0")
+
+
+def novelty_notes(connection: Connection, molecules: Sequence[Molecule]) -> list[Note]:
+    """Returns a note on the novelty of each molecule before it is entered, which depends on time and so is no evidence.
+
+    Earlier molecules of the same turn count as known. `candidate`: whether the molecule is new to the ledger.
+    `scaffold`: whether its Murcko scaffold is new; None if that is unknown, since the scaffolds of some earlier
+    candidates are not stored yet. `nearest`: Tanimoto similarity, by `fingerprint`, to the nearest of the `compared`
+    latest candidates; 1 for a known molecule, None if there are none.
+    """
+    known_keys = set(candidates.ids_of(connection, {molecule.key for molecule in molecules}))
+    fresh = {molecule.key: features(molecule.text) for molecule in molecules if molecule.key not in known_keys}
+    old_scaffolds = scaffolds.known(connection, (f.scaffold_hash for f in fresh.values()))
+    unsure = bool(fresh) and bool(scaffolds.without(connection, 1))
+    earlier = [features(text) for text in scaffolds.latest(connection, COMPARED)] if fresh else []
+    noted: list[Note] = []
+    for key in (molecule.key for molecule in molecules):
+        if key in known_keys:
+            noted.append({"candidate": False, "scaffold": False, "nearest": 1.0})
+        else:
+            noted.append(_note(fresh[key], old_scaffolds, earlier, unsure))
+            known_keys.add(key)
+            old_scaffolds.add(fresh[key].scaffold_hash)
+            earlier = [fresh[key], *earlier[: COMPARED - 1]]
+    return noted
+
+
+def _note(fresh: Features, old: set[str], earlier: Sequence[Features], unsure: bool) -> Note:
+    is_new = fresh.scaffold_hash not in old
+    similarity = nearest(fresh, earlier)
+    return {
+        "candidate": True,
+        "scaffold": None if is_new and unsure else is_new,
+        "nearest": None if similarity is None else round(similarity, 4),
+        "fingerprint": FINGERPRINT,
+        "compared": len(earlier),
+    }
+
+
+def remember_scaffolds(connection: Connection, molecules: Sequence[Molecule], ids: Mapping[str, int]) -> None:
+    """Stores the scaffolds of this turn's candidates, and of `FILLED` earlier candidates without one."""
+    hashes = {ids[molecule.key]: features(molecule.text).scaffold_hash for molecule in molecules}
+    scaffolds.write(connection, hashes)
+    older = scaffolds.without(connection, FILLED)
+    scaffolds.write(
+        connection,
+        {id_: features(text).scaffold_hash if kind == "molecule" else scaffolds.NONE for id_, kind, text in older},
+    )

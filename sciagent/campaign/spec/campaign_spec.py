@@ -1,16 +1,17 @@
-"""The spec of a campaign: the validated content of its YAML file, with one canonical JSON form and one hash."""
+"""The spec of a campaign: the validated content of its YAML file, with one canonical JSON form and one hash; and the
+differences between two of them."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
 from sciagent.campaign.spec.checks import check_together, default_terminal, draft
-from sciagent.campaign.spec.diff import differences, without_amendable
 from sciagent.campaign.spec.goals import NAME, BudgetSpec, Count, GoalSpec, ObjectiveSpec, Part
 from sciagent.campaign.spec.rungs import RungSpec
 from sciagent.campaign.spec.safety import SCREEN, SafetySpec, screened
@@ -27,9 +28,14 @@ from sciagent.domain.evidence import content_hash
 from sciagent.domain.jobs.resource_requests import text_of
 from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.properties import properties
-from sciagent.yaml.faults import Faults, fault
+from sciagent.yaml.validation import Faults, fault
 
 SCHEMA = 1
+AMENDABLE = ("budget", "goal.count", "workers", "description", "ladder.limits", "ladder.resources")
+"""The keys that may change in a running campaign."""
+_ABSENT = object()
+_NAMED_BY = ("rung", "property")
+_LONGEST = 120
 
 
 def cores() -> int:
@@ -51,6 +57,7 @@ class CampaignSpec(Part):
     ladder: tuple[RungSpec, ...] = Field(min_length=1, description="The rungs, in order, cheapest first.")
     terminal: str = Field(
         default_factory=str,
+        validate_default=True,
         description="Label of the rung that decides; default: the last one that is not of the world tier.",
     )
     safety: SafetySpec = Field(
@@ -70,13 +77,10 @@ class CampaignSpec(Part):
     _base: Path | None = PrivateAttr(None)
     _files: dict[tuple[str, ...], str] = PrivateAttr(default_factory=dict)
 
-    @model_validator(mode="before")
+    @field_validator("terminal")
     @classmethod
-    def _default_terminal(cls, data: Any) -> Any:
-        if isinstance(data, dict) and "terminal" not in data and isinstance(data.get("ladder"), list | tuple):
-            label = default_terminal(data["ladder"])
-            return {**data, "terminal": label} if label else data
-        return data
+    def _default_terminal(cls, value: str, info: ValidationInfo) -> str:
+        return value or default_terminal(info.data.get("ladder", ())) or ""
 
     @field_validator("proposer")
     @classmethod
@@ -87,24 +91,20 @@ class CampaignSpec(Part):
 
     @model_validator(mode="after")
     def _fits_together(self, info: ValidationInfo) -> CampaignSpec:
-        faults = Faults()
-        check_together(draft(self.__dict__), faults)
-        faults.raise_any()
+        check_together(draft(self.__dict__))
         is_stated = "safety" in self.model_fields_set
-        ladder = screened(
-            self.ladder, self.safety, is_stated, self.subject
-        )  # last, since it shifts positions in messages
+        ladder = screened(self.ladder, self.safety, is_stated, self.subject)  # last, since it shifts positions
         self.__dict__["ladder"] = tuple(rung.owned_by(self.campaign) for rung in ladder)
-        base = (info.context or {}).get("base")
-        if base is not None:
-            self._base = Path(base)
-            files = self.proposer.files() if (info.context or {}).get("candidates", True) else {}
-            for where, name in files.items():
+        context = info.context or {}
+        if context.get("base") is None:
+            return self
+        self._base = Path(context["base"])
+        with Faults() as faults:
+            for where, name in self.proposer.files().items() if context.get("candidates", True) else ():
                 try:
                     self._files[where] = file_hash(self._base / name)
                 except OSError as error:
                     faults.add(("proposer", *where), f'"{name}" cannot be read: {error.strerror or error}')
-        faults.raise_any()
         return self
 
     @property
@@ -125,7 +125,7 @@ class CampaignSpec(Part):
 
     def position(self, label: str) -> Position:
         """Returns the position of a rung on the ladder. Raises ValueError for an unknown label."""
-        return Position([rung.label for rung in self.ladder].index(label))
+        return Position([rung.rung for rung in self.ladder].index(label))
 
     @property
     def terminal_position(self) -> Position:
@@ -141,8 +141,7 @@ class CampaignSpec(Part):
         `workers` is None if the file does not set it, since the default depends on the machine.
         """
         parts = {"campaign", "description", "subject", "seed", "standardise"}
-        if self.subject == "molecule":
-            parts.add("safety")
+        parts |= {"safety"} if self.subject == "molecule" else set()
         whole = self.model_dump(mode="json", include=parts)
         return whole | {
             "schema": SCHEMA,
@@ -173,15 +172,23 @@ class CampaignSpec(Part):
     @property
     def identity_hash(self) -> str:
         """Hash of everything that cannot be amended."""
-        return content_hash(without_amendable(self.canonical()))
+        return content_hash(_without_amendable(self.canonical()))
 
-    def diff(self, other: Mapping[str, Any], identity_only: bool = False) -> list[str]:
-        """Returns lines `path: old -> new` from another spec's canonical form to this one. identity_only: leave out the
-        keys in AMENDABLE."""
-        new = self.canonical()
-        if identity_only:
-            return differences(without_amendable(other), without_amendable(new))
-        return differences(other, new)
+    def diff(self, other: Mapping[str, Any]) -> list[str]:
+        """Returns lines `path: old -> new` from another spec's canonical form to this one."""
+        return differences(other, self.canonical())
+
+    def identity_diff(self, other: Mapping[str, Any]) -> str:
+        """Returns the differences that cannot be amended as indented text."""
+        return "\n  ".join(differences(_without_amendable(other), _without_amendable(self.canonical())))
+
+    @property
+    def safety_note(self) -> str:
+        """One line on a safety screen that is off or has exempt rules; otherwise an empty text."""
+        if not self.safety.screen:
+            return f"the safety screen is off: {self.safety.reason}"
+        allowed = [name for rung in self.ladder if rung.verifier == SCREEN for name in rung.settings.get("allow", ())]
+        return f"exempt from the safety screen: {', '.join(allowed)}: {self.safety.reason}" if allowed else ""
 
 
 def _objective(objective: Objective) -> Mapping[str, Any]:
@@ -207,3 +214,47 @@ def _rung(rung: RungSpec) -> Mapping[str, Any]:
 
 def _window(window: Window | None) -> list[float | None] | None:
     return None if window is None else [window.low, window.high]
+
+
+def _without_amendable(canonical: Mapping[str, Any]) -> Mapping[str, Any]:
+
+    def kept(part: Mapping[str, Any], prefix: str = "") -> Mapping[str, Any]:
+        return {key: value for key, value in part.items() if f"{prefix}{key}" not in AMENDABLE}
+
+    ladder = [kept(rung, "ladder.") for rung in canonical["ladder"]]
+    return {**kept(canonical), "goal": kept(canonical["goal"], "goal."), "ladder": ladder}
+
+
+def differences(old: Any, new: Any, path: str = "") -> list[str]:
+    """Returns one line `path: old -> new` per change. Rungs and objectives are matched by name; a change of their order
+    is a line of its own."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        return _of_parts(old, new, lambda key: f"{path}.{key}" if path else key)
+    before, after = _by_name(old), _by_name(new)
+    if before is None or after is None:
+        return [] if old == new and type(old) is type(new) else [f"{path}: {_show(old)} -> {_show(new)}"]
+    lines = _of_parts(before, after, lambda name: f"{path}[{name}]")
+    if [name for name in before if name in after] != [name for name in after if name in before]:
+        lines.append(f"{path}, order: {', '.join(before)} -> {', '.join(after)}")
+    return lines
+
+
+def _of_parts(old: Mapping[str, Any], new: Mapping[str, Any], path_of: Callable[[str], str]) -> list[str]:
+    parts = ((key, old.get(key, _ABSENT), new.get(key, _ABSENT)) for key in dict.fromkeys([*old, *new]))
+    return [line for key, before, after in parts for line in differences(before, after, path_of(key))]
+
+
+def _by_name(value: Any) -> Mapping[str, Any] | None:
+    """Converts a list of mappings with distinct names to a mapping by name; returns None for anything else."""
+    for key in _NAMED_BY:
+        if isinstance(value, list) and value and all(isinstance(item, Mapping) and key in item for item in value):
+            named = {str(item[key]): item for item in value}
+            return named if len(named) == len(value) else None
+    return None
+
+
+def _show(value: Any) -> str:
+    if value is _ABSENT:
+        return "nothing"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -5,8 +5,7 @@ The checks run on all parts that are valid by themselves, so that one reading re
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,7 +18,7 @@ from sciagent.campaign.spec.sources import BestRungSpec
 from sciagent.domain.tiers import Tier
 from sciagent.errors import did_you_mean
 from sciagent.verification.registry import verifier_class
-from sciagent.yaml.faults import Faults
+from sciagent.yaml.validation import Faults
 
 PartType = TypeVar("PartType", bound=Part)
 
@@ -42,8 +41,6 @@ class Draft:
     """The scheduler, if it ranks by one rung."""
     all_objectives: bool
     """Whether every objective is valid."""
-    all_rungs: bool
-    """Whether every rung is valid."""
 
 
 def draft(data: Mapping[str, Any], base: Path | None = None) -> Draft:
@@ -62,7 +59,6 @@ def draft(data: Mapping[str, Any], base: Path | None = None) -> Draft:
         budget=_valid_or_none(BudgetSpec, data.get("budget")),
         ranking=_valid_or_none(BestRungSpec, data.get("scheduler")),
         all_objectives=len(good_objectives) == len(objectives),
-        all_rungs=len(good_rungs) == len(ladder),
     )
 
 
@@ -75,29 +71,36 @@ def default_terminal(ladder: Sequence[Any]) -> str | None:
     return _label(ladder[-1]) if ladder else None
 
 
-def check_together(parts: Draft, faults: Faults) -> None:
-    """Adds a fault for each contradiction between the parts."""
-    _check_rungs(parts, faults)
-    _check_terminal(parts, faults)
-    _check_opinions(parts, faults)
-    _check_objectives(parts, faults)
-    _check_goal(parts, faults)
+def check_together(parts: Draft) -> None:
+    """Raises ValidationError with a fault for each contradiction between the parts."""
+    with Faults() as faults:
+        _check_rungs(parts, faults)
+        _check_terminal(parts, faults)
+        _check_opinions(parts, faults)
+        _check_objectives(parts, faults)
+        limits = [objective.accept() for objective in parts.objectives.values()]
+        if parts.goal and parts.goal.kind == "hits" and parts.all_objectives and limits and not any(limits):
+            message = "hits need acceptance limits, and no objective has any"
+            faults.add(("goal", "kind"), message, "give an objective a window, min or max; or use kind: best")
+        for name in parts.budget.rungs if parts.budget else ():
+            _check_label(name, ("budget", "rungs", name), parts, faults)
+        all_rungs = len(parts.ladder) == len(parts.labels)
+        if parts.ranking is not None and all_rungs and parts.terminal in parts.labels:
+            _check_ranking(parts, parts.ranking, faults)
+
+
+def _check_label(name: str, loc: Sequence[str], parts: Draft, faults: Faults) -> None:
+    """Adds a fault if no rung has this label. loc: its place; a label below `budget` is a key."""
     labels = [label for label in parts.labels if label]
-    for name in parts.budget.rungs if parts.budget else ():
-        if name not in labels and None not in parts.labels:
-            message = f'no rung is labelled "{name}"{did_you_mean(name, labels)}'
-            faults.add(("budget", "rungs", name), message, _labels_hint(labels), on_key=True)
-    if parts.ranking is not None and parts.all_rungs and parts.terminal in labels:
-        _check_ranking(parts, parts.ranking, faults)
+    if name not in labels and None not in parts.labels:
+        message, hint = f'no rung is labelled "{name}"{did_you_mean(name, labels)}', ", ".join(labels) or "none"
+        faults.add(loc, message, f"rungs: {hint}", on_key=len(loc) > 1)
 
 
 def _check_rungs(parts: Draft, faults: Faults) -> None:
-    seen: Counter[str] = Counter()
     for i, label in enumerate(parts.labels):
-        if label is not None and seen[label]:
-            first = parts.labels.index(label)
+        if label is not None and (first := parts.labels.index(label)) < i:
             faults.add(("ladder", i, "rung"), f'"{label}" also labels ladder[{first}]; labels must differ')
-        seen.update([label] if label is not None else [])
     for i, rung in parts.ladder.items():
         kind = verifier_class(rung.verifier).kind
         if parts.subject is not None and kind != parts.subject:
@@ -105,29 +108,26 @@ def _check_rungs(parts: Draft, faults: Faults) -> None:
 
 
 def _check_terminal(parts: Draft, faults: Faults) -> None:
-    labels = [label for label in parts.labels if label]
-    if parts.terminal is not None and parts.terminal not in labels and None not in parts.labels:
-        near = did_you_mean(parts.terminal, labels)
-        faults.add(("terminal",), f'no rung is labelled "{parts.terminal}"{near}', _labels_hint(labels))
-    elif parts.terminal is not None and parts.labels.count(parts.terminal) == 1:
-        for i in range(parts.labels.index(parts.terminal) + 1, len(parts.labels)):
-            rung = parts.ladder.get(i)
-            if rung is not None and rung.tier is not Tier.WORLD:
+    if parts.terminal is not None:
+        _check_label(parts.terminal, ("terminal",), parts, faults)
+    if parts.terminal is not None and parts.labels.count(parts.terminal) == 1:
+        for i, rung in parts.ladder.items():
+            if i > parts.labels.index(parts.terminal) and rung.tier is not Tier.WORLD:
                 message = f'comes after the terminal rung "{parts.terminal}" and would never run'
                 faults.add(("ladder", i, "verifier"), message, "move it before the terminal rung, or leave it out")
 
 
 def _check_opinions(parts: Draft, faults: Faults) -> None:
     """Adds a fault for an opinion that comes after a calculation or measurement, or is terminal in spite of one."""
-    physical = [i for i, rung in parts.ladder.items() if rung.tier is not Tier.FAST and not rung.is_opinion]
+    physical = [i for i, rung in parts.ladder.items() if rung.tier is not Tier.FAST and not rung.configured.opinion]
     for i, rung in parts.ladder.items():
-        above = [parts.ladder[p].label for p in physical if p < i]
-        if not rung.is_opinion or not physical:
+        above = [parts.ladder[p].rung for p in physical if p < i]
+        if not rung.configured.opinion or not physical:
             continue
-        if above or rung.label == parts.terminal:
+        if above or rung.rung == parts.terminal:
             what = f'comes after "{above[-1]}"' if above else "is the terminal rung"
             message = f'"{rung.verifier}" is an opinion and {what}; it cannot outrank a calculation or a measurement'
-            last = parts.ladder[physical[-1]].label
+            last = parts.ladder[physical[-1]].rung
             faults.add(("ladder", i, "verifier"), message, f'move it before them, and let "{last}" decide')
 
 
@@ -138,51 +138,39 @@ def _check_objectives(parts: Draft, faults: Faults) -> None:
         if first != i:
             path = ("objectives", i, "property")
             faults.add(path, f'"{objective.property}" is also objectives[{first}]; state all in one objective')
-    unclear = not parts.all_rungs or len(set(parts.labels)) < len(parts.labels)
+    unclear = not len(parts.ladder) == len(parts.labels) == len(set(parts.labels))
     if unclear or parts.terminal not in parts.labels:
         return  # another check reports this
     last = parts.labels.index(parts.terminal)
-    measured = {name for i, rung in parts.ladder.items() if i <= last for name in rung.measured()}
+    measured = _measured(rung for i, rung in parts.ladder.items() if i <= last)
     for i, objective in parts.objectives.items():
         if objective.property not in measured:
             message = f'no rung up to the terminal "{parts.terminal}" measures "{objective.property}"'
             faults.add(("objectives", i, "property"), message, f"measured: {', '.join(sorted(measured)) or 'nothing'}")
 
 
-def _check_goal(parts: Draft, faults: Faults) -> None:
-    if parts.goal is None or parts.goal.kind != "hits" or not parts.all_objectives:
-        return
-    if parts.objectives and all(objective.accept() is None for objective in parts.objectives.values()):
-        message = "hits need acceptance limits, and no objective has any"
-        faults.add(("goal", "kind"), message, "give an objective a window, min or max; or use kind: best")
-
-
 def _check_ranking(parts: Draft, ranking: BestRungSpec, faults: Faults) -> None:
     """Adds a fault for an invalid ranking rung, or for objectives that only skipped rungs measure."""
     ladder = list(parts.ladder.values())
-    fast = {rung.label for rung in ladder if rung.tier is Tier.FAST}
-    paid = [rung.label for rung in ladder[: parts.labels.index(parts.terminal)] if rung.label not in fast]
-    chosen = ranking.rung or (paid[-1] if paid else None)
+    fast = {rung.rung for rung in ladder if rung.tier is Tier.FAST}
+    paid = [rung.rung for rung in ladder[: parts.labels.index(parts.terminal)] if rung.rung not in fast]
+    chosen = ranking.rung or next(reversed(paid), None)
     if ranking.rung is not None and ranking.rung not in paid:
         why = "is not a paid rung below the terminal one" if ranking.rung in parts.labels else "labels no rung"
         near, hint = did_you_mean(ranking.rung, paid), f"paid rungs there: {', '.join(paid) or 'none'}"
         faults.add(("scheduler", "rung"), f'"{ranking.rung}" {why}{near}', hint)
         return
-    run = [rung for rung in ladder if rung.label in (*fast, chosen, parts.terminal)]
-    for name in _unmeasured(parts, run):
-        message = f'"{name}" is measured only by a rung that best_rung leaves out'
-        path = ("scheduler", "rung" if ranking.rung else "kind")
-        faults.add(path, message, "name that rung, or use another scheduler")
+    run = [rung for rung in ladder if rung.rung in (*fast, chosen, parts.terminal)]
+    left_out = _measured(ladder) - _measured(run)
+    for objective in parts.objectives.values():
+        if objective.property in left_out:
+            message = f'"{objective.property}" is measured only by a rung that best_rung leaves out'
+            path = ("scheduler", "rung" if ranking.rung else "kind")
+            faults.add(path, message, "name that rung, or use another scheduler")
 
 
-def _unmeasured(parts: Draft, run: Sequence[RungSpec]) -> list[str]:
-    """Returns properties of objectives that only rungs outside `run` measure."""
-    every, still = ({name for rung in rungs for name in rung.measured()} for rungs in (parts.ladder.values(), run))
-    return [o.property for o in parts.objectives.values() if o.property in every - still]
-
-
-def _labels_hint(labels: list[str]) -> str:
-    return f"rungs: {', '.join(labels) or 'none'}"
+def _measured(rungs: Iterable[RungSpec]) -> set[str]:
+    return {name for rung in rungs for name in rung.measured()}
 
 
 def _label(item: Any) -> str | None:
@@ -206,6 +194,6 @@ def _valid_or_none(part: type[PartType], value: Any, base: Path | None = None) -
     if isinstance(value, part):
         return value
     try:
-        return part.model_validate(value, context=None if base is None else {"base": base})
+        return part.model_validate(value, context={"base": base})
     except ValidationError:
         return None

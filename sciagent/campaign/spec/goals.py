@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -18,25 +18,27 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.properties import Property, properties
 from sciagent.domain.quantities import conversion_factor, in_canonical_unit, spread_in_canonical_unit
-from sciagent.errors import UnitError, UnknownNameError
-from sciagent.yaml.faults import Faults, fault
+from sciagent.errors import UnitError, UnknownNameError, UsageError
+from sciagent.yaml.document import kind_of
+from sciagent.yaml.validation import Faults, fault
 
 NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
+
+
+LARGEST = 1e100
+"""The largest number in a campaign file. Its square, and its value in another unit, are still finite."""
 
 
 def _two_numbers(value: Any) -> Any:
     if not isinstance(value, list | tuple) or len(value) != 2:
         raise fault("takes a list of two numbers, as in [4.0, 4.6]")
     return value
-
-
-LARGEST = 1e100
-"""The largest number in a campaign file. Its square, and its value in another unit, are still finite."""
 
 
 def _not_too_large(value: float) -> float:
@@ -58,12 +60,9 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def registered_property(name: str) -> Property:
-    """Returns the property of this name. Raises a fault that suggests the nearest registered name."""
-    try:
-        return properties()[name]
-    except UnknownNameError as error:
-        raise fault(*_split(str(error))) from None
+def fault_of(error: UsageError) -> PydanticCustomError:
+    """Returns an error as a fault; what is known or taken becomes the hint."""
+    return fault(*re.split("; (?=known: |it takes: )", str(error), maxsplit=1))
 
 
 def _rounded(value: float, converted: float) -> float:
@@ -76,19 +75,19 @@ def check_unit(unit: str | None, prop: Property) -> None:
     takes = f"{prop.name} takes: {', '.join(prop.units)}"
     if unit is None and prop.unit != "1":
         raise fault(f"{prop.name} needs a unit", takes)
-    conversion = prop.conversion(unit or prop.unit)
-    if conversion is not None:
+    if (conversion := prop.conversion(unit or prop.unit)) is not None:
         if conversion.is_falling:
             raise fault(f"limits of {prop.name} are not stated in {unit}: lower and upper would change places", takes)
         return
     try:
         conversion_factor(unit or prop.unit, prop)
     except UnitError as error:
-        raise fault(*_split(str(error))) from None
+        raise fault_of(error) from None
 
 
-def check_window(window: Window, prop: Property) -> str:
-    """Returns why no value can lie in the window (in the canonical unit), or an empty text."""
+def window_fault(low: float | None, high: float | None, unit: str | None, prop: Property) -> str:
+    """Returns why no value can lie between the limits, or an empty text."""
+    window = canonical_window(low, high, unit, prop)
     low, high = window.low, window.high
     if low is not None and high is not None and low > high:
         return f"the lower limit {low:g} lies above the upper limit {high:g}"
@@ -124,7 +123,10 @@ class ObjectiveSpec(Part):
     @field_validator("property")
     @classmethod
     def _known(cls, value: str) -> str:
-        return registered_property(value).name
+        try:
+            return properties()[value].name
+        except UnknownNameError as error:
+            raise fault_of(error) from None
 
     @field_validator("unit")
     @classmethod
@@ -139,8 +141,8 @@ class ObjectiveSpec(Part):
         if value is None or "unit" not in info.data or "property" not in info.data:
             return value
         low, high = {"window": value, "min": (value, None)}.get(str(info.field_name), (info.data.get("min"), value))
-        window = canonical_window(low, high, info.data["unit"], info.data["property"])
-        if problem := check_window(window, properties()[info.data["property"]]):
+        prop = properties()[info.data["property"]]
+        if problem := window_fault(low, high, info.data["unit"], prop):
             raise fault(problem)
         return value
 
@@ -154,41 +156,36 @@ class ObjectiveSpec(Part):
 
     @model_validator(mode="after")
     def _one_wish(self) -> ObjectiveSpec:
-        faults = Faults()
         named = [key for key in ("window", "maximise", "minimise") if getattr(self, key) is not None]
         limits = [key for key in ("min", "max") if getattr(self, key) is not None]
-        if len(named) > 1 or ("window" in named and limits):
-            keys = [*named, *limits]
-            faults.add((keys[1],), f"{' and '.join(keys[:2])} exclude each other; state one", WISHES)
-        if not named and not limits:
-            faults.add((), "says nothing about what is wanted", WISHES)
-        if self.scale is not None and (self.maximise or self.minimise):
-            faults.add(("scale",), "has no effect here: the two numbers of maximise or minimise are the scale")
-        faults.raise_any()
+        with Faults() as faults:
+            if len(named) > 1 or ("window" in named and limits):
+                keys = [*named, *limits]
+                faults.add((keys[1],), f"{' and '.join(keys[:2])} exclude each other; state one", WISHES)
+            if not named and not limits:
+                faults.add((), "says nothing about what is wanted", WISHES)
+            if self.scale is not None and (self.maximise or self.minimise):
+                faults.add(("scale",), "has no effect here: the two numbers of maximise or minimise are the scale")
         return self
-
-    def direction(self) -> Direction:
-        if self.maximise or self.minimise:
-            return Direction.MAXIMISE if self.maximise else Direction.MINIMISE
-        return Direction.WINDOW if self.window else Direction.LIMIT
 
     def accept(self) -> Window | None:
         """Returns the acceptance limits in the property's canonical unit; None if there are none."""
         low, high = self.window or (self.min, self.max)
-        return None if low is None and high is None else canonical_window(low, high, self.unit, self.property)
+        prop = properties()[self.property]
+        return None if low is None and high is None else canonical_window(low, high, self.unit, prop)
 
     def domain(self) -> Objective:
         """Returns the objective in the property's canonical unit, with the default scale filled in."""
         prop = properties()[self.property]
-        ramp = None
-        if (pair := self.maximise or self.minimise) is not None:
-            ramp = (_canonical(pair[0], self.unit, prop), _canonical(pair[1], self.unit, prop))
+        pair = self.maximise or self.minimise
+        ramp = (_canonical(pair[0], self.unit, prop), _canonical(pair[1], self.unit, prop)) if pair else None
         accept = self.accept()
         scale = _default_scale(accept)
         if self.scale is not None:
             edge = next(limit for limit in (*(self.window or ()), self.min, self.max, 0.0) if limit is not None)
             scale = _rounded(self.scale, spread_in_canonical_unit(edge, self.scale, self.unit or prop.unit, prop))
-        return Objective(self.property, self.direction(), accept, scale, ramp, self.weight)
+        named = (key for key in ("maximise", "minimise", "window") if getattr(self, key))
+        return Objective(self.property, Direction(next(named, "limit")), accept, scale, ramp, self.weight)
 
 
 WISHES = "one of: window [low, high]; min and/or max; maximise [worst, best]; minimise [worst, best]"
@@ -217,9 +214,8 @@ class GateSpec(Part):
         return self
 
 
-def canonical_window(low: float | None, high: float | None, unit: str | None, name: str) -> Window:
-    """Returns the window in the canonical unit of the named property."""
-    prop = properties()[name]
+def canonical_window(low: float | None, high: float | None, unit: str | None, prop: Property) -> Window:
+    """Returns the window in the canonical unit of the property."""
     return Window(*(None if limit is None else _canonical(limit, unit, prop) for limit in (low, high)))
 
 
@@ -256,8 +252,7 @@ def _stock_or_rate(value: Any, _: Any) -> float | AmountSpec:
     if isinstance(value, AmountSpec):
         return value.amount if value.per == "campaign" else value
     if isinstance(value, str | bool | list | tuple):
-        kind = "a list" if isinstance(value, list | tuple) else json.dumps(value, ensure_ascii=False)
-        raise fault(f"must be a number or a mapping, not {kind}", "such as 5, or {amount: 5, per: week}")
+        raise fault(f"must be a number or a mapping, not {kind_of(value)}", "such as 5, or {amount: 5, per: week}")
     return _NUMBER.validate_python(value)
 
 
@@ -281,31 +276,15 @@ class BudgetSpec(Part):
     )
 
     @model_validator(mode="after")
-    def _some_entry(self, info: ValidationInfo) -> BudgetSpec:
-        if not self.rungs and all(getattr(self, key) is None for key in type(self).model_fields if key != "rungs"):
+    def _some_entry(self) -> BudgetSpec:
+        if not self.model_dump(exclude_defaults=True):
             raise fault("is empty; state at least one limit", f"budget takes: {', '.join(type(self).model_fields)}")
         return self
 
-    def resources(self) -> Mapping[str, float]:
-        """Returns limits by resource of `domain.cost.RESOURCE_UNITS`; for a rate, the amount for seven days. A missing
-        resource has no limit."""
-        return {**self.stocks(), **self.rates()}
+    def stocks(self) -> dict[str, float]:
+        """Returns the limits for the whole campaign, by resource of `domain.cost.RESOURCE_UNITS`."""
+        return {key: float(amount) for key in RESOURCE_UNITS if isinstance(amount := getattr(self, key), int | float)}
 
-    def stocks(self) -> Mapping[str, float]:
-        """Returns the limits for the whole campaign, by resource."""
-        amounts = {key: getattr(self, key) for key in RESOURCE_UNITS}
-        return {key: float(amount) for key, amount in amounts.items() if isinstance(amount, int | float)}
-
-    def rates(self) -> Mapping[str, float]:
+    def rates(self) -> dict[str, float]:
         """Returns the limits for any seven days, by resource."""
-        amounts = {key: getattr(self, key) for key in RESOURCE_UNITS}
-        return {key: amount.amount for key, amount in amounts.items() if isinstance(amount, AmountSpec)}
-
-
-def _split(message: str) -> tuple[str, str]:
-    """Splits a message `fault; known: a, b` into message and hint."""
-    for word in ("; known: ", "; it takes: "):
-        if word in message:
-            head, tail = message.split(word, 1)
-            return head, f"{word.strip('; ')} {tail}"
-    return message, ""
+        return {key: rate.amount for key in RESOURCE_UNITS if isinstance(rate := getattr(self, key), AmountSpec)}

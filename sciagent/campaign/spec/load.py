@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaValue
 
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
@@ -14,8 +13,7 @@ from sciagent.campaign.spec.checks import check_together, draft
 from sciagent.campaign.spec.rungs import find_verifier
 from sciagent.errors import did_you_mean
 from sciagent.yaml.document import Loc, read, show, text_of
-from sciagent.yaml.faults import Faults
-from sciagent.yaml.validation import keys_at, validated
+from sciagent.yaml.validation import keys_at, unknown_key, validated
 
 
 def load_spec(path: Path) -> CampaignSpec:
@@ -31,20 +29,16 @@ def parse_spec(
     name: file name for messages. base: folder where relative paths start; None: the working directory. candidates:
     whether the proposer's files must exist; False: no proposer will run, and the hash of the spec differs.
     """
-    document = read(text)
     folder = Path.cwd() if base is None else base
-
-    def together() -> Sequence[Any]:
-        faults = Faults()
-        check_together(draft(document.data, folder), faults)  # pydantic skips this check if a part is invalid
-        try:
-            faults.raise_any()
-        except ValidationError as error:
-            return error.errors(include_url=False)
-        return ()
-
     context = {"base": folder, "candidates": candidates}
-    return validated(document, name, CampaignSpec, context=context, unknown_key=_unknown_key, further=together)
+    return validated(
+        read(text),
+        name,
+        CampaignSpec,
+        context=context,
+        unknown=_unknown_key,
+        further=lambda data: check_together(draft(data, folder)),
+    )
 
 
 def campaign_schema() -> JsonSchemaValue:
@@ -53,15 +47,13 @@ def campaign_schema() -> JsonSchemaValue:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "sciagent campaign"}
 
 
-def _unknown_key(loc: Loc, data: Any) -> tuple[str, str]:
+def _unknown_key(loc: Loc, data: Any, root: type[BaseModel]) -> tuple[str, str]:
     """Returns message and hint for an unknown key. Keys below `settings` are those of the verifier."""
-    name = str(loc[-1])
     if loc[0] != "ladder" or loc[2:3] != ("settings",) or len(loc) == 3:
-        known = keys_at(loc[:-1], data, CampaignSpec)
-        return f"unknown key{did_you_mean(name, known)}", f"allowed: {', '.join(known)}" if known else ""
+        return unknown_key(loc, data, root)
     rung = data["ladder"][loc[1]]
     verifier = find_verifier(rung.get("verifier"))
     known = keys_at(loc[3:-1], rung["settings"], verifier.Settings) if verifier else []
     takes = f'verifier "{rung.get("verifier")}" takes' if len(loc) == 4 else f"{show(loc[2:-1])} takes"
     hint = f"{takes}: {', '.join(known) or 'no settings'}" if known or len(loc) == 4 else ""
-    return f"unknown setting{did_you_mean(name, known)}", hint
+    return f"unknown setting{did_you_mean(str(loc[-1]), known)}", hint

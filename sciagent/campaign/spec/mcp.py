@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
 from sciagent.agent.foreign.foreign_tool import function_name
 from sciagent.campaign.spec.goals import Part
 from sciagent.domain.addresses import address_fault
-from sciagent.yaml.faults import Faults, fault
+from sciagent.yaml.validation import Faults, fault
 
 MAX_SERVERS = 8
 MAX_TOOLS = 32  # tools per server
@@ -23,6 +23,19 @@ _SERVER = re.compile(r"[a-z][a-z0-9_]{0,23}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
+def _is_url(value: str) -> str:
+    secret = "takes http:// or https://, without a name or password in it" if "@" in value else ""
+    if why := secret or address_fault(value):
+        raise fault(f'"{value}" is no address', why)
+    return value
+
+
+def _is_variable(value: str) -> str:
+    if not _VARIABLE.fullmatch(value):
+        raise fault(f'"{value}" is no name of an environment variable', "the name, not the secret itself")
+    return value
+
+
 class McpServerSpec(Part):
     """An MCP server whose tools the model may call: a program to start, or an address.
 
@@ -31,15 +44,13 @@ class McpServerSpec(Part):
     """
 
     command: tuple[Word, ...] | None = Field(
-        None,
-        min_length=1,
-        max_length=64,
-        description="Program and arguments; the program speaks MCP on stdin and stdout.",
+        None, min_length=1, max_length=64, description="Program and arguments; it speaks MCP on stdin and stdout."
     )
-    url: str | None = Field(None, max_length=500, description="Address of a server over streamable HTTP.")
-    token_env: str | None = Field(
+    url: Annotated[str, Field(max_length=500), AfterValidator(_is_url)] | None = Field(
+        None, description="Address of a server over streamable HTTP."
+    )
+    token_env: Annotated[str, Field(max_length=100), AfterValidator(_is_variable)] | None = Field(
         None,
-        max_length=100,
         description="Environment variable with a secret: sent as a bearer token to a url, passed under the same name "
         "to a command.",
     )
@@ -48,38 +59,15 @@ class McpServerSpec(Part):
     )
     timeout: Annotated[float, Field(gt=0, le=3600, description="Seconds that one call may take.")] = 30.0
 
-    @field_validator("command")
-    @classmethod
-    def _without_nul(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        if value is not None and any("\0" in word for word in value):
-            raise fault("holds a NUL character, which no program can be given")
-        return value
-
-    @field_validator("url")
-    @classmethod
-    def _is_url(cls, value: str | None) -> str | None:
-        secret = "takes http:// or https://, without a name or password in it" if "@" in (value or "") else ""
-        if value is not None and (why := secret or address_fault(value)):
-            raise fault(f'"{value}" is no address', why)
-        return value
-
-    @field_validator("token_env")
-    @classmethod
-    def _is_variable(cls, value: str | None) -> str | None:
-        if value is not None and not _VARIABLE.fullmatch(value):
-            raise fault(f'"{value}" is no name of an environment variable', "the name, not the secret itself")
-        return value
-
     @field_validator("tools")
     @classmethod
     def _are_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        faults = Faults()
-        for place, name in enumerate(value):
-            if not _TOOL.fullmatch(name):
-                faults.add((place,), f'"{name}" is no name of a tool', "1 to 128 visible ASCII characters")
-            elif name in value[:place]:
-                faults.add((place,), f'"{name}" is listed twice')
-        faults.raise_any()
+        with Faults() as faults:
+            for place, name in enumerate(value):
+                if not _TOOL.fullmatch(name):
+                    faults.add((place,), f'"{name}" is no name of a tool', "1 to 128 visible ASCII characters")
+                elif name in value[:place]:
+                    faults.add((place,), f'"{name}" is listed twice')
         return value
 
     @model_validator(mode="after")
@@ -93,17 +81,17 @@ class McpServerSpec(Part):
 def check_servers(servers: Mapping[str, McpServerSpec], ours: tuple[str, ...]) -> None:
     """Raises faults for invalid server names, and for two tools with the same full name. ours: names of sciagent's
     tools."""
-    faults, seen = Faults(), dict.fromkeys(ours, "a tool of sciagent")
-    if len(servers) > MAX_SERVERS:
-        faults.add((), f"{len(servers)} servers; the limit is {MAX_SERVERS}")
-    for name, server in servers.items():
-        if not _SERVER.fullmatch(name):
-            hint = 'takes 1 to 24 of a-z, 0-9 and "_", the first a letter'
-            faults.add((name,), f'"{name}" is no name for a server', hint, on_key=True)
-            continue
-        for place, tool in enumerate(server.tools):
-            full = function_name(name, tool)
-            if full in seen:
-                faults.add((name, "tools", place), f'would be called "{full}", as {seen[full]} is', "rename a server")
-            seen.setdefault(full, f"{name}: {tool}")
-    faults.raise_any()
+    seen = dict.fromkeys(ours, "a tool of sciagent")
+    with Faults() as faults:
+        if len(servers) > MAX_SERVERS:
+            faults.add((), f"{len(servers)} servers; the limit is {MAX_SERVERS}")
+        for name, server in servers.items():
+            if not _SERVER.fullmatch(name):
+                hint = 'takes 1 to 24 of a-z, 0-9 and "_", the first a letter'
+                faults.add((name,), f'"{name}" is no name for a server', hint, on_key=True)
+                continue
+            for place, tool in enumerate(server.tools):
+                full, loc = function_name(name, tool), (name, "tools", place)
+                if full in seen:
+                    faults.add(loc, f'would be called "{full}", as {seen[full]} is', "rename a server")
+                seen.setdefault(full, f"{name}: {tool}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +16,7 @@ from sciagent.verification.contract import Verifier
 from sciagent.verification.registry import provider, verifier_names
 
 Schema = dict[str, Any]
+SIGNS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
 
 HEAD = """# Every key
 
@@ -29,9 +32,7 @@ def reference(distribution: str | None = None) -> str:
     """
     schema = campaign_schema()
     names = [name for name in verifier_names() if distribution in (None, provider(name).split()[0])]
-    verifiers = [
-        verifier for name in names if (verifier := find_verifier(name))
-    ]  # `sciagent verifiers` reports load errors
+    verifiers = filter(None, map(find_verifier, names))  # `sciagent verifiers` reports load errors
     seen: set[str] = set()  # names of models shown, since several verifiers may share a model
     parts = [HEAD, "## The campaign file\n", *_models(schema, schema, "CampaignSpec", seen), "## Verifiers\n"]
     for verifier in sorted(verifiers, key=lambda v: (v.tier.order, v.name)):
@@ -66,7 +67,7 @@ def _models(root: Schema, top: Schema, name: str, seen: set[str]) -> Iterator[st
             if text := model.get("description"):
                 yield f"{_first_paragraph(text)}\n"
         yield _table(model) if model.get("properties") else "No settings.\n"
-        for key in _references(model.get("properties", {})):
+        for key in re.findall(r'"\$ref": "#/\$defs/(.*?)"', json.dumps(model.get("properties", {}))):
             if key not in seen:
                 seen.add(key)
                 queue.append((key, root["$defs"][key]))
@@ -85,7 +86,8 @@ def _table(model: Schema) -> str:
 def _takes(field: Schema) -> str:
     """Returns a field's type and bounds in a few words."""
     if "$ref" in field:
-        return _link(field["$ref"])
+        name = field["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
     for several in ("anyOf", "oneOf", "allOf"):
         if several in field:
             return " or ".join(dict.fromkeys(_takes(option) for option in field[several]))
@@ -99,43 +101,18 @@ def _takes(field: Schema) -> str:
         return f"list of {_takes(inside)}"
     if kind == "object":
         inside = field.get("additionalProperties")
-        return f"mapping to {_takes(inside)}" if isinstance(inside, dict) and inside else "mapping"
-    return _scalar(field, kind)
-
-
-def _scalar(field: Schema, kind: str) -> str:
+        return f"mapping to {_takes(inside)}" if isinstance(inside, dict) else "mapping"
     names = {"string": "text", "null": "nothing", "boolean": "true or false"}
-    bounds = [
-        f"{sign} {field[key]:g}"
-        for key, sign in (("minimum", "≥"), ("exclusiveMinimum", ">"), ("maximum", "≤"), ("exclusiveMaximum", "<"))
-        if key in field
-    ]
-    return " ".join([names.get(kind, kind), *bounds])
-
-
-def _references(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        if "$ref" in value:
-            yield value["$ref"].rpartition("/")[2]
-        for item in value.values():
-            yield from _references(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _references(item)
+    return " ".join([names.get(kind, kind), *(f"{sign} {field[key]:g}" for key, sign in SIGNS.items() if key in field)])
 
 
 def _properties(distribution: str | None) -> str:
     lines = ["| property | units, canonical first | what it is |", "|---|---|---|"]
     registry = properties()
-    shown = [name for name in registry if distribution in (None, registry.provider(name).split()[0])]
-    for prop in (registry[name] for name in sorted(shown)):
+    for name in sorted(name for name in registry if distribution in (None, registry.provider(name).split()[0])):
+        prop = registry[name]
         lines.append(f"| `{prop.name}` | {_codes(list(prop.units))} | {_cell(prop.description)} |")
     return "\n".join(lines) + "\n"
-
-
-def _link(reference: str) -> str:
-    name = reference.rpartition("/")[2]
-    return f"[{name}](#{name.lower()})"
 
 
 def _codes(names: list[str]) -> str:
@@ -143,14 +120,8 @@ def _codes(names: list[str]) -> str:
 
 
 def _plain(value: Any) -> str:
-    """Returns a default in YAML."""
-    if isinstance(value, bool) or value is None:
-        return {True: "true", False: "false", None: "null"}[value]
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{k}: {_plain(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(_plain(item) for item in value) + "]"
-    return str(value)
+    """Returns a default in YAML, in one line; names and numbers in lists stand without quotes."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False).replace('"', "")
 
 
 def _first_paragraph(text: str | None) -> str:

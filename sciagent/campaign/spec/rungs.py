@@ -9,24 +9,16 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from sciagent.campaign.spec.goals import (
-    NAME,
-    GateSpec,
-    Part,
-    canonical_window,
-    check_unit,
-    check_window,
-    registered_property,
-)
+from sciagent.campaign.spec.goals import NAME, GateSpec, Part, canonical_window, check_unit, fault_of, window_fault
 from sciagent.domain.evidence import canonical_json
 from sciagent.domain.jobs import resource_requests
 from sciagent.domain.objectives import Window
+from sciagent.domain.properties import properties
 from sciagent.domain.tiers import Tier
-from sciagent.errors import UnknownNameError, UsageError, did_you_mean
-from sciagent.verification.checks import check_measures
+from sciagent.errors import UsageError, did_you_mean
 from sciagent.verification.contract import Verifier
-from sciagent.verification.registry import provider, verifier_class, verifier_names
-from sciagent.yaml.faults import Faults, fault
+from sciagent.verification.registry import check_measures, provider, verifier_class
+from sciagent.yaml.validation import Faults, fault
 
 # default limits by tier: wall time in seconds (fast: per candidate) and memory in MB
 TIER_LIMITS: dict[Tier, tuple[float, float]] = {
@@ -47,12 +39,6 @@ def find_verifier(name: object) -> type[Verifier[Any]] | None:
         return verifier_class(name) if isinstance(name, str) else None
     except UsageError:
         return None
-
-
-def _base(info: ValidationInfo) -> Path | None:
-    """Returns the folder of the campaign file; None if unknown."""
-    base = (info.context or {}).get("base")
-    return None if base is None else Path(base)
 
 
 class LimitsSpec(Part):
@@ -121,12 +107,8 @@ class RungSpec(Part):
     def _registered(cls, value: str) -> str:
         try:
             verifier_class(value)
-        except UnknownNameError:
-            names = verifier_names()
-            known = f"registered: {', '.join(names) or 'none'}"
-            raise fault(f'unknown verifier "{value}"{did_you_mean(value, names)}', known) from None
         except UsageError as error:
-            raise fault(str(error)) from None
+            raise fault_of(error) from None
         return value
 
     @field_validator("settings")
@@ -136,7 +118,7 @@ class RungSpec(Part):
             return value
         configured = _SettingsWithVerifier(value)
         try:
-            configured.verifier = verifier(value, _base(info))
+            configured.verifier = verifier(value, (info.context or {}).get("base"))
             canonical_json(configured.verifier.settings.model_dump(mode="json"))
             _ = configured.verifier.measures
         except ValidationError:
@@ -144,9 +126,8 @@ class RungSpec(Part):
         except (UsageError, ValueError, TypeError, LookupError) as error:
             raise fault(f'verifier "{verifier.name}" does not take these settings: {error}') from None
         except Exception as error:  # noqa: BLE001  a plug-in may raise anything
-            raise fault(
-                f'verifier "{verifier.name}" fails with these settings: {type(error).__name__}: {error}'
-            ) from None
+            what = f"{type(error).__name__}: {error}"
+            raise fault(f'verifier "{verifier.name}" fails with these settings: {what}') from None
         return configured
 
     @field_validator("resources")
@@ -167,41 +148,34 @@ class RungSpec(Part):
         verifier = getattr(info.data.get("settings"), "verifier", None)
         if verifier is None:
             return value
-        measured = sorted({measure.property.name for measure in verifier.measures})
-        faults = Faults()
-        for name, gate in value.items():
-            if name not in measured:
-                message = f'verifier "{verifier.name}" does not measure "{name}"{did_you_mean(name, measured)}'
-                faults.add((name,), message, f"it measures: {', '.join(measured)}", on_key=True)
-                continue
-            try:
-                prop = registered_property(name)
-                check_unit(gate.unit, prop)
-            except PydanticCustomError as error:
-                faults.take((name,) if gate.unit is None else (name, "unit"), error)
-                continue
-            if problem := check_window(canonical_window(gate.min, gate.max, gate.unit, name), prop):
-                faults.add((name, "min" if gate.min is not None else "max"), problem)
-        faults.raise_any()
+        measured = {measure.property.name: measure.property for measure in verifier.measures}
+        with Faults() as faults:
+            for name, gate in value.items():
+                if name not in measured:
+                    message = f'verifier "{verifier.name}" does not measure "{name}"{did_you_mean(name, measured)}'
+                    faults.add((name,), message, f"it measures: {', '.join(sorted(measured))}", on_key=True)
+                    continue
+                try:
+                    check_unit(gate.unit, measured[name])
+                except PydanticCustomError as error:
+                    faults.take((name,) if gate.unit is None else (name, "unit"), error)
+                    continue
+                if problem := window_fault(gate.min, gate.max, gate.unit, measured[name]):
+                    faults.add((name, "min" if gate.min is not None else "max"), problem)
         return value
 
     @model_validator(mode="after")
     def _keep_the_verifier(self, info: ValidationInfo) -> RungSpec:
-        self._base = _base(info)
+        self._base = (info.context or {}).get("base")
         if isinstance(self.settings, _SettingsWithVerifier) and self.settings.verifier is not None:
             self._verifier = self.settings.verifier
             self.__dict__["settings"] = dict(self.settings)
-            faults = Faults()
-            try:
-                check_measures(self._verifier, provider(self.verifier))
-            except UsageError as error:
-                faults.add(("verifier",), str(error))
-            faults.raise_any()
+            with Faults() as faults:
+                try:
+                    check_measures(self._verifier, provider(self.verifier))
+                except UsageError as error:
+                    faults.add(("verifier",), str(error))
         return self
-
-    @property
-    def label(self) -> str:
-        return self.rung
 
     @property
     def tier(self) -> Tier:
@@ -232,12 +206,9 @@ class RungSpec(Part):
         """Returns gates by property, in canonical units: those of the spec and those of the verifier's settings."""
         brought = {name: Window(low, high) for name, (low, high) in self.configured.gates.items()}
         return brought | {
-            name: canonical_window(gate.min, gate.max, gate.unit, name) for name, gate in self.gate.items()
+            name: canonical_window(gate.min, gate.max, gate.unit, properties()[name])
+            for name, gate in self.gate.items()
         }
-
-    @property
-    def is_opinion(self) -> bool:
-        return verifier_class(self.verifier).opinion
 
     def measured(self) -> tuple[str, ...]:
         """Returns the names of properties that the verifier can report."""

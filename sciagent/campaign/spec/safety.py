@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from sciagent.campaign.spec.goals import NAME, Part
 from sciagent.campaign.spec.rungs import RungSpec, find_verifier
-from sciagent.errors import did_you_mean
-from sciagent.yaml.faults import Faults
+from sciagent.yaml.validation import Faults
 
 SCREEN = "molecule.safety"
 _REASON = "say why, in a sentence that a colleague can judge: three words and 15 characters at least"
@@ -39,48 +38,21 @@ class SafetySpec(Part):
     )
     reason: str = Field(default="", max_length=1000, description="Why the screen is off, or softened.")
 
-    @field_validator("allow")
-    @classmethod
-    def _rules_there_are(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if (screen := find_verifier(SCREEN)) is None:
-            return value
-        known: Sequence[str] = getattr(screen, "rule_names")()  # noqa: B009  (of the plug-in, not of the contract)
-        faults = Faults()
-        for i, name in enumerate(value):
-            if name not in known:
-                message = f'no safety rule is named "{name}"{did_you_mean(name, known)}'
-                faults.add((i,), message, "sciagent refuses with the rule's name first; docs/safety.md lists them")
-        faults.raise_any()
-        return value
-
-    @field_validator("extra_smarts")
-    @classmethod
-    def _taken_by_the_screen(cls, value: tuple[ExtraSmartsSpec, ...]) -> tuple[ExtraSmartsSpec, ...]:
-        if (screen := find_verifier(SCREEN)) is None or not value:
-            return value
-        faults = Faults()
-        try:
-            screen.Settings.model_validate({"extra_smarts": [pattern.model_dump() for pattern in value]})
-        except ValidationError as error:
-            for problem in error.errors(include_url=False):
-                faults.add(problem["loc"][1:], str(problem["msg"]).removeprefix("Value error, "))
-        faults.raise_any()
-        return value
-
     @model_validator(mode="after")
     def _reasoned(self) -> SafetySpec:
-        faults = Faults()
-        if not self.screen and (self.allow or self.extra_smarts):
-            faults.add(("screen",), "is false, and allow or extra_smarts would have no effect; keep one of them")
-        if (not self.screen or self.allow) and not is_reason(self.reason):
-            what = "turning the safety screen off" if not self.screen else "exempting safety rules"
-            faults.add(("reason",), f"{what} needs a reason", _REASON, on_key=True)
-        faults.raise_any()
+        with Faults() as faults:
+            if not self.screen and (self.allow or self.extra_smarts):
+                faults.add(("screen",), "is false, and allow or extra_smarts would have no effect; keep one of them")
+            if (not self.screen or self.allow) and not is_reason(self.reason):
+                what = "turning the safety screen off" if not self.screen else "exempting safety rules"
+                faults.add(("reason",), f"{what} needs a reason", _REASON, on_key=True)
+        if (settings := self.settings()) and (screen := find_verifier(SCREEN)):
+            screen.Settings.model_validate(settings)
         return self
 
     def settings(self) -> Mapping[str, Any]:
         """Returns the settings of the screening verifier."""
-        given = {"allow": list(self.allow), "extra_smarts": [pattern.model_dump() for pattern in self.extra_smarts]}
+        given = self.model_dump(mode="json", include={"allow", "extra_smarts"})
         return {key: value for key, value in given.items() if value}
 
 
@@ -95,29 +67,23 @@ def screened(ladder: tuple[RungSpec, ...], safety: SafetySpec, given: bool, subj
 
     Raises ValidationError if the file's own ladder has another screening rung.
     """
-    faults, screen = Faults(), None
-    if subject != "molecule":
-        if given:
-            faults.add(("safety",), "the safety screen is for molecules; leave this out", on_key=True)
-        faults.raise_any()
-        return ladder
-    if safety.screen and find_verifier(SCREEN) is None:
-        faults.add(("ladder",), f'the safety screen "{SCREEN}" is not installed; install sciagent whole')
-    elif safety.screen:
-        screen = RungSpec.model_validate({"verifier": SCREEN, "settings": safety.settings()})
-    stated = screen is not None and ladder[0].model_dump() == screen.model_dump()
-    others = ladder[1:] if stated else ladder
-    _check_others(dict(enumerate(others, int(stated))), screen, faults)
-    faults.raise_any()
+    screen = None
+    with Faults() as faults:
+        if subject != "molecule":
+            if given:
+                faults.add(("safety",), "the safety screen is for molecules; leave this out", on_key=True)
+            return ladder
+        if safety.screen and find_verifier(SCREEN) is None:
+            faults.add(("ladder",), f'the safety screen "{SCREEN}" is not installed; install sciagent whole')
+        elif safety.screen:
+            screen = RungSpec.model_validate({"verifier": SCREEN, "settings": safety.settings()})
+        stated = screen is not None and ladder[0].model_dump() == screen.model_dump()
+        others = ladder[1:] if stated else ladder
+        for i, rung in enumerate(others, int(stated)):
+            if rung.verifier == SCREEN:
+                message = "sciagent puts the safety screen first; leave this rung out"
+                hint = "turn it off, or exempt single rules, under the key safety, with a reason"
+                faults.add(("ladder", i, "verifier"), message, hint)
+            elif screen is not None and rung.rung == screen.rung:
+                faults.add(("ladder", i, "rung"), f'"{rung.rung}" is the label of the safety screen')
     return others if screen is None else (screen, *others)
-
-
-def _check_others(rungs: Mapping[int, RungSpec], screen: RungSpec | None, faults: Faults) -> None:
-    """Adds a fault for each other rung that screens or has the label of the screen. rungs: by position in the file."""
-    for i, rung in rungs.items():
-        if rung.verifier == SCREEN:
-            message = "sciagent puts the safety screen first; leave this rung out"
-            hint = "turn it off, or exempt single rules, under the key safety, with a reason"
-            faults.add(("ladder", i, "verifier"), message, hint)
-        elif screen is not None and rung.label == screen.label:
-            faults.add(("ladder", i, "rung"), f'"{rung.label}" is the label of the safety screen')

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from sciagent.campaign.spec.goals import NAME, Count, Part
 from sciagent.campaign.spec.mcp import McpServerSpec, check_servers
 from sciagent.domain.addresses import address_fault
-from sciagent.yaml.faults import Faults, fault
+from sciagent.yaml.validation import Faults, fault
 
 FORMATS = (".csv", ".smi", ".sdf")
 Files = dict[tuple[str, ...], str]
@@ -31,19 +31,27 @@ def check_file(value: str, info: ValidationInfo) -> str:
     if not name.endswith(FORMATS):
         raise fault(f'"{value}" is no table of molecules', f"takes: {', '.join(FORMATS)}, each also with .gz")
     context = info.context or {}
-    base = context.get("base")
-    if base is None or not context.get("candidates", True):
+    if context.get("base") is None or not context.get("candidates", True):
         return value
     try:
-        path = Path(base) / value
+        path = Path(context["base"]) / value
         if not path.is_file():
             what = "is not a regular file" if path.exists() else "does not exist"
             raise fault(f'"{value}" {what}', "relative paths start at the folder of the campaign file")
-        with path.open("rb"):
-            pass
+        path.open("rb").close()
     except OSError as error:
         raise fault(f'"{value}" cannot be read: {error.strerror or error}') from None
     return value
+
+
+def _address(value: str) -> str:
+    if why := address_fault(value):
+        raise fault(f"{value!a} is no address", why)
+    return value
+
+
+TableFile = Annotated[str, AfterValidator(check_file)]
+"""The name of a table of molecules, relative to the campaign file."""
 
 
 Keep = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=60)], ...], Field(max_length=8)] | None
@@ -55,14 +63,23 @@ KEEP: Keep = Field(
 )
 
 
-class EvolveSpec(Part):
+class _WithFile(Part):
+    """A proposer that reads at most one file."""
+
+    def files(self) -> Files:
+        """Returns the name of the file, by its path of keys in the proposer."""
+        names = {(key,): getattr(self, key, None) for key in ("seeds", "file")}
+        return {path: name for path, name in names.items() if name is not None}
+
+
+class EvolveSpec(_WithFile):
     """Genetic search from a file of seeds: edits and crossovers of the best so far.
 
     Children hold to the elements, sizes and patterns that a `molecule.checks` rung of the ladder allows.
     """
 
     kind: Literal["evolve"] = Field(description="Scripted search from seeds.")
-    seeds: str = Field(description="csv, smi or sdf, also .gz; relative to the campaign file.")
+    seeds: TableFile = Field(description="csv, smi or sdf, also .gz; relative to the campaign file.")
     column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
     keep: Keep = KEEP
     batch: Count = Field(20, description="Candidates a turn.")
@@ -75,27 +92,15 @@ class EvolveSpec(Part):
     )
     ahead: Count = Field(24, description="Propose again while fewer candidates than this wait for a paid rung.")
 
-    _file = field_validator("seeds")(check_file)
 
-    def files(self) -> Files:
-        """Returns the names of files, by their path of keys in the proposer."""
-        return {("seeds",): self.seeds}
-
-
-class ScreenSpec(Part):
+class ScreenSpec(_WithFile):
     """Proposes the molecules of a file, in its order."""
 
     kind: Literal["screen"] = Field(description="Proposes the molecules of a file.")
-    file: str = Field(description="csv, smi or sdf, also .gz; relative to the campaign file.")
+    file: TableFile = Field(description="csv, smi or sdf, also .gz; relative to the campaign file.")
     column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
     keep: Keep = KEEP
     batch: Count = Field(20, description="Candidates a turn.")
-
-    _file = field_validator("file")(check_file)
-
-    def files(self) -> Files:
-        """Returns the name of the file, by its path of keys in the proposer."""
-        return {("file",): self.file}
 
 
 ToolName = Literal[
@@ -103,7 +108,7 @@ ToolName = Literal[
 ]
 
 
-class LlmSpec(Part):
+class LlmSpec(_WithFile):
     """A language model that proposes by calling tools, in episodes.
 
     With `endpoint`, an OpenAI-compatible server answers; without, a model of `sciagent models` in the campaign's
@@ -116,13 +121,13 @@ class LlmSpec(Part):
         max_length=200,
         description="Name in `sciagent models list`; with an endpoint, the server's name of it.",
     )
-    endpoint: str | None = Field(
-        None, pattern=r"^https?://\S+$", max_length=500, description="Base URL of an OpenAI-compatible server."
+    endpoint: Annotated[str, Field(pattern=r"^https?://\S+$", max_length=500), AfterValidator(_address)] | None = Field(
+        None, description="Base URL of an OpenAI-compatible server."
     )
     api_key_env: str | None = Field(
         None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="Environment variable that holds the server's key."
     )
-    seeds: str | None = Field(
+    seeds: TableFile | None = Field(
         None, description="Molecules to begin with: csv, smi or sdf, also .gz; relative to the campaign file."
     )
     column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
@@ -173,18 +178,6 @@ class LlmSpec(Part):
     batch: Count = Field(8, description="Most candidates that one answer may propose.")
     ahead: Count = Field(24, description="Ask again while fewer candidates than this wait for a paid rung.")
 
-    @field_validator("seeds")
-    @classmethod
-    def _file(cls, value: str | None, info: ValidationInfo) -> str | None:
-        return None if value is None else check_file(value, info)
-
-    @field_validator("endpoint")
-    @classmethod
-    def _address(cls, value: str | None) -> str | None:
-        if value is not None and (why := address_fault(value)):
-            raise fault(f"{value!a} is no address", why)
-        return value
-
     @field_validator("mcp")
     @classmethod
     def _servers(cls, value: Mapping[str, McpServerSpec]) -> Mapping[str, McpServerSpec]:
@@ -212,10 +205,6 @@ class LlmSpec(Part):
             raise fault("this is for an endpoint", "a model of our own says it itself: leave it out")
         return value
 
-    def files(self) -> Files:
-        """Returns the name of the file, by its path of keys in the proposer."""
-        return {} if self.seeds is None else {("seeds",): self.seeds}
-
 
 OneProposerSpec = Annotated[EvolveSpec | ScreenSpec | LlmSpec, Field(discriminator="kind")]
 
@@ -236,11 +225,10 @@ class SeveralSpec(Part):
     @field_validator("proposers")
     @classmethod
     def _none_waits(cls, value: dict[str, OneProposerSpec]) -> dict[str, OneProposerSpec]:
-        faults = Faults()
-        for name, proposer in value.items():
-            if isinstance(proposer, EvolveSpec) and proposer.wait:
-                faults.add((name, "wait"), "only a proposer that is alone can wait for the first paid rung")
-        faults.raise_any()
+        with Faults() as faults:
+            for name, proposer in value.items():
+                if isinstance(proposer, EvolveSpec) and proposer.wait:
+                    faults.add((name, "wait"), "only a proposer that is alone can wait for the first paid rung")
         return value
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -39,19 +39,13 @@ def templates() -> dict[str, Template]:
     """Returns the example campaigns by name, sorted."""
     by_name = {}
     for path in sorted(folder().glob("*.yaml")):
-        data = YAML(typ="safe", pure=True).load(path)
-        beside = (path.parent / text for text in _texts(data) if "/" not in text and Path(text).suffix in _DATA)
-        description = " ".join(str(data.get("description", "")).split())
-        named = tuple(file for file in dict.fromkeys(beside) if file.is_file())
+        text = path.read_text(encoding="utf-8")
+        words = re.findall(r"[\w.-]+", re.sub("#.*", "", text))
+        beside = (path.with_name(word) for word in dict.fromkeys(words) if Path(word).suffix in _DATA)
+        description = " ".join(str(YAML(typ="safe", pure=True).load(text).get("description", "")).split())
+        named = tuple(file for file in beside if file.is_file())
         by_name[path.stem] = Template(path.stem, path, description, named)
     return by_name
-
-
-def _texts(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from _texts(item)
 
 
 def write(target: Path, template: str, name: str | None = None) -> list[Path]:
@@ -71,9 +65,8 @@ def write(target: Path, template: str, name: str | None = None) -> list[Path]:
     contents |= {file.name: file.read_bytes() for file in chosen.data}
     for file in contents:
         if (target / file).exists():
-            raise UsageError(
-                f"{target / file} exists already; choose another folder, or move it away (nothing was written)"
-            )
+            way_out = "choose another folder, or move it away (nothing was written)"
+            raise UsageError(f"{target / file} exists already; {way_out}")
     if target.exists() and not target.is_dir():
         raise UsageError(f"{target} is a file, not a folder")
     target.mkdir(parents=True, exist_ok=True)

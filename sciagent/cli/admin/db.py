@@ -42,8 +42,8 @@ def backup(
 
     SQLite: a database file. PostgreSQL: an archive for pg_restore, made by pg_dump.
     """
-    from sciagent.store.database.backup import back_up
     from sciagent.store.database.engine import ledger_url
+    from sciagent.store.database.migrate import back_up
 
     back_up(ledger_url(ledger_address(ledger)), file)
     put(f"{file}: {file.stat().st_size / 1e6:.1f} MB")

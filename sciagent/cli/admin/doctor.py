@@ -7,13 +7,14 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from operator import itemgetter
 
 import typer
 
 from sciagent.api.terminal import Line
 from sciagent.cli.shared import options
 from sciagent.cli.shared.common import Exit, put_answer
-from sciagent.errors import SciagentError, UsageError
+from sciagent.errors import SciagentError
 from sciagent.settings import ledger_address
 
 ENGINES = ("rdkit", "ase", "tblite", "pyscf", "pyscf-dispersion", "sqlalchemy", "alembic")
@@ -76,17 +77,11 @@ def _properties() -> Iterator[Check]:
 
 
 def _verifiers() -> Iterator[Check]:
-    from sciagent.verification.checks import check_defaults
-    from sciagent.verification.registry import provider, verifier_class, verifier_names
+    from sciagent.verification.catalogue import catalogue
 
-    for name in verifier_names():
-        try:
-            verifier = verifier_class(name)
-            check_defaults(verifier, provider(name))
-        except UsageError as error:
-            yield Check(name, "broken", str(error))
-        else:
-            yield Check(name, "ok", f"{verifier.tier}, from {provider(name)}")
+    for found in sorted(catalogue({}), key=itemgetter("name")):
+        broken = found["error"]
+        yield Check(found["name"], "broken" if broken else "ok", broken or f"{found['tier']}, from {found['package']}")
 
 
 def _extras() -> Iterator[Check]:

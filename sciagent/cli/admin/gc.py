@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
 import typer
 from rich.filesize import decimal
 
@@ -10,6 +13,9 @@ from sciagent.cli.shared import options
 from sciagent.cli.shared.common import open_ledger, put_answer
 from sciagent.errors import UsageError
 from sciagent.settings import user
+
+if TYPE_CHECKING:
+    from sciagent.campaign.people.housekeeping import Waste
 
 KINDS = {
     "unnamed": "artifact files that no evidence names",
@@ -43,13 +49,13 @@ def gc(
     from sciagent.store.campaign_state import directives
 
     opened = open_ledger(ledger)
-    waste_items, count = housekeeping.find_waste(opened, keep_days)
+    waste_items, n_named, n_unnamed = housekeeping.find_waste(opened, keep_days)
     sizes = {kind: [waste.size for waste in waste_items if waste.kind == kind] for kind in KINDS}
     total = sum(map(sum, sizes.values()))
     unnamed = len(sizes["unnamed"])
-    if delete and not mine and unnamed > max(10, count.named):
+    if delete and not mine and unnamed > max(10, n_named):
         raise UsageError(
-            f"{unnamed} of {count.named + count.unnamed} files in {opened.artifacts.root} are named by no row of this "
+            f"{unnamed} of {n_named + n_unnamed} files in {opened.artifacts.root} are named by no row of this "
             "ledger: another ledger may keep its files there. If none does, say so with --mine"
         )
     removed = removed_bytes = 0
@@ -67,12 +73,15 @@ def gc(
         "removed_bytes": removed_bytes,
         "bytes": total,
         "kinds": {kind: {"n": len(each), "bytes": sum(each)} for kind, each in sizes.items()},
-        "artifacts": {"named": count.named, "unnamed": count.unnamed},
+        "artifacts": {"named": n_named, "unnamed": n_unnamed},
         "items": [{"kind": w.kind, "path": str(w.path), "bytes": w.size, "why": w.why} for w in shown],
     }
     lines = [f"{len(n):>7}  {decimal(sum(n)):>9}  {KINDS[kind]}" for kind, n in sizes.items() if n]
-    if show:
-        lines += [f"  {waste.path}  {decimal(waste.size)}  {waste.why}" for waste in shown]
-        if len(waste_items) > MAX_SHOWN:
-            lines.append(f"  and {len(waste_items) - MAX_SHOWN} more")
-    put_answer(answer, json, map(Line, lines), note)
+    put_answer(answer, json, map(Line, [*lines, *(_listed(waste_items) if show else ())]), note)
+
+
+def _listed(waste_items: Sequence[Waste]) -> Iterator[str]:
+    for waste in waste_items[:MAX_SHOWN]:
+        yield f"  {waste.path}  {decimal(waste.size)}  {waste.why}"
+    if len(waste_items) > MAX_SHOWN:
+        yield f"  and {len(waste_items) - MAX_SHOWN} more"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from json import dumps as json_text
+from json import dumps
 from typing import Any
 
 import typer
@@ -93,7 +93,9 @@ def _settings(entry: Mapping[str, Any]) -> Iterator[Paragraph]:
     yield Paragraph("Settings", 0)
     yield from _about(entry["settings_about"])
     for setting in entry["settings"]:
-        default = "; required" if setting["required"] else f"; default {_default(setting['default'])}"
+        value = setting["default"]
+        shown = "nothing" if value is None else dumps(value, ensure_ascii=False).replace('"', "")
+        default = "; required" if setting["required"] else f"; default {shown}"
         yield Paragraph(f"{setting['name']}: {setting['takes']}" + (default if setting["takes"] != "settings" else ""))
         yield from _about(setting["about"], 2)
     if not entry["settings"]:
@@ -113,7 +115,3 @@ def _priors(priors: Sequence[Mapping[str, Any]]) -> Iterator[Paragraph]:
 def _amount(value: float) -> str:
     """Returns a number with two digits, since a declared cost is not more precise."""
     return f"{value:.2g}" if value < 100 else f"{float(f'{value:.2g}'):.0f}"
-
-
-def _default(value: Any) -> str:
-    return "nothing" if value is None else json_text(value, ensure_ascii=False).replace('"', "")

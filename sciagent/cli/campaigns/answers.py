@@ -99,13 +99,13 @@ def trace(
     json: options.Json = False,
 ) -> None:
     """The episodes of a campaign's model: what it read, thought, called and saw, and what became of it."""
-    from sciagent.report.answers import episodes
+    from sciagent.report import answers
     from sciagent.store.campaign_state import campaigns
 
     with open_ledger(ledger).read() as connection:
         row = campaigns.get(connection, campaign)
-        listed = episodes.listed(connection, row) if episode is None else ()
-        story = episodes.episode(connection, row, episode) if episode is not None else {}
+        listed = answers.listed_episodes(connection, row) if episode is None else ()
+        story = answers.episode(connection, row, episode) if episode is not None else {}
     if episode is None:
         names = ("proposer", "state", "turns", "new")
         rows = [{"episode": each["number"], **{n: each[n] for n in names}, "ended": each["why"]} for each in listed]
@@ -164,11 +164,10 @@ def verify(
     Exit codes: 0 it is a hit (it passes every gate and objective), 1 it fails, 4 that could not be decided.
     """
     from sciagent.api.campaign import Campaign
-    from sciagent.campaign.core.safety import note
 
     ladder = Campaign.from_yaml(campaign, ledger, enter=False)
     say_upgraded(ladder.ledger.store)
-    if unusual := note(ladder.screened_spec(no_safety)):
+    if unusual := ladder.screened_spec(no_safety).safety_note:
         say(unusual)
     answer = ladder.verify(smiles, no_safety=no_safety)
     put_json(answer) if json else put(str(answer))
@@ -185,14 +184,14 @@ def report(
 ) -> None:
     """Write the report of a campaign as it stands; a running campaign is not disturbed. Prints the file's name."""
     from sciagent.api.campaign import Campaign
-    from sciagent.report.page import episode_pages
+    from sciagent.report.page.writer import checked_folder, write_episodes
 
     campaign = Campaign.open(name, open_ledger(ledger))
-    folder = None if episodes is None else episode_pages.checked(episodes)
+    folder = None if episodes is None else checked_folder(episodes)
     target = campaign.report(output, top).path
     put(str(target))
     if folder is not None:
-        episode_pages.write_episodes(campaign.ledger.store, campaign.name, folder)
+        write_episodes(campaign.ledger.store, campaign.name, folder)
         put(str(folder / "index.html"))
     if open_it:
         typer.launch(target.resolve().as_uri())

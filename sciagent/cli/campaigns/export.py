@@ -96,8 +96,7 @@ def _write(
         n, without = write_ase(connection, row, artifacts, path)
         return f"{n} candidates with a geometry ({without} without a geometry are left out)"
     if path and chosen is Format.PARQUET:
-        write = parquet.write_candidates if what is What.CANDIDATES else parquet.write_proposals
-        return f"{write(connection, row, path)} {what}"
+        return f"{parquet.TABLES[what](connection, row).write(path)} {what}"
     with path.open("w", encoding="utf-8", newline="") if path else nullcontext(sys.stdout) as file:
         if chosen is Format.SDF:
             n, solid = write_sdf(connection, row, artifacts, file)

@@ -74,13 +74,13 @@ def schema(
 
         put_json(campaign_schema())
     else:
-        from sciagent.domain.answers import audit, best, comparison, explanation, model, plan, status
+        from sciagent.domain.answers import comparison, explanation, model, plan, status, values
 
         answers: dict[SchemaOf, Any] = {
             SchemaOf.STATUS: status.Status,
-            SchemaOf.BEST: list[best.BestCandidate],
+            SchemaOf.BEST: list[values.BestCandidate],
             SchemaOf.PLAN: plan.Plan,
-            SchemaOf.AUDIT: audit.AuditReport,
+            SchemaOf.AUDIT: status.AuditReport,
             SchemaOf.COMPARE: comparison.Comparison,
             SchemaOf.EXPLAIN: explanation.Explanation | explanation.RefusedText,
         }

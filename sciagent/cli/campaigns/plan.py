@@ -60,7 +60,7 @@ def _rungs(plan: Plan) -> Iterator[Part]:
 
 def _cells(rung: PlannedRung) -> tuple[str, ...]:
     """Returns a row of the table of rungs."""
-    from sciagent.campaign.planning.wording import extremes, signed
+    from sciagent.campaign.planning.wording import brings
 
     cost = rung.costs.get("core_seconds")
     amount = "–" if cost is None else f"{cost.median:.3g}–{cost.p90:.3g}"
@@ -68,8 +68,8 @@ def _cells(rung: PlannedRung) -> tuple[str, ...]:
         return rung.rung, amount, "", "", "", "decides"
     tells = [tell for tell in rung.tells if tell.kind != "nothing"]
     ranges = "\n".join("1" if tell.kind == "decides" else f"{tell.low:.2f}–{tell.high:.2f}" for tell in tells)
-    brings = " to ".join(map(signed, extremes(rung.delta) or ())) or "–"
-    return rung.rung, amount, ranges, "\n".join(tell.kind for tell in tells), brings, rung.verdict or ""
+    kinds = "\n".join(tell.kind for tell in tells)
+    return rung.rung, amount, ranges, kinds, brings(rung.delta) or "–", rung.verdict or ""
 
 
 def _remarks(rung: PlannedRung, molecules: int) -> Iterator[str]:

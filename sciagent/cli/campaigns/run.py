@@ -89,14 +89,13 @@ def _drive(
     quiet: bool,
 ) -> None:
     from sciagent.api.progress import Progress
-    from sciagent.campaign.core.safety import note
     from sciagent.report.page.writer import checked
 
     campaign.try_executor(executor, site)  # first, so that a wrong option leaves no campaign in the ledger
     campaign.enter()
     for line in campaign.amended:
         say(f"amended: {line}")
-    if unusual := note(campaign.spec):
+    if unusual := campaign.spec.safety_note:
         say(unusual)
     name = campaign.name
     target = checked(report or Path(f"{name}.report.html"))

@@ -76,7 +76,7 @@ def _follow(campaign: Campaign, json: bool) -> None:
 
     def is_hosted() -> bool:
         with campaign.ledger.store.read() as connection:
-            return campaigns.is_hosted(connection, campaigns.get(connection, name).id)
+            return campaigns.get(connection, name).hosted
 
     name = campaign.name
     try:
@@ -108,7 +108,7 @@ def dispatcher(
     from sciagent.api.interrupts import each_signal
     from sciagent.campaign.driving.dispatcher import Host
     from sciagent.cli.cluster.worker import TIERS
-    from sciagent.execution.executor_choice import executor_of
+    from sciagent.execution.executor import executor_of
     from sciagent.store.job_queue.workers import NewWorker
 
     set_up(log_format)

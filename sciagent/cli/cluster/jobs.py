@@ -133,14 +133,21 @@ def retry(
     retried = (cancelling.retry(open_for_people(opened, name), ids, person, named) for name, ids in chosen.items())
     changes = list(chain.from_iterable(retried))
     again = sum(bool(change.done) for change in changes)
-    left = len(changes) - again
-    shown = [change for change in changes if named or change.why]
-    lines = [f"job {c.job_id} ({c.rung}, {c.smiles}): {c.why or 'is tried again'}" for c in shown]
-    lines.append(f"{again} to be tried again" + (f", {left} left as they are" if left else ""))
     notes = [f"these were the first {MAX_BULK}; call it again for the rest"] if len(changes) >= MAX_BULK else []
     notes += [driver_line(opened, name) for name in chosen if again]
-    put_answer({"queued": again, "left": left, "jobs": changes}, json, map(Line, lines), *notes)
+    put_answer(
+        {"queued": again, "left": len(changes) - again, "jobs": changes}, json, _retried(changes, again, named), *notes
+    )
     _fail_if_nothing_changed(changes)
+
+
+def _retried(changes: Sequence[JobChange], again: int, named: bool) -> Iterator[Line]:
+    """Yields the lines on a retry. again: number of retried jobs. named: whether to list the retried jobs."""
+    for change in changes:
+        if named or change.why:
+            yield Line(f"job {change.job_id} ({change.rung}, {change.smiles}): {change.why or 'is tried again'}")
+    left = len(changes) - again
+    yield Line(f"{again} to be tried again" + (f", {left} left as they are" if left else ""))
 
 
 def _fail_if_nothing_changed(changes: Sequence[JobChange]) -> None:
@@ -162,11 +169,6 @@ def _cells(job: JobRow, wide: bool, with_campaign: bool) -> Mapping[str, object]
     """Returns a row of the list, by column; None hides a column. wide: whether there is room for all columns."""
     from sciagent.store.job_queue.jobs import PREFERRED
 
-    state: str = job.state
-    if job.cancel_requested and state == "running":
-        state = "cancelling"
-    elif wide and job.queue and state == "queued":
-        state = f"queued at {job.queue}"
     priority = "first" if job.priority >= PREFERRED else f"{job.priority:.3g}"
     deaths = ", ".join(f"{n} {how}" for n, how in ((job.kills, "killed"), (job.losses, "lost")) if n)
     return {
@@ -174,13 +176,19 @@ def _cells(job: JobRow, wide: bool, with_campaign: bool) -> Mapping[str, object]
         "campaign": job.campaign if with_campaign else None,
         "rung": job.rung,
         "candidate": job.candidate,
-        "state": state,
+        "state": _state(job, wide),
         "priority": priority if wide else None,
         "tries": f"{job.attempts}" + (f" ({deaths})" if deaths else ""),
         "worker": short_owner(job.worker or ""),
         "since": f"{job.since:%m-%d %H:%M}" if wide else None,
         "last": ": ".join(part for part in (job.outcome, job.reason) if part),
     }
+
+
+def _state(job: JobRow, wide: bool) -> str:
+    if job.cancel_requested and job.state == "running":
+        return "cancelling"
+    return f"queued at {job.queue}" if wide and job.queue and job.state == "queued" else job.state
 
 
 def _states(given: Iterable[str], allowed: Sequence[JobState]) -> list[JobState]:

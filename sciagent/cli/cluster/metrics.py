@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import signal
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from sciagent.cli.shared import options
-from sciagent.cli.shared.common import open_ledger, say
+from sciagent.cli.shared.common import end_at_once, open_ledger, say
 from sciagent.errors import UsageError
-
-if TYPE_CHECKING:
-    from sciagent.execution.polling_worker import Station
 
 LOCAL = "127.0.0.1"
 DEFAULT = f"{LOCAL}:9464"
@@ -28,17 +24,15 @@ def metrics(
     Reads only. It has no password and no encryption, and what it says names campaigns and hosts: let it listen where
     only your Prometheus reaches it. Ctrl-C or SIGTERM ends it.
     """
+    from sciagent.api.interrupts import each_signal
+
     host, port = _address(listen)
-    collectors = _collectors()
+    make, stop = collectors().LedgerCollector, threading.Event()
     opened = open_ledger(ledger)
-    stop = threading.Event()
-    for signal_number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(signal_number, lambda *_: stop.set())
-    server, at = serve(collectors.LedgerCollector(opened), host, port)
-    say(f"metrics of {opened.url.render_as_string()} at http://{at}/metrics")
-    stop.wait()
-    server.shutdown()
-    server.server_close()
+    with each_signal(stop.set, last=end_at_once):
+        _, at = serve(make(opened), host, port)
+        say(f"metrics of {opened.url.render_as_string()} at http://{at}/metrics")
+        stop.wait()
 
 
 def serve(collector: Any, host: str, port: int) -> tuple[Any, str]:
@@ -55,12 +49,8 @@ def serve(collector: Any, host: str, port: int) -> tuple[Any, str]:
     return server, f"{shown}:{server.server_port}"
 
 
-def serve_worker(station: Station, name: str, port: int) -> str:
-    """Serves memory and jobs of this worker, on this machine only. Returns `host:port`."""
-    return serve(_collectors().WorkerCollector(name, lambda: station.ran), LOCAL, port)[1]
-
-
-def _collectors() -> Any:
+def collectors() -> Any:
+    """Returns the module of the collectors. Raises UsageError if its extra is not installed."""
     try:
         from sciagent.report.live import metrics
     except ImportError as error:

@@ -27,8 +27,7 @@ def check(
     Slurm is asked whether it would take the job; nothing is submitted. Exit code 1 if something does not fit.
     """
     from sciagent.execution.slurm import check as checking
-    from sciagent.execution.slurm.partition_choice import Need
-    from sciagent.execution.slurm.site import load_site
+    from sciagent.execution.slurm.site import Need, load_site
 
     site = load_site(profile)
     result = checking.check(site, Need(seconds, memory, cores, gpus))

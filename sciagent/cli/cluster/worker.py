@@ -9,6 +9,7 @@ from pathlib import Path
 
 import typer
 
+from sciagent.cli.cluster import metrics
 from sciagent.cli.cluster.logs import LogFormat, LogFormatOption, set_up
 from sciagent.cli.shared import options
 from sciagent.cli.shared.common import end_at_once, open_ledger, plural, say
@@ -75,20 +76,17 @@ def worker(
     unique = name or f"{host}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
     say(f"{unique} takes jobs of {', '.join(queues)}, {slots} at once; {opened.url.render_as_string()}")
     where = scratch or scratch_of(opened.artifacts)
+    new = NewWorker(unique, host, os.getpid(), executor, queues, slots, memory, cores, has)
     if executor == "celery":
         if metrics_port is not None:
             raise UsageError("--metrics-port is for --executor ledger")
         from sciagent.execution.celery.worker import serve
-        from sciagent.execution.executor_choice import broker_url
+        from sciagent.execution.executor import broker_url
 
-        url = opened.url.render_as_string(hide_password=False)
-        serve(
-            url, broker_url(broker), unique, queues, slots, scratch=where, memory_mb=memory, cores=cores, resources=has
-        )
+        serve(opened, broker_url(broker), new, where)
         return
     if executor != "ledger":
         raise UsageError(f'--executor "{executor}": use ledger or celery')
-    new = NewWorker(unique, host, os.getpid(), "ledger", queues, slots, memory, cores, has)
     station = Station(opened, new, where, idle_exit=idle_exit, max_jobs=max_jobs)
 
     def finish() -> None:
@@ -96,9 +94,9 @@ def worker(
         say("finishing what runs; once more gives it back")
 
     if metrics_port is not None:
-        from sciagent.cli.cluster.metrics import serve_worker
-
-        say(f"metrics at http://{serve_worker(station, unique, metrics_port)}/metrics")
+        collector = metrics.collectors().WorkerCollector(unique, lambda: station.ran)
+        _, at = metrics.serve(collector, metrics.LOCAL, metrics_port)
+        say(f"metrics at http://{at}/metrics")
     with each_signal(finish, station.abort, last=end_at_once):
         ran = station.serve()
     say(f"{unique} ran {plural(ran, 'job')}")
@@ -106,7 +104,7 @@ def worker(
 
 def _resources(texts: list[str]) -> dict[str, int]:
     """Parses resources written as NAME=N. Raises UsageError."""
-    from sciagent.execution.worker import devices
+    from sciagent.execution.worker.runner import check_gpus
 
     resources = dict[str, int]()
     for text in texts:
@@ -120,5 +118,5 @@ def _resources(texts: list[str]) -> dict[str, int]:
         resource_requests.check(resources)
     except ValueError as error:
         raise UsageError(f"--resource {error}") from None
-    devices.check(resources.get(resource_requests.GPU, 0))
+    check_gpus(resources.get(resource_requests.GPU, 0))
     return resources

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -32,7 +32,7 @@ def workers(
 
     with open_ledger(ledger).read() as connection:
         now = db_now(connection)
-        listed = overview.workers_of_late(connection) if every else store.alive(connection)
+        listed = store.reported_since(connection, now - timedelta(days=int(every)))
         running = store.running(connection)
         queues = overview.queues(connection)
         lacking = [why for queue in queues if queue.slots for why in worker_resources.never(connection, queue.queue)]
@@ -40,9 +40,7 @@ def workers(
     shown = [vars(worker) | {"alive": _is_alive(worker, now), "running": jobs[worker.name]} for worker in listed]
     lines = [line for worker in listed for line in _worker_lines(worker, jobs[worker.name], now)]
     lines = lines or ["no worker is alive; start a worker with: sciagent worker --slots 2"]
-    unserved = [queue.queue for queue in queues if queue.depth and not queue.slots]
-    starts = [f"nobody serves queue {queue}: sciagent worker --tier {queue}" for queue in unserved]
-    lines += [*_queue_lines(queues, now), *lacking, *starts]
+    lines += [*_queue_lines(queues, now), *lacking, *_unserved(queues)]
     put_answer({"workers": shown, "queues": queues}, json, map(Line, lines))
 
 
@@ -106,6 +104,12 @@ def _queue_lines(queues: Sequence[Queue], now: datetime) -> Iterator[str]:
         waits = "waits" if queue.depth == 1 else "wait"
         oldest = f", the oldest for {ago(now, queue.oldest)}" if queue.oldest else ""
         yield f"queue {queue.queue}: {queue.depth} {waits}{oldest}; {plural(queue.slots, 'slot')} serve it"
+
+
+def _unserved(queues: Sequence[Queue]) -> list[str]:
+    """Returns the command that starts a worker, for each queue with waiting jobs and no worker."""
+    names = [queue.queue for queue in queues if queue.depth and not queue.slots]
+    return [f"nobody serves queue {name}: sciagent worker --tier {name}" for name in names]
 
 
 def ago(now: datetime, then: datetime | None) -> str:

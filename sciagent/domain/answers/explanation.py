@@ -1,4 +1,7 @@
-"""Everything that the ledger holds on a candidate: evidence, and the results of each rung and campaign with reasons."""
+"""Everything that the ledger holds on a candidate: evidence, and the results of each rung and campaign with reasons.
+
+In a `priced` campaign an open candidate has an outlook: its expected payoff and cost by the last law.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from sciagent.domain.answers.model import AnswerModel
-from sciagent.domain.answers.outlook import Outlook
-from sciagent.domain.answers.values import CandidateName, EvidenceValue, ImportedValue
-from sciagent.domain.answers.verification import RungResult
+from sciagent.domain.answers.values import CandidateName, EvidenceValue, ImportedValue, RungResult
 
 
 class FileRemoval(AnswerModel):
@@ -149,27 +150,32 @@ class RungStory(RungResult):
     """Evidence of the rung; null without an answer."""
 
 
-class ProposalStory(AnswerModel):
-    """A proposal of a candidate."""
+class ProposedText(AnswerModel):
+    """A proposed text with its origin."""
 
     by: str
-    """Name of the proposer or the person."""
-    is_person: bool
-    """Whether a person proposed it."""
+    """Name of the proposer or the person, or `a person`."""
     turn: int | None
     """Number of the proposer's turn; null for a person."""
     text: str
-    """The proposed text."""
-    status: str
-    """`new`, `duplicate` or `refused`."""
+    """The proposed text, as far as the ledger keeps it."""
     operation: str | None
-    """Origin of the candidate: `seed`, or the name of an operation."""
+    """Origin of the text: `seed`, or the name of an operation."""
     rationale: str | None
     """Reason that the proposer gave."""
-    predicted: Mapping[str, object]
-    """Predictions of the proposer, by property."""
     at: datetime
     """Time of the proposal (UTC)."""
+
+
+class ProposalStory(ProposedText):
+    """A proposal of a candidate."""
+
+    is_person: bool
+    """Whether a person proposed it."""
+    status: str
+    """`new`, `duplicate` or `refused`."""
+    predicted: Mapping[str, object]
+    """Predictions of the proposer, by property."""
     parents: tuple[CandidateName, ...]
     """Candidates that it was made from."""
 
@@ -187,6 +193,81 @@ class PersonWord(AnswerModel):
     """Reason for the decision."""
     at: datetime
     """Time of the decision (UTC)."""
+
+
+class PropertyForecast(AnswerModel):
+    """A forecast of a property that is not yet known, at the rung that decides on it."""
+
+    property: str
+    """Name of the property."""
+    rung: str
+    """Label of the rung that decides."""
+    value: float
+    """Expected value, in `unit`."""
+    low: float
+    """Lower end of the 90 % interval, in `unit`."""
+    high: float
+    """Upper end of the 90 % interval, in `unit`."""
+    unit: str
+    """The property's canonical unit."""
+
+
+class OutlookUnits(AnswerModel):
+    """The unit of each number."""
+
+    value: str
+    """`hits` or `utility`."""
+    p_hit: str
+    """Always `probability`."""
+    expected: str
+    """`hits` or `utility`."""
+    index: str
+    """Hits or utility per budget, or per core-second where nothing is limited."""
+    price: str
+    """The unit of the index."""
+    next_cost: Mapping[str, str]
+    """Unit of each resource."""
+    next_share: str
+    """Always `of the whole budget`."""
+    later: str
+    """Always `expected runs`."""
+
+
+class Outlook(AnswerModel):
+    """The outlook of a waiting candidate; only `text` is set where no forecast is possible."""
+
+    value: float | None = None
+    """Expected payoff minus the price of the rungs that would still be bought, in hits or utility."""
+    p_hit: float | None = None
+    """Chance of a hit; null where the goal is not to count hits."""
+    expected: float | None = None
+    """Expected payoff if it were verified now, in hits or utility."""
+    foretold: tuple[PropertyForecast, ...] | None = None
+    """Forecasts, one entry per objective whose property is not yet known."""
+    index: float | None = None
+    """Hits or utility that a whole budget would bring if it were spent at this candidate's rate."""
+    price: float | None = None
+    """Hits or utility that the budget brings elsewhere, in the unit of the index."""
+    ahead: int | None = None
+    """Number of open candidates with a higher index; null where too many are open to compare."""
+    next_rung: str | None = None
+    """The rung that the candidate would get next."""
+    next_cost: Mapping[str, float] | None = None
+    """Cost of the next rung, by resource."""
+    next_share: float | None = None
+    """Share of the whole budget that the next rung takes; null where nothing is limited."""
+    later: Mapping[str, float] | None = None
+    """Expected number of runs of each rung after the next."""
+    law_version: str | None = None
+    """Version of the law."""
+    law_watermark: int | None = None
+    """Sequence number of the last evidence that the law was fitted to."""
+    watermark: int | None = None
+    """Sequence number of the last evidence that was counted."""
+    units: OutlookUnits | None = None
+    """The unit of each number."""
+    text: str
+    """The outlook in words, or why no forecast is possible."""
 
 
 class CampaignStory(AnswerModel):
@@ -268,27 +349,15 @@ class Explanation(CandidateName):
     """Evidence under other settings, from other work, or superseded."""
 
 
-class RefusedProposal(AnswerModel):
+class RefusedProposal(ProposedText):
     """A proposal that was refused."""
 
     campaign: str
     """Name of the campaign."""
-    text: str
-    """The proposed text, as far as the ledger keeps it."""
     reason: str | None
     """Reason for the refusal."""
     detail: str
     """The reason in words."""
-    operation: str | None
-    """Name of the operation that made the text."""
-    rationale: str | None
-    """Reason that the proposer gave."""
-    by: str
-    """Name of the proposer, or `a person`."""
-    turn: int | None
-    """Number of the proposer's turn; null for a person."""
-    at: datetime
-    """Time of the proposal (UTC)."""
 
 
 class RefusedText(AnswerModel):

@@ -1,7 +1,8 @@
-"""Candidates and measured values as answers show them."""
+"""Candidates, measured values and results of rungs as answers show them: `sciagent best` and `sciagent verify`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Self
 
@@ -85,3 +86,98 @@ class ImportedValue(PropertyValue):
     def file(self) -> str:
         """The source without the hash of its content."""
         return self.source.split(" sha256")[0]
+
+
+class BestCandidate(CandidateName):
+    """A candidate with its values. `sciagent best` lists hits first, then by depth reached and score."""
+
+    inchikey: str | None
+    """InChIKey; null for a candidate without one."""
+    utility: float | None
+    """Weighted geometric mean of the desirabilities, in (0, 1]; null until the terminal rung has answered."""
+    p_hit: float | None
+    """Chance of a hit: 1 or 0 once settled; before that the estimate of the `priced` law, null without a law."""
+    verified: bool
+    """Whether the terminal rung has answered."""
+    hit: bool
+    """Whether the candidate is a hit."""
+    in_seeds: bool
+    """Whether a seed file contains the candidate."""
+    score: float | None
+    """Score that orders open candidates, in (0, 1], from gates and objectives; not a probability."""
+    reason: str | None
+    """Reason why the candidate was dropped or is not a hit."""
+    detail: str | None
+    """The reason with numbers."""
+    values: Mapping[str, RungValue]
+    """Value of each property at the highest rung that measured it, by property name."""
+    imported: tuple[ImportedValue, ...]
+    """Values imported from files."""
+
+
+class RungResult(AnswerModel):
+    """The result of a rung on a candidate, with its cost."""
+
+    rung: str
+    """Label of the rung."""
+    tier: str
+    """Tier of its verifier."""
+    outcome: str | None
+    """`ok`, or another outcome; null where the rung did not run."""
+    verdict: str | None
+    """`pass`, `fail`, `not_applicable`, `inconclusive` or `error`, by gate and objectives; null where there is none."""
+    reason: str | None
+    """Reason why the candidate did not pass."""
+    detail: str
+    """The reason with numbers."""
+    reused: bool
+    """Whether the answer comes from earlier evidence."""
+    core_seconds: float
+    """Cost in core-seconds; 0 for a reused answer."""
+
+
+class RungAnswer(RungResult):
+    """The result of a rung on a molecule of `sciagent verify`, with the measured values."""
+
+    values: Mapping[str, ShownValue]
+    """Measured values, by property."""
+
+
+class Calculation(AnswerModel):
+    """The answer of `sciagent calc` on one molecule."""
+
+    text: str
+    """The molecule as it was given."""
+    key: str | None = None
+    """Key of the candidate; null where the text could not be read."""
+    smiles: str | None = None
+    """Canonical SMILES; null where the text could not be read."""
+    outcome: str
+    """`ok`, or another outcome; `refused` also where the text could not be read or the safety screen refused."""
+    reason: str | None
+    """Reason for an outcome other than `ok`."""
+    detail: str
+    """The reason in words."""
+    reused: bool = False
+    """Whether the answer comes from earlier evidence."""
+    core_seconds: float = 0.0
+    """Cost in core-seconds; 0 for a reused answer."""
+    values: tuple[PropertyValue, ...] = ()
+    """Measured values, in the unit that was asked for."""
+
+
+class LadderAnswer(AnswerModel):
+    """The answer of `sciagent verify`."""
+
+    key: str | None
+    """Key of the candidate; null where the text could not be read."""
+    smiles: str | None
+    """Canonical SMILES; null where the text could not be read."""
+    verdict: str
+    """`pass` for a hit, `fail` for no hit; `inconclusive` or `error` where the rungs could not decide."""
+    reason: str | None
+    """Reason why the molecule is not a hit."""
+    detail: str
+    """The reason with numbers."""
+    rungs: tuple[RungAnswer, ...]
+    """Answers, one per rung, up to the rung that the molecule failed."""

@@ -111,10 +111,6 @@ class Budget:
         """Subtracts idle time from the wall time."""
         self._began += seconds
 
-    @property
-    def has_rates(self) -> bool:
-        return bool(self._limits.rates)
-
     def remaining_jobs(self, position: Position) -> int | None:
         """Returns how many more jobs the rung may start; None without a limit."""
         if position not in self._limits.jobs:

@@ -1,9 +1,22 @@
-"""The states of jobs, attempts, campaigns and of a candidate in a campaign, with the allowed transitions."""
+"""The states of jobs, attempts, campaigns and of a candidate in a campaign, with the allowed transitions.
+
+A *kill* is an attempt whose process died while its worker lived. A *loss* is an attempt whose worker or driver
+disappeared. The cause of a loss may be the machine or the job, so a job survives more losses than kills.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
+
+from sciagent.domain.cost import Cost
+from sciagent.domain.outcomes import Outcome, Reason
+
+MAX_KILLS = 2  # the job is then quarantined
+MAX_LOSSES = 5
+TRIED_AGAIN = (Outcome.CRASHED, Outcome.LOST)
+DEATHS = (Reason.SIGNAL, Reason.WORKER_DIED, Reason.LEASE_EXPIRED)  # a process died; others are faults of the plug-in
 
 
 class JobState(StrEnum):
@@ -70,3 +83,61 @@ def check_transition(table: dict[S, frozenset[S]], old: S, new: S) -> None:
     if new not in table[old]:
         allowed = ", ".join(sorted(table[old])) or "nothing"
         raise ValueError(f"{type(old).__name__}: {old} → {new} is not allowed; from {old} only {allowed}")
+
+
+@dataclass(frozen=True)
+class AfterAttempt:
+    """The new states of an attempt and its job after the attempt's end."""
+
+    job: JobState
+    attempt: AttemptState
+    kills: int = 0
+    """Kills that this attempt adds to its job."""
+    losses: int = 0
+    """Losses that this attempt adds to its job."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the job will not be retried automatically."""
+        return self.job is not JobState.QUEUED
+
+
+def after_result(
+    outcome: Outcome, reason: Reason | None, *, kills: int, interrupted: bool = False, cancelled: bool = False
+) -> AfterAttempt:
+    """Returns the new states after an attempt that ended with an outcome.
+
+    kills: kills of the job before this attempt. interrupted: the worker or driver ended the job on purpose. cancelled:
+    a person cancelled the job; a result that arrived is kept, since it is paid for."""
+    if cancelled:
+        if outcome.rule.is_evidence:
+            return AfterAttempt(JobState.DONE, AttemptState.CANCELLED_LATE)
+        return AfterAttempt(JobState.CANCELLED, AttemptState.CANCELLED)
+    if outcome.rule.is_evidence:
+        return AfterAttempt(JobState.DONE, AttemptState.DONE)
+    if outcome is Outcome.LOST and interrupted:
+        return AfterAttempt(JobState.QUEUED, AttemptState.CANCELLED)
+    if outcome not in TRIED_AGAIN:
+        return AfterAttempt(JobState.FAILED, AttemptState.FAILED)
+    kill = int(not interrupted)
+    gives_up = kills + 1 >= MAX_KILLS or reason is Reason.BAD_RESULT  # a retry would give the same
+    return AfterAttempt(JobState.QUARANTINED if gives_up else JobState.QUEUED, AttemptState.FAILED, kills=kill)
+
+
+def after_loss(*, losses: int, cancelled: bool = False) -> AfterAttempt:
+    """Returns the new states after the attempt's worker or driver was lost. losses: of the job before this attempt."""
+    gives_up = losses + 1 >= MAX_LOSSES
+    state = JobState.CANCELLED if cancelled else JobState.QUARANTINED if gives_up else JobState.QUEUED
+    return AfterAttempt(state, AttemptState.LOST, losses=1)
+
+
+def after_recall(*, cancelled: bool = False) -> AfterAttempt:
+    """Returns the new states of an attempt that was withdrawn before its start or when the campaign stopped.
+
+    It is neither a kill nor a loss."""
+    return AfterAttempt(JobState.CANCELLED if cancelled else JobState.QUEUED, AttemptState.CANCELLED)
+
+
+def cost_of_killed(wall_seconds: float, cores: int) -> Cost:
+    """Returns the cost of a killed attempt, which could not be measured: wall time times reserved cores."""
+    return Cost(core_seconds=max(0.0, wall_seconds) * cores)

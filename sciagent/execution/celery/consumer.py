@@ -1,4 +1,4 @@
-"""Celery's message consumer, made safe for brokers to which other programs can write."""
+"""Celery's message consumer and Redis transport, made safe for brokers to which other programs can write."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from celery.worker.consumer import Consumer as CeleryConsumer
 from celery.worker.state import maybe_shutdown
 from kombu import Message
+from kombu.transport import redis
 
 from sciagent.execution.messaging import tokens
 from sciagent.execution.messaging.brokers import PREFIX
@@ -71,3 +72,19 @@ class Consumer(CeleryConsumer):  # type: ignore[misc]
         return connection.ensure_connection(
             warn, None, interval_start=0.5, interval_step=0.5, interval_max=5, callback=maybe_shutdown
         )
+
+
+class Channel(redis.Channel):  # type: ignore[misc]
+    """Drops and logs malformed messages. The library's own reader raises an error that ends the worker. Redis removes a
+    message from the queue before it is read, so it cannot come back."""
+
+    def _brpop_read(self, **options: Any) -> Any:
+        try:
+            return super()._brpop_read(**options)
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+            log.warning("what is no message was dropped from a queue: %s", type(error).__name__)
+            return None
+
+
+class Transport(redis.Transport):  # type: ignore[misc]
+    Channel = Channel

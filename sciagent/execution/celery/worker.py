@@ -1,14 +1,18 @@
-"""Runs a Celery worker in this process. Each slot is a thread with its own zygote."""
+"""Runs a Celery worker in this process. Each slot is a thread with its own zygote.
+
+Celery hands tokens to the threads of a worker and decides nothing else. The ledger records which job runs, who holds
+its lease, its outcome and whether it is retried. Therefore tokens are acknowledged early, which is Celery's default,
+and there are no results, retries or time limits. A token is never delivered again; a job is, if its lease expires.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import signal
-import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -16,67 +20,40 @@ from typing import TYPE_CHECKING, Any
 
 from sciagent.domain.jobs.states import JobState
 from sciagent.errors import UsageError
-from sciagent.execution.celery.app import make_app
-from sciagent.execution.celery.slots import Slots
-from sciagent.execution.messaging.brokers import Broker
+from sciagent.execution.messaging.brokers import PREFIX, Broker
+from sciagent.execution.messaging.tokens import TASK
 from sciagent.execution.messaging.wakeups import Wakeups
-from sciagent.execution.worker.completing import Reaped
 from sciagent.execution.worker.registration import Presence
-from sciagent.execution.worker.runner import Runner, runner_of
+from sciagent.execution.worker.runner import Runner
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import workers
+from sciagent.store.job_queue import jobs, workers
+from sciagent.store.job_queue.leases import LiveAttempt
 from sciagent.store.job_queue.workers import NewWorker
 
 if TYPE_CHECKING:
+    from celery import Celery
     from celery.apps.worker import Worker as CeleryWorker
 
 log = logging.getLogger(__name__)
+ANSWER_SECONDS = 30.0  # time limit for each answer of the broker; long, since no user waits for a worker
 SOFT_SECONDS = 30.0
 LAST_SECONDS = 10  # from ending the running jobs to ending this process
 
 
-def serve(
-    ledger_url: str,
-    broker_url: str,
-    name: str,
-    queues: Sequence[str],
-    slots: int,
-    *,
-    scratch: Path,
-    memory_mb: int | None = None,
-    cores: int | None = None,
-    resources: Mapping[str, int] | None = None,
-    soft_seconds: float = SOFT_SECONDS,
-    make_runner: Callable[[Ledger, str], Runner] | None = None,
-) -> None:
-    """Take tokens of the queues until a signal ends the worker. Must run in the main thread, which handles signals.
+def serve(ledger: Ledger, broker_url: str, new: NewWorker, scratch: Path) -> None:
+    """Take tokens of the worker's queues until a signal ends it. Must run in the main thread, which handles signals.
 
     SIGTERM, SIGINT or SIGHUP: running jobs finish, and no new job is taken. A second signal, or SIGQUIT: jobs that are
-    not finished after `soft_seconds` are ended and return to the queue. A third signal ends them at once.
-
-    name: unique among the ledger's workers. slots: number of jobs at a time, each in its own process.
-    memory_mb, cores, resources: capacity for the jobs of all slots together; cores: as many as slots by default.
-    Raises UsageError for a bad broker URL, no queue, no slot, or a missing extra `celery`.
+    not finished after `SOFT_SECONDS` are ended and return to the queue. A third signal ends them at once.
+    Raises UsageError for a bad broker URL or a missing extra `celery`.
     """
     broker = Broker.parse(broker_url)
-    if not queues:
-        raise UsageError("a worker needs at least one queue")
-    if slots < 1:
-        raise UsageError(f"{slots} slots; a worker has at least one")
-    new = NewWorker(
-        name, socket.gethostname(), os.getpid(), "celery", tuple(queues), slots, memory_mb, cores, dict(resources or {})
-    )
     logging.getLogger("celery").setLevel(logging.WARNING)  # otherwise it logs a line for each token
-    with contextlib.ExitStack() as closing:
-        wakeups = Wakeups(broker_url)
-        closing.callback(wakeups.close)
-        make = make_runner or (lambda ledger, owner: runner_of(ledger, new, owner, scratch))
-        held = Slots(ledger_url, wakeups, name, make)
-        closing.callback(held.close)
+    with closing(Wakeups(broker_url)) as wakeups, closing(Slots(ledger, wakeups, new, scratch)) as held:
         presence = Presence(new, lambda draining: _drain(worker, draining), partial(_wake, new, wakeups))
         stop = threading.Event()
-        thread = threading.Thread(target=_serve_presence, args=(presence, held, stop), name="presence", daemon=True)
-        worker = _worker(make_app(broker, queues, held), name, slots, Ending(held, soft_seconds), thread)
+        thread = threading.Thread(target=_serve_presence, args=(presence, ledger, stop), name="presence", daemon=True)
+        worker = _worker(make_app(broker, new.queues, held), new, Ending(held), thread)
         try:
             worker.start()
         finally:
@@ -87,17 +64,17 @@ def serve(
             raise presence.fault
 
 
-def _serve_presence(presence: Presence, held: Slots, stop: threading.Event) -> None:
+def _serve_presence(presence: Presence, ledger: Ledger, stop: threading.Event) -> None:
     from celery.worker import state
 
-    presence.serve(held.ledger, stop)
+    presence.serve(ledger, stop)
     if presence.fault is not None:  # no job can be taken any more, so the worker ends
         state.should_stop = os.EX_OK
 
 
-def _wake(new: NewWorker, wakeups: Wakeups, ledger: Ledger, reaped: Sequence[Reaped]) -> None:
+def _wake(new: NewWorker, wakeups: Wakeups, ledger: Ledger, reaped: Sequence[LiveAttempt]) -> None:
     """Send tokens to queues with jobs but without tokens, since a broker may have lost them."""
-    freed = {job.queue for job in reaped if job.state is JobState.QUEUED and job.queue}
+    freed = {live.queue for live in reaped if live.state is JobState.QUEUED and live.queue}
     with ledger.read() as connection:
         depths = workers.depths(connection, [*{*new.queues, *freed}])
     for name, depth in depths.items():
@@ -105,7 +82,7 @@ def _wake(new: NewWorker, wakeups: Wakeups, ledger: Ledger, reaped: Sequence[Rea
             wakeups.wake(name, min(depth, new.slots))
 
 
-def _worker(app: Any, name: str, slots: int, ending: Ending, presence: threading.Thread) -> CeleryWorker:
+def _worker(app: Any, new: NewWorker, ending: Ending, presence: threading.Thread) -> CeleryWorker:
     """Returns Celery's worker. presence: a thread that is started when the worker begins to take tokens."""
     from celery.apps.worker import Worker as CeleryWorker
 
@@ -123,7 +100,7 @@ def _worker(app: Any, name: str, slots: int, ending: Ending, presence: threading
             """Does nothing, so that the process keeps its name."""
 
     return ThreadedWorker(
-        app=app, hostname=name, pool="threads", concurrency=slots, quiet=True, loglevel=logging.WARNING
+        app=app, hostname=new.name, pool="threads", concurrency=new.slots, quiet=True, loglevel=logging.WARNING
     )
 
 
@@ -140,10 +117,8 @@ def _drain(worker: CeleryWorker, draining: bool) -> None:
 class Ending:
     """Ends a worker in steps. Each further signal starts the next step, and so does a timer."""
 
-    def __init__(self, held: Slots, soft_seconds: float) -> None:
-        self._step = 0
-        self._held = held
-        self._soft_seconds = soft_seconds
+    def __init__(self, held: Slots) -> None:
+        self._step, self._held = 0, held
 
     def install(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGALRM):
@@ -156,9 +131,96 @@ class Ending:
         self._held.finish()
         self._step = max(2, self._step + 1) if number == signal.SIGQUIT else self._step + 1
         if self._step == 2:
-            signal.setitimer(signal.ITIMER_REAL, max(self._soft_seconds, 0.001))
+            signal.setitimer(signal.ITIMER_REAL, SOFT_SECONDS)
         elif self._step == 3:
             self._held.stop()
             signal.setitimer(signal.ITIMER_REAL, LAST_SECONDS)
         elif self._step > 3:
             os._exit(1)
+
+
+class Slots:
+    """The slots of a worker. A thread that takes a token runs the most urgent job, then passes the token on. Each
+    has a runner, created at its first token; the owner of its leases is NAME/PROCESS.THREAD."""
+
+    def __init__(self, ledger: Ledger, wakeups: Wakeups, new: NewWorker, scratch: Path) -> None:
+        self._ledger, self._wakeups, self._new, self._scratch = ledger, wakeups, new, scratch
+        self._runners: dict[int, Runner] = {}  # by thread
+        self._finishing, self._stopped = threading.Event(), threading.Event()
+
+    def work(self, queue: str) -> int:
+        """Run the next jobs and return their number. A fault is logged; the next token then creates a new runner."""
+        thread = threading.get_ident()
+        if self._stopped.is_set():
+            return 0
+        if self._finishing.is_set():  # the token was already on its way; another worker takes it
+            self._wakeups.wake(queue)
+            return 0
+        try:
+            if (runner := self._runners.get(thread)) is None:
+                owner = f"{self._new.name}/{os.getpid()}.{threading.get_native_id()}"
+                runner = Runner(self._ledger, owner, self._new.queues, self._scratch, registered=self._new)
+                self._runners[thread] = runner
+            ran = runner.run_next()
+            for campaign_id in runner.campaigns if ran else ():
+                self._wakeups.tell(campaign_id)
+            if ran and self._wakeups.waiting(queue) == 0:
+                with self._ledger.read() as connection:
+                    more = jobs.any_in_state(connection, JobState.QUEUED, queues=[queue])
+                if more:
+                    self._wakeups.wake(queue)
+            return ran
+        except Exception:  # a fault of one job must not end the worker; the job's lease expires and it is queued again
+            log.exception("%s: the slot is made anew", self._new.name)
+            if (broken := self._runners.pop(thread, None)) is not None:
+                broken.close()
+            return 0
+
+    def finish(self) -> None:
+        """Take no more jobs; running jobs may finish."""
+        self._finishing.set()
+
+    def stop(self) -> None:
+        """End running jobs, which return to the queue, and take no more. A signal handler may call this: the runners
+        are stopped in other threads, since the interrupted thread may hold the locks."""
+        self._stopped.set()
+        for runner in list(self._runners.values()):
+            threading.Thread(target=runner.stop, name="stop", daemon=True).start()
+
+    def close(self) -> None:
+        while self._runners:
+            self._runners.popitem()[1].close()
+
+
+def make_app(broker: Broker, queues: Sequence[str], slots: Slots) -> Celery:
+    """Returns the Celery application of a worker. Raises UsageError if the extra `celery` is not installed."""
+    try:
+        from celery import Celery
+    except ModuleNotFoundError:
+        raise UsageError("Celery is not installed: pip install 'sciagent[celery]'") from None
+    app = Celery("sciagent", set_as_current=False, autofinalize=True)
+    app.conf.update(
+        broker_connection_max_retries=None,
+        broker_connection_retry_on_startup=True,
+        broker_heartbeat=20,
+        broker_transport="sciagent.execution.celery.consumer:Transport" if broker.is_redis else None,
+        broker_transport_options=broker.transport_options(ANSWER_SECONDS),
+        broker_url=broker.url,
+        broker_use_ssl=broker.encryption().get("ssl"),
+        task_create_missing_queues=False,
+        task_default_queue=PREFIX + queues[0],
+        task_ignore_result=True,
+        task_publish_retry=False,
+        task_queues=[broker.queue(name) for name in queues],
+        worker_consumer="sciagent.execution.celery.consumer:Consumer",
+        worker_disable_prefetch=broker.is_redis,  # on RabbitMQ the consumer prefetches one message
+        worker_enable_prefetch_count_reduction=False,
+        worker_enable_remote_control=False,
+        worker_hijack_root_logger=False,
+        worker_prefetch_multiplier=1,
+        worker_redirect_stdouts=False,
+    )
+
+    app.task(slots.work, name=TASK, shared=False)
+    app.finalize()
+    return app

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from sciagent.errors import NoPartitionError, SlurmError
 from sciagent.execution.slurm.client import Slurm
-from sciagent.execution.slurm.partition_choice import Need, ResourceRequest, choose_partition
-from sciagent.execution.slurm.site import SiteProfile
+from sciagent.execution.slurm.site import Need, ResourceRequest, SiteProfile, choose_partition
 
 COMMANDS = ("sbatch", "squeue", "scontrol", "sinfo")
 _FORMAT = "%R|%a|%l|%c|%m|%G"  # partition, up or not, time limit, cores, MB and generic resources of a node
@@ -57,11 +56,11 @@ def check(site: SiteProfile, need: Need) -> ProfileCheck:
         faults.append(f"spool: {site.spool} cannot be written here")
     try:
         for name in COMMANDS:
-            slurm.commands.find(name)
-        slurm.commands.passed()
-        partitions = _partition_statuses(slurm.commands.run("sinfo", "--noheader", f"--format={_FORMAT}").stdout)
+            slurm.find(name)
+        slurm.passed()
+        partitions = _partition_statuses(slurm.run("sinfo", "--noheader", f"--format={_FORMAT}").stdout)
         faults += _differences(site, {status.name: status for status in partitions})
-        largest = _LARGEST.search(slurm.commands.run("scontrol", "show", "config").stdout)
+        largest = _LARGEST.search(slurm.run("scontrol", "show", "config").stdout)
         if largest and site.max_array > int(largest[1]):
             faults.append(f"max_array is {site.max_array}, and the cluster's MaxArraySize is {largest[1]}")
     except SlurmError as error:
@@ -121,12 +120,9 @@ def _differences(site: SiteProfile, partitions: dict[str, PartitionStatus]) -> I
             yield f"{name} is not up"
         if status.minutes is not None and partition.max_minutes > status.minutes:
             yield f"{name}: max_minutes is {partition.max_minutes}, and Slurm allows {status.minutes}"
-        if partition.max_memory_mb > status.memory_mb:
-            yield f"{name}: max_memory_mb is {partition.max_memory_mb}, and its largest node has {status.memory_mb}"
-        if partition.max_cores > status.cores:
-            yield f"{name}: max_cores is {partition.max_cores}, and its largest node has {status.cores}"
-        if partition.max_gpus > status.gpus:
-            yield f"{name}: max_gpus is {partition.max_gpus}, and its largest node has {status.gpus}"
+        for amount in ("memory_mb", "cores", "gpus"):
+            if (most := getattr(partition, f"max_{amount}")) > (largest := getattr(status, amount)):
+                yield f"{name}: max_{amount} is {most}, and its largest node has {largest}"
 
 
 def _writable(folder: Path) -> bool:

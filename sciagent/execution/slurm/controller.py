@@ -6,27 +6,27 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.jobs.resource_requests import read
+from sciagent.domain.jobs.states import JobState
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import LedgerAwayError, NoPartitionError, SlurmError
 from sciagent.execution.executor import Executor
 from sciagent.execution.slurm.client import Slurm
 from sciagent.execution.slurm.element import LINGER_SECONDS, ElementTask, parse_task
-from sciagent.execution.slurm.partition_choice import ResourceRequest, choose_partition, need_of
-from sciagent.execution.slurm.site import SiteProfile
-from sciagent.execution.slurm.spool import Spool, spools
-from sciagent.execution.slurm.states import ElementState, ElementStatus
-from sciagent.execution.slurm.submit_failures import RefusedArray, SubmitFailures
+from sciagent.execution.slurm.site import ResourceRequest, SiteProfile, choose_partition, need_of
+from sciagent.execution.slurm.spool import ElementState, ElementStatus, Spool, spools
 from sciagent.execution.worker import completing
 from sciagent.execution.worker.registration import Presence
+from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import external_jobs
+from sciagent.store.job_queue import external_jobs, jobs, offers
 from sciagent.store.job_queue.external_jobs import WaitingExternalJob
 from sciagent.store.job_queue.workers import NewWorker
 
@@ -34,6 +34,7 @@ log = logging.getLogger(__name__)
 LEDGER, LEDGER_FILE = "SCIAGENT_LEDGER", "SCIAGENT_LEDGER_FILE"
 SLOTS = 16  # elements at a time, unless the profile sets max_running
 FORGOTTEN_SECONDS = 60.0  # a reservation without an array is released after this time
+REFUSALS = 5  # failures in a row that become a fault
 UNKNOWN_SECONDS = 600.0  # assumed for a job whose duration is unknown
 
 
@@ -53,9 +54,7 @@ class SlurmController(Executor):
         self._failures = SubmitFailures(ledger, site.site, self._queues)
         self._threads = [
             threading.Thread(target=self._follow, name="slurm", daemon=True),
-            threading.Thread(
-                target=self._presence.serve, args=(lambda: ledger, self._stop), name="presence", daemon=True
-            ),
+            threading.Thread(target=self._presence.serve, args=(ledger, self._stop), name="presence", daemon=True),
         ]
 
     @property
@@ -74,8 +73,8 @@ class SlurmController(Executor):
     def _start(self) -> None:
         """Register as a worker and start the threads, once."""
         if self._threads[0].ident is None:
-            self._slurm.commands.find("sbatch")
-            self._slurm.commands.passed()
+            self._slurm.find("sbatch")
+            self._slurm.passed()
             self._presence.step(self._ledger)
             for thread in self._threads:
                 thread.start()
@@ -220,12 +219,88 @@ class SlurmController(Executor):
         try:
             self._slurm.submit(array, request, tasks)
         except SlurmError as error:
-            self._slurm.commands.run("sinfo", "--noheader", "--format=%P")  # raises SlurmError in an outage
+            self._slurm.run("sinfo", "--noheader", "--format=%P")  # raises SlurmError in an outage
             log.warning("Slurm: %s", str(error).split("\n", 1)[0][:500])
             return str(error)
         where = f"{request.minutes} minutes each on {request.partition.name}"
         log.info("Slurm: %s, %d elements, %s", array.name, len(tasks), where)
         return None
+
+
+class RefusedArray(NamedTuple):
+    """An array that sbatch refused."""
+
+    request: ResourceRequest
+    job_ids: tuple[int, ...]
+    why: str
+    """sbatch's message."""
+
+
+class SubmitFailures:
+    """Counts submissions that the cluster refuses and elements that fail at their start, and decides when to give up.
+
+    sbatch may refuse an array, or an element may fail before it has taken its job: a wrong partition or account, no
+    interpreter on the node, no connection from the node to the ledger. The jobs are queued again and no loss is
+    counted, since the jobs are not the cause. The cause may be temporary, such as a limit on queued jobs or a broken
+    node, so each step submits again, with a warning for the campaigns concerned. Several failures in a row, while no
+    element runs in the cluster, become a fault that a person has to correct.
+
+    fault: message on what a person has to correct; None while retries may help.
+    """
+
+    def __init__(self, ledger: Ledger, site: str, queues: Sequence[str]) -> None:
+        self._ledger, self._site, self._queues = ledger, site, tuple(queues)
+        self._refused = 0  # rounds in a row
+        self._never_started = 0  # elements in a row
+        self._failure_text = ""
+        self.fault: str | None = None
+
+    def element_never_started(self, job_id: int, text: str) -> None:
+        """Note an element that failed before it took its job. text: the last line that it printed."""
+        self._never_started, self._failure_text = self._never_started + 1, text
+        self._warn([([job_id], f"Slurm: elements fail on their node before they take a job: {text}")])
+
+    def element_ran(self, job_id: int) -> None:
+        """Note an element that took its job."""
+        if self._never_started:
+            self._warn([([job_id], None)])
+        self._never_started = 0
+
+    def note(self, refused: Sequence[RefusedArray], taken: Sequence[int], in_cluster: bool) -> None:
+        """Note one round of submissions. taken: ids of jobs that Slurm accepted. in_cluster: whether an element of this
+        site waited or ran there before."""
+        self._refused = self._refused + 1 if refused and not taken and not in_cluster else 0
+        self.fault = None
+        if self._refused >= REFUSALS:
+            request, why = refused[0].request, refused[0].why
+            self.fault = (
+                f"Slurm refused {self._refused} times what was asked of partition {request.partition.name} "
+                f"({request.minutes} minutes, {request.memory_mb} MB, {request.cores} cores): {why}; "
+                f"correct the profile of {self._site}, or ask whoever runs the cluster; sciagent slurm check says more"
+            )
+        with self._ledger.read() as connection:
+            at_work = jobs.any_in_state(connection, JobState.RUNNING, queues=self._queues)
+        if self._never_started >= REFUSALS and not at_work:
+            self.fault = (
+                f"{self._never_started} elements in a row failed on their node before they took a job: "
+                f"{self._failure_text}; correct the profile of {self._site}, or what it names: python, modules, "
+                "environment"
+            )
+        news: list[tuple[Sequence[int], str | None]] = [] if self._never_started else [(taken, None)]
+        for refusal in refused:
+            partition = refusal.request.partition.name
+            news.append((refusal.job_ids, f"Slurm refuses jobs of partition {partition}: {refusal.why}"))
+        if taken or refused:
+            self._warn(news)
+
+    def _warn(self, news: Iterable[tuple[Sequence[int], str | None]]) -> None:
+        """Record warnings for campaigns. news: (job ids, warning; None clears it); a campaign's last entry counts."""
+        with self._ledger.begin() as connection:
+            by_campaign = dict[int, str | None]()
+            for job_ids, warning in news:
+                by_campaign |= dict.fromkeys(offers.rungs_of(connection, job_ids).values(), warning)
+            for campaign_id, warning in by_campaign.items():
+                campaigns.set_slurm_warning(connection, campaign_id, warning)
 
 
 def expected_seconds(job: WaitingExternalJob) -> float:

@@ -1,21 +1,102 @@
-"""The site profile: a cluster's partitions, and how sciagent submits jobs there. A user of the cluster writes it.
+"""The site profile: a cluster's partitions, and what is requested there for a job. A user of the cluster writes it.
 
-No text in it comes from a model or a candidate. Every text is checked all the same, since it becomes an argument of
-sbatch or a line of the batch script.
+No text in it comes from a model or a candidate. Each text has a type that allows only a few characters all the same,
+since it becomes an argument of sbatch or a line of the batch script.
 """
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from sciagent.domain.jobs.resource_requests import MOST_OTHERS
-from sciagent.execution.slurm.argument_types import AbsolutePath, Licence, Module, Name, Option, Value, Variable, key_of
+from sciagent.domain.jobs.resource_requests import CORES, GPU, MOST_OTHERS, NAME
+from sciagent.errors import NoPartitionError
 from sciagent.yaml.document import read, text_of
-from sciagent.yaml.faults import Faults
-from sciagent.yaml.validation import validated
+from sciagent.yaml.validation import Faults, fault, validated
+
+RESERVED = (
+    "account", "array", "bb", "bbf", "chdir", "clusters", "cluster", "cpus-per-task", "dependency", "error", "export",
+    "export-file", "get-user-env", "help", "hold", "ignore-pbs", "input", "job-name", "kill-on-invalid-dep", "mem",
+    "mem-per-cpu", "mem-per-gpu", "no-requeue", "nodes", "ntasks", "ntasks-per-core", "ntasks-per-gpu",
+    "ntasks-per-node", "ntasks-per-socket", "open-mode", "output", "parsable", "partition", "qos", "quiet", "requeue",
+    "signal", "test-only", "time", "time-min", "uid", "gid", "usage", "verbose", "version", "wait", "wrap",
+)  # fmt: skip
+"""Options of sbatch that sciagent sets itself, or that would change its input or its user."""
+
+
+def _checked(pattern: str, takes: str, limit: int) -> AfterValidator:
+    compiled = re.compile(pattern)
+
+    def check(value: str) -> str:
+        if len(value) > limit:
+            raise fault(f"{len(value)} characters; the limit is {limit}")
+        if not compiled.fullmatch(value):
+            shown = value if len(value) <= 60 else value[:57] + "..."
+            raise fault(f"{shown!r} is not taken here", f"takes {takes}")
+        return value
+
+    return AfterValidator(check)
+
+
+Name = Annotated[str, _checked(r"[A-Za-z0-9][A-Za-z0-9_.-]*", 'letters, digits, "_", "." and "-"', 64)]
+"""Name of a partition, an account or a QOS."""
+
+Licence = Annotated[str, _checked(NAME, 'a lower-case letter, then letters, digits and "_"', 31)]
+"""Name of a licence, as in a rung's `resources`."""
+
+Module = Annotated[
+    str, _checked(r"[A-Za-z0-9][A-Za-z0-9_.+/-]*", 'the name of a module: letters, digits and "_.+-/"', 128)
+]
+Variable = Annotated[
+    str,
+    _checked(
+        r"(?!SLURM_|SBATCH_)[A-Za-z_][A-Za-z0-9_]*",
+        'the name of an environment variable: letters, digits and "_"; not SLURM_ or SBATCH_, which Slurm sets',
+        100,
+    ),
+]
+Value = Annotated[
+    str, _checked(r"[A-Za-z0-9_@%+=:,./ -]*", 'letters, digits, spaces and "_@%+=:,./-"; no quotes, no $', 1000)
+]
+"""Value of an environment variable."""
+
+AbsolutePath = Annotated[
+    str,
+    _checked(
+        r"(?!.*/\.\.?(?:/|$))(?:/[A-Za-z0-9_@+=:,.-]+)+",
+        'a path from "/" on: letters, digits and "_@+=:,.-"; no folder "." or "..", no "/" at its end',
+        400,
+    ),
+]
+
+
+def key_of(option: str) -> str:
+    """The key in --key or --key=value."""
+    return option.removeprefix("--").partition("=")[0]
+
+
+def _not_reserved(value: str) -> str:
+    """Refuse reserved options and their prefixes, since sbatch accepts a prefix as the whole option."""
+    key = key_of(value)
+    if taken := [name for name in RESERVED if name.startswith(key)]:
+        short = "" if key in taken else f", for it is short for --{taken[0]}"
+        raise fault(f"--{key} cannot be given here{short}", "sciagent sets it, or relies on how it stands")
+    return value
+
+
+Option = Annotated[
+    str,
+    _checked(r"--[a-z]+(?:-[a-z]+)*(?:=[A-Za-z0-9_@%+:.,/*-]+)?", "--key or --key=value, as --constraint=skylake", 200),
+    AfterValidator(_not_reserved),
+]
+"""An additional option of sbatch."""
 
 Whole = Annotated[int, Field(strict=True)]
 Real = Annotated[float, Field(strict=True)]
@@ -96,29 +177,21 @@ class SiteProfile(Profile):
 
     @model_validator(mode="after")
     def _check_parts(self) -> SiteProfile:
-        faults = Faults()
         names = [partition.name for partition in self.partitions]
-        for place, partition in enumerate(self.partitions):
-            if partition.name in names[:place]:
-                faults.add(("partitions", place, "name"), f'"{partition.name}" is listed twice')
-            if partition.max_minutes < self.wall.minimum_minutes:
-                faults.add(
-                    ("partitions", place, "max_minutes"),
-                    f"is below wall.minimum_minutes ({self.wall.minimum_minutes}); no job could go there",
-                )
-            if partition.max_memory_mb < self.memory.minimum_mb:
-                faults.add(
-                    ("partitions", place, "max_memory_mb"),
-                    f"is below memory.minimum_mb ({self.memory.minimum_mb}); no job could go there",
-                )
-        ours = {"gres": any(partition.max_gpus for partition in self.partitions), "licenses": bool(self.licences)}
-        for place, option in enumerate(self.options):
-            if taken := [name for name, used in ours.items() if used and name.startswith(key_of(option))]:
-                faults.add(("options", place), f"--{taken[0]} is said by what jobs need: max_gpus, licences")
-        for place, variable in enumerate(self.pass_environment):
-            if variable in self.environment:
-                faults.add(("pass_environment", place), f"{variable} is set under `environment` already")
-        faults.raise_any("site")
+        with Faults() as faults:
+            for place, partition in enumerate(self.partitions):
+                if partition.name in names[:place]:
+                    faults.add(("partitions", place, "name"), f'"{partition.name}" is listed twice')
+                for key, least in (("max_minutes", "wall.minimum_minutes"), ("max_memory_mb", "memory.minimum_mb")):
+                    if getattr(partition, key) < (minimum := attrgetter(least)(self)):
+                        faults.add(("partitions", place, key), f"is below {least} ({minimum}); no job could go there")
+            ours = {"gres": any(partition.max_gpus for partition in self.partitions), "licenses": bool(self.licences)}
+            for place, option in enumerate(self.options):
+                if taken := [name for name, used in ours.items() if used and name.startswith(key_of(option))]:
+                    faults.add(("options", place), f"--{taken[0]} is said by what jobs need: max_gpus, licences")
+            for place, variable in enumerate(self.pass_environment):
+                if variable in self.environment:
+                    faults.add(("pass_environment", place), f"{variable} is set under `environment` already")
         return self
 
 
@@ -130,3 +203,79 @@ def load_site(path: Path) -> SiteProfile:
 def parse_site(text: str, name: str = "site.yaml") -> SiteProfile:
     """Read the profile in a YAML text. name: the file name used in messages. Raises SpecError."""
     return validated(read(text, "a site profile", "site: name"), name, SiteProfile)
+
+
+@dataclass(frozen=True)
+class Need:
+    """The resources that a job is expected to need."""
+
+    seconds: float
+    """Expected wall time, in seconds."""
+    memory_mb: int | None = None
+    """Expected memory, in MB; None if unknown."""
+    cores: int = 1
+    gpus: int = 0
+    licences: tuple[tuple[str, int], ...] = ()
+    """(name, count), sorted by name."""
+
+
+def need_of(seconds: float, memory_mb: int | None, needs: Mapping[str, int]) -> Need:
+    """The need of a job. needs: amounts by resource name; a name other than cores and GPUs is a licence."""
+    others = tuple(sorted((name, n) for name, n in needs.items() if name not in (CORES, GPU)))
+    return Need(seconds, memory_mb, needs.get(CORES, 1), needs.get(GPU, 0), others)
+
+
+@dataclass(frozen=True)
+class ResourceRequest:
+    """The resources requested for each array element, on one node."""
+
+    partition: Partition
+    minutes: int
+    memory_mb: int
+    cores: int
+    gpus: int = 0
+    licences: tuple[tuple[str, int], ...] = ()
+
+
+def wall_minutes(site: SiteProfile, seconds: float) -> int:
+    """Wall time to request: margin * seconds + warning, rounded up to whole minutes, at least the minimum.
+
+    Raises ValueError if seconds is negative or not finite.
+    """
+    if not (math.isfinite(seconds) and seconds >= 0):
+        raise ValueError(f"{seconds} is no number of seconds")
+    wanted = site.wall.margin * seconds + site.wall.warning_seconds
+    return max(site.wall.minimum_minutes, math.ceil(wanted / 60))
+
+
+def memory_mb(site: SiteProfile, expected: int | None) -> int:
+    """Memory to request: margin * expected, rounded up to whole MB, at least the minimum."""
+    return max(site.memory.minimum_mb, math.ceil(site.memory.margin * (expected or 0)))
+
+
+def choose_partition(site: SiteProfile, need: Need) -> ResourceRequest:
+    """The request for the first partition that can hold the job. Raises NoPartitionError, which lists the limits."""
+    minutes, memory = wall_minutes(site, need.seconds), memory_mb(site, need.memory_mb)
+    for name, n in need.licences:
+        if n > (most := site.licences.get(name, 0)):
+            raise NoPartitionError(
+                f"{site.site} has {most or 'no'} {name}, and a job needs {n}; name it among the licences of the "
+                "profile, if the cluster counts it"
+            )
+    for partition in site.partitions:
+        small = (
+            minutes <= partition.max_minutes and memory <= partition.max_memory_mb and need.cores <= partition.max_cores
+        )
+        if small and need.gpus <= partition.max_gpus:
+            return ResourceRequest(partition, minutes, memory, need.cores, need.gpus, need.licences)
+    gpus = any(partition.max_gpus for partition in site.partitions) or need.gpus
+    limits = "; ".join(
+        f"{partition.name}: {partition.max_minutes} minutes, {partition.max_memory_mb} MB, {partition.max_cores} cores"
+        + (f", {partition.max_gpus} GPUs" if gpus else "")
+        for partition in site.partitions
+    )
+    asked = f"{minutes} minutes, {memory} MB and {need.cores} cores" + (f" and {need.gpus} GPUs" if need.gpus else "")
+    raise NoPartitionError(
+        f"no partition of {site.site} holds {asked} ({limits}); "
+        "lower the job's limits, or add a larger partition to the profile"
+    )

@@ -1,4 +1,7 @@
-"""The folder of one array, shared with the nodes: the elements' tasks, the script, and the files that elements leave.
+"""The folder of one array, shared with the nodes, and the states of its elements.
+
+The folder holds the elements' tasks, the script, and the files that elements leave. Their states follow from these
+files and from squeue.
 
 SPOOL/3f2a9c0d1b4e5f67/     the token of the array, which is also in the name of its Slurm job
     elements.json           the task of each element, by its number
@@ -16,10 +19,10 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sciagent.errors import SlurmError
 
@@ -29,8 +32,7 @@ _EXIT = re.compile(r'\{"code": (\d{1,3}), "warned": (?:true|false), "stopped": (
 _TAIL_BYTES = 4096
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(NamedTuple):
     """The end of an element's script."""
 
     code: int
@@ -73,10 +75,6 @@ class Spool:
         """Returns how the element ended; None if it left no mark."""
         match = _EXIT.fullmatch(self._read(f"exit.{element}"))
         return Mark(int(match[1]), match[2] == "true") if match else None
-
-    def was_warned(self, element: int) -> bool:
-        """Whether Slurm warned the element that its wall time was nearly over."""
-        return (self.folder / f"warned.{element}").exists()
 
     def failure_text(self, element: int) -> str:
         """Returns why an element failed: the printable characters of its last line of output, or its exit code."""
@@ -135,3 +133,72 @@ def own_element(path: Path) -> Any:
     if not number.isdecimal() or int(number) >= len(elements):
         raise SlurmError(f"{path} has {len(elements)} elements, and SLURM_ARRAY_TASK_ID is {number or 'not set'}")
     return elements[int(number)]
+
+
+class ElementState(StrEnum):
+    PENDING = "pending"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"  # ended with a non-zero exit code, or was killed by a signal
+    TIMED_OUT = "timed_out"  # killed by Slurm at its wall time, or stopped itself after the warning
+    CANCELLED = "cancelled"
+    LOST = "lost"  # the node died, or Slurm has no record of it any more and it left no file
+    UNKNOWN = "unknown"  # Slurm reports a state that is not listed here; ask again later
+
+    @property
+    def ended(self) -> bool:
+        return self not in (ElementState.PENDING, ElementState.RUNNING, ElementState.UNKNOWN)
+
+
+class ElementStatus(NamedTuple):
+    """The state of one element of an array."""
+
+    number: int
+    state: ElementState
+    code: int | None = None
+    """Exit code of the element's command, if the command ended."""
+
+
+_WORDS = {
+    ElementState.PENDING: "PENDING CONFIGURING REQUEUED REQUEUE_HOLD REQUEUE_FED RESV_DEL_HOLD SPECIAL_EXIT",
+    ElementState.RUNNING: "RUNNING COMPLETING SUSPENDED STOPPED SIGNALING STAGE_OUT RESIZING UPDATE_DB POWER_UP_NODE",
+    ElementState.COMPLETED: "COMPLETED",
+    ElementState.FAILED: "FAILED",
+    ElementState.TIMED_OUT: "TIMEOUT DEADLINE",
+    ElementState.CANCELLED: "CANCELLED REVOKED",
+    ElementState.LOST: "NODE_FAIL BOOT_FAIL PREEMPTED LAUNCH_FAILED RECONFIG_FAIL OUT_OF_MEMORY",
+}
+_STATES = {word: state for state, words in _WORDS.items() for word in words.split()}
+
+
+def element_status(number: int, word: str | None, spool: Spool) -> ElementStatus:
+    """The state of an element. word: Slurm's name of its state; None if Slurm has no record of it any more.
+
+    Slurm reports COMPLETED or FAILED for an element that was stopped at its time limit. The element's own files show
+    the difference, and the exit code of its command.
+    """
+    mark = spool.mark(number)
+    if word is None:
+        state = ElementState.LOST
+        if mark is not None:
+            state = ElementState.FAILED if mark.code else ElementState.COMPLETED
+            state = ElementState.CANCELLED if mark.stopped else state
+    else:
+        state = _STATES.get(word, ElementState.UNKNOWN)
+    if state.ended and word in (None, "COMPLETED", "FAILED") and (spool.folder / f"warned.{number}").exists():
+        state = ElementState.TIMED_OUT
+    return ElementStatus(number, state, mark.code if mark and state.ended else None)
+
+
+QUEUE_FORMAT = "%K|%T|%j"  # number of the element, state, name
+
+
+def queue_lines(lines: Iterable[str]) -> Iterator[tuple[str, int | None, str]]:
+    """Name, element number and state from each complete line of squeue in QUEUE_FORMAT.
+
+    The number is None in the joint record of elements that never started and were cancelled together.
+    """
+    for line in lines:
+        element, word, name = [*line.strip().split("|", 2), "", ""][:3]
+        if name and (element.isdecimal() or element == "N/A"):
+            yield name, int(element) if element.isdecimal() else None, word

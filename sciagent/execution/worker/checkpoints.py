@@ -4,13 +4,9 @@ A worker that lost its lease and still writes changes only its own files."""
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 
 from sciagent.store.database.artifacts import ArtifactStore
-from sciagent.verification.sandbox.scratch import remove_folder
-
-_HOMES, _PREFIX = "checkpoints", "fence-"
 
 
 def scratch_of(artifacts: ArtifactStore) -> Path:
@@ -21,30 +17,18 @@ def scratch_of(artifacts: ArtifactStore) -> Path:
 
 def home_of(scratch: Path, evidence_key: str) -> Path:
     """The folder of the checkpoints of all attempts under this evidence key."""
-    return scratch / _HOMES / evidence_key
+    return scratch / "checkpoints" / evidence_key
 
 
-def left_in(scratch: Path) -> set[str]:
-    """The evidence keys that have checkpoints."""
-    homes = scratch / _HOMES
-    return {home.name for home in homes.iterdir()} if homes.is_dir() else set()
-
-
-def folders_of(scratch: Path, attempts: Iterable[tuple[str, int]]) -> tuple[Path, ...]:
-    """The checkpoint folder of each attempt. attempts: (evidence key, fence)."""
-    return tuple(adopt(home_of(scratch, key), fence) for key, fence in attempts)
-
-
-def adopt(home: Path, fence: int) -> Path:
+def folder_of(scratch: Path, evidence_key: str, fence: int) -> Path:
     """Returns the folder of the attempt with this fence. A new folder is a copy of the previous attempt's, if any."""
-    folder = home / f"{_PREFIX}{fence}"
-    if not home.is_dir() or folder.exists():
-        return folder
-    fences = [int(path.name.removeprefix(_PREFIX)) for path in home.glob(f"{_PREFIX}*")]
+    home = home_of(scratch, evidence_key)
+    folder = home / f"fence-{fence}"
+    fences = [int(path.name.removeprefix("fence-")) for path in home.glob("fence-*")]
     before = max((number for number in fences if number < fence), default=None)
-    if before is not None:
+    if before is not None and not folder.exists():
         partial = home / f".{folder.name}"
-        remove_folder(partial)
-        shutil.copytree(home / f"{_PREFIX}{before}", partial, symlinks=True)
+        shutil.rmtree(partial, ignore_errors=True)
+        shutil.copytree(home / f"fence-{before}", partial, symlinks=True)
         partial.rename(folder)  # only a complete copy gets the final name
     return folder

@@ -16,7 +16,7 @@ from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import EvidenceKey
 from sciagent.errors import LedgerError, SciagentError, UsageError
-from sciagent.execution.worker.checkpoints import folders_of
+from sciagent.execution.worker.checkpoints import folder_of
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.job_queue.leases import Claim
@@ -64,7 +64,7 @@ def request_of(jobs: Sequence[ClaimedJob], scratch: Path, cuda: str | None = Non
         tuple(job.candidate for job in jobs),
         task.limits,
         replicate=jobs[0].key.replicate,
-        checkpoints=folders_of(scratch, ((job.key.hash, job.claim.fence) for job in jobs)),
+        checkpoints=tuple(folder_of(scratch, job.key.hash, job.claim.fence) for job in jobs),
         together=len(jobs) > 1,
         cuda=cuda,
     )

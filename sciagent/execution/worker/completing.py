@@ -6,6 +6,7 @@ too: fast rungs, `sciagent verify` and the checks before a promotion.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,10 +18,17 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import EvidenceKey, Finding
-from sciagent.domain.jobs.job_rules import AfterAttempt, after_loss, after_recall, after_result, cost_of_killed
-from sciagent.domain.jobs.states import AttemptState, JobState
+from sciagent.domain.jobs.states import (
+    AfterAttempt,
+    AttemptState,
+    JobState,
+    after_loss,
+    after_recall,
+    after_result,
+    cost_of_killed,
+)
 from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.execution.worker.checkpoints import home_of, left_in
+from sciagent.execution.worker.checkpoints import home_of
 from sciagent.execution.worker.claimed_jobs import ClaimedJob
 from sciagent.store.database.clock import db_now
 from sciagent.store.database.ledger import Ledger
@@ -33,7 +41,6 @@ from sciagent.store.results.evidence import NewEvidence, RecordedEvidence
 from sciagent.verification.contract import Verifier
 from sciagent.verification.cost import unmeasured
 from sciagent.verification.sandbox.host import HostResult
-from sciagent.verification.sandbox.scratch import remove_folder
 
 Stored = tuple[tuple[str, str, int, str], ...]  # artifacts: (name, sha256, size, media type)
 
@@ -59,11 +66,9 @@ def lost_with_host(job: ClaimedJob, fault: str) -> HostResult:
 
 def drop_checkpoints(scratch: Path, endings: Iterable[JobEnding]) -> None:
     """Remove the checkpoints of ended jobs, and of crashed ones, since a checkpoint may be the cause."""
-    left = left_in(scratch)  # few jobs leave any
     for ending in endings:
-        key = ending.result.job.key.hash
-        if key in left and (ending.after.is_over or ending.result.outcome is Outcome.CRASHED):
-            remove_folder(home_of(scratch, key))
+        if ending.after.is_over or ending.result.outcome is Outcome.CRASHED:
+            shutil.rmtree(home_of(scratch, ending.result.job.key.hash), ignore_errors=True)
 
 
 @dataclass(frozen=True)
@@ -86,11 +91,6 @@ class JobResult:
         if self.outcome is Outcome.LOST:
             return self.result.cost or cost_of_killed(self.result.wall_seconds, self.job.task.limits.threads)
         return self.result.cost + unmeasured(self.job.declared or {}, self.result.finding.spent)
-
-    @property
-    def actual(self) -> Cost:
-        """The cost from which a cost model learns."""
-        return self.result.cost + (self.result.finding.spent or {})
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def complete_direct(
         return []
     cost, wall = Cost(), 0.0
     for direct in results:
-        cost += direct.result.cost + (direct.result.finding.spent or {})
+        cost += direct.result.actual
         wall += direct.result.wall_seconds
     attempt_id = attempts.begin(connection, owner, campaign_id=campaign_id, rung_id=rung_id, n_candidates=len(results))
     finding = results[0].result.finding
@@ -168,49 +168,26 @@ def complete_direct(
     return [next(recorded) if is_evidence else None for is_evidence in good]
 
 
-@dataclass(frozen=True)
-class Reaped:
-    """A job that was taken back from a dead worker or driver."""
-
-    job_id: int
-    campaign_id: int
-    rung_id: int
-    candidate_id: int
-    queue: str | None
-    """Queue of the job; None if its driver runs it."""
-    state: JobState
-    kills: int
-    losses: int
-
-
-def reap_expired(connection: Connection, limit: int = 100) -> list[Reaped]:
+def reap_expired(connection: Connection, limit: int = 100) -> list[LiveAttempt]:
     """Take back jobs whose lease has expired: their worker is dead, cut off or stalled. Any process may call it."""
     return _lose(connection, leases.expired(connection, limit), "its worker was not heard of for as long as a lease")
 
 
-def reap_driver(connection: Connection, campaign_id: int, owner: str) -> list[Reaped]:
+def reap_driver(connection: Connection, campaign_id: int, owner: str) -> list[LiveAttempt]:
     """Take back jobs that dead drivers of the campaign ran themselves. owner: the holder of the driver lease."""
     return _lose(connection, leases.orphans(connection, campaign_id, owner), "its driver died")
 
 
-def _lose(connection: Connection, gone: Sequence[LiveAttempt], detail: str) -> list[Reaped]:
-    """End attempts whose worker or driver is dead, and book their cost up to the last heartbeat."""
+def _lose(connection: Connection, gone: Sequence[LiveAttempt], detail: str) -> list[LiveAttempt]:
+    """End attempts whose worker or driver is dead, and book their cost up to the last heartbeat. Returns them with the
+    new states of their jobs."""
     after = [after_loss(losses=live.losses, cancelled=live.cancel) for live in gone]
     lost = Outcome.LOST, Reason.LEASE_EXPIRED, detail
     _close(
         connection, [_taken_back(live, end, live.heartbeat_at, *lost) for live, end in zip(gone, after, strict=True)]
     )
     return [
-        Reaped(
-            live.claim.job_id,
-            live.campaign_id,
-            live.rung_id,
-            live.candidate_id,
-            live.queue,
-            end.job,
-            live.kills + end.kills,
-            live.losses + end.losses,
-        )
+        live._replace(state=end.job, kills=live.kills + end.kills, losses=live.losses + end.losses)
         for live, end in zip(gone, after, strict=True)
     ]
 
@@ -317,15 +294,12 @@ def _record(
             )
         )
         if direct.declared is not None:
-            actual = result.cost + (result.finding.spent or {})
             key = verifier.name, verifier.version, verifier.settings_hash, direct.candidate_id
-            seen.append(CostSeen(*key, attempt_id, direct.declared, actual))
+            seen.append(CostSeen(*key, attempt_id, direct.declared, result.actual))
     recorded = evidence.record_once(connection, new)
     spend.observe_costs(connection, seen)
     return [
-        row
-        if isinstance(row, RecordedEvidence) and entry.finding.outcome.rule.reusable and not entry.key.replicate
-        else None
+        row if isinstance(row, RecordedEvidence) and not entry.key.replicate else None
         for entry, row in zip(new, recorded, strict=True)
     ]
 

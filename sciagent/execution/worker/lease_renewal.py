@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from sciagent.errors import LedgerAwayError
@@ -22,6 +21,9 @@ class Held:
     """Jobs whose leases are renewed together."""
 
     claims: list[Claim]
+    end: Callable[[], None]
+    """Kills the jobs' process, from another thread. It is called at each check while one of the jobs is gone, since the
+    process may not have started yet."""
     gone: dict[int, bool] = field(default_factory=dict)
     """Ids of jobs that were cancelled or whose lease was lost; the value is true if a person cancelled the job."""
 
@@ -29,58 +31,47 @@ class Held:
 class Keeper:
     """Renews the leases of all jobs of one process. The database may be away for as long as a lease lasts."""
 
-    def __init__(self, ledger: Ledger, lease_seconds: float = leases.LEASE_SECONDS) -> None:
-        self._ledger, self._lease = ledger, lease_seconds
-        self._held: dict[Held, Callable[[], None]] = {}
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._held: set[Held] = set()
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="keeper", daemon=True)
         self._thread.start()
 
-    @contextmanager
-    def holding(self, claims: Sequence[Claim], end: Callable[[], None]) -> Iterator[Held]:
-        """Renew the leases of these jobs during the `with` block. end: see `hold`."""
-        held = Held(list(claims))
-        self.hold(held, end)
-        try:
-            yield held
-        finally:
-            self.release(held)
-
-    def hold(self, held: Held, end: Callable[[], None]) -> None:
-        """Renew these leases until `release`. end: kills the jobs' process, from another thread. It is called at each
-        check while one of the jobs is gone, since the process may not have started yet."""
+    def hold(self, claims: Sequence[Claim], end: Callable[[], None]) -> Held:
+        """Renew the leases of these jobs until `release`. end: see `Held`."""
+        held = Held(list(claims), end)
         with self._lock:
-            self._held[held] = end
+            self._held.add(held)
+        return held
 
     def release(self, held: Held) -> None:
         with self._lock:
-            del self._held[held]
+            self._held.remove(held)
 
     def close(self) -> None:
         self._stop.set()
         self._thread.join(timeout=30)
 
     def _keep(self) -> None:
-        beat, look = min(BEAT_SECONDS, self._lease / 4), min(LOOK_SECONDS, self._lease / 4)
         last = time.monotonic()
-        while not self._stop.wait(look):
+        while not self._stop.wait(min(LOOK_SECONDS, BEAT_SECONDS)):
             with self._lock:
-                mine = dict(self._held)
+                mine = set(self._held)
             claims = [claim for held in mine for claim in held.claims]
             if not claims:
                 continue
             try:
-                if time.monotonic() - last >= beat:
+                if time.monotonic() - last >= BEAT_SECONDS:
                     with self._ledger.begin() as connection:
-                        leases.heartbeat(connection, claims, self._lease)
+                        leases.heartbeat(connection, claims)
                     last = time.monotonic()
                 with self._ledger.read() as connection:
                     gone = leases.not_mine(connection, claims)
             except LedgerAwayError:
                 continue  # the next round tries again
-            for held, end in mine.items() if gone else ():
-                lost = {claim.job_id: gone[claim.job_id] for claim in held.claims if claim.job_id in gone}
-                if lost:
+            for held in mine if gone else ():
+                if lost := {claim.job_id: gone[claim.job_id] for claim in held.claims if claim.job_id in gone}:
                     held.gone.update(lost)
-                    end()
+                    held.end()

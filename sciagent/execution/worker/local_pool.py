@@ -8,7 +8,7 @@ import queue
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -42,8 +42,8 @@ class _Call:
 
     jobs: Jobs
     request: Request
-    held: Held
     worker: Worker | None = None
+    held: Held = field(init=False)
 
     def end(self) -> None:
         if self.worker is not None:
@@ -86,8 +86,8 @@ class LocalPool:
         if len(self._threads) < min(self.running, self.slots):  # processes are started when there is work for them
             self._threads.append(threading.Thread(target=self._serve, name=f"slot-{len(self._threads)}", daemon=True))
             self._threads[-1].start()
-        call = _Call(jobs, request, Held([job.claim for job in jobs]))
-        self._keeper.hold(call.held, call.end)
+        call = _Call(jobs, request)
+        call.held = self._keeper.hold([job.claim for job in jobs], call.end)
         self._inbox.put(call)
 
     def recall(self) -> list[Jobs]:
@@ -102,10 +102,9 @@ class LocalPool:
 
     def next_completed(self) -> Completed | None:
         """Returns one finished call, or None if there is none. Only the driver's thread may call it."""
-        try:
-            done = self.completed.get_nowait()
-        except queue.Empty:
+        if self.completed.empty():
             return None
+        done = self.completed.get()
         self._count(done.slots, -1)
         return done
 

@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Sequence
 
 from sciagent.errors import LedgerAwayError, SchemaVersionError
-from sciagent.execution.worker.completing import Reaped, reap_expired
+from sciagent.execution.worker.completing import reap_expired
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import workers
-from sciagent.store.job_queue.leases import LEASE_SECONDS
+from sciagent.store.job_queue.leases import LEASE_SECONDS, LiveAttempt
 from sciagent.store.job_queue.workers import SEEN_SECONDS, NewWorker
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class Presence:
         self,
         new: NewWorker,
         on_drain: Callable[[bool], None] = lambda draining: None,
-        on_reap: Callable[[Ledger, Sequence[Reaped]], None] = lambda ledger, reaped: None,
+        on_reap: Callable[[Ledger, Sequence[LiveAttempt]], None] = lambda ledger, reaped: None,
     ) -> None:
         self.draining = False
         """Whether the worker must take no new jobs."""
@@ -40,13 +40,10 @@ class Presence:
         self._registered = False
         self._seen_at = self._reaped_at = -SEEN_SECONDS
 
-    def serve(self, open_ledger: Callable[[], Ledger], stop: threading.Event) -> None:
-        """Call `step` until `stop` is set. A ledger that is away or cannot be opened yet is tried again."""
-        ledger: Ledger | None = None
-        while not stop.wait(0 if ledger is None else LOOK_SECONDS):
+    def serve(self, ledger: Ledger, stop: threading.Event) -> None:
+        """Call `step` until `stop` is set. A ledger that is away is tried again."""
+        while not stop.is_set():
             try:
-                if ledger is None:
-                    ledger = open_ledger()
                 self.step(ledger)
             except SchemaVersionError as error:
                 self.fault = error
@@ -54,9 +51,8 @@ class Presence:
                 return
             except Exception as error:  # noqa: BLE001  a fault of the ledger may be temporary
                 log.warning("the ledger is away: %s", str(error).split("\n", 1)[0][:200])
-                stop.wait(LOOK_SECONDS)
-        if ledger is not None:
-            self.leave(ledger)
+            stop.wait(LOOK_SECONDS)
+        self.leave(ledger)
 
     def step(self, ledger: Ledger) -> None:
         """Update the worker's row and take back jobs of dead workers, each if it is due."""
@@ -83,11 +79,12 @@ class Presence:
             log.warning("the ledger was not told that %s has ended", self._new.name)
 
 
-def reap(ledger: Ledger) -> list[Reaped]:
+def reap(ledger: Ledger) -> list[LiveAttempt]:
     """Take back jobs of dead workers, and log each of them."""
     with ledger.begin() as connection:
         reaped = reap_expired(connection)
-    for job in reaped:
-        about = {"event": "lost", "campaign_id": job.campaign_id, "job": job.job_id, "state": str(job.state)}
-        log.warning("job %d was lost with its worker; it is %s", job.job_id, job.state, extra={"about": about})
+    for live in reaped:
+        id_ = live.claim.job_id
+        about = {"event": "lost", "campaign_id": live.campaign_id, "job": id_, "state": str(live.state)}
+        log.warning("job %d was lost with its worker; it is %s", id_, live.state, extra={"about": about})
     return reaped

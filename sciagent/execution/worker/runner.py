@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import random
 import threading
 import time
@@ -15,7 +16,7 @@ from typing import TypeVar
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.jobs.resource_requests import GPU
-from sciagent.errors import LedgerAwayError
+from sciagent.errors import LedgerAwayError, UsageError
 from sciagent.execution.worker.checkpoints import scratch_of
 from sciagent.execution.worker.claimed_jobs import AskedJob, CannotError, ClaimedJob, Tasks, ask, request_of
 from sciagent.execution.worker.completing import (
@@ -27,7 +28,6 @@ from sciagent.execution.worker.completing import (
     lost_with_host,
     store_files,
 )
-from sciagent.execution.worker.devices import visible
 from sciagent.execution.worker.lease_renewal import Held, Keeper
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
@@ -138,16 +138,18 @@ class Runner:
         if not asked:
             return 0
         claims = [job.claim for job in asked]
-        with self._keeper.holding(claims, self._end) as held:
-            try:
-                jobs = self._tasks.jobs(asked)
-            except CannotError as error:
-                self._refuse(claims, str(error))
-                return 0
+        held = self._keeper.hold(claims, self._end)
+        try:
+            jobs = self._tasks.jobs(asked)
             if len(jobs) == 1:
                 about = self._about(jobs[0], "started")
                 log.info("job %d: %s starts", claims[0].job_id, jobs[0].task.verifier.name, extra={"about": about})
             results = self._verify(jobs)
+        except CannotError as error:
+            self._refuse(claims, str(error))
+            return 0
+        finally:
+            self._keeper.release(held)
         self._write(jobs, results, held)
         self.campaigns = frozenset(job.task.campaign_id for job in jobs)
         return len(jobs)
@@ -171,8 +173,8 @@ class Runner:
         """GPUs of jobs in one process, for CUDA_VISIBLE_DEVICES. On a cluster: the first GPUs given to this process."""
         if self._registered is None:
             given = jobs[0].task.needs.get(GPU, 0)
-            return visible(given, range(given))
-        return visible(self._registered.resources.get(GPU, 0), [gpu for job in jobs for gpu in job.claim.gpus])
+            return visible_gpus(given, range(given))
+        return visible_gpus(self._registered.resources.get(GPU, 0), [gpu for job in jobs for gpu in job.claim.gpus])
 
     def _write(self, jobs: list[ClaimedJob], results: list[HostResult], held: Held) -> None:
         """Write results. While the disk is full or the ledger is away, the write is tried again without end, so that no
@@ -218,6 +220,24 @@ class Runner:
         patiently(write, self._stop)
 
 
-def runner_of(ledger: Ledger, new: NewWorker, owner: str, scratch: Path, keeper: Keeper | None = None) -> Runner:
-    """Returns the runner of one slot. The slots of a worker share its memory in equal parts."""
-    return Runner(ledger, owner, new.queues, scratch, registered=new, keeper=keeper)
+def check_gpus(gpus: int) -> None:
+    """Raises UsageError if CUDA_VISIBLE_DEVICES is set and names fewer GPUs than `gpus`."""
+    if gpus and (own := _own_gpus()) is not None and gpus > len(own):
+        raise UsageError(f"{gpus} GPUs, and CUDA_VISIBLE_DEVICES names {len(own)}")
+
+
+def visible_gpus(gpus: int, held: Sequence[int]) -> str | None:
+    """CUDA_VISIBLE_DEVICES for the process of a job; None leaves the variable as it is, if the worker has no GPU.
+
+    gpus: number of GPUs of the worker. held: GPUs of the job, numbered from 0 among those visible to this process.
+    """
+    if not gpus:
+        return None
+    own = _own_gpus()
+    return ",".join(str(i) if own is None else own[i] for i in held)
+
+
+def _own_gpus() -> list[str] | None:
+    """The GPUs that this process may see; None if CUDA_VISIBLE_DEVICES is not set."""
+    names = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return None if names is None else [name.strip() for name in names.split(",") if name.strip()]

@@ -18,21 +18,23 @@ from typing import NamedTuple
 import numpy as np
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.answers.audit import AuditReport, EstimateWithInterval, GuardState, RungAgreement
+from sciagent.domain.answers.status import AuditReport, EstimateWithInterval, RungAgreement
 from sciagent.domain.jobs.states import Standing
-from sciagent.domain.quantities import Censoring
 from sciagent.report.analysis.summary import has_limits
-from sciagent.report.parts.agreement import KEPT, SCALE_OF_ITS_METHOD
+from sciagent.report.parts.agreement import KEPT, SCALE_OF_ITS_METHOD, exact_values
 from sciagent.report.parts.wording import many
 from sciagent.scheduling.arrays import Array, Mask
 from sciagent.scheduling.audit.guard import guard
 from sciagent.scheduling.audit.rungs import agreements
-from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
-from sciagent.store.results import audits, pooled
+from sciagent.store.campaign_state import standings
+from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
+from sciagent.store.results import laws
 from sciagent.store.views import report_queries
+from sciagent.store.views.campaign_counts import places
 
 ALPHA = 0.1  # largest share of the true hits that may be dropped
 AT_END = (Standing.SETTLED, Standing.DROPPED)
+UNDECIDED = (Standing.OPEN, Standing.PENDING)
 ASIDE = (Standing.HELD, Standing.VETOED)
 
 
@@ -60,20 +62,19 @@ class Population:
 
 def audit(connection: Connection, row: CampaignRow) -> AuditReport | None:
     """Returns the results of the audit; None without an audit or without acceptance limits, which define hits."""
-    scheduler = row.spec.get("scheduler", {})
-    share = scheduler.get("audit", 0.0) if scheduler.get("kind") == "priced" else 0.0
+    share = row.spec["scheduler"].get("audit", 0.0) if row.spec["scheduler"]["kind"] == "priced" else 0.0
     if not share or not has_limits(row):
         return None
-    log = audits.read(connection, row.id)
+    log = laws.audit_log(connection, row.id)
     dropped = population(connection, row, log)
-    hits = audits.hits(connection, row.id)
+    hits = laws.hits(connection, row.id)
     terminal = next(r for r in rungs(connection, row.id) if r.name == row.spec["terminal"])
-    draws = audits.decided(connection, row.id)
+    draws = laws.decided(connection, row.id)
     by_choice = hits - {draw.candidate_id for draw in draws if draw.rung_id == terminal.id}
-    open_ = audits.undecided(connection, row.id) - int((~dropped.known).sum())
+    undecided = sum(p.candidates for p in places(connection, row) if p.standing in UNDECIDED)
+    open_ = undecided - int((~dropped.known).sum())
     estimates = missed(dropped, len(hits), len(by_choice), open_)
     scores, pi = scored(dropped, log, by_choice)
-    state = guard(scores, ALPHA, pi, float(dropped.pi.min(initial=1.0)))
     return AuditReport(
         share=share,
         passed_over=len(dropped.ids),
@@ -84,14 +85,15 @@ def audit(connection: Connection, row: CampaignRow) -> AuditReport | None:
         hits=int(dropped.hit[dropped.audited].sum()),
         open=open_,
         **estimates._asdict(),
-        guard=GuardState(threshold=state.threshold, missing=state.missing, words=state.words),
+        guard=guard(scores, ALPHA, pi, float(dropped.pi.min(initial=1.0))),
         rungs=tuple(compared(connection, row, dropped)),
     )
 
 
-def population(connection: Connection, row: CampaignRow, log: audits.Log) -> Population:
+def population(connection: Connection, row: CampaignRow, log: laws.Log) -> Population:
     """Returns the passed-over candidates that no person holds or vetoed. log: all passed-over candidates."""
-    became = audits.became(connection, row.id, log.ids)
+    became = {stands.candidate_id: stands for stands in standings.of(connection, row.id, log.ids)}
+    hits = laws.hits(connection, row.id)
     places = [i for i, id_ in enumerate(log.ids) if id_ in became and became[id_].standing not in ASIDE]
     ids = [log.ids[i] for i in places]
     p, lot, pi = (np.array(values, dtype=float)[places] for values in (log.p, log.lot, log.pi))
@@ -101,7 +103,7 @@ def population(connection: Connection, row: CampaignRow, log: audits.Log) -> Pop
     waits = drawn & ~known & ~at_work
     done = drawn & known
     share = max(float(done.sum()), 0.5) / max(float(drawn.sum()), 1.0) if drawn.any() else 1.0
-    hit = np.array([became[i].is_hit for i in ids], dtype=bool) & known
+    hit = np.array([i in hits for i in ids], dtype=bool) & known
     return Population(ids, p, share * pi, done, known, hit, int(waits.sum()), int((drawn & at_work).sum()))
 
 
@@ -122,32 +124,28 @@ def missed(dropped: Population, hits: int, own: int, open_: int) -> Missed:
 
     hits: number of known hits. own: number of hits found by choice. open_: number of candidates that were neither
     passed over nor decided."""
-    from sciagent.scheduling.audit.recall import Span, recall  # imports SciPy
+    from sciagent.scheduling.audit.recall import ENOUGH, missed_hits  # imports SciPy
 
-    known, audited_hits = int(dropped.hit.sum()), dropped.hit & dropped.audited
-    estimated = recall(hits - known, dropped.pi, dropped.audited, audited_hits)
-    unknown = int((~dropped.known).sum())
-    note = "".join(
-        f"; {many(n, what)} {'is' if n == 1 else 'are'} {where}"
-        for n, what, where in (
-            (dropped.at_work, "audit", "at work"),
-            (open_, "other candidate", "open and not counted"),
-        )
-        if n
-    )
+    known, unknown = int(dropped.hit.sum()), int((~dropped.known).sum())
+    audited_hits, left = dropped.hit & dropped.audited, ~dropped.audited
+    audited = int(audited_hits.sum())
+    pending = ((dropped.at_work, "audit", "at work"), (open_, "other candidate", "open and not counted"))
+    note = "".join(f"; {many(n, what)} {'is' if n == 1 else 'are'} {where}" for n, what, where in pending if n)
     if not dropped.ids and open_:
         return Missed(f"recall cannot be estimated: no candidate was passed over yet{note}")
-    all_hits = estimated.missed if unknown else Span(known, known, known)
-    if all_hits is None:
-        return Missed(estimated.words + note)
-    low, estimate, high = (min(max(n - known, 0.0), unknown) for n in (all_hits.low, all_hits.estimate, all_hits.high))
-    unseen = EstimateWithInterval(low=low, estimate=estimate, high=high)
-    if not hits + estimate:
+    unseen = EstimateWithInterval(low=0.0, estimate=0.0, high=0.0)
+    if unknown and audited < ENOUGH:
+        return Missed(f"recall cannot be estimated: n = {many(audited, 'audited hit')}, {ENOUGH} are needed{note}")
+    if unknown:
+        all_hits = missed_hits(dropped.pi[audited_hits], float(dropped.pi[left].min()), int(left.sum()))
+        ends = all_hits.model_dump().items()
+        unseen = EstimateWithInterval(**{name: min(max(n - known, 0.0), unknown) for name, n in ends})
+    if not hits + unseen.estimate:
         return Missed(f"recall cannot be estimated: there is no hit{note}", missed=unseen)
     by_choice, with_audit = (_share(part, hits, unseen) for part in (own, hits))
     words = (
         f"recall {by_choice.estimate:.2f} (95 % interval {by_choice.low:.2f} to {by_choice.high:.2f}): "
-        f"{many(own, 'hit')} by choice, {int(audited_hits.sum())} among {int(dropped.audited.sum())} drawn "
+        f"{many(own, 'hit')} by choice, {audited} among {int(dropped.audited.sum())} drawn "
         f"of {len(dropped.ids)} passed over; with those of the audit {with_audit.estimate:.2f} "
         f"({with_audit.low:.2f} to {with_audit.high:.2f}){note}"
     )
@@ -160,7 +158,7 @@ def _share(part: int, hits: int, unseen: EstimateWithInterval) -> EstimateWithIn
     return EstimateWithInterval(low=low, estimate=estimate, high=high)
 
 
-def scored(dropped: Population, log: audits.Log, own: set[int]) -> tuple[Array, Array]:
+def scored(dropped: Population, log: laws.Log, own: set[int]) -> tuple[Array, Array]:
     """Returns two arrays (m,) over known hits: the chance of a hit when the candidate was chosen or first passed over,
     and the probability that it became known. own: ids of the hits found by choice."""
     promise = log.chosen | dict(zip(log.ids, log.p, strict=True))
@@ -177,55 +175,33 @@ def compared(connection: Connection, row: CampaignRow, dropped: Population) -> l
     """Compares each rung with the next that measures the same property, and with the terminal rung. Bias and RMSE are
     in canonical units, None where the scale belongs to the method. Audited candidates are weighted by 1 / π."""
     ladder = rungs(connection, row.id)
-    terminal = next(i for i, rung in enumerate(ladder) if rung.name == row.spec["terminal"])
+    terminal = next(rung for rung in ladder if rung.name == row.spec["terminal"])
     comparisons: list[RungAgreement] = []
-    for name in dict.fromkeys(o["property"] for o in row.spec.get("objectives", ())):
-        measuring = [rung for rung in ladder[: terminal + 1] if report_queries.measures(connection, rung, name)]
+    for name in dict.fromkeys(o["property"] for o in row.spec["objectives"]):
+        measuring = [
+            rung for rung in ladder[: terminal.position + 1] if report_queries.measures(connection, rung, name)
+        ]
         if len(measuring) < 2:
             continue
-        ids = audits.climbed(connection, row.id, measuring[1].position, KEPT)
-        scores = np.array([_values(connection, rung, name, ids) for rung in measuring]).T
+        ids = laws.climbed(connection, row.id, measuring[1].position, KEPT)
+        answers = [exact_values(connection, rung, ids) for rung in measuring]
+        scores = np.array([[values.get(i, {}).get(name, np.nan) for i in ids] for values in answers]).T
         propensity = np.ones(scores.shape)
-        if dropped.audited.any() and measuring[-1] is ladder[terminal]:
+        if dropped.audited.any() and measuring[-1] is terminal:
             _weigh_audited(dropped, ids, scores, propensity)
-        comparisons += _agreements(name, [rung.name for rung in measuring], scores, propensity)
+        labels = [rung.name for rung in measuring]
+        comparisons += agreements(name, labels, scores, propensity, name not in SCALE_OF_ITS_METHOD)
     return comparisons
-
-
-def _agreements(name: str, labels: Sequence[str], scores: Array, propensity: Array) -> list[RungAgreement]:
-    """Returns the agreement of each pair of rungs. scores, propensity: (n, rungs)."""
-    shared = name not in SCALE_OF_ITS_METHOD
-    return [
-        RungAgreement(
-            property=name,
-            lower=labels[pair.lower],
-            upper=labels[pair.upper],
-            n=pair.n,
-            effective=pair.effective,
-            bias=pair.bias if shared else None,
-            rmse=pair.rmse if shared else None,
-            spearman=pair.spearman,
-        )
-        for pair in agreements(scores, np.ones((len(labels), len(labels)), dtype=bool), propensity)
-    ]
 
 
 def _weigh_audited(dropped: Population, ids: Sequence[int], scores: Array, propensity: Array) -> None:
     """Writes the propensity of audited candidates, and removes the terminal answers of other passed-over candidates,
     which the audited ones represent. scores, propensity: (n, rungs) of `ids`; the last rung is the terminal rung."""
     place = {id_: i for i, id_ in enumerate(dropped.ids)}
-    for i, id_ in enumerate(ids):
-        passed_over = place.get(id_)
+    for i, passed_over in enumerate(map(place.get, ids)):
         if passed_over is None:
             continue
         if dropped.audited[passed_over]:
             propensity[i, -1] = dropped.pi[passed_over]
         else:
             scores[i, -1] = np.nan
-
-
-def _values(connection: Connection, rung: RungRow, name: str, ids: list[int]) -> list[float]:
-    """Returns the pooled value of each candidate in canonical units; NaN for no value and for a censored one."""
-    answers = pooled.values_of(connection, ids, rung.verifier, rung.verifier_version, rung.settings_hash)
-    quantities = [(answers.get(i) or {}).get(name) for i in ids]
-    return [q.value if q is not None and q.censoring is Censoring.NONE else np.nan for q in quantities]

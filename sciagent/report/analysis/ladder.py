@@ -1,26 +1,34 @@
-"""Figures of the ladder: the cost by rung, and the agreement of neighbouring rungs in ranking candidates."""
+"""Figures of the ladder: the cost, value and provenance of each rung, and how neighbouring rungs agree in ranking.
+
+The value of a rung is that of the open candidates with the rung minus their value without it, as payoff minus cost, by
+the law and the price of the last fit. Rungs that every candidate has passed or an objective needs are left out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.answers.status import LadderWorth, RungWorth
 from sciagent.domain.pooling import pooled
 from sciagent.domain.properties import properties
 from sciagent.report.parts import charts
 from sciagent.report.parts.agreement import SCALE_OF_ITS_METHOD, Pair, RankAgreement, agreement
 from sciagent.report.parts.candidates import named_order
-from sciagent.report.parts.wording import with_unit, words
+from sciagent.report.parts.wording import window, with_unit, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
+from sciagent.store.results import laws
 from sciagent.store.views import report_pairs
 from sciagent.store.views import report_queries as ask
 
 MAX_COMPARED = 8  # charts of rung against rung
+LITTLE = 0.01  # share of the value below which a rung is called worthless
 WASTED = ("no_answer", "inconclusive")
 
 
@@ -51,15 +59,16 @@ class Spending:
 
 def spending(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> Spending:
     names: dict[int | None, str] = {r.id: r.name for r in ladder}
-    spent = Spending({r.name: {} for r in ladder}, {})
+    by_rung: dict[str, dict[str, float]] = {r.name: {} for r in ladder}
+    others = defaultdict[tuple[str, str], float](float)
     for rung_id, resource, fate, amount in ask.costs(connection, row):
         name = names.get(rung_id, "proposer")
         if resource == "core_seconds":
-            by_fate = spent.by_rung.setdefault(name, {})
-            by_fate[fate] = by_fate.get(fate, 0.0) + amount
+            fates = by_rung.setdefault(name, {})
+            fates[fate] = fates.get(fate, 0.0) + amount
         else:
-            spent.others[name, resource] = spent.others.get((name, resource), 0.0) + amount
-    return spent
+            others[name, resource] += amount
+    return Spending(by_rung, others)
 
 
 @dataclass(frozen=True)
@@ -85,76 +94,137 @@ class Compared:
 
 def compared(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[Compared]:
     """Compares each rung with the next that measured the same property, for properties of objectives and gates."""
-    comparisons: list[Compared] = []
-    for name in named_order(row.spec):
-        measuring = [rung for rung in ladder if ask.measures(connection, rung, name)]
-        for lower, upper in pairwise(measuring):
-            if len(comparisons) < MAX_COMPARED:
-                comparisons += _compare(connection, row, lower, upper, name)
-    return comparisons[:MAX_COMPARED]
+    comparisons = (
+        comparison
+        for name in named_order(row.spec)
+        for lower, upper in pairwise(rung for rung in ladder if ask.measures(connection, rung, name))
+        for comparison in _compare(connection, row, lower, upper, name)
+    )
+    return list(islice(comparisons, MAX_COMPARED))
 
 
 def imported(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[Compared]:
     """Compares imported values with every rung that measured the same property, over candidates that have both."""
     known = report_pairs.imported_properties(connection, row)
-    comparisons: list[Compared] = []
-    for name in dict.fromkeys([*(name for name in named_order(row.spec) if name in known), *known]):
-        for rung in (r for r in ladder if ask.measures(connection, r, name)):
-            if len(comparisons) < MAX_COMPARED:
-                comparisons += _compare(connection, row, None, rung, name)
-    return comparisons[:MAX_COMPARED]
+    comparisons = (
+        comparison
+        for name in dict.fromkeys([*(name for name in named_order(row.spec) if name in known), *known])
+        for rung in ladder
+        if ask.measures(connection, rung, name)
+        for comparison in _compare(connection, row, None, rung, name)
+    )
+    return list(islice(comparisons, MAX_COMPARED))
 
 
 def _compare(
     connection: Connection, row: CampaignRow, lower: RungRow | None, upper: RungRow, name: str
-) -> list[Compared]:
-    """Returns a comparison for each pair of levels, with replicates pooled. lower: None for imported values."""
-    groups: dict[tuple[int, int], list[Pair]] = {}
-    censored: dict[tuple[int, int], int] = {}
+) -> Iterator[Compared]:
+    """Yields a comparison for each pair of levels, with replicates pooled. lower: None for imported values."""
+    groups = defaultdict[tuple[int, int], list[Pair]](list)
+    censored = Counter[tuple[int, int]]()
     for x, y, hit in report_pairs.pairs(connection, row, lower, upper, name):
         levels = x.level_id, y.level_id
         if x.is_censored or y.is_censored:
-            censored[levels] = censored.get(levels, 0) + 1
+            censored[levels] += 1
         else:
             pair = Pair(*pooled(*zip(*x.values, strict=True)), *pooled(*zip(*y.values, strict=True)), hit)
-            groups.setdefault(levels, []).append(pair)
+            groups[levels].append(pair)
     labels = report_pairs.levels(connection, [i for levels in groups for i in levels])
     unit, shared = properties()[name].unit, name not in SCALE_OF_ITS_METHOD
     below, beside = ("imported values", ", imported") if lower is None else (lower.name, f" at {lower.name}")
-    comparisons = []
     for (x_level, y_level), pairs in groups.items():
-        chart = charts.scatter(
-            pairs,
-            f"{with_unit(name, unit)}{beside}",
-            f"{with_unit(name, unit)} at {upper.name}",
-            None if lower is None else limits(row, lower, name),
-            limits(row, upper, name),
-            f"{'imported' if lower is None else lower.name}-{upper.name}-{name}-{x_level}-{y_level}",
+        yield Compared(
+            property=words(name),
+            lower=below,
+            upper=upper.name,
+            x_level=labels[x_level],
+            y_level=labels[y_level],
+            unit=unit,
+            seen=len(pairs),
+            drawn=min(len(pairs), charts.DRAWN),
+            censored=censored[x_level, y_level],
+            figures=agreement(np.array([p.x for p in pairs]), np.array([p.y for p in pairs]), shared),
+            shared_scale=shared,
+            chart=charts.scatter(
+                pairs,
+                f"{with_unit(name, unit)}{beside}",
+                f"{with_unit(name, unit)} at {upper.name}",
+                None if lower is None else limits(row, lower, name),
+                limits(row, upper, name),
+                f"{below}-{upper.name}-{name}-{x_level}-{y_level}".replace(" ", "-"),
+            ),
         )
-        figures = agreement(np.array([p.x for p in pairs]), np.array([p.y for p in pairs]), shared)
-        comparisons.append(
-            Compared(
-                words(name),
-                below,
-                upper.name,
-                labels[x_level],
-                labels[y_level],
-                unit,
-                len(pairs),
-                min(len(pairs), charts.DRAWN),
-                censored.get((x_level, y_level), 0),
-                figures,
-                shared,
-                chart,
-            )
-        )
-    return comparisons
 
 
 def limits(row: CampaignRow, rung: RungRow, name: str) -> tuple[float | None, float | None] | None:
     """Returns the rung's gate on the property; at the terminal rung without a gate, the objective's limits."""
-    ladder: Sequence[Any] = row.spec.get("ladder", ())
-    gate = ladder[rung.position].get("gate", {}).get(name) if rung.position < len(ladder) else None
-    if gate is None and rung.name == row.spec.get("terminal"):
-        gate = next((o.get("accept") for o in row.spec.get("objectives", ()) if o["property"] == name), None)
+    gate = row.spec["ladder"][rung.position]["gate"].get(name)
+    if gate is None and rung.name == row.spec["terminal"]:
+        gate = next((o["accept"] for o in row.spec["objectives"] if o["property"] == name), None)
     return None if gate is None else (gate[0], gate[1])
+
+
+def value_of_rungs(connection: Connection, row: CampaignRow) -> LadderWorth | None:
+    """Returns the value that each rung adds to the open candidates; None before a law is fitted."""
+    law = laws.last(connection, row.id)
+    value = law and law.state.get("value")
+    return ladder_worth(value, row.spec["goal"]["kind"]) if value else None
+
+
+def ladder_worth(value: Mapping[str, Any], goal: str) -> LadderWorth:
+    """Returns the value of each rung. value: from the law's state, with `worth` and `without` ({rung: worth})."""
+    worth = float(value["worth"])
+    brings = {name: max(worth - float(without), 0.0) for name, without in value["without"].items()}
+    unit = "hits" if goal == "hits" else "payoff"
+    text = f"the candidates ahead are worth {worth:.3g} {unit} beyond what they will cost"
+    if brings and worth > 0:
+        each = (
+            f"{name} brings {gain:.2g} of it" if gain > LITTLE * worth else f"{name} looks worthless for them"
+            for name, gain in brings.items()
+        )
+        text += f"; {', '.join(each)}"
+    rungs = tuple(RungWorth(rung=name, brings=gain) for name, gain in brings.items())
+    return LadderWorth(worth=worth, rungs=rungs, words=text)
+
+
+@dataclass(frozen=True)
+class RungProvenance:
+    """The verifier of a rung with its settings and engines."""
+
+    rung: RungRow
+    given: Mapping[str, Any]
+    """The rung of the campaign's spec: `settings`, `gate`, `on_refusal`."""
+    engines: dict[str, list[str]]
+    """{engine: versions seen in the latest evidence of the rung}."""
+    looked_at: int
+    """Number of pieces of evidence from which `engines` was read."""
+
+    @property
+    def gate(self) -> list[str]:
+        """Windows of the gate as texts, such as `1.3 ≤ HOMO-LUMO gap ≤ 2.8 eV`."""
+        return [window(edges, name, properties()[name].unit) for name, edges in self.given["gate"].items()]
+
+
+def of_rungs(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[RungProvenance]:
+    """Returns the provenance of each rung of the ladder."""
+    provenance = []
+    for rung in ladder:
+        engines = defaultdict[str, set[str]](set)
+        evidence = ask.measured_by(connection, rung)
+        for name, version in (item for versions, _ in evidence for item in (versions or {}).items()):
+            engines[str(name)].add(str(version))
+        by_name = {name: sorted(versions) for name, versions in sorted(engines.items())}
+        provenance.append(RungProvenance(rung, row.spec["ladder"][rung.position], by_name, len(evidence)))
+    return provenance
+
+
+def of_reuse(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[tuple[str, str, int]]:
+    """Returns (rung, origin, number) of the answers that cost this campaign nothing."""
+    labels: dict[int | None, str] = {r.id: r.name for r in ladder}
+    reused = []
+    for rung_id, name, source, n in ask.reused(connection, row):
+        origin = f"file {source}" if source != "computed" else "sciagent verify"
+        if name is not None:
+            origin = "this campaign, earlier" if name == row.name else f"campaign {name}"
+        reused.append((labels.get(rung_id, ""), origin, n))
+    return reused

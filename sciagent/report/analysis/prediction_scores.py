@@ -10,12 +10,11 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.properties import properties
-from sciagent.domain.scoring import COVERS_90, crps, read
 from sciagent.domain.tiers import Tier
 from sciagent.report.analysis.proposers import PEOPLE
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
@@ -24,7 +23,37 @@ from sciagent.store.views import report_proposers as ask
 from sciagent.store.views.report_proposers import PredictionMade
 
 CHUNK = 500
+COVERS_90 = 1.6448536269514722  # 90 % of a normal distribution lie within this many standard deviations of the mean
 BINS = 10  # number of bins over a proposer's episodes
+
+
+def read(predicted: Any) -> dict[str, tuple[float, float]]:
+    """Returns (value, error) by property from the predictions of a proposal; invalid ones are left out."""
+    predictions = {}
+    for name, stated in predicted.items() if isinstance(predicted, dict) else ():
+        if isinstance(stated, dict):
+            numbers = [float(x) for x in (stated.get("value"), stated.get("error")) if isinstance(x, int | float)]
+            if len(numbers) == 2 and all(map(math.isfinite, numbers)) and numbers[1] >= 0:
+                predictions[str(name)] = numbers[0], numbers[1]
+    return predictions
+
+
+def crps(value: float, error: float, answer: float) -> float:
+    """Returns the continuous ranked probability score of N(value, error²) at the answer, in its unit; 0 is best.
+
+    error: standard deviation; at 0 the score is the distance. The score is proper: an honest prediction is best on
+    average. Raises ValueError for an error below 0 or numbers that are not finite.
+    Source: Gneiting and Raftery, J. Am. Stat. Assoc. 102, 359 (2007), equation 21.
+    """
+    if not all(map(math.isfinite, (value, error, answer))) or error < 0:
+        raise ValueError(f"no score for {value} ± {error} at {answer}")
+    if error == 0:
+        return abs(answer - value)
+    z = (answer - value) / error
+    if not math.isfinite(z):
+        return abs(answer - value)
+    density = math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+    return error * (z * math.erf(z / math.sqrt(2)) + 2 * density - 1 / math.sqrt(math.pi))
 
 
 @dataclass
@@ -39,20 +68,19 @@ class PredictionRecord:
     """Number of answers within one predicted standard deviation."""
     within_90: int = 0
     """Number of answers within 1.64 predicted standard deviations."""
-    _first: float = 0.0
-    """The first answer; it is subtracted from the others for numerical stability."""
-    _sum: float = 0.0
+    _mean: float = 0.0
     _squares: float = 0.0
+    """Sum of squared distances of the answers from their mean, updated by Welford's method."""
 
     def add(self, value: float, error: float, answer: float) -> None:
-        self._first = self._first if self.n else answer
         self.n += 1
         self.score += crps(value, error, answer)
         self.off += value - answer
         self.within += abs(value - answer) <= error
         self.within_90 += abs(value - answer) <= COVERS_90 * error
-        self._sum += answer - self._first
-        self._squares += (answer - self._first) ** 2
+        distance = answer - self._mean
+        self._mean += distance / self.n
+        self._squares += distance * (answer - self._mean)
 
     @property
     def crps(self) -> float:
@@ -67,9 +95,7 @@ class PredictionRecord:
     @property
     def spread(self) -> float | None:
         """Standard deviation of the answers; None below two."""
-        if self.n < 2:
-            return None
-        return math.sqrt(max(self._squares - self._sum**2 / self.n, 0.0) / (self.n - 1))
+        return math.sqrt(self._squares / (self.n - 1)) if self.n > 1 else None
 
 
 class Bin(NamedTuple):
@@ -135,24 +161,19 @@ def prediction_scores(connection: Connection, row: CampaignRow) -> list[Predicti
     """Returns the scores of all predictions, the terminal rung first, then from the highest rung down, by property and
     proposer. The bins of episodes show whether a proposer learns."""
     records: dict[tuple[bool, int, str, str], PredictionAccuracy] = {}
-    binned: dict[tuple[bool, int, str, str], dict[int, PredictionRecord]] = {}
+    bins: dict[tuple[tuple[bool, int, str, str], int], Bin] = {}
     spans = ask.episode_numbers(connection, row)
     for rung, name, prediction, *numbers in answered(connection, row, ask.predictions(connection, row)):
         who = prediction.proposer or PEOPLE
-        key = (rung.name != row.spec.get("terminal"), -rung.position, name, who)
+        key = (rung.name != row.spec["terminal"], -rung.position, name, who)
         if key not in records:
             records[key] = PredictionAccuracy(rung.name, name, properties()[name].unit, who)
-        records[key].record.add(*numbers)
         first, last = spans.get(who, (0, 0))
-        begin = first if (n := prediction.episode) is None else n - (n - first) % _width(first, last)
-        binned.setdefault(key, {}).setdefault(begin, PredictionRecord()).add(*numbers)
-    for key, accuracy in records.items():
-        first, last = spans.get(accuracy.proposer, (0, 0))
-        end = _width(first, last) - 1
-        accuracy.bins += [Bin(begin, min(begin + end, last), record) for begin, record in sorted(binned[key].items())]
+        width = math.ceil((last - first + 1) / BINS)
+        begin = first if (n := prediction.episode) is None else n - (n - first) % width
+        of_bin = bins.setdefault((key, begin), Bin(begin, min(begin + width - 1, last), PredictionRecord())).record
+        for record in (records[key].record, of_bin):
+            record.add(*numbers)
+    for (key, _), episodes in sorted(bins.items()):
+        records[key].bins.append(episodes)
     return [accuracy for _, accuracy in sorted(records.items())]
-
-
-def _width(first: int, last: int) -> int:
-    """Returns the number of episodes of a bin."""
-    return math.ceil((last - first + 1) / BINS)

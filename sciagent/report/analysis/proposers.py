@@ -7,7 +7,8 @@ spent, except for the fast rungs of candidates that people added.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy.engine import Connection
@@ -25,87 +26,56 @@ DRAWN = 6  # lines of the chart
 LISTED = 40
 
 
-COUNTED = (
-    "episodes",
-    "turns",
-    "proposals",
-    "readable",
-    "new",
-    "duplicates",
-    "refused",
-    "verified",
-    "hits",
-    "hits_in_seeds",
-)
+COUNTED = [name for name, field in ProposerResults.model_fields.items() if field.annotation is int]
 
 
 def results(connection: Connection, row: CampaignRow) -> tuple[ProposerResults, ...]:
     """Returns the results of all proposers, sorted by hits, then best utility, then new candidates."""
     figures: dict[str, dict[str, Any]] = {}
-    costs: dict[str, dict[str, float]] = {}
-
-    def book(who: str, booked: Mapping[str, float]) -> None:
-        for name, amount in booked.items():
-            costs[who][name] = costs[who].get(name, 0.0) + amount
 
     def of(who: str | None) -> dict[str, Any]:
-        name = PEOPLE if who is None else who
-        costs.setdefault(name, {})
-        return figures.setdefault(name, {"proposer": name, "utility": None} | dict.fromkeys(COUNTED, 0))
+        name = who or PEOPLE
+        blank = {"proposer": name, "utility": None, "costs": Counter[str](), "hits_per_core_hour": None}
+        return figures.setdefault(name, blank | dict.fromkeys(COUNTED, 0))
 
     for spent in ask.turns(connection, row):
         of(spent.proposer).update(episodes=spent.episodes, turns=spent.turns)
-        book(spent.proposer, spent.costs)
+        of(spent.proposer)["costs"].update(spent.costs)
     for group in ask.handed(connection, row):
-        totals = of(group.proposer)
         kind = "duplicates" if group.status == "duplicate" else group.status
-        for name, counts in (("proposals", True), ("readable", group.readable), (kind, True)):
-            totals[name] += group.n * counts
+        for name in ("proposals", kind, *(["readable"] if group.readable else [])):
+            of(group.proposer)[name] += group.n
     paid = next((r.position for r in rungs(connection, row.id) if r.tier != Tier.FAST), 0)
     for got in ask.brought(connection, row, paid):
         settled = {"hits": got.hits, "hits_in_seeds": got.hits_in_seeds, "utility": got.utility}
         of(got.proposer).update(settled, verified=got.paid)
     for who, resource, amount in ask.costs_of_jobs(connection, row):
-        book(of(who)["proposer"], {resource: amount})
-    listed = [
-        ProposerResults(
-            **totals,
-            costs=costs[who],
-            hits_per_core_hour=3600 * totals["hits"] / seconds if (seconds := costs[who].get("core_seconds")) else None,
-        )
-        for who, totals in figures.items()
-    ]
+        of(who)["costs"].update({resource: amount})
+    for totals in figures.values():
+        if seconds := totals["costs"]["core_seconds"]:
+            totals["hits_per_core_hour"] = 3600 * totals["hits"] / seconds
+    listed = [ProposerResults(**totals) for totals in figures.values()]
     return tuple(sorted(listed, key=lambda m: (-m.hits, -(m.utility or 0.0), -m.new, m.proposer)))
 
 
 def summary_sentence(figures: ProposerResults, row: CampaignRow) -> str:
     """Returns a sentence on the only proposer of a campaign."""
-    parts = [
+    hits = f", {many(figures.hits, 'hit')}" if has_limits(row) else ""
+    seconds = figures.costs.get("core_seconds")
+    return (
         f"{many(figures.proposals, 'proposal')}: {figures.new} new, {many(figures.duplicates, 'duplicate')}, "
-        f"{figures.refused} refused; {figures.verified} answered by a paid rung"
-    ]
-    if has_limits(row):
-        parts.append(many(figures.hits, "hit"))
-    if seconds := figures.costs.get("core_seconds"):
-        parts.append(f"{cost(seconds)} booked for its candidates and turns")
-    return ", ".join(parts)
+        f"{figures.refused} refused; {figures.verified} answered by a paid rung{hits}"
+        + (f", {cost(seconds)} booked for its candidates and turns" if seconds else "")
+    )
 
 
 def progress(
     connection: Connection, row: CampaignRow, among: Sequence[ProposerResults]
 ) -> dict[str, list[ProgressStep]]:
-    """Returns the chart's lines for at most `DRAWN` of these proposers, in their order; empty without any progress."""
-    terminal = next((r for r in rungs(connection, row.id) if r.name == row.spec.get("terminal")), None)
-    if terminal is None:
+    """Returns the chart's lines for at most `DRAWN` of these proposers, in their order; none for a single proposer."""
+    if len(among) < 2:
         return {}
-    steps = {
-        PEOPLE if who is None else who: own for who, own in progress_by_proposer(connection, row, terminal).items()
-    }
-    drawn = {
-        figures.proposer: steps[figures.proposer]
-        for figures in among
-        if figures.proposer in steps and figures.costs.get("core_seconds")
-    }
-    if not any(own[-1].hits or own[-1].utility is not None for own in drawn.values()):
-        return {}
-    return dict(list(drawn.items())[:DRAWN])
+    terminal = next(rung for rung in rungs(connection, row.id) if rung.name == row.spec["terminal"])
+    steps = {who or PEOPLE: own for who, own in progress_by_proposer(connection, row, terminal).items()}
+    drawn = [figures.proposer for figures in among if figures.costs.get("core_seconds") and figures.proposer in steps]
+    return {who: steps[who] for who in drawn[:DRAWN]}

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from sciagent.domain.answers.status import CampaignCounts, JudgeAgreement
 from sciagent.report.analysis.ladder import Compared, Spending
 from sciagent.report.analysis.rejections import Rejection
+from sciagent.report.parts.agreement import decided_by_opinion
 from sciagent.report.parts.candidates import Card, Table
-from sciagent.report.parts.judge_agreement import decided_by_opinion
 from sciagent.report.parts.wording import cost, duration, many, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.views.report_queries import Passage
@@ -54,7 +54,7 @@ def has_limits(row: CampaignRow) -> bool:
 
 def terminal(row: CampaignRow, passages: Sequence[Passage]) -> Passage:
     """Returns how many candidates reached, passed and failed the terminal rung."""
-    return next((p for p in passages if p.rung.name == row.spec.get("terminal")), passages[-1])
+    return next(p for p in passages if p.rung.name == row.spec["terminal"])
 
 
 def _found(
@@ -80,10 +80,8 @@ def _best(best: Sequence[Card]) -> list[str]:
     if top is None or not top.headline:
         return []
     values = "; ".join(f"{words(measured.property)} {value(measured)}" for _, measured in top.headline)
-    utility = top.candidate.utility
-    return [f"Best: {top.candidate.text} with {values}."] + (
-        [] if utility is None else [f"Its utility is {utility:.3g}; 1 is best."]
-    )
+    sentences, utility = [f"Best: {top.candidate.text} with {values}."], top.candidate.utility
+    return sentences if utility is None else [*sentences, f"Its utility is {utility:.3g}; 1 is best."]
 
 
 def _sure(
@@ -96,27 +94,22 @@ def _sure(
 ) -> QuestionAnswered:
     lines, figure = [], "not yet known"
     if status.hits:
-        shown = min(status.hits, sum(r[3] == "hit" for r in table.rows))
-        figure = f"{shown - table.near_edge} of {shown} clear of the limits"
-        lines.append(
-            f"{table.near_edge or 'None'} of {many(shown, 'hit')} {'lies' if table.near_edge < 2 else 'lie'} within "
-            "one standard uncertainty of a limit."
-        )
+        shown, near = min(status.hits, sum(r[3] == "hit" for r in table.rows)), table.near_edge
+        figure = f"{shown - near} of {shown} clear of the limits"
+        lie = f"{near or 'None'} of {many(shown, 'hit')} {'lies' if near < 2 else 'lie'}"
+        lines.append(f"{lie} within one standard uncertainty of a limit.")
     last = [p for p in pairs if p.upper == row.spec.get("terminal") and p.figures.spearman is not None]
     for comparison in last[:2]:
         figures = comparison.figures
-        lines.append(
-            f"{comparison.lower} ranks {comparison.property} as {comparison.upper} does "
-            f"with Spearman {figures.spearman:.2f}"
-            f"{'' if figures.low is None else f' [{figures.low:.2f}, {figures.high:.2f}]'}, n = {figures.n}."
-        )
+        interval = "" if figures.low is None else f" [{figures.low:.2f}, {figures.high:.2f}]"
+        ranks = f"{comparison.lower} ranks {comparison.property} as {comparison.upper} does with Spearman"
+        lines.append(f"{ranks} {figures.spearman:.2f}{interval}, n = {figures.n}.")
         if not status.hits:
             figure = f"Spearman {figures.spearman:.2f}"
     lines += [f"{judge.words[0].upper()}{judge.words[1:]}." for judge in judged]
-    if any(c.headline for c in best):
-        lines.append("± is the protocol's repeatability (k = 1), not the error of the method.")
-    else:
-        lines.append("No value has been measured at a paid rung.")
+    measured = any(c.headline for c in best)
+    repeatability = "± is the protocol's repeatability (k = 1), not the error of the method."
+    lines.append(repeatability if measured else "No value has been measured at a paid rung.")
     return QuestionAnswered("How sure is it?", figure, lines)
 
 

@@ -19,7 +19,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.artifacts import ArtifactStore
 
 BATCH = 500  # rows of a transaction
-SHOWN = ("standing", "hit", "in_seeds", "utility", "verdict", "reason", "inchikey")
+SHOWN = ("multiplicity", "standing", "hit", "in_seeds", "utility", "verdict", "reason", "inchikey")
 
 
 def write_ase(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, path: Path) -> tuple[int, int]:
@@ -35,6 +35,8 @@ def write_ase(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     database = connect(str(path), type="db", append=False, use_lock_file=False)
     written = without = 0
     stream = entries(connection, row, wanted)
+    with database:
+        pass  # a database without a row is valid, too
     while batch := list(islice(stream, BATCH)):
         with database:
             for entry in batch:
@@ -44,9 +46,6 @@ def write_ase(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
                     continue
                 database.write(atoms, key_value_pairs=_pairs(entry, keys), data=_data(entry, source))
                 written += 1
-    if not written:
-        with database:
-            pass  # an empty database is valid, too
     database.metadata = {
         "title": row.name,
         "sciagent": __version__,
@@ -75,8 +74,7 @@ def _atoms(entry: Entry, artifacts: ArtifactStore) -> tuple[Any | None, str]:
     """Returns an ASE Atoms (angstrom) from a stored geometry or a crystal's structure, or None, and its origin."""
     from ase.io import read
 
-    geometry_file = geometry(artifacts, entry.answers)
-    if geometry_file is not None:
+    if geometry_file := geometry(artifacts, entry.answers):
         text, form, answer = geometry_file
         with suppress(ValueError, IndexError, KeyError, OSError):
             return read(io.StringIO(text), format=form), f"{answer.rung}, evidence {answer.key}"
@@ -91,14 +89,9 @@ def _atoms(entry: Entry, artifacts: ArtifactStore) -> tuple[Any | None, str]:
 
 
 def _pairs(entry: Entry, keys: dict[tuple[str, str], str]) -> Mapping[str, Any]:
-    candidate = entry.candidate
-    pairs = {
-        "candidate": candidate.key,
-        "net_charge": candidate.charge,
-        "multiplicity": candidate.multiplicity,
-        **{name: getattr(candidate, name) for name in SHOWN},
-        **{keys[place]: m.quantity.value for place, m in entry.values.items()},
-    }
+    pairs = {name: getattr(entry.candidate, name) for name in SHOWN}
+    pairs |= {"candidate": entry.candidate.key, "net_charge": entry.candidate.charge}
+    pairs |= {keys[place]: m.quantity.value for place, m in entry.values.items()}
     return {name: value for name, value in pairs.items() if value is not None}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,15 +16,15 @@ from sqlalchemy.engine import Connection
 
 from sciagent import __version__
 from sciagent.errors import UsageError
+from sciagent.report.analysis.ladder import of_rungs
 from sciagent.report.export import parquet
 from sciagent.report.page.build import page
 from sciagent.report.parts import table
 from sciagent.report.parts.candidates import CARDS
-from sciagent.report.parts.provenance import of_rungs
 from sciagent.report.parts.wording import setting
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database.artifacts import ArtifactStore
-from sciagent.store.views import report_candidates, report_queries
+from sciagent.store.views import report_candidates
 
 SPECIFICATION = "1.1"
 _ORCID = re.compile(r"^(?P<name>[^<>]+?)\s*<(?P<id>https://orcid\.org/\d{4}-\d{4}-\d{4}-\d{3}[\dX])>$")
@@ -71,71 +72,62 @@ def write_crate(
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".crate-") as folder:
         inside = Path(folder) / "files"
         inside.mkdir()
-        builder = _Crate(connection, row, artifacts, inside, authors, license_url)
+        crate = _Crate(connection, row, artifacts, inside).fill(authors, license_url)
         part = Path(folder) / f"crate{target.suffix}"
         if target.suffix == ".zip":
-            builder.crate.write_zip(part)
+            crate.write_zip(part)
         else:
-            builder.crate.write(part)
+            crate.write(part)
             part.chmod(0o755)
         part.replace(target)
-    return len([e for e in builder.crate.data_entities if e.type != "Dataset"])
+    return len([e for e in crate.data_entities if e.type != "Dataset"])
 
 
+@dataclass
 class _Crate:
     """A crate under construction. Its files are written to the folder `inside` first."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        row: CampaignRow,
-        artifacts: ArtifactStore,
-        inside: Path,
-        authors: Sequence[Author],
-        license_url: str,
-    ) -> None:
+    connection: Connection
+    row: CampaignRow
+    artifacts: ArtifactStore
+    inside: Path
+
+    def fill(self, authors: Sequence[Author], url: str) -> Any:
+        """Returns the whole crate. url: of the licence."""
         from rocrate.rocrate import ROCrate
 
-        self.connection, self.row, self.artifacts, self.inside = connection, row, artifacts, inside
-        self.begun, changed = report_queries.dates(connection, row)
+        begun, changed = self.row.created_at, self.row.updated_at
         self.crate = ROCrate(version=SPECIFICATION)
-        self.crate.name = f"sciagent campaign {row.name}"
-        self.crate.description = (
-            row.spec.get("description") or f"Candidates, evidence and report of the campaign {row.name}."
-        )
-        self.crate.datePublished = self.changed = changed
-        name = license_url.rsplit("/", 1)[-1]
-        self.crate.license = self._entity(
-            license_url, "CreativeWork", name=name, identifier=license_url, description=f"Licence {name}: {license_url}"
-        )
-        self.people = [
-            self._entity(author.orcid or f"#author-{i}", "Person", name=author.name) for i, author in enumerate(authors)
-        ]
-        self.crate.root_dataset["author"] = _plain(self.people)
-        self._fill()
-
-    def _fill(self) -> None:
+        self.crate.name = f"sciagent campaign {self.row.name}"
+        default = f"Candidates, evidence and report of the campaign {self.row.name}."
+        self.crate.description = self.row.spec.get("description") or default
+        self.crate.datePublished = changed
+        name = url.rsplit("/", 1)[-1]
+        about = {"name": name, "identifier": url, "description": f"Licence {name}: {url}"}
+        self.crate.license = self._entity(url, "CreativeWork", **about)
+        people = [self._entity(a.orcid or f"#author-{i}", "Person", name=a.name) for i, a in enumerate(authors)]
+        self.crate.root_dataset["author"] = _plain(people)
         spec = self._text("campaign.yaml", self.row.source, "The campaign as it was given", "application/yaml")
         evidence = self._tables()
         self._text("report.html", page(self.connection, self.row, self.artifacts), "The report", "text/html")
         results = [evidence, *self._geometries()]
         self.crate.mainEntity = evidence
         for rung in of_rungs(self.connection, self.row, rungs(self.connection, self.row.id)):
-            r = rung.rung
+            r, settings = rung.rung, rung.given["settings"]
             tools = [self._software(r.verifier, r.verifier_version, f"Verifier of the rung {r.name}")]
             tools += [self._software(name, versions[-1], "Engine") for name, versions in rung.engines.items()]
             action = self._entity(
                 f"#rung-{r.name}",
                 "CreateAction",
                 name=f"{r.name}: {r.verifier} {r.verifier_version}",
-                description="; ".join(f"{k} = {setting(v)}" for k, v in rung.given["settings"].items())
-                or "no settings",
-                startTime=self.begun.isoformat(),
-                endTime=self.changed.isoformat(),
+                description="; ".join(f"{k} = {setting(v)}" for k, v in settings.items()) or "no settings",
+                startTime=begun.isoformat(),
+                endTime=changed.isoformat(),
             )
             action["instrument"], action["object"] = _plain(tools), spec
-            action["result"], action["agent"] = _plain(results), _plain(self.people)
+            action["result"], action["agent"] = _plain(results), _plain(people)
             self.crate.root_dataset.append_to("mentions", action)
+        return self.crate
 
     def _tables(self) -> Any:
         """Writes candidates, evidence and proposals as Parquet, and candidates as CSV. Returns the evidence entity."""
@@ -143,33 +135,29 @@ class _Crate:
         with path.open("w", encoding="utf-8", newline="") as file:
             table.write_csv(self.connection, self.row, file)
         self._file(path, "Candidates, a row each; columns carry unit and level", "text/csv")
+        texts = {
+            "candidates": "Candidates, a row each; units and levels are metadata of columns",
+            "evidence": "A row a value: unit, uncertainty, level, verifier, versions",
+            "proposals": "All that was proposed, also unreadable texts and duplicates",
+        }
         entities = {}
-        for name, write, text in (
-            (
-                "candidates",
-                parquet.write_candidates,
-                "Candidates, a row each; units and levels are metadata of columns",
-            ),
-            ("evidence", parquet.write_evidence, "A row a value: unit, uncertainty, level, verifier, versions"),
-            ("proposals", parquet.write_proposals, "All that was proposed, also unreadable texts and duplicates"),
-        ):
+        for name, text in texts.items():
             path = self.inside / f"{name}.parquet"
-            write(self.connection, self.row, path)
+            parquet.TABLES[name](self.connection, self.row).write(path)
             entities[name] = self._file(path, text, "application/vnd.apache.parquet")
-        entities["evidence"]["variableMeasured"] = _plain(
-            [
-                self._entity(
-                    f"#variable-{column.rung}-{column.name}".replace(" ", "_"),
-                    "PropertyValue",
-                    name=f"{column.rung}.{column.name}",
-                    propertyID=column.property,
-                    unitText=column.unit,
-                    measurementTechnique=column.level,
-                    description=column.description,
-                )
-                for column in table.columns(self.connection, self.row)
-            ]
-        )
+        measured = [
+            self._entity(
+                f"#variable-{column.rung}-{column.name}".replace(" ", "_"),
+                "PropertyValue",
+                name=f"{column.rung}.{column.name}",
+                propertyID=column.property,
+                unitText=column.unit,
+                measurementTechnique=column.level,
+                description=column.description,
+            )
+            for column in table.columns(self.connection, self.row)
+        ]
+        entities["evidence"]["variableMeasured"] = _plain(measured)
         return entities["evidence"]
 
     def _geometries(self) -> list[Any]:

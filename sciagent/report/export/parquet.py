@@ -50,10 +50,6 @@ class ArrowRows:
         return n
 
 
-def write_candidates(connection: Connection, row: CampaignRow, path: Path) -> int:
-    return candidate_rows(connection, row).write(path)
-
-
 def candidate_rows(connection: Connection, row: CampaignRow) -> ArrowRows:
     """Returns a row per candidate; each value has three columns: `rung.property`, uncertainty, censoring."""
     import pyarrow as pa
@@ -61,15 +57,12 @@ def candidate_rows(connection: Connection, row: CampaignRow) -> ArrowRows:
     wanted = columns(connection, row)
     kinds = {"hit": pa.bool_(), "in_seeds": pa.bool_(), "utility": pa.float64()}
     fields = [pa.field(name, kinds.get(name, pa.string())) for name in FIXED]
+    uncertainty = {"description": "standard uncertainty, k = 1; null where nobody knows it"}
     for c in wanted:
-        about = {"unit": c.unit, "level": c.level, "rung": c.rung, "property": c.property, "description": c.description}
+        about = {name: getattr(c, name) for name in ("unit", "level", "rung", "property", "description")}
         fields += [
             pa.field(f"{c.rung}.{c.name}", pa.float64(), metadata=about),
-            pa.field(
-                f"{c.rung}.{c.name}.uncertainty",
-                pa.float64(),
-                metadata=about | {"description": "standard uncertainty, k = 1; null where nobody knows it"},
-            ),
+            pa.field(f"{c.rung}.{c.name}.uncertainty", pa.float64(), metadata=about | uncertainty),
             pa.field(f"{c.rung}.{c.name}.censoring", pa.string(), metadata={"description": "below, above or none"}),
         ]
 
@@ -102,12 +95,12 @@ EVIDENCE = (
 )  # fmt: skip
 
 
-def write_evidence(connection: Connection, row: CampaignRow, path: Path) -> int:
-    """Writes a row per value measured by the campaign's rungs; an answer without values has one row."""
+def evidence_rows(connection: Connection, row: CampaignRow) -> ArrowRows:
+    """Returns a row per value measured by the campaign's rungs; an answer without values has one row."""
     import pyarrow as pa
 
     fields = [pa.field(name, getattr(pa, kind)(), metadata={"description": text}) for name, kind, text in EVIDENCE]
-    return ArrowRows(pa.schema(fields, metadata=_about(row, "evidence")), _evidence(connection, row)).write(path)
+    return ArrowRows(pa.schema(fields, metadata=_about(row, "evidence")), _evidence(connection, row))
 
 
 def _evidence(connection: Connection, row: CampaignRow) -> Iterator[Mapping[str, Any]]:
@@ -132,14 +125,14 @@ def _evidence(connection: Connection, row: CampaignRow) -> Iterator[Mapping[str,
                 }
 
 
-def write_proposals(connection: Connection, row: CampaignRow, path: Path) -> int:
+def proposal_rows(connection: Connection, row: CampaignRow) -> ArrowRows:
     import pyarrow as pa
 
-    schema = pa.schema(
-        [pa.field(name, pa.int64() if name in ("id", "turn") else pa.string()) for name in PROPOSAL],
-        metadata=_about(row, "proposals"),
-    )
-    return ArrowRows(schema, proposals(connection, row)).write(path)
+    fields = [pa.field(name, pa.int64() if name in ("id", "turn") else pa.string()) for name in PROPOSAL]
+    return ArrowRows(pa.schema(fields, metadata=_about(row, "proposals")), proposals(connection, row))
+
+
+TABLES = {"candidates": candidate_rows, "evidence": evidence_rows, "proposals": proposal_rows}
 
 
 def _about(row: CampaignRow, what: str) -> dict[str, str]:

@@ -26,8 +26,7 @@ def write_sdf(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     from rdkit import Chem
 
     written = solid = 0
-    writer = Chem.SDWriter(file)
-    try:
+    with Chem.SDWriter(file) as writer:
         for entry in entries(connection, row, columns(connection, row)):
             mol, source = _with_coordinates(entry, artifacts)
             for name, value in _tags(entry, source).items():
@@ -35,8 +34,6 @@ def write_sdf(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
             writer.write(mol)
             written += 1
             solid += source != "2D"
-    finally:
-        writer.close()
     return written, solid
 
 
@@ -46,13 +43,9 @@ def _with_coordinates(entry: Entry, artifacts: ArtifactStore) -> tuple[Any, str]
     from rdkit.Chem import rdDepictor
 
     molecule = Molecule.from_payload(entry.candidate.payload)
-    geometry_file = geometry(artifacts, entry.answers)
-    if (
-        geometry_file is not None
-        and geometry_file[1] == "xyz"
-        and (mol := placed(molecule, geometry_file[0])) is not None
-    ):
-        return mol, f"{geometry_file[2].rung}, evidence {geometry_file[2].key}"
+    text, form, answer = geometry(artifacts, entry.answers) or ("", "", None)
+    if answer is not None and form == "xyz" and (mol := placed(molecule, text)) is not None:
+        return mol, f"{answer.rung}, evidence {answer.key}"
     mol = Chem.Mol(molecule.mol)
     rdDepictor.Compute2DCoords(mol)
     return mol, "2D"
@@ -93,14 +86,9 @@ def placed(molecule: Molecule, xyz: str) -> Any | None:
 def _tags(entry: Entry, source: str) -> dict[str, str]:
     tags = {"_Name": entry.candidate.inchikey or entry.candidate.key}
     tags |= {name: one_line(entry.fixed[name]) for name in FIXED if entry.fixed[name] not in (None, "")}
-    tags |= {
-        "charge": str(entry.candidate.charge),
-        "multiplicity": str(entry.candidate.multiplicity),
-        "geometry": source,
-    }
+    tags |= {name: str(getattr(entry.candidate, name)) for name in ("charge", "multiplicity")} | {"geometry": source}
     for (rung, name), m in entry.values.items():
-        q = m.quantity
-        label = f"{rung}.{name}"
+        q, label = m.quantity, f"{rung}.{name}"
         tags[f"{label} [{q.unit}]"] = repr(q.value)
         if q.uncertainty is not None:
             tags[f"{label} uncertainty [{q.unit}]"] = repr(q.uncertainty)
@@ -112,5 +100,4 @@ def _tags(entry: Entry, source: str) -> dict[str, str]:
 
 def one_line(value: Any) -> str:
     """Returns the value on a single line, since an empty line or `$$$$` would end a tag or the entry."""
-    text = " ".join(str(value).split())
-    return text.replace("$$$$", "$ $ $ $")
+    return " ".join(str(value).split()).replace("$$$$", "$ $ $ $")

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
-import re
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.resources import files
@@ -19,27 +18,12 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy.engine import Connection
 
 from sciagent import __version__
-from sciagent.domain.answers.status import ProposerResults
-from sciagent.report.analysis import audit, ladder, prediction_scores, proposers, rejections, rung_value, summary
+from sciagent.report.analysis import audit, ladder, prediction_scores, proposers, rejections, summary
 from sciagent.report.page import episodes
-from sciagent.report.parts import candidates, charts, judge_agreement, provenance
-from sciagent.report.parts.drawing import cost_unit
-from sciagent.report.parts.wording import (
-    amounts,
-    change,
-    cost,
-    many,
-    number,
-    setting,
-    unit_sign,
-    value,
-    wish,
-    with_unit,
-    words,
-)
+from sciagent.report.parts import agreement, candidates, charts, wording
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database.artifacts import ArtifactStore
-from sciagent.store.results.property_rows import know_properties
+from sciagent.store.results.evidence import know_properties
 from sciagent.store.views import campaign_counts, report_progress, report_queries
 
 if TYPE_CHECKING:
@@ -59,22 +43,22 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     status = campaign_counts.counts(connection, row)
     passages = report_queries.funnel(connection, row)
     spent = ladder.spending(connection, row, steps)
-    unit, factor = cost_unit(spent.total)
+    unit, factor = wording.cost_unit(spent.total)
     cards = candidates.cards(connection, row, steps, artifacts, top)
     table = candidates.table(connection, row, steps)
     pairs = ladder.compared(connection, row, steps)
-    judged = judge_agreement.opinions(connection, row)
+    judged = agreement.opinions(connection, row)
     fallen = rejections.rejections(connection, row, steps)
     unread = rejections.unread(connection, row)
     who = [p for p in proposers.results(connection, row) if p.proposals or p.turns]
+    limits, terminal = summary.has_limits(row), summary.terminal(row, passages)
     scores = prediction_scores.prediction_scores(connection, row)
     geometries = {card.candidate.key[:12]: card.geometry for card in cards if card.geometry}
     return {
         "row": row,
         "spec": row.spec,
         "status": status,
-        "dates": report_queries.dates(connection, row),
-        "limits": summary.has_limits(row),
+        "limits": limits,
         "answers": summary.answers(row, status, passages, spent, cards, table, pairs, fallen, unread, judged),
         "passages": passages,
         "spending": spent,
@@ -88,38 +72,21 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "cards": cards,
         "table": table,
         "audit": audit.audit(connection, row),
-        "value": rung_value.value_of_rungs(connection, row),
+        "value": ladder.value_of_rungs(connection, row),
         "pairs": [*pairs, *ladder.imported(connection, row, steps)],
         "rejections": fallen,
         "unread": unread,
         "blocks": report_queries.events(connection, row, "safety_blocked", limit=50),
-        "rungs": provenance.of_rungs(connection, row, steps),
-        "reused": provenance.of_reuse(connection, row, steps),
+        "rungs": ladder.of_rungs(connection, row, steps),
+        "reused": ladder.of_reuse(connection, row, steps),
         "amendments": report_queries.amendments(connection, row),
         "directives": [d for d in report_queries.directives(connection, row) if d["verb"] != "amend"],
         "sessions": rejections.sessions(connection, row),
         "data": {"rows": table.rows, "geometries": geometries},
-    } | _charts(connection, row, passages, spent, who, scores)
-
-
-def _charts(
-    connection: Connection,
-    row: CampaignRow,
-    passages: Sequence[report_queries.Passage],
-    spent: ladder.Spending,
-    who: Sequence[ProposerResults],
-    scores: list[prediction_scores.PredictionAccuracy],
-) -> dict[str, Any]:
-    """Returns the charts by name; an empty text for a chart without data."""
-    limits, terminal = summary.has_limits(row), summary.terminal(row, passages)
-    steps = report_progress.progress(connection, row, terminal.rung) if spent.total else []
-    moved = bool(steps) and (steps[-1].hits > 0 or steps[-1].utility is not None)
-    lines = proposers.progress(connection, row, who) if len(who) > 1 else {}
-    return {
-        "funnel_chart": charts.funnel(passages) if any(passage.came for passage in passages) else "",
-        "cost_chart": charts.costs(spent.by_rung) if spent.total else "",
-        "progress_chart": charts.progress({"": steps}, limits) if moved else "",
-        "finders_chart": charts.progress(lines, limits) if lines else "",
+        "funnel_chart": charts.funnel(passages),
+        "cost_chart": charts.costs(spent.by_rung),
+        "progress_chart": charts.progress({"": report_progress.progress(connection, row, terminal.rung)}, limits),
+        "finders_chart": charts.progress(proposers.progress(connection, row, who), limits),
         "prediction_charts": _learning(scores),
     }
 
@@ -137,7 +104,7 @@ def _learning(scores: list[prediction_scores.PredictionAccuracy]) -> list[tuple[
             groups.setdefault((score.rung, score.property, score.unit), {})[score.proposer] = points
     shown = [(key, lines) for key, lines in groups.items() if any(len(points) > 1 for points in lines.values())]
     return [
-        (rung, name, charts.learning(lines, with_unit("mean CRPS", unit), str(place)))
+        (rung, name, charts.learning(lines, wording.with_unit("mean CRPS", unit), str(place)))
         for place, ((rung, name, unit), lines) in enumerate(shown[:MAX_LEARNING])
     ]
 
@@ -157,12 +124,6 @@ def asset(name: str) -> str:
     return files("sciagent.report").joinpath("static", name).read_text(encoding="utf-8").replace("\r\n", "\n")
 
 
-def as_json(value: Any) -> str:
-    """Returns JSON for a `script` element, escaped so that it cannot end the element."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-
-
 @lru_cache(maxsize=1)
 def environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -176,28 +137,6 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     templates.globals |= {"asset": asset, "policy": policy, "version": __version__, "now": lambda: datetime.now(UTC)}
-    templates.filters |= {
-        "unit": unit_sign,
-        "change": lambda amendment: change(amendment.path, amendment.old, amendment.new),
-        "when": lambda moment: moment.strftime("%Y-%m-%d %H:%M:%S UTC"),
-        "drawn": _drawn,
-        "source": Markup,
-        "json": lambda value: Markup(as_json(value)),
-    }
-    templates.filters |= {f.__name__: f for f in (amounts, cost, many, number, setting, value, wish, words)}
+    templates.filters |= {"when": lambda moment: moment.strftime("%Y-%m-%d %H:%M:%S UTC"), "source": Markup}
+    templates.filters |= dict(inspect.getmembers(wording, inspect.isfunction))
     return templates
-
-
-_SVG = re.compile(r"<(script|foreignObject|iframe|image|a)\b|\bon[a-z]+\s*=|javascript:", re.IGNORECASE)
-
-
-def _drawn(svg: str) -> Any:
-    """Marks an SVG of sciagent as safe for the template. Raises ValueError if it contains active content."""
-    from markupsafe import Markup
-
-    if _SVG.search(re.sub(r">[^<]*<", "><", svg)):
-        raise ValueError("a drawing holds something that is no drawing")
-    return Markup(svg)
-
-
-__all__ = ["as_json", "asset", "environment", "page", "policy"]

@@ -8,15 +8,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.properties import properties
-from sciagent.domain.scoring import crps, read
 from sciagent.domain.tiers import Tier
+from sciagent.report.analysis.prediction_scores import crps, read
 from sciagent.report.parts.candidates import depicted, kind, status
-from sciagent.report.parts.wording import unit_sign, words
+from sciagent.report.parts.wording import after_number, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.results import pooled
 from sciagent.store.views import report_candidates
@@ -179,18 +180,12 @@ def _episode(connection: Connection, row: CampaignRow, begun: Begun, room: PageR
 def _turn(turn: Mapping[str, Any], proposals: list[ShownProposal], room: PageRoom) -> ShownTurn:
     message = turn["message"] or {}
     content = str(message.get("content") or "")
-    seen = [
-        room.cut(o["content"] if "content" in o else json.dumps(o, ensure_ascii=False)) for o in turn["observations"]
-    ]
+    texts = (o["content"] if "content" in o else json.dumps(o, ensure_ascii=False) for o in turn["observations"])
+    seen = [room.cut(text) for text in texts]
     paired = len(seen) == len(turn["calls"])
     calls = [
-        Call(
-            room.cut(call.get("tool"), 200),
-            room.cut(_readable(call.get("arguments"))),
-            bool(call.get("ok", True)),
-            seen[i] if paired else "",
-        )
-        for i, call in enumerate(turn["calls"])
+        Call(room.cut(call.get("tool"), 200), room.cut(_readable(call.get("arguments"))), call.get("ok", True), answer)
+        for call, answer in zip(turn["calls"], seen if paired else repeat(""), strict=False)
     ]
     is_call = bool(calls) and content.lstrip().startswith("{")
     return ShownTurn(
@@ -222,9 +217,8 @@ def _shown_proposal(
         became, what = "already in the campaign", "open"
     elif p.status == "new" and member is not None:
         became, what = status(member, ladder), kind(member)
-        if room.drawings > 0:
-            drawing = depicted(member)
-            room.drawings -= 1
+        drawing = depicted(member) if room.drawings > 0 else ""
+        room.drawings -= 1
     cut = p._replace(text=room.cut(p.text, 300), rationale=room.cut(p.rationale, 600))
     return ShownProposal(cut, room.cut(became, 300), what, drawing, _predictions(p, answers))
 
@@ -234,13 +228,12 @@ def _predictions(p: Proposed, answers: Answers) -> list[str]:
     for name, (value, error) in read(p.predicted).items():
         if name not in properties():
             continue
-        unit = properties()[name].unit
-        tail = "" if unit == "1" else f" {unit_sign(unit)}"
+        unit = after_number(properties()[name].unit)
         answered = "; not answered yet" if p.status == "new" else ""
         if (highest := answers.get((p.candidate_id or 0, name))) is not None:
             answer, rung = highest
-            answered = f"; {rung} answered {answer:.4g}{tail} (CRPS {crps(value, error, answer):.2g}{tail})"
-        texts.append(f"{words(name)} {value:.4g} ± {error:.2g}{tail}{answered}")
+            answered = f"; {rung} answered {answer:.4g}{unit} (CRPS {crps(value, error, answer):.2g}{unit})"
+        texts.append(f"{words(name)} {value:.4g} ± {error:.2g}{unit}{answered}")
     return texts
 
 

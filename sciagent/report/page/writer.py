@@ -1,4 +1,4 @@
-"""The report file: replaced atomically, and rewritten while the campaign runs."""
+"""Writes the report file, which is rewritten while the campaign runs, and the pages of the episodes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
+from sciagent.store.views import report_episodes
 
 SECONDS = 30.0  # shortest time between two reports
 SHARE = 0.03  # largest share of the time for writing reports
@@ -50,6 +52,37 @@ def checked(path: Path) -> Path:
     if path.is_dir():
         raise UsageError(f"{path} is a folder")
     return path
+
+
+def checked_folder(folder: Path) -> Path:
+    """Returns the folder. Raises UsageError if pages cannot be written there."""
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file; name a folder for the pages of the episodes")
+    if not folder.parent.is_dir():
+        raise UsageError(f"{folder}: the folder {folder.parent} does not exist")
+    return folder
+
+
+def write_episodes(ledger: Ledger, name: str, folder: Path) -> int:
+    """Writes a page per episode and a list that links to them. Returns the number of episodes. Raises UnknownNameError
+    if there is no such campaign. At most one episode is in memory."""
+    from sciagent.report.page.build import environment
+    from sciagent.report.page.episodes import every
+
+    def write(file: str, template: str, **more: Any) -> None:
+        replace_text(folder / file, environment().get_template(template).render(campaign=name, **more))
+
+    with ledger.read() as connection:
+        row = campaigns.get(connection, name)
+        number = report_episodes.count(connection, row)
+        files = ["", *(f"{n:04d}.html" for n in range(1, number + 1)), ""]
+        folder.mkdir(exist_ok=True)
+        lines = []
+        for n, episode in enumerate(every(connection, row), start=1):
+            write(files[n], "episode_page.html.j2", shown=episode, before=files[n - 1], after=files[n + 1])
+            lines.append((files[n], episode._replace(turns=[]), episode.tokens, episode.seconds))
+        write("index.html", "episode_list.html.j2", lines=lines)
+    return len(lines)
 
 
 class GrowingReport:

@@ -1,16 +1,29 @@
-"""The agreement of two rungs: rank correlation with its interval, and errors if both have the same scale."""
+"""The agreement of two rungs: rank correlation with its interval, and errors if both have the same scale.
+
+A judge's score is compared with the utility that the terminal rung's values give the same candidates.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from sqlalchemy.engine import Connection
 
+from sciagent.domain.answers.status import JudgeAgreement
+from sciagent.domain.objectives import Direction, Objective, Window, utility
+from sciagent.domain.properties import JUDGED_MARGIN, JUDGED_SCORE
+from sciagent.domain.quantities import Censoring
 from sciagent.scheduling.arrays import Array
-from sciagent.scheduling.audit import rungs
+from sciagent.scheduling.audit.rungs import spearman as weighted_spearman
+from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
+from sciagent.store.results import laws, pooled
+from sciagent.store.views import report_queries
 
+OPINIONS = frozenset({JUDGED_SCORE.name, JUDGED_MARGIN.name})
 KEPT = 5000  # largest number of candidates for the agreement of rungs in an audit, or of a judge
 FEWEST = 5  # smallest number of pairs for a figure
 # The zero and the scale of these energies depend on the method, so two levels are compared by rank alone.
@@ -61,7 +74,7 @@ def spearman(x: Array, y: Array) -> float | None:
     """Returns Pearson's correlation of the ranks, with mean ranks for ties; None if x or y is constant."""
     if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return None
-    return rungs.spearman(x, y, np.full(len(x), 1 / len(x)))
+    return weighted_spearman(x, y, np.full(len(x), 1 / len(x)))
 
 
 def interval(rho: float, n: int, z: float = 1.959964) -> tuple[float, float] | None:
@@ -74,3 +87,80 @@ def interval(rho: float, n: int, z: float = 1.959964) -> tuple[float, float] | N
         return None
     centre, half = math.atanh(rho), z * math.sqrt((1 + rho * rho / 2) / (n - 3))
     return math.tanh(centre - half), math.tanh(centre + half)
+
+
+def opinions(connection: Connection, row: CampaignRow) -> tuple[JudgeAgreement, ...]:
+    """Returns the agreement of each judge with the terminal rung above it, over the candidates that both answered.
+
+    The two are values of different properties. So the score, in [0, 1], is compared with the utility, in (0, 1], of the
+    terminal rung's values. The rank correlation shows whether the judge orders candidates as the terminal rung does,
+    and the bias, score minus utility, whether its scores are too high. The candidates are not a random sample, since
+    candidates that a judge or a gate rejected were not verified.
+    """
+    ladder = rungs(connection, row.id)
+    terminal = next(r for r in ladder if r.name == row.spec["terminal"])
+    below = ladder[: terminal.position]
+    judges = [r for r in below if report_queries.measures(connection, r, JUDGED_SCORE.name)]
+    if not judges:
+        return ()
+    objectives = [
+        _objective(objective) for objective in row.spec.get("objectives", ()) if objective["property"] not in OPINIONS
+    ]
+    ids = laws.climbed(connection, row.id, terminal.position, KEPT)
+    settled = {i: utility(objectives, values) for i, values in exact_values(connection, terminal, ids).items()}
+    answers = []
+    for judge in judges:
+        values = exact_values(connection, judge, ids)
+        scores = {id_: own[JUDGED_SCORE.name] for id_, own in values.items() if JUDGED_SCORE.name in own}
+        pairs = [(worth, scores[id_]) for id_, worth in settled.items() if worth is not None and id_ in scores]
+        answers.append(_compared(judge.name, terminal.name, pairs))
+    return tuple(answers)
+
+
+def decided_by_opinion(row: CampaignRow) -> bool:
+    """Returns whether all objectives of the campaign are opinions of a language model."""
+    wanted = {objective["property"] for objective in row.spec.get("objectives", ())}
+    return bool(wanted) and wanted <= OPINIONS
+
+
+def _compared(judge: str, terminal: str, pairs: list[tuple[float, float]]) -> JudgeAgreement:
+    """Returns the agreement of a judge. pairs: (utility, score) of each candidate."""
+    utilities, scores = np.array(pairs, dtype=float).reshape(-1, 2).T
+    figures = agreement(utilities, scores, shared_scale=True)
+    same = {name: getattr(figures, name) for name in ("n", "spearman", "low", "high", "bias")}
+    return JudgeAgreement(rung=judge, against=terminal, words=_words(judge, terminal, figures), **same)
+
+
+def _words(judge: str, terminal: str, figures: RankAgreement) -> str:
+    n, bias = figures.n, figures.bias
+    if bias is None:
+        return (
+            f"how far {judge} can be trusted is not known: {n} candidates with an answer of {terminal}, {FEWEST} needed"
+        )
+    off = f"its score lies {abs(bias):.2f} {'above' if bias > 0 else 'below'} the utility on average, n = {n}"
+    if figures.spearman is None:
+        return f"{judge} or {terminal} calls all candidates equally good; {off}"
+    width = "" if figures.low is None else f" [{figures.low:.2f}, {figures.high:.2f}]"
+    return f"{judge} ranks candidates as {terminal} does with Spearman {figures.spearman:.2f}{width}; {off}"
+
+
+def exact_values(connection: Connection, rung: RungRow, ids: Sequence[int]) -> dict[int, dict[str, float]]:
+    """Returns {candidate id: {property: pooled value in its canonical unit}}, without censored values."""
+    answers = pooled.values_of(connection, ids, rung.verifier, rung.verifier_version, rung.settings_hash)
+    return {
+        i: {name: q.value for name, q in (values or {}).items() if q.censoring is Censoring.NONE}
+        for i, values in answers.items()
+    }
+
+
+def _objective(canonical: Mapping[str, Any]) -> Objective:
+    """Returns an objective from the canonical form of the spec."""
+    accept, ramp = canonical["accept"], canonical.get("ramp")
+    return Objective(
+        canonical["property"],
+        Direction(canonical["direction"]),
+        Window(*accept) if accept else None,
+        canonical.get("scale", 1.0),
+        (ramp[0], ramp[1]) if ramp else None,
+        canonical["weight"],
+    )

@@ -59,6 +59,7 @@ def cards(
     for rank, candidate in enumerate(ranked, start=1):
         own, from_files = answers.get(candidate.id, []), imported.get(candidate.id, [])
         highest = at_highest_rung(pooled_by_rung(own))
+        stored = geometry(artifacts, own, MAX_GEOMETRY)
         shown_cards.append(
             Card(
                 rank,
@@ -66,13 +67,11 @@ def cards(
                 status(candidate, ladder),
                 kind(candidate),
                 depicted(candidate),
-                {"text": stored[0], "format": stored[1]}
-                if (stored := geometry(artifacts, own, MAX_GEOMETRY))
-                else None,
-                [highest[name] for name in wanted if name in highest],
-                all_values(from_files),
-                ask.origin(connection, candidate),
-                [*own, *from_files],
+                geometry={"text": stored[0], "format": stored[1]} if stored else None,
+                headline=[highest[name] for name in wanted if name in highest],
+                imported=all_values(from_files),
+                origin=ask.origin(connection, candidate),
+                answers=[*own, *from_files],
             )
         )
     return shown_cards
@@ -144,36 +143,15 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
     imported = ask.imported(connection, ids)
     answers = {id_: pooled_by_rung(own) for id_, own in ask.answers(connection, row, ids).items()}
     columns = _columns(row, ladder, [answer for own in answers.values() for answer in own])
-    rows = [
-        _row(rank, candidate, status(candidate, ladder), columns, answers.get(candidate.id, ()))
-        for rank, candidate in enumerate(ranked, start=1)
-    ]
+    rows = []
+    for rank, c in enumerate(ranked, start=1):
+        measured = all_values(answers.get(c.id, ()))
+        at = {(a.rung, m.property, m.level.label): [m.quantity.value, value(m, unit=False)] for a, m in measured}
+        fixed = (rank, c.text, status(c, ladder), kind(c), c.utility, c.score, c.in_seeds, c.inchikey or "", c.key[:12])
+        rows.append([*fixed, *(at.get((rung, name, level)) for rung, name, _, level in columns)])
     near = sum(_near_edge(row.spec, answers.get(candidate.id, ())) for candidate in ranked if candidate.hit)
     known = [(candidate, all_values(imported[candidate.id])) for candidate in ranked if candidate.id in imported]
     return Table(columns, rows, near, known)
-
-
-def _row(
-    rank: int,
-    candidate: Ranked,
-    status: str,
-    columns: Sequence[tuple[str, str, str, str]],
-    answers: Sequence[EvidenceAnswer],
-) -> list[Any]:
-    at = {(answer.rung, m.property, m.level.label): m for answer in answers for m in answer.measured}
-    cells = [at.get((rung, name, level)) for rung, name, _, level in columns]
-    return [
-        rank,
-        candidate.text,
-        status,
-        kind(candidate),
-        candidate.utility,
-        candidate.score,
-        candidate.in_seeds,
-        candidate.inchikey or "",
-        candidate.key[:12],
-        *(None if m is None else [m.quantity.value, value(m, unit=False)] for m in cells),
-    ]
 
 
 def _columns(
@@ -198,9 +176,5 @@ def named_order(spec: Mapping[str, Any]) -> dict[str, None]:
 def _near_edge(spec: Mapping[str, Any], answers: Sequence[EvidenceAnswer]) -> bool:
     """Returns whether the value of an objective's property lies within one standard uncertainty of a limit."""
     highest = {name: measured.quantity for name, (_, measured) in at_highest_rung(answers).items()}
-    limits = [(o["property"], edge) for o in spec.get("objectives", ()) for edge in o.get("accept") or ()]
-    return any(
-        abs(highest[name].value - edge) <= (highest[name].uncertainty or 0.0)
-        for name, edge in limits
-        if edge is not None and name in highest and highest[name].uncertainty
-    )
+    limits = [(highest.get(o["property"]), edge) for o in spec.get("objectives", ()) for edge in o.get("accept") or ()]
+    return any(q and q.uncertainty and edge is not None and abs(q.value - edge) <= q.uncertainty for q, edge in limits)

@@ -1,16 +1,51 @@
-"""The charts of a report: outcomes of the candidates, cost by rung, progress against cost, rung against rung."""
+"""The charts of a report: outcomes of the candidates, cost by rung, progress against cost, rung against rung.
+
+Matplotlib draws them; the page gets SVG with its own colours, real text, and ids unique on the page.
+"""
 
 from __future__ import annotations
 
+import functools
+import io
 import random
-from collections.abc import Mapping, Sequence
-from typing import Any
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from sciagent.domain.text import cut
 from sciagent.report.parts.agreement import Pair
-from sciagent.report.parts.drawing import COLOURS, contexted, cost_unit, figure, shorten, svg
+from sciagent.report.parts.wording import cost_unit
 from sciagent.store.views.report_progress import ProgressStep
 from sciagent.store.views.report_queries import Passage
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Placeholder colours for Matplotlib; the style sheet defines the real ones for the light and the dark theme.
+COLOURS = {
+    "ink": "#010101",
+    "muted": "#020202",
+    "grid": "#030303",
+    "surface": "#040404",
+    "passed": "#0a0001",
+    "failed": "#0a0002",
+    "refused": "#0a0003",
+    "inconclusive": "#0a0004",
+    "errors": "#0a0005",
+    "waiting": "#0a0006",
+    "hit": "#0a0007",
+    "batch": "#0a0008",
+    "band": "#0a0009",
+}
+_VARIABLES = {code: f"var(--c-{name})" for name, code in COLOURS.items()}
+SETTINGS: Any = {
+    "svg.fonttype": "none", "svg.hashsalt": "sciagent", "font.family": "DejaVu Sans", "font.size": 10.5,
+    "text.parse_math": False, "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": COLOURS["muted"],
+    "axes.labelcolor": COLOURS["ink"], "text.color": COLOURS["ink"], "xtick.color": COLOURS["muted"],
+    "ytick.color": COLOURS["muted"], "xtick.labelcolor": COLOURS["ink"], "ytick.labelcolor": COLOURS["ink"],
+    "axes.facecolor": "none", "figure.facecolor": "none", "savefig.facecolor": "none", "grid.color": COLOURS["grid"],
+    "grid.linewidth": 0.8, "hatch.linewidth": 0.8, "legend.frameon": False, "axes.axisbelow": True,
+}  # fmt: skip
 DRAWN = 1500  # points of a scatter
 WITH_BARS = 150  # largest number of points that have error bars
 # Hatches distinguish the parts in grey print and for colour-blind readers.
@@ -27,30 +62,70 @@ FATES = {
 """{part of a bar, which is also the name of its colour: label}."""
 
 
+def figure(width: float, height: float) -> tuple[Figure, Any]:
+    """Returns an empty figure and its axes. width, height: in inches of 72 points."""
+    from matplotlib.figure import Figure
+
+    chart = Figure(figsize=(width, height), layout="constrained")
+    return chart, chart.subplots()
+
+
+def svg(chart: Figure, title: str, salt: str) -> str:
+    """Returns the figure as an `svg` element. title: for screen readers. salt: makes the ids unique on the page."""
+    import matplotlib
+    from markupsafe import escape
+
+    buffer = io.StringIO()
+    with matplotlib.rc_context({"svg.hashsalt": salt}):
+        chart.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Type": None, "Format": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>|<!--.*?-->", "", text, flags=re.DOTALL)
+    text = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", text)
+    text = re.sub(r"#[0-9a-f]{6}\b", lambda m: _VARIABLES.get(m.group(), m.group()), text)
+    text = re.sub(r"font-family:[^;\"]*", "font-family: inherit", text)
+    text = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", text)
+    head = f'role="img"><title>{escape(title)}</title>'
+    return re.sub(r'^<svg[^>]*(viewBox="[^"]+")[^>]*>', lambda whole: f'<svg class="chart" {whole[1]} {head}', text)
+
+
+def contexted(draw: Callable[..., str]) -> Callable[..., str]:
+    """Decorates a drawing function so that it uses the settings of this module, not the machine's matplotlibrc."""
+
+    @functools.wraps(draw)
+    def inner(*args: Any, **more: Any) -> str:
+        import matplotlib
+
+        with matplotlib.rc_context(SETTINGS):
+            return draw(*args, **more)
+
+    return inner
+
+
 @contexted
 def funnel(passages: Sequence[Passage]) -> str:
-    """Draws one bar per rung, all of the same length, with the share and number of candidates by outcome."""
+    """Draws one bar per rung, all of the same length, with the share and number of candidates by outcome.
+
+    Returns an empty text if no candidate came."""
+    if not any(passage.came for passage in passages):
+        return ""
     chart, axes = figure(7.4, 0.95 + 0.58 * len(passages))
+    box = {"boxstyle": "round,pad=0.18", "facecolor": COLOURS["surface"], "edgecolor": "none"}
+    look = {"ha": "center", "va": "center", "fontweight": "bold", "fontsize": 10, "bbox": box}
     bars = []
-    for p in passages:
-        parts = {name: getattr(p, name) for name in ("passed", "failed", "refused", "inconclusive", "errors")}
-        bars.append(parts | {"waiting": p.waiting + p.running + p.set_aside})
-    _bars(
-        chart, axes, [{name: n / (p.came or 1) for name, n in b.items()} for p, b in zip(passages, bars, strict=True)]
-    )
-    for i, (passage, parts) in enumerate(zip(passages, bars, strict=True)):
+    for i, passage in enumerate(passages):
+        parts = {name: getattr(passage, name) for name in ("passed", "failed", "refused", "inconclusive", "errors")}
+        parts["waiting"] = passage.waiting + passage.running + passage.set_aside
+        bars.append({name: n / (passage.came or 1) for name, n in parts.items()})
         left = 0.0
-        for n in parts.values():
-            width = n / (passage.came or 1)
+        for n, width in zip(parts.values(), bars[-1].values(), strict=True):
             if width > 0.016 + 0.014 * len(str(n)):
-                box = {"boxstyle": "round,pad=0.18", "facecolor": COLOURS["surface"], "edgecolor": "none"}
-                axes.text(
-                    left + width / 2, i, str(n), ha="center", va="center", fontweight="bold", fontsize=10, bbox=box
-                )
+                axes.text(left + width / 2, i, str(n), **look)
             left += width
         if not passage.came:
             axes.text(0.01, i, "nothing came here yet", va="center", color=COLOURS["muted"], style="italic")
-    _rung_axis(axes, [f"{shorten(p.rung.name, 22)}\nn = {p.came}" for p in passages])
+    _bars(chart, axes, bars)
+    _rung_axis(axes, [f"{cut(p.rung.name, 22)}\nn = {p.came}" for p in passages])
     axes.set_xlim(0, 1)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100 %"])
     return svg(chart, "What became of the candidates at each rung", "funnel")
@@ -58,20 +133,19 @@ def funnel(passages: Sequence[Passage]) -> str:
 
 @contexted
 def costs(by_rung: Mapping[str, Mapping[str, float]]) -> str:
-    """Draws one bar per rung; its length is the cost. by_rung: {rung: {fate: core-seconds}}."""
-    total = sum(sum(parts.values()) for parts in by_rung.values())
+    """Draws one bar per rung; its length is the cost. by_rung: {rung: {fate: core-seconds}}. Empty without a cost."""
+    if not (total := sum(sum(parts.values()) for parts in by_rung.values())):
+        return ""
     unit, factor = cost_unit(total)
     chart, axes = figure(6.0, 1.25 + 0.56 * len(by_rung))
     bars = [{name.replace("no_answer", "errors"): n / factor for name, n in b.items()} for b in by_rung.values()]
     _bars(chart, axes, bars, columns=3)
-    longest = max(sum(parts.values()) for parts in bars)
-    for i, parts in enumerate(bars):
-        cost = sum(parts.values())
+    lengths = [sum(parts.values()) for parts in bars]
+    for i, cost in enumerate(lengths):
         text = f"{cost:.3g} · {cost * factor / total:.0%}"
-        axes.text(cost + longest * 0.012, i, text, va="center", fontsize=9.5)
-    _rung_axis(axes, [shorten(name, 22) for name in by_rung])
-    axes.set_xlim(0, longest * 1.24)
-    axes.set_xlabel(f"{unit} booked")
+        axes.text(cost + max(lengths) * 0.012, i, text, va="center", fontsize=9.5)
+    _rung_axis(axes, [cut(name, 22) for name in by_rung])
+    axes.set(xlim=(0, max(lengths) * 1.24), xlabel=f"{unit} booked")
     axes.grid(axis="x")
     return svg(chart, f"Where the cost went, in {unit}, by rung and by what came of it", "costs")
 
@@ -89,8 +163,7 @@ def _bars(chart: Any, axes: Any, bars: Sequence[Mapping[str, float]], columns: i
         for name in (name for name in FATES if parts.get(name)):
             axes.barh(i, parts[name], left=left, height=0.62, linewidth=0.8, **styles[name])
             left += parts[name]
-    used = [name for name in FATES if any(parts.get(name) for parts in bars)]
-    patches = [Patch(label=FATES[name], **styles[name]) for name in used]
+    patches = [Patch(label=FATES[name], **styles[name]) for name in FATES if any(parts.get(name) for parts in bars)]
     look = {"fontsize": 9.5, "handlelength": 1.4, "handleheight": 1.1, "columnspacing": 1.2}
     if patches:
         chart.legend(handles=patches, loc="outside upper left", ncols=min(len(patches), columns), **look)
@@ -118,35 +191,33 @@ LINES = (
 def progress(lines: Mapping[str, Sequence[ProgressStep]], counts_hits: bool) -> str:
     """Draws hits, or the best utility so far, against the booked cost, for the campaign or for at most six proposers.
 
-    lines: {proposer, or an empty text for the campaign: steps}."""
-    by_proposer, what = "" not in lines, "hits" if counts_hits else "best utility"
-    cost = max(steps[-1].core_seconds for steps in lines.values())
+    lines: {proposer, or an empty text for the campaign: steps}. Returns an empty text if nothing was reached."""
+    cost = max((steps[-1].core_seconds for steps in lines.values()), default=0.0)
+    if not cost or not any(steps[-1].hits or steps[-1].utility is not None for steps in lines.values()):
+        return ""
+    by_proposer = "" not in lines
+    what, label, top = ("hits", "hits", 1.0) if counts_hits else ("best utility", "best utility so far", 0.01)
+    whose, by, height = (" for the proposer", ", by proposer", 3.3) if by_proposer else (", all rungs", "", 3.0)
     unit, factor = cost_unit(cost)
-    chart, axes = figure(6.0, 3.3 if by_proposer else 3.0)
-    top = 1.0 if counts_hits else 0.01
+    chart, axes = figure(6.0, height)
     for (name, steps), style in zip(lines.items(), LINES, strict=False):
         if points := _reached(steps, counts_hits, factor):
             _line(axes, points, style if name else ("hit", "^", "-"), name, drawstyle="steps-post")
-            top = max(top, max(y for _, y in points))
-    axes.set_xlim(0, cost / factor * 1.02 or 1.0)
-    axes.set_ylim(0, top * 1.12)
-    axes.set_xlabel(f"{unit} booked{' for the proposer' if by_proposer else ', all rungs'}")
-    axes.set_ylabel(what if counts_hits else "best utility so far")
+            top = max(top, *(y for _, y in points))
+    axes.set(xlim=(0, cost / factor * 1.02), ylim=(0, top * 1.12), xlabel=f"{unit} booked{whose}", ylabel=label)
     if counts_hits:
-        _whole(axes.yaxis)
+        axes.yaxis.get_major_locator().set_params(integer=True)
     axes.grid(axis="y")
     if by_proposer:
         _key(chart, axes)
-    title = f"{what.capitalize()} against {unit}{', by proposer' if by_proposer else ''}"
-    return svg(chart, title, f"progress-{by_proposer}")
+    return svg(chart, f"{what.capitalize()} against {unit}{by}", f"progress-{by_proposer}")
 
 
 def _reached(steps: Sequence[ProgressStep], counts_hits: bool, factor: float) -> list[tuple[float, float]]:
     """Returns the points (booked cost in the axis's unit, hits or best utility): the changes and both ends."""
     reached = [(step.core_seconds / factor, step.hits if counts_hits else step.utility) for step in steps]
     known = [(x, float(y)) for x, y in reached if y is not None]
-    ends = (0, len(known) - 1)
-    return [point for i, point in enumerate(known) if i in ends or point[1] != known[i - 1][1]]
+    return [point for i, point in enumerate(known) if i in (0, len(known) - 1) or point[1] != known[i - 1][1]]
 
 
 @contexted
@@ -157,7 +228,7 @@ def learning(lines: Mapping[str, Sequence[tuple[float, float]]], label: str, sal
         _line(axes, points, style, name)
     axes.set_ylim(0, max(y for points in lines.values() for _, y in points) * 1.15 or 1.0)
     axes.set_xlabel("episode")
-    _whole(axes.xaxis)
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_ylabel(label)
     axes.grid(axis="y")
     _key(chart, axes)
@@ -169,15 +240,8 @@ def _line(axes: Any, points: Sequence[tuple[float, float]], style: Any, name: st
     colour, marker, dashes = style
     look = {"color": COLOURS[colour], "linestyle": dashes, "linewidth": 2.0, "drawstyle": drawstyle, "clip_on": False}
     look |= {"marker": marker, "markersize": 6, "markeredgecolor": COLOURS["surface"]}
-    label = shorten(name if not name.startswith("_") else f" {name}", 34)  # matplotlib hides labels that begin with _
+    label = cut(name if not name.startswith("_") else f" {name}", 34)  # matplotlib hides labels that begin with _
     axes.plot(*zip(*points, strict=True), label=label, markevery=max(1, len(points) // 20), **look)
-
-
-def _whole(axis: Any) -> None:
-    """Sets ticks at whole numbers."""
-    from matplotlib.ticker import MaxNLocator
-
-    axis.set_major_locator(MaxNLocator(integer=True))
 
 
 def _key(chart: Any, axes: Any) -> None:
@@ -195,25 +259,20 @@ def scatter(pairs: Sequence[Pair], x_label: str, y_label: str, x_window: Window,
     drawn = pairs if len(pairs) <= DRAWN else random.Random(1).sample(pairs, DRAWN)
     edges = {"markeredgecolor": COLOURS["surface"] if len(drawn) < 400 else "none", "markeredgewidth": 0.7}
     for hit, marker, size, colour, label in ((False, "o", 6.5, "passed", "not a hit"), (True, "^", 9, "hit", "hit")):
-        group = [pair for pair in drawn if pair.hit is hit]
-        if group:
-            look = {"color": COLOURS[colour], "markersize": size, "label": label} | edges
-            _points(axes, group, marker, with_bars=len(drawn) <= WITH_BARS, **look)
+        if not (group := [pair for pair in drawn if pair.hit is hit]):
+            continue
+        x, x_errors, y, y_errors, _ = zip(*group, strict=True)
+        if len(drawn) <= WITH_BARS:
+            bars = {"xerr": [error or 0.0 for error in x_errors], "yerr": [error or 0.0 for error in y_errors]}
+            axes.errorbar(x, y, **bars, fmt="none", ecolor=COLOURS["muted"], elinewidth=0.8)
+        axes.plot(x, y, marker, color=COLOURS[colour], markersize=size, label=label, **edges)
     _limits(axes, x_window, y_window)
-    axes.set_xlabel(shorten(x_label, 52), fontsize=9.5)
-    axes.set_ylabel(shorten(y_label, 52), fontsize=9.5)
+    axes.set_xlabel(cut(x_label, 52), fontsize=9.5)
+    axes.set_ylabel(cut(y_label, 52), fontsize=9.5)
     axes.grid(True)
     if any(pair.hit for pair in drawn):
         axes.legend(fontsize=9, loc="best", handletextpad=0.2)
     return svg(chart, f"{y_label} against {x_label}", salt)
-
-
-def _points(axes: Any, pairs: Sequence[Pair], marker: str, with_bars: bool, **look: Any) -> None:
-    x, y = [pair.x for pair in pairs], [pair.y for pair in pairs]
-    if with_bars:
-        bars = {"xerr": [p.x_uncertainty or 0.0 for p in pairs], "yerr": [p.y_uncertainty or 0.0 for p in pairs]}
-        axes.errorbar(x, y, **bars, fmt="none", ecolor=COLOURS["muted"], elinewidth=0.8)
-    axes.plot(x, y, marker, **look)
 
 
 def _limits(axes: Any, x_window: Window, y_window: Window) -> None:
@@ -230,5 +289,4 @@ def _limits(axes: Any, x_window: Window, y_window: Window) -> None:
     (left, right, x_limits), (low, high, y_limits) = corners
     if left < right and low < high:
         axes.fill([left, right, right, left], [low, low, high, high], color=COLOURS["band"], linewidth=0, zorder=0)
-    axes.set_xlim(*x_limits)
-    axes.set_ylim(*y_limits)
+    axes.set(xlim=x_limits, ylim=y_limits)

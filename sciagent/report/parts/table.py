@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import IO, Any
 
 import sqlalchemy as sa
@@ -24,6 +25,8 @@ from sciagent.store.views.report_candidates import EvidenceAnswer, Ranked
 PAGE = 500
 FORMATS = {"chemical/x-xyz": "xyz", "chemical/x-cif": "cif"}
 MAX_GEOMETRY = 2_000_000  # bytes of a geometry file
+FATE = ("status", "reason", "detail", "text", "candidate", "operation", "rationale", "predicted")
+PROPOSAL = ("id", "at", "turn", "proposer", *FATE)
 FIXED = ("key", "smiles", "inchikey", "standing", "rung", "verdict", "reason", "detail", "hit", "utility", "in_seeds")
 
 
@@ -38,10 +41,6 @@ class MeasuredColumn:
     name: str
     """Name of the property, with `@level` if the rung measured it at several levels."""
     description: str
-
-    def heading(self) -> str:
-        """Returns a heading such as `dft.homo_lumo_gap [eV]`."""
-        return f"{self.rung}.{self.name} [{self.unit}]"
 
 
 @dataclass(frozen=True)
@@ -70,12 +69,7 @@ def columns(connection: Connection, row: CampaignRow) -> list[MeasuredColumn]:
             .join(t.level, lv.id == q.level_id)
             .join(t.current_evidence, e.id == q.evidence_id)
             .join(t.campaign_candidate, cc.candidate_id == e.candidate_id)
-            .where(
-                cc.campaign_id == row.id,
-                e.verifier == rung.verifier,
-                e.verifier_version == rung.verifier_version,
-                e.settings_hash == rung.settings_hash,
-            )
+            .where(cc.campaign_id == row.id, *ask.of_rung(rung))
             .order_by(p.name, lv.label)
         )
         rows = connection.execute(query).all()
@@ -134,8 +128,9 @@ def write_csv(connection: Connection, row: CampaignRow, file: IO[str], proposed:
 
     A candidate has columns `rung.property [unit]`, each followed by its uncertainty, censoring and level.
     """
+    of_proposals = chain([PROPOSAL], ([*proposal.values()] for proposal in proposals(connection, row)))
     n, writer = 0, csv.writer(file)
-    for n, cells in enumerate(_proposal_cells(connection, row) if proposed else _candidate_cells(connection, row)):  # noqa: B007
+    for n, cells in enumerate(of_proposals if proposed else _candidate_cells(connection, row)):  # noqa: B007
         writer.writerow([harmless(cell) for cell in cells])
     return n
 
@@ -143,7 +138,7 @@ def write_csv(connection: Connection, row: CampaignRow, file: IO[str], proposed:
 def _candidate_cells(connection: Connection, row: CampaignRow) -> Iterator[Sequence[Any]]:
     """Yields the headings, then the cells of each candidate."""
     wanted, parts = columns(connection, row), ("", " uncertainty", " censoring", " level")
-    yield [*FIXED, *(f"{column.heading()}{part}" for column in wanted for part in parts)]
+    yield [*FIXED, *(f"{c.rung}.{c.name} [{c.unit}]{part}" for c in wanted for part in parts)]
     for entry in entries(connection, row, wanted):
         measured = (entry.values.get((column.rung, column.name)) for column in wanted)
         yield [*entry.fixed.values(), *(cell for m in measured for cell in _cells(m))]
@@ -154,12 +149,6 @@ def _cells(m: Measured | None) -> Sequence[Any]:
         return "", "", "", ""
     q = m.quantity
     return q.value, q.uncertainty, "" if q.censoring is Censoring.NONE else str(q.censoring), m.level.label
-
-
-def _proposal_cells(connection: Connection, row: CampaignRow) -> Iterator[Sequence[Any]]:
-    yield PROPOSAL
-    for proposal in proposals(connection, row):
-        yield list(proposal.values())
 
 
 def harmless(cell: Any) -> Any:
@@ -180,22 +169,6 @@ def geometry(
             except SciagentError:
                 continue
     return None
-
-
-PROPOSAL = (
-    "id",
-    "at",
-    "turn",
-    "proposer",
-    "status",
-    "reason",
-    "detail",
-    "text",
-    "candidate",
-    "operation",
-    "rationale",
-    "predicted",
-)
 
 
 def proposals(connection: Connection, row: CampaignRow) -> Iterator[Mapping[str, Any]]:

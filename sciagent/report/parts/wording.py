@@ -8,9 +8,8 @@ from typing import Any
 
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.evidence import Measured
-from sciagent.domain.quantities import Censoring, show
+from sciagent.domain.quantities import show
 
-_SIGNS = {Censoring.NONE: "", Censoring.BELOW: "< ", Censoring.ABOVE: "> "}
 _THIN = "\N{NARROW NO-BREAK SPACE}"
 MAX_SETTING = 400  # characters of one setting that are shown
 MISSED = {"below_window", "above_window", "not_measured"}
@@ -19,10 +18,8 @@ MISSED = {"below_window", "above_window", "not_measured"}
 def value(m: Measured, unit: bool = True) -> str:
     """Returns a text such as `4.12 ± 0.05 eV`; `± ?` marks an unknown uncertainty, no `±` an exact value."""
     q = m.quantity
-    text = _SIGNS[q.censoring] + show(q.value, q.uncertainty, unit_sign(q.unit) if unit else "1")
-    if q.uncertainty is None:
-        text += " (± ?)"
-    return text
+    text = q.censoring.sign + show(q.value, q.uncertainty, unit_sign(q.unit) if unit else "1")
+    return text if q.uncertainty is not None else f"{text} (± ?)"
 
 
 def words(name: str) -> str:
@@ -50,6 +47,11 @@ def unit_sign(unit: str) -> str:
     return unit.replace("angstrom", "Å").replace("**2", "²").replace("**3", "³").replace("*", "·")
 
 
+def after_number(unit: str) -> str:
+    """Returns the unit as it follows a number: ` Å²`, or an empty text for the unit 1."""
+    return "" if unit == "1" else f" {unit_sign(unit)}"
+
+
 def with_unit(name: str, unit: str) -> str:
     return words(name) if unit == "1" else f"{words(name)} / {unit_sign(unit)}"
 
@@ -60,19 +62,17 @@ def window(edges: Any, name: str, unit: str) -> str:
     if low is None and high is None:
         return ""
     text = f"{'' if low is None else f'{low:g} ≤ '}{words(name)}{'' if high is None else f' ≤ {high:g}'}"
-    return text if unit == "1" else f"{text} {unit_sign(unit)}"
+    return text + after_number(unit)
 
 
 def wish(objective: Mapping[str, Any]) -> str:
     """Returns a sentence on the aim of an objective."""
     name, unit, ramp = objective["property"], objective["unit"], objective.get("ramp")
-    tail = "" if unit == "1" else f" {unit_sign(unit)}"
-    parts = []
+    aim, limits = f"{objective['direction']} {words(name)}", window(objective.get("accept"), name, unit)
     if ramp:
-        parts.append(f"{objective['direction']} {words(name)}, from {ramp[0]:g} (worst) to {ramp[1]:g}{tail} (best)")
-    if limits := window(objective.get("accept"), name, unit):
-        parts.append(limits)
-    return "; ".join(parts) or f"{objective['direction']} {words(name)}"
+        aim += f", from {ramp[0]:g} (worst) to {ramp[1]:g}{after_number(unit)} (best)"
+        return f"{aim}; {limits}" if limits else aim
+    return limits or aim
 
 
 def duration(seconds: float, prefix: str = "") -> str:
@@ -84,6 +84,13 @@ def duration(seconds: float, prefix: str = "") -> str:
 def cost(core_seconds: float) -> str:
     """Returns a text such as `1.5 core-minutes`."""
     return duration(core_seconds, "core-")
+
+
+def cost_unit(total: float) -> tuple[str, float]:
+    """Returns the unit for costs of up to `total` core-seconds, and the unit in core-seconds."""
+    if total < 300:
+        return "core-seconds", 1.0
+    return ("core-minutes", 60.0) if total < 3 * 3600 else ("core-hours", 3600.0)
 
 
 def change(path: str, old: Any, new: Any) -> str:

@@ -18,44 +18,27 @@ and Ramdas, NeurIPS 2019, arXiv 1904.06019.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
+from sciagent.domain.answers.status import GuardState
 from sciagent.scheduling.arrays import Array
 
 _SLACK = 1e-9  # tolerance for rounding, since 1/alpha - 1 is often a whole number
 
 
-@dataclass(frozen=True)
-class Guard:
-    """threshold: candidates with a lower score may be dropped; None if not armed. missing: number of further hits that
-    would arm the guard, if each has the propensity `least`; likelier hits count less."""
-
-    threshold: float | None
-    missing: int
-    words: str
-
-
-def guard(scores: Array, alpha: float = 0.1, pi: Array | None = None, least: float | None = None) -> Guard:
+def guard(scores: Array, alpha: float, pi: Array, least: float) -> GuardState:
     """Computes the guard. scores: (n,) of hits, higher for more promising ones. alpha: fraction of hits that may be
-    dropped. pi: (n,) probability that each hit became known, 1 if the scheduler chose it; default: equal. least:
-    smallest pi that the next hit may have; default: the smallest given.
-
-    Raises ValueError if alpha is not in (0, 1) or a pi not in (0, 1].
-    """
-    known = np.ones(len(scores)) if pi is None else pi
-    lowest = float(known.min(initial=1.0)) if least is None else least
-    if not 0 < alpha < 1 or not ((known > 0) & (known <= 1)).all() or not 0 < lowest <= 1:
-        raise ValueError("a guard needs alpha between 0 and 1, and propensities above 0 and at most 1")
-    weights = lowest / known  # the next hit has weight 1
+    dropped, in (0, 1). pi: (n,) probability that each hit became known, 1 if the scheduler chose it. least: smallest pi
+    that the next hit may have. The hits that are still missing count as hits of the propensity `least`."""
+    weights = least / pi  # the next hit has weight 1
     total = float(weights.sum())
     lacking = 1 / alpha - 1 - total
     if lacking > _SLACK:
         missing = math.ceil(lacking - _SLACK)
         counted = "" if (weights == 1).all() else f", which count as {total:.1f} by their propensities"
         words = f"not armed: n = {len(scores)} hits{counted}; {missing} more are needed for {alpha:.0%}"
-        return Guard(None, missing, words)
+        return GuardState(threshold=None, missing=missing, words=words)
     order = np.argsort(scores, kind="stable")
     ranked = scores[order]
     lighter = np.concatenate([[0.0], np.cumsum(weights[order])])[np.searchsorted(ranked, ranked)]
@@ -63,4 +46,4 @@ def guard(scores: Array, alpha: float = 0.1, pi: Array | None = None, least: flo
     words = (
         f"armed: a hit has a score below {threshold:.4g} with a probability of at most {alpha:.0%} (n = {len(scores)})"
     )
-    return Guard(threshold, 0, words)
+    return GuardState(threshold=threshold, missing=0, words=words)

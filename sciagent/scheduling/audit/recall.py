@@ -1,4 +1,4 @@
-"""Estimates the fraction of all hits that a campaign found, from an audit of the dropped candidates.
+"""Estimates the number of missed hits from an audit of the dropped candidates.
 
 Missed hits are hits among the dropped candidates: a were audited, with propensities π; u, an unknown number, were not.
 The sum of (1 - π) / π over the a audited hits estimates u without bias (Horvitz and Thompson); that of (1 - π) / π²
@@ -22,71 +22,24 @@ and Feuer, Stat. Med. 16, 791 (1997).
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
 
 from scipy.special import betainc
 
-from sciagent.scheduling.arrays import Array, Mask
+from sciagent.domain.answers.status import EstimateWithInterval
+from sciagent.scheduling.arrays import Array
 
 ENOUGH = 5  # audited hits that an interval needs
 TAIL = 0.025
 
 
-@dataclass(frozen=True)
-class Span:
-    """An estimate with its 95 % interval."""
-
-    low: float
-    estimate: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Recall:
-    """own: recall of the hits that the scheduler chose. with_audit: recall with the audited hits. missed: number of
-    hits among the dropped candidates, audited or not. Each is None if `words` explains why there is no estimate."""
-
-    own: Span | None
-    with_audit: Span | None
-    missed: Span | None
-    words: str
-
-
-def recall(chosen: int, pi: Array, audited: Mask, hit: Mask) -> Recall:
-    """Estimates the recall, once all audits have ended. chosen: hits by the scheduler's choice. pi, audited, hit: (n,)
-    of all dropped candidates; pi of the last draw; hit is False without an audit, or if the audit gave no answer.
-
-    Raises ValueError if a pi is not in (0, 1], or a hit or a candidate with pi = 1 was not audited.
-    """
-    if not ((pi > 0) & (pi <= 1)).all():
-        raise ValueError("every dropped candidate needs a propensity in (0, 1]; draw once more")
-    if (~audited & (hit | (pi == 1))).any():
-        raise ValueError("an audit is missing: of a candidate that is a hit or was certain to be drawn")
-    hits, left = int(hit.sum()), int((~audited).sum())
-    if left and hits < ENOUGH:
-        words = f"recall cannot be estimated: n = {hits} audited hit{'' if hits == 1 else 's'}, {ENOUGH} are needed"
-        return Recall(None, None, None, words)
-    missed = missed_hits(pi[hit], float(pi[~audited].min(initial=1.0)), left)
-    if not chosen + hits:
-        return Recall(None, None, missed, "recall cannot be estimated: there is no hit")
-    own, with_audit = (
-        Span(*(part / (chosen + whole) for whole in (missed.high, missed.estimate, missed.low)))
-        for part in (chosen, chosen + hits)
-    )
-    words = (
-        f"recall {own.estimate:.2f} (95 % interval {own.low:.2f} to {own.high:.2f}): {chosen} hits found by choice, "
-        f"{hits} among {int(audited.sum())} audited of {len(pi)} dropped"
-    )
-    return Recall(own, with_audit, missed, words)
-
-
-def missed_hits(pi: Array, least: float, left: int) -> Span:
-    """Returns the number of missed hits. pi: (a,) of audited hits. least: smallest unaudited pi. left: unaudited."""
+def missed_hits(pi: Array, least: float, left: int) -> EstimateWithInterval:
+    """Returns the number of hits among the dropped candidates, once all audits have ended. pi: (a,) of audited hits.
+    least: smallest unaudited pi. left: number of unaudited candidates."""
     a = len(pi)
     mean, variance = float(((1 - pi) / pi).sum()), float(((1 - pi) / pi**2).sum())
     low = _lower(mean, variance, a, left)
     high = _upper(mean + (1 - least) / least, variance + (1 - least) / least**2, left)
-    return Span(a + low, a + min(mean, left), a + high)
+    return EstimateWithInterval(low=a + low, estimate=a + min(mean, left), high=a + high)
 
 
 def _upper(mean: float, variance: float, left: int) -> int:

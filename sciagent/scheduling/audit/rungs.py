@@ -8,63 +8,39 @@ denominator (Hájek).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from sciagent.scheduling.arrays import Array, Mask
+from sciagent.domain.answers.status import RungAgreement
+from sciagent.scheduling.arrays import Array
 
 FEWEST = 3  # pairs that a rank correlation needs
 
 
-@dataclass(frozen=True)
-class Agreement:
-    """Rung `lower` against rung `upper`. n: candidates with both answers. effective: equivalent number with equal
-    weights (Kish). bias: mean of lower minus upper; rmse: of the same difference; both in the scores' unit. spearman:
-    None with fewer than three pairs or a constant rung."""
+def agreements(
+    name: str, labels: Sequence[str], scores: Array, propensity: Array, has_one_scale: bool = True
+) -> Iterator[RungAgreement]:
+    """Compares each rung with the next and, if that is another, the terminal rung.
 
-    lower: int
-    upper: int
-    n: int
-    effective: float
-    bias: float | None
-    rmse: float | None
-    spearman: float | None
-
-
-def agreements(scores: Array, comparable: Mask, propensity: Array | None = None) -> tuple[Agreement, ...]:
-    """Compares each rung with the next comparable higher rung and, if that is another, the terminal rung.
-
-    scores: (n, k), terminal rung last, NaN if unknown. comparable: (k, k) whether two rungs give the same property in
-    the same unit. propensity: (n, k) probability that a rung was run on a candidate; read where it was. Sorted by rung.
+    name: the property. labels: of k rungs, terminal rung last. scores: (n, k), NaN if unknown. propensity: (n, k)
+    probability that a rung was run on a candidate. has_one_scale: whether the rungs' values may be subtracted.
     """
-    k = scores.shape[1]
-    weights = np.ones(scores.shape) if propensity is None else 1 / np.where(np.isnan(scores), 1.0, propensity)
-    agreements: list[Agreement] = []
-    for lower in range(k - 1):
-        above = [j for j in range(lower + 1, k) if comparable[lower, j]]
-        for upper in dict.fromkeys([*above[:1], *(j for j in above if j == k - 1)]):
-            both = ~np.isnan(scores[:, [lower, upper]]).any(1)
-            agreements.append(_agreement(lower, upper, scores[both][:, [lower, upper]], weights[both, upper]))
-    return tuple(agreements)
-
-
-def _agreement(lower: int, upper: int, pairs: Array, weights: Array) -> Agreement:
-    """Returns the agreement of pairs (n, 2) with weights (n,)."""
-    n = len(pairs)
-    if not n:
-        return Agreement(lower, upper, 0, 0.0, None, None, None)
-    share = weights / weights.sum()
-    off = pairs[:, 0] - pairs[:, 1]
-    return Agreement(
-        lower,
-        upper,
-        n,
-        float(1 / (share**2).sum()),
-        float(share @ off),
-        float(np.sqrt(share @ off**2)),
-        spearman(pairs[:, 0], pairs[:, 1], share) if n >= FEWEST else None,
-    )
+    last = len(labels) - 1
+    for lower, upper in dict.fromkeys((j, above) for j in range(last) for above in (j + 1, last)):
+        both = ~np.isnan(scores[:, [lower, upper]]).any(1)
+        x, y, weights = scores[both, lower], scores[both, upper], 1 / propensity[both, upper]
+        n, share, off = len(x), weights / weights.sum(), x - y
+        yield RungAgreement(
+            property=name,
+            lower=labels[lower],
+            upper=labels[upper],
+            n=n,
+            effective=float(1 / (share**2).sum()) if n else 0.0,
+            bias=float(share @ off) if n and has_one_scale else None,
+            rmse=float(np.sqrt(share @ off**2)) if n and has_one_scale else None,
+            spearman=spearman(x, y, share) if n >= FEWEST else None,
+        )
 
 
 def spearman(x: Array, y: Array, share: Array) -> float | None:

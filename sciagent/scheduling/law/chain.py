@@ -188,7 +188,8 @@ class Chain:
             if missing:
                 gaps.append((group, [inputs.index(i) for i in missing], covariance))
         whole = Rows(z, self._answers(rows, j), extra)
-        basis = self._choose_basis(rows)
+        limit = BASIS if self._similarity is None else BASIS_STRUCTURE
+        basis = None if len(rows) <= limit else np.sort(self._rng.permutation(len(rows))[:limit])
         if gaps:
             rough = self._process(j, self.hyper.get(j, Hyper(CENTRES)), whole, rows, basis)
             for group, columns, covariance in gaps:
@@ -208,11 +209,6 @@ class Chain:
             spread = spread * self._trust(mean)
             self.log_loss = self._truth.log_loss(mean, np.sqrt(spread), whole.y)
             self.reach = Reach.of(mean, np.abs(whole.y - mean) / np.sqrt(spread))
-
-    def _choose_basis(self, rows: Places) -> Places | None:
-        """Returns positions in `rows`; None for all rows."""
-        limit = BASIS if self._similarity is None else BASIS_STRUCTURE
-        return None if len(rows) <= limit else np.sort(self._rng.permutation(len(rows))[:limit])
 
     def _process(self, j: int, hyper: Hyper, rows: Rows, places: Places, basis: Places | None) -> Process:
         if self._similarity is None:

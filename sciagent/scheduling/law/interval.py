@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sciagent.scheduling.arrays import Array, Mask, Places
+from sciagent.scheduling.arrays import Array, Places
 
 if TYPE_CHECKING:
     from sciagent.scheduling.law.stack import Law
@@ -42,10 +42,6 @@ class PredictionInterval:
         """Returns the interval in the rung's own unit. If lower values are better, the limits swap."""
         ends = truth.inverse(self.low), truth.inverse(self.high)
         return PredictionInterval(truth.inverse(self.mean), *(ends if truth.sign > 0 else ends[::-1]))
-
-    def holds(self, answers: Array) -> Mask:
-        """Returns (n,) whether each answer lies in its interval."""
-        return (self.low <= answers) & (answers <= self.high)
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,9 @@ from sciagent.scheduling.rules.rung_by_rung import RungRule, Waiting
 
 
 class BestRung(RungRule):
-    name = "best_rung"
-
     def __init__(self, rung: PaidIndex, terminal: PaidIndex) -> None:
-        """rung: the ranking rung; equal to `terminal` if there is no other."""
-        if rung > terminal:
-            raise ValueError(f"the rung that ranks, {rung}, comes after the terminal one, {terminal}")
-        self.first_rung = rung
-        self._terminal = terminal
+        """rung: the ranking rung, below `terminal`, or equal to it if there is no other."""
+        self.first_rung, self._terminal = rung, terminal
 
     def next(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
         purchases: list[Purchase] = []

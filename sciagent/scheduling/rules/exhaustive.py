@@ -16,8 +16,6 @@ from sciagent.scheduling.rules.rung_by_rung import RungRule, Waiting
 
 
 class Exhaustive(RungRule):
-    name = "exhaustive"
-
     def next(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
         purchases: list[Purchase] = []
         for at in reversed(waiting):  # the highest rung first, so that answers come sooner

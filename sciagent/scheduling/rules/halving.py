@@ -21,11 +21,8 @@ from sciagent.scheduling.rules.rung_by_rung import RungRule, Waiting
 
 
 class Halving(RungRule):
-    name = "halving"
-
     def __init__(self, eta: float) -> None:
-        if eta <= 1:
-            raise ValueError(f"eta = {eta}; it must be larger than 1")
+        """eta: above 1."""
         self._eta = eta
 
     def next(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -48,24 +48,8 @@ AT_ONCE = 1 << 14  # features bought at a time, since a million candidates may n
 SOME = 10_000  # candidates whose costs represent all
 
 
-@dataclass(frozen=True)
-class Patience:
-    """The minimum duration of a batch, since computing the next one takes time."""
-
-    seconds: Array
-    """(k,) seconds that a purchase of each rung takes on all workers together."""
-    lasts: float
-    """Minimum duration of a batch, in seconds."""
-
-    def count(self, rungs: NDArray[np.int64]) -> int:
-        """Returns how many of these purchases, in order, take that long."""
-        return int(np.searchsorted(self.seconds[rungs].cumsum(), self.lasts))
-
-
 class Priced:
     """The scheduler with law, programme and price."""
-
-    name = "priced"
 
     def __init__(
         self,
@@ -93,8 +77,10 @@ class Priced:
 
         self.price = 0.0
         """Payoff per unit of cost at which the budget is just spent, at the last choice; 0 if it buys everything."""
-        self.patience: Patience | None = None
-        """Minimum duration of a batch; set by the campaign, which measures the time of a choice."""
+        self.seconds: Array | None = None
+        """(k,) seconds that a purchase of each rung takes on all workers together; None if unknown."""
+        self.lasts = 0.0
+        """Minimum duration of a batch, in seconds; set by the campaign, since computing the next batch takes time."""
         self.index = np.empty(0)
         """(n,) payoff per unit of cost when last evaluated, or predicted (see `subsampling`); NaN if never."""
         self.expected = np.empty(0)
@@ -198,7 +184,9 @@ class Priced:
         if self.price > 0:  # near the end of the budget, a batch must not use all of it
             worth = max(min(worth, BATCH_LEFT * left), each)
         count = int(np.searchsorted(pool.costs[of, rung].cumsum(), worth, side="right"))
-        return max(1, count, 0 if self.patience is None else self.patience.count(rung))
+        if self.seconds is not None:
+            count = max(count, int(np.searchsorted(self.seconds[rung].cumsum(), self.lasts)))
+        return max(1, count)
 
     def further(self, pool: CandidatePool, n: int) -> list[Purchase]:
         """Returns the next n purchases of the last ranking, for purchases that the budget refuses."""

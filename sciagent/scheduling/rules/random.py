@@ -20,8 +20,6 @@ WINDOW = 512  # candidates of each rung that take part in a draw
 
 
 class Random(RungRule):
-    name = "random"
-
     def __init__(self, seed: int) -> None:
         self._seed = seed
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.scheduling.arrays import Array, Places
@@ -53,24 +52,20 @@ class RungRule(ABC):
     """A scheduler that selects among waiting candidates. A candidate waits for the rung after the last one it has seen.
     A rule keeps no state."""
 
-    name: str
-    """The rule's name in a campaign's YAML."""
     first_rung: PaidIndex = FIRST
     """The rung that every candidate gets before any candidate gets a higher one."""
-    sign = 1
-    """1 if a higher answer is better, else -1; used if the pool has no scores, since answers are then ranked."""
 
     @abstractmethod
     def next(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
         """Returns at most `slots` purchases, most urgent first. waiting: one entry per rung, in ladder order."""
 
     def choose(self, pool: CandidatePool, left: float) -> list[Purchase]:
-        return self.next(waiting_in(pool, self.sign), pool.free_slots)
+        return self.next(waiting_in(pool), pool.slots)
 
     def for_everyone(self, pool: CandidatePool) -> list[Purchase]:
         """Returns purchases of the first rung only."""
-        ladder = waiting_in(pool, self.sign)
-        return self.next([w if w.rung == self.first_rung else replace(w, remaining=0) for w in ladder], pool.free_slots)
+        ladder = waiting_in(pool)
+        return self.next([w if w.rung == self.first_rung else replace(w, remaining=0) for w in ladder], pool.slots)
 
     def leaves(self, rung: PaidIndex) -> bool:
         """Returns whether candidates may stay at this rung for good although it has free places."""
@@ -81,10 +76,10 @@ class RungRule(ABC):
         return remaining == 0
 
 
-def waiting_in(pool: CandidatePool, sign: int = 1) -> list[Waiting]:
+def waiting_in(pool: CandidatePool) -> list[Waiting]:
     """Returns one entry per rung of the pool."""
     k = pool.closed.shape[1]
-    position, score = standing(pool, sign)
+    position = np.where(pool.closed, np.arange(1, k + 1), 0).max(1, initial=0)  # (n,) the rung after the last tried one
     waits, going, ladder = ~(pool.out | pool.pending), ~pool.out, []
     for j in range(k):
         rows = np.flatnonzero((position == j) & waits)
@@ -92,21 +87,5 @@ def waiting_in(pool: CandidatePool, sign: int = 1) -> list[Waiting]:
         undecided = None if remaining is None else np.flatnonzero((position <= j) & going)
         running = int((pool.pending & (position == j + 1)).sum())
         started = int(pool.closed[:, j].sum()) if pool.started is None else pool.started[j]
-        ladder.append(Waiting(PaidIndex(j), rows, score[rows], remaining, started, running, undecided))
+        ladder.append(Waiting(PaidIndex(j), rows, pool.score[rows], remaining, started, running, undecided))
     return ladder
-
-
-def standing(pool: CandidatePool, sign: int) -> tuple[NDArray[np.int64], Array]:
-    """Returns the rung that each candidate waits for, which is the one after its last tried rung, and its score, NaN if
-    no rung has answered; (n,) each."""
-    n, k = pool.closed.shape
-    position = np.zeros(n, dtype=np.int64)
-    for j in range(k):
-        position[pool.closed[:, j]] = j + 1
-    if pool.score is not None:
-        return position, pool.score
-    score = np.full(n, np.nan)
-    for j in range(k):
-        seen = np.flatnonzero(~np.isnan(pool.scores[:, j]))
-        score[seen[np.argsort(sign * pool.scores[seen, j], kind="stable")]] = (np.arange(len(seen)) + 0.5) / len(seen)
-    return position, score

@@ -14,8 +14,6 @@ from sciagent.scheduling.rules.rung_by_rung import RungRule, Waiting
 
 
 class Thresholds(RungRule):
-    name = "thresholds"
-
     def next(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
         purchases: list[Purchase] = []
         for at in waiting:

@@ -7,7 +7,7 @@ import socket
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import psutil
@@ -44,6 +44,10 @@ class CampaignRow:
     stop_reason: str | None
     wall_seconds: float
     """Time during which the campaign was driven."""
+    hosted: bool
+    """Whether a dispatcher is to drive the campaign."""
+    created_at: datetime
+    updated_at: datetime
 
 
 @dataclass(frozen=True)
@@ -80,22 +84,11 @@ def get(connection: Connection, name: str) -> CampaignRow:
     return row
 
 
-def create(
-    connection: Connection,
-    *,
-    name: str,
-    spec: Mapping[str, Any],
-    spec_hash: str,
-    identity_hash: str,
-    base: str,
-    source: str,
-    rungs: Sequence[Mapping[str, Any]],
-) -> CampaignRow:
-    """Insert a campaign. rungs: rows of the rung table in order, with all columns except campaign_id."""
+def create(connection: Connection, *, name: str, rungs: Sequence[Mapping[str, Any]], **values: Any) -> CampaignRow:
+    """Insert a campaign. rungs: rows of the rung table in order, with all columns except campaign_id. values: spec,
+    spec_hash, identity_hash, base and source, as in `CampaignRow`."""
     now = db_now(connection)
-    hashes = {"spec_hash": spec_hash, "identity_hash": identity_hash}
-    values: dict[str, object] = {"name": name, "spec": dict(spec), **hashes, "base": base, "source": source}
-    values |= {"state": CampaignState.CREATED, "created_at": now, "updated_at": now}
+    values |= {"name": name, "state": CampaignState.CREATED, "created_at": now, "updated_at": now}
     campaign_id = connection.execute(sa.insert(t.campaign).values(values).returning(t.campaign.c.id)).scalar_one()
     connection.execute(sa.insert(t.rung), [{"campaign_id": campaign_id, **r} for r in rungs])
     return get(connection, name)
@@ -104,12 +97,8 @@ def create(
 def rungs(connection: Connection, campaign_id: int) -> list[RungRow]:
     """The ladder of a campaign, in order."""
     c = t.rung.c
-    query = (
-        sa.select(*(c[name] for name in RungRow.__dataclass_fields__))
-        .where(c.campaign_id == campaign_id)
-        .order_by(c.position)
-    )
-    return [RungRow(*row) for row in connection.execute(query)]
+    query = sa.select(*(c[name] for name in RungRow.__dataclass_fields__)).where(c.campaign_id == campaign_id)
+    return [RungRow(*row) for row in connection.execute(query.order_by(c.position))]
 
 
 def write_requests(connection: Connection, by_rung: Mapping[int, Mapping[str, Any]]) -> None:
@@ -122,21 +111,18 @@ def amend(
     connection: Connection,
     row: CampaignRow,
     *,
-    spec: Mapping[str, Any],
-    spec_hash: str,
-    source: str,
-    base: str,
     changes: Sequence[tuple[str, Any, Any]],
     who: str,
     why: str,
+    **values: Any,
 ) -> None:
-    """Store an amended spec; each change is logged. changes: (path, old value, new value)."""
+    """Store an amended spec; each change is logged. changes: (path, old value, new value). values: spec, spec_hash,
+    source and base, as in `CampaignRow`."""
     now = db_now(connection)
     alike = {"campaign_id": row.id, "who": who, "why": why, "at": now}
     rows = [{"path": path, "old": old, "new": new, **alike} for path, old, new in changes]
     connection.execute(sa.insert(t.campaign_amendment), rows)
-    values = {"spec": dict(spec), "spec_hash": spec_hash, "source": source, "base": base, "updated_at": now}
-    connection.execute(sa.update(t.campaign).where(t.campaign.c.id == row.id).values(values))
+    connection.execute(sa.update(t.campaign).where(t.campaign.c.id == row.id).values(**values, updated_at=now))
 
 
 def set_state(connection: Connection, campaign_id: int, state: CampaignState, stop_reason: str | None = None) -> None:
@@ -212,12 +198,10 @@ def take_driver(
     return DriverLease(campaign_id, owner, fence)
 
 
-def renew_driver(
-    connection: Connection, lease: DriverLease, wall_seconds: float = 0.0, seconds: float = DRIVER_LEASE_SECONDS
-) -> None:
+def renew_driver(connection: Connection, lease: DriverLease, wall_seconds: float = 0.0) -> None:
     """Extend the lease and add the wall time driven since the last call. Raises StaleLeaseError if it was lost."""
     c = t.campaign.c
-    until = db_now(connection) + timedelta(seconds=seconds)
+    until = db_now(connection) + timedelta(seconds=DRIVER_LEASE_SECONDS)
     changed = connection.execute(
         sa.update(t.campaign)
         .where(c.id == lease.campaign_id, c.driver_fence == lease.fence, c.driver == lease.owner)
@@ -247,11 +231,6 @@ def host(connection: Connection, campaign_id: int, hosted: bool) -> bool:
     c = t.campaign.c
     changed = sa.update(t.campaign).where(c.id == campaign_id, c.hosted != hosted).values(hosted=hosted)
     return connection.execute(changed).rowcount == 1
-
-
-def is_hosted(connection: Connection, campaign_id: int) -> bool:
-    """Whether a dispatcher is to drive the campaign."""
-    return bool(connection.execute(sa.select(t.campaign.c.hosted).where(t.campaign.c.id == campaign_id)).scalar_one())
 
 
 def hosted(connection: Connection) -> list[tuple[int, str]]:

@@ -12,6 +12,7 @@ from sciagent.domain.jobs.states import Standing
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, execute_many
 from sciagent.store.database.clock import db_now
+from sciagent.store.results.evidence import read_watermark
 
 _CC = t.campaign_candidate.c
 _ONE_OF = sa.update(t.campaign_candidate).where(
@@ -55,6 +56,12 @@ def update_alike(connection: Connection, campaign_id: int, candidate_ids: Sequen
     mine = (_CC.campaign_id == campaign_id, among(connection, _CC.candidate_id, candidate_ids))
     changed = sa.update(t.campaign_candidate).where(*mine).values(**values, updated_at=db_now(connection))
     connection.execute(changed)
+
+
+def decide(connection: Connection, campaign_id: int, decisions: Sequence[Mapping[str, Any]]) -> None:
+    """Record decisions. decisions: rows of the decision table without campaign_id, watermark and at."""
+    alike = {"campaign_id": campaign_id, "watermark": read_watermark(connection), "at": db_now(connection)}
+    execute_many(connection, t.decision, decisions, alike)
 
 
 def get(connection: Connection, campaign_id: int, candidate_id: int) -> Any:

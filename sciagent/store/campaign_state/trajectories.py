@@ -57,7 +57,7 @@ class NewTurn:
     observations: Sequence[Mapping[str, Any]]
     cost: Mapping[str, float]
     """{resource: amount}."""
-    policy: str
+    policy_version: str
     sampled: SampledRow | None = None
 
 
@@ -119,17 +119,9 @@ def turns(connection: Connection, trajectory_id: int) -> list[Any]:
 
 def write_turn(connection: Connection, trajectory_id: int, new: NewTurn) -> int:
     """Write a turn; returns its id."""
-    values = {
-        "trajectory_id": trajectory_id,
-        "number": new.number,
-        "cursor": dict(new.cursor),
-        "calls": list(new.calls),
-        "observations": list(new.observations),
-        "watermark": read_watermark(connection),
-        "cost": dict(new.cost),
-        "policy_version": new.policy[:200],
-        "at": db_now(connection),
-    }
+    values = {"trajectory_id": trajectory_id, "watermark": read_watermark(connection), "at": db_now(connection)}
+    values |= vars(new) | {"policy_version": new.policy_version[:200]}
+    del values["sampled"]
     if new.sampled is not None:
         values |= vars(new.sampled)
     return int(connection.execute(sa.insert(t.turn).values(values).returning(_U.id)).scalar_one())

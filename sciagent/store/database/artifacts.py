@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -24,21 +25,19 @@ class ArtifactStore:
     def put(self, source: Path) -> tuple[str, int]:
         """Copy a file into the store; returns (SHA-256, size in bytes). Safe against a kill at any moment."""
         self.root.mkdir(parents=True, exist_ok=True)
-        digest, size = hashlib.sha256(), 0
         with tempfile.NamedTemporaryFile(dir=self.root, prefix=".incoming-", delete=False) as write:
             partial = Path(write.name)
             try:
                 with source.open("rb") as read:
-                    while block := read.read(1 << 20):
-                        digest.update(block)
-                        size += len(block)
-                        write.write(block)
+                    shutil.copyfileobj(read, write)
                 write.flush()
                 os.fsync(write.fileno())
+                size = write.seek(0, os.SEEK_END)
+                write.seek(0)
+                sha256 = hashlib.file_digest(write, "sha256").hexdigest()
             except BaseException:  # an interrupt, too, must leave no partial file
                 partial.unlink(missing_ok=True)
                 raise
-        sha256 = digest.hexdigest()
         target = self.path(sha256)
         target.parent.mkdir(exist_ok=True)
         partial.replace(target)

@@ -16,7 +16,6 @@ from sqlalchemy.engine import Dialect
 from sciagent.domain.text import storable
 
 Id = sa.BigInteger().with_variant(Integer(), "sqlite")
-_ENCODE = json.JSONEncoder(allow_nan=False).encode
 
 
 class UtcDateTime(sa.types.TypeDecorator[datetime]):
@@ -28,11 +27,8 @@ class UtcDateTime(sa.types.TypeDecorator[datetime]):
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
         return None if value is None else value.astimezone(UTC)
 
-    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
-        if value is None:
-            return None
-        stored: datetime = value
-        return stored.replace(tzinfo=UTC) if stored.tzinfo is None else stored.astimezone(UTC)
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        return value and (value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC))
 
 
 def storable_json(value: Any) -> Any:
@@ -46,6 +42,27 @@ def storable_json(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [storable_json(v) for v in value]
     return value
+
+
+def json_text(value: Any) -> str:
+    """The value as JSON. Its parts are checked only if it cannot be stored as it is."""
+    try:
+        text = _ENCODE(value)
+    except ValueError:  # NaN or infinity
+        text = ""
+    return _ENCODE(storable_json(value)) if not text or "\\u0000" in text or "\\ud" in text else text
+
+
+def _plain(value: Any) -> Any:
+    """A JSON value for a type that JSON lacks."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat()
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} cannot be stored")
+
+
+_ENCODE = json.JSONEncoder(allow_nan=False, default=_plain).encode
 
 
 class String(sa.types.TypeDecorator[str]):
@@ -65,10 +82,6 @@ class Text(String):
     cache_ok = True
 
 
-class WrittenJson(str):
-    """JSON text that is already serialised and needs no change by `storable_json`."""
-
-
 class Json(sa.types.TypeDecorator[Any]):
     """JSON that both databases accept: JSONB in PostgreSQL."""
 
@@ -78,29 +91,8 @@ class Json(sa.types.TypeDecorator[Any]):
     def load_dialect_impl(self, dialect: Dialect) -> sa.types.TypeEngine[Any]:
         return dialect.type_descriptor(JSONB() if dialect.name == "postgresql" else sa.JSON())
 
-    def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any] | None:
-        """Returns a function that serialises a value; it checks the parts only if the value cannot be stored as is."""
-        carefully = super().bind_processor(dialect)
-        if carefully is None:
-            return None
-        if dialect.name == "postgresql":
-            return lambda value: str(value) if type(value) is WrittenJson else carefully(value)
-
-        def process(value: Any) -> Any:
-            if type(value) is WrittenJson:
-                return str(value)
-            if type(value) is dict and not value:
-                return "{}"
-            try:
-                text = _ENCODE(value)
-            except (TypeError, ValueError):  # a mapping other than a dict, NaN or infinity
-                return carefully(value)
-            return carefully(value) if value is None or "\\u0000" in text or "\\ud" in text else text
-
-        return process
-
-    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
-        return storable_json(value)
+    def bind_processor(self, dialect: Dialect) -> Callable[[Any], str]:
+        return json_text
 
 
 Key = String(64)

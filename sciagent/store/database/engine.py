@@ -55,18 +55,18 @@ def connect(url: URL, idle_seconds: float | None = None) -> Engine:
     idle_seconds: PostgreSQL ends a transaction that is idle for this time, so that a frozen process does not block
     others; None for processes that compute during a transaction.
     """
-    if url.get_backend_name() == "postgresql":
-        try:
-            # each connection is tested before it is used again, since a restarted server has dropped it
-            arguments = {**_reachable(idle_seconds), **url.query}
-            engine = sa.create_engine(url, pool_use_lifo=True, pool_pre_ping=True, connect_args=arguments)
-        except ModuleNotFoundError as error:
-            raise LedgerError("PostgreSQL needs an extra: pip install 'sciagent[postgres]'") from error
-        event.listen(engine, "handle_error", _translate)
-        return engine
     # the last used connection is used next, since a write through a connection empties the page caches of all others
-    engine = sa.create_engine(url, pool_use_lifo=True)
+    options: dict[str, Any] = {"pool_use_lifo": True}
+    if is_postgresql := url.get_backend_name() == "postgresql":
+        # each connection is tested before it is used again, since a restarted server has dropped it
+        options |= {"pool_pre_ping": True, "connect_args": {**_reachable(idle_seconds), **url.query}}
+    try:
+        engine = sa.create_engine(url, **options)
+    except ModuleNotFoundError as error:
+        raise LedgerError("PostgreSQL needs an extra: pip install 'sciagent[postgres]'") from error
     event.listen(engine, "handle_error", _translate)
+    if is_postgresql:
+        return engine
 
     @event.listens_for(engine, "connect")
     def _on_connect(connection: Any, record: Any) -> None:
@@ -125,13 +125,13 @@ def _reachable(idle_seconds: float | None) -> Mapping[str, Any]:
 
     With Linux's default, a disconnected machine would hold its locks for two hours.
     """
-    alive = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 25_000}
-    server = {f"tcp_{name}": value for name, value in alive.items() if name != "tcp_user_timeout"}
-    server["tcp_user_timeout"] = alive["tcp_user_timeout"]
+    alive = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+    patience = {"tcp_user_timeout": 25_000}
+    server = {f"tcp_{name}": value for name, value in alive.items()} | patience
     if idle_seconds is not None:
         server["idle_in_transaction_session_timeout"] = int(1000 * idle_seconds)
     options = " ".join(f"-c {name}={value}" for name, value in server.items())
-    return {"connect_timeout": 10, "options": options, **alive}
+    return {"connect_timeout": 10, "options": options, **alive, **patience}
 
 
 def _switch_to_wal(cursor: Any) -> None:

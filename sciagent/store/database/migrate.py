@@ -1,19 +1,23 @@
-"""Migrations. A SQLite ledger is copied and upgraded when it is opened, PostgreSQL only by `sciagent db upgrade`.
+"""Migrations and backups. Opening a SQLite ledger copies and upgrades it; `sciagent db upgrade` upgrades PostgreSQL.
 
 Alembic is imported only for a migration, since every command opens a ledger and few ledgers are old.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
+import sqlite3
+import subprocess
+from contextlib import closing
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Engine
+from sqlalchemy.engine import URL, Engine
 
-from sciagent.errors import LedgerError, SchemaVersionError
-from sciagent.store.database.backup import back_up
+from sciagent.errors import LedgerError, SchemaVersionError, UsageError
 from sciagent.store.database.engine import ledger_url, read_only, sqlite_path
 from sciagent.store.database.tables import APPEND_ONLY, metadata
 
@@ -55,7 +59,7 @@ def current(engine: Engine) -> str | None:
         return connection.execute(sa.select(VERSION.c.version_num)).scalar_one_or_none()
 
 
-def upgrade(engine: Engine, revision: str = "head") -> Path | None:
+def upgrade(engine: Engine) -> Path | None:
     """Upgrade the database; concurrent upgrades are serialised. Returns the copy taken of a SQLite file with data.
 
     Raises SchemaVersionError if the ledger is newer than this sciagent.
@@ -67,23 +71,23 @@ def upgrade(engine: Engine, revision: str = "head") -> Path | None:
 
         with FileLock(f"{path}.upgrade.lock", timeout=120):
             before = current(engine)
-            if revision == "head" and before == head():
+            if before == head():
                 return None
             copy = _copy(path, before) if before else None
-            _run(engine, revision)
+            _run(engine)
             return copy
     with engine.connect() as lock:
         lock.exec_driver_sql(f"SELECT pg_advisory_lock({_ADVISORY_LOCK})")
         lock.commit()
         try:
-            _run(engine, revision)
+            _run(engine)
         finally:
             lock.exec_driver_sql(f"SELECT pg_advisory_unlock({_ADVISORY_LOCK})")
             lock.commit()
     return None
 
 
-def _run(engine: Engine, revision: str) -> None:
+def _run(engine: Engine) -> None:
     """Run the migrations in a single transaction.
 
     On SQLite foreign keys are off, since rebuilding a table drops it first; they are checked before the commit.
@@ -99,10 +103,10 @@ def _run(engine: Engine, revision: str) -> None:
             with connection.begin():
                 config = _config()
                 config.attributes["connection"] = connection
-                command.upgrade(config, revision)
+                command.upgrade(config, "head")
                 broken = connection.exec_driver_sql("PRAGMA foreign_key_check").all() if is_sqlite else []
                 if broken:
-                    raise LedgerError(f"the migration to {revision} would break references: {broken[:5]}")
+                    raise LedgerError(f"the migration would break references: {broken[:5]}")
         finally:
             if is_sqlite:
                 raw.execute("PRAGMA foreign_keys=ON")
@@ -156,3 +160,43 @@ def differences(engine: Engine) -> list[str]:
     return differing + [
         f"{t}: trigger {t}_{s} is missing" for t in APPEND_ONLY for s in suffixes if f"{t}_{s}" not in triggers
     ]
+
+
+def back_up(url: URL, target: Path) -> None:
+    """Write a copy, which gets its name only when it is complete.
+
+    Raises UsageError if the target exists or there is no ledger, LedgerError if pg_dump is missing or fails.
+    """
+    if target.exists():
+        raise UsageError(f"{target} is there already; a backup never overwrites one")
+    if not target.parent.is_dir():
+        raise UsageError(f"there is no folder {target.parent}")
+    partial = target.with_name(f"{target.name}.partial")
+    partial.unlink(missing_ok=True)
+    try:
+        if url.get_backend_name() == "sqlite":
+            _sqlite(Path(str(url.database)), partial)
+        else:
+            _postgresql(url, partial)
+        partial.rename(target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _sqlite(path: Path, target: Path) -> None:
+    if not path.is_file():
+        raise UsageError(f"no ledger at {path}")
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(target)) as copy:
+        source.backup(copy, pages=4096)
+
+
+def _postgresql(url: URL, target: Path) -> None:
+    """Copy by pg_dump, which reads a single snapshot. The command line has no password, since others can read it."""
+    if shutil.which("pg_dump") is None:
+        raise LedgerError("pg_dump is not installed here; it comes with PostgreSQL's client package")
+    plain = url.set(drivername="postgresql", password=None)
+    environment = os.environ | ({"PGPASSWORD": str(url.password)} if url.password else {})
+    command = ["pg_dump", "--format=custom", "--file", str(target), "--dbname", plain.render_as_string(False)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        raise LedgerError(f"pg_dump failed: {done.stderr.strip()[-1000:]}")

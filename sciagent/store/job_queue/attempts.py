@@ -15,7 +15,7 @@ from sciagent.store.database.clock import db_now
 
 _END_AS = {
     end: sa.update(t.attempt).where(
-        t.attempt.c.id == sa.bindparam("of"),
+        t.attempt.c.id == sa.bindparam("attempt_id"),
         sa.or_(
             sa.false(), *(t.attempt.c.state == state for state, after in ATTEMPT_TRANSITIONS.items() if end in after)
         ),
@@ -50,18 +50,7 @@ def begin(
 
 def end_many(connection: Connection, ends: Sequence[AttemptEnd]) -> None:
     """End attempts. Raises ValueError if the state of an attempt does not allow its end."""
-    rows = [
-        {
-            "of": end.attempt_id,
-            "state": end.state,
-            "cost": dict(end.cost),
-            "wall_seconds": end.wall_seconds,
-            "outcome": end.outcome,
-            "reason": end.reason,
-            "detail": end.detail[:4000],
-        }
-        for end in ends
-    ]
+    rows = [vars(end) | {"detail": end.detail[:4000]} for end in ends]
     ended = {"ended_at": db_now(connection)}
     for state in {end.state for end in ends}:
         mine = [row for row in rows if row["state"] is state]

@@ -15,10 +15,16 @@ from sciagent.errors import LedgerError
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, execute_many, insert_many
 from sciagent.store.database.clock import db_now
-from sciagent.store.job_queue import reservations
+from sciagent.store.job_queue import spend
 
 PREFERRED = 1e6  # priority of jobs that a person promoted; above all priorities of a scheduler
 UNFINISHED = (JobState.QUEUED, JobState.RUNNING)
+NAMED = (
+    t.job.join(t.rung, t.rung.c.id == t.job.c.rung_id)
+    .join(t.campaign, t.campaign.c.id == t.job.c.campaign_id)
+    .join(t.candidate, t.candidate.c.id == t.job.c.candidate_id)
+)
+"""Jobs with their rung, campaign and candidate."""
 
 
 @dataclass(frozen=True)
@@ -132,19 +138,13 @@ def of_candidate(connection: Connection, campaign_id: int, candidate_id: int, ru
     return list(connection.execute(query))
 
 
-def gave_up(connection: Connection, campaign_id: int, rung_id: int, candidate_id: int) -> bool:
-    """Whether the rung was tried on the candidate and will not be tried again automatically."""
-    states = {state for _, _, state, _ in of_candidate(connection, campaign_id, candidate_id, [rung_id])}
-    return bool(states & {JobState.FAILED, JobState.QUARANTINED})
-
-
 def cancel_queued(connection: Connection, job_ids: Sequence[int]) -> list[int]:
     """Cancel those of the jobs that no worker has claimed, and release their reservations; returns their ids."""
     j = t.job.c
     changed = sa.update(t.job).where(among(connection, j.id, job_ids), j.state == JobState.QUEUED)
     changed = changed.values(state=JobState.CANCELLED, updated_at=db_now(connection)).returning(j.id)
     cancelled = list(connection.execute(changed).scalars())
-    reservations.release_many(connection, cancelled)
+    spend.release_many(connection, cancelled)
     return cancelled
 
 

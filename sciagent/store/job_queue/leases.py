@@ -15,7 +15,7 @@ from sciagent.domain.jobs.states import AttemptState, JobState
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, insert_many
 from sciagent.store.database.clock import db_now
-from sciagent.store.job_queue import jobs, reservations
+from sciagent.store.job_queue import jobs, spend
 from sciagent.store.job_queue.jobs import NewJob
 
 LEASE_SECONDS = settings.lease_seconds()
@@ -99,23 +99,22 @@ class HeldJob(NamedTuple):
 def hold(connection: Connection, claims: Sequence[Claim]) -> dict[int, HeldJob]:
     """Lock the jobs that are still under these claims; returns {job id: job}. The jobs are locked in the order of their
     ids, so that two callers cannot deadlock."""
-    j, fences = t.job.c, {claim.job_id: claim.fence for claim in claims}
-    query = sa.select(j.id, j.fence, j.cancel_requested, j.kills).where(
-        among(connection, j.id, list(fences)), j.state == JobState.RUNNING
-    )
-    rows = connection.execute(query.order_by(j.id).with_for_update()).all()
+    fences = {claim.job_id: claim.fence for claim in claims}
+    rows = connection.execute(_running(connection, claims).order_by(t.job.c.id).with_for_update()).all()
     return {id_: HeldJob(fence, cancel, kills) for id_, fence, cancel, kills in rows if fence == fences[id_]}
 
 
 def not_mine(connection: Connection, claims: Sequence[Claim]) -> dict[int, bool]:
     """{job id: whether a person cancels it} of the claimed jobs whose lease is lost or that are to be cancelled."""
-    j = t.job.c
-    query = sa.select(j.id, j.fence, j.cancel_requested).where(
-        among(connection, j.id, [claim.job_id for claim in claims]), j.state == JobState.RUNNING
-    )
-    held = {(id_, fence): bool(cancel) for id_, fence, cancel in connection.execute(query)}
+    held = {(id_, fence): bool(cancel) for id_, fence, cancel, _ in connection.execute(_running(connection, claims))}
     cancels = [(claim.job_id, held.get((claim.job_id, claim.fence))) for claim in claims]
     return {job_id: bool(cancel) for job_id, cancel in cancels if cancel is not False}
+
+
+def _running(connection: Connection, claims: Sequence[Claim]) -> sa.Select[Any]:
+    j, job_ids = t.job.c, [claim.job_id for claim in claims]
+    query = sa.select(j.id, j.fence, j.cancel_requested, j.kills)
+    return query.where(among(connection, j.id, job_ids), j.state == JobState.RUNNING)
 
 
 class JobEnd(NamedTuple):
@@ -141,7 +140,7 @@ def end_held(connection: Connection, ends: Sequence[JobEnd]) -> None:
         values |= {"losses": j.losses + losses} if losses else {}
         nobody = {"lease_owner": None, "lease_until": None, "external": None, "cancel_requested": False}
         connection.execute(sa.update(t.job).where(among(connection, j.id, ids)).values(**values, **nobody))
-    reservations.release_many(connection, [end.claim.job_id for end in ends if end.state is not JobState.QUEUED])
+    spend.release_many(connection, [end.claim.job_id for end in ends if end.state is not JobState.QUEUED])
 
 
 class LiveAttempt(NamedTuple):
@@ -161,6 +160,8 @@ class LiveAttempt(NamedTuple):
     lease_until: datetime
     cores: int
     """Cores that the job holds."""
+    state: JobState
+    """State of the job; a new one after the attempt has been ended."""
 
 
 def orphans(connection: Connection, campaign_id: int, owner: str) -> list[LiveAttempt]:
@@ -198,7 +199,7 @@ def _live(connection: Connection, *conditions: sa.ColumnElement[bool], limit: in
         .with_for_update(of=t.job, skip_locked=limit is not None)
     )
     return [
-        LiveAttempt._make([Claim(job_id, id_, fence), *columns, _threads(request)])
+        LiveAttempt._make([Claim(job_id, id_, fence), *columns, _threads(request), JobState.RUNNING])
         for job_id, id_, fence, *columns, request in connection.execute(query).all()
     ]
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,11 +16,11 @@ from sciagent.domain.jobs.resource_requests import CORES
 from sciagent.domain.jobs.states import JobState
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
+from sciagent.store.job_queue.jobs import NAMED
 from sciagent.store.job_queue.leases import LEASE_SECONDS
 
-SEEN_SECONDS = (
-    0.75 * LEASE_SECONDS
-)  # a worker without a report for this time counts as dead; it reports four times in it
+# a worker without a report for this time counts as dead; it reports four times in it
+SEEN_SECONDS = 0.75 * LEASE_SECONDS
 
 
 @dataclass(frozen=True)
@@ -100,12 +101,11 @@ def register(connection: Connection, new: NewWorker) -> None:
         connection.execute(sa.insert(t.worker).values(**values, started_at=now, draining=False))
 
 
-def seen(connection: Connection, name: str, slots: int | None = None) -> bool:
-    """Record that the worker lives, and its slots if they changed. Returns whether it is draining."""
+def seen(connection: Connection, name: str) -> bool:
+    """Record that the worker lives. Returns whether it is draining."""
     w, now = t.worker.c, db_now(connection)
     changed = sa.update(t.worker).where(w.name == name).returning(w.draining)
     changed = changed.values(seen_at=now, until=now + timedelta(seconds=SEEN_SECONDS))
-    changed = changed if slots is None else changed.values(slots=slots)
     return bool(connection.execute(changed).scalar_one_or_none())
 
 
@@ -126,15 +126,13 @@ def alive(connection: Connection) -> list[WorkerRow]:
     return reported_since(connection, db_now(connection))
 
 
-def reported_since(connection: Connection, moment: datetime, limit: int | None = None) -> list[WorkerRow]:
-    """The last `limit` workers that counted as alive at that moment or later, oldest first."""
+def reported_since(connection: Connection, moment: datetime) -> list[WorkerRow]:
+    """Workers that counted as alive at that moment or later, oldest first."""
     w = t.worker.c
-    query = sa.select(w.id, *(w[name] for name in WorkerRow.__dataclass_fields__)).where(w.until > moment)
-    latest = connection.execute(query.order_by(w.until.desc()).limit(limit)).mappings()
-    rows = sorted((dict(row) for row in latest), key=lambda row: row.pop("id"))
-    return [
-        WorkerRow(**row | {"queues": tuple(row["queues"]), "resources": dict(row["resources"] or {})}) for row in rows
-    ]
+    query = sa.select(*(w[name] for name in WorkerRow.__dataclass_fields__)).where(w.until > moment)
+    rows = connection.execute(query.order_by(w.until)).mappings()
+    found = [WorkerRow(**{**row, "queues": tuple(row["queues"]), "resources": row["resources"] or {}}) for row in rows]
+    return sorted(found, key=attrgetter("started_at"))
 
 
 def slots_of(workers: Sequence[WorkerRow]) -> dict[str, int]:
@@ -151,11 +149,7 @@ def running(connection: Connection, limit: int = 1000) -> list[Running]:
     j, r, c, a = t.job.c, t.rung.c, t.campaign.c, t.attempt.c
     query = (
         sa.select(j.lease_owner, j.id, c.name, r.name, t.candidate.c.text, a.started_at, a.holds)
-        .select_from(t.job)
-        .join(t.rung, r.id == j.rung_id)
-        .join(t.campaign, c.id == j.campaign_id)
-        .join(t.candidate, t.candidate.c.id == j.candidate_id)
-        .join(t.attempt, sa.and_(a.job_id == j.id, a.fence == j.fence))
+        .select_from(NAMED.join(t.attempt, sa.and_(a.job_id == j.id, a.fence == j.fence)))
         .where(j.state == JobState.RUNNING, j.lease_until.is_not(None))
         .order_by(a.started_at)
         .limit(limit)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from operator import attrgetter
 from typing import Any
 
@@ -13,14 +12,14 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.evidence import EvidenceKey, Finding, Measured
 from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.domain.properties import Level, properties
+from sciagent.domain.properties import Kind, Level, Property, properties
 from sciagent.domain.quantities import Censoring, Quantity, convert
 from sciagent.domain.text import storable
 from sciagent.errors import EvidenceConflictError, LedgerError
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, execute_many, insert_many
 from sciagent.store.database.clock import db_now
-from sciagent.store.results.property_rows import ids_of_names
+from sciagent.store.results.candidates import insert_or_ignore
 
 
 @dataclass(frozen=True)
@@ -92,21 +91,28 @@ def record(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
     outcome that is not evidence, or a value given twice; UnknownNameError for an unregistered property; UnitError for
     a wrong unit. Nothing is written if an error is raised.
     """
-    measured = [_checked(evidence) for evidence in new]
+    revised = [evidence.supersedes for evidence in new if evidence.supersedes is not None]
     try:
         with connection.begin_nested():
-            last = next_watermark(connection, len(new)) if new else 0
-            return [recorded.id for recorded in _record(connection, new, measured, last)]
-    except sa.exc.IntegrityError as error:
-        raise _conflict(connection, new) from error
+            ids = {recorded.id for recorded in record_once(connection, new) if isinstance(recorded, RecordedEvidence)}
+            if len(ids) < len(new):
+                raise EvidenceConflictError(f"evidence of {new[0].key.verifier} stands already under one of these keys")
+            return sorted(ids)  # ids ascend in the order of the evidence
+    except LedgerError as error:
+        e = t.evidence.c
+        later = sa.select(e.supersedes_id).where(among(connection, e.supersedes_id, revised))
+        if (id_ := connection.execute(later).scalar()) is not None:
+            text = f"evidence {id_} has been superseded; revise its latest revision"
+            raise EvidenceConflictError(text) from error
+        raise
 
 
 def record_once(connection: Connection, new: Sequence[NewEvidence]) -> list[RecordedEvidence | int]:
     """Record evidence whose key is new. Returns the evidence as it will be read, or the id of existing evidence.
 
     On PostgreSQL a query before the write is not enough: another writer's row may become visible in between. So the
-    watermark is taken first; from then on no other writer can record, and no savepoint is needed. Revisions are not
-    written by this function. After a LedgerError the transaction cannot go on.
+    watermark is taken first; from then on no other writer can record, and no savepoint is needed. After a LedgerError
+    the transaction cannot go on.
     """
     if not new:
         return []
@@ -179,19 +185,35 @@ def _record(
         for name, sha256, size, media_type in evidence.artifacts
     ]
     execute_many(connection, t.artifact, artifacts)
-    return [
-        RecordedEvidence(
-            id_,
-            row["key"],
-            evidence.candidate_id,
-            evidence.finding.outcome,
-            evidence.finding.reason,
-            storable(row["detail"]),
-            row["watermark"],
-            mine,
-        )
-        for id_, row, evidence, mine in zip(ids, rows, new, measured, strict=True)
-    ]
+    recorded = zip(ids, rows, measured, strict=True)
+    return [_recorded((id_, *map(row.__getitem__, _RECORDED[1:])), mine) for id_, row, mine in recorded]
+
+
+def ids_of_names(connection: Connection, measured: Sequence[Measured]) -> tuple[dict[str, int], dict[Level, int]]:
+    """Returns ({property: id}, {level: id}). A single statement reads the known ones; the others are inserted.
+
+    Properties and levels are inserted in order, so that two writers cannot deadlock.
+    """
+    names, levels = sorted({m.property for m in measured}), {level.hash: level for level in {m.level for m in measured}}
+    known = _known(connection, names, sorted(levels)) if measured else {}
+    if len(known) < len(names) + len(levels):
+        new = map(properties().__getitem__, names)
+        rows = [{"name": p.name, "unit": p.unit, "kind": p.kind, "description": p.description} for p in new]
+        insert_or_ignore(connection, t.property_, rows)
+        specs = [{"hash": key, "label": levels[key].label, "spec": asdict(levels[key])} for key in sorted(levels)]
+        insert_or_ignore(connection, t.level, specs)
+        known = _known(connection, names, sorted(levels))
+    return {name: known[True, name] for name in names}, {level: known[False, key] for key, level in levels.items()}
+
+
+def _known(connection: Connection, names: Sequence[str], hashes: Sequence[str]) -> dict[tuple[bool, str], int]:
+    """{(True, name of a property) or (False, hash of a level): id}."""
+    p, level = t.property_.c, t.level.c
+    query = sa.union_all(
+        sa.select(sa.literal(True), p.name, p.id).where(among(connection, p.name, names)),
+        sa.select(sa.literal(False), level.hash, level.id).where(among(connection, level.hash, hashes)),
+    )
+    return {(bool(is_name), key): id_ for is_name, key, id_ in connection.execute(query).all()}
 
 
 def _row(evidence: NewEvidence, watermark: int) -> dict[str, Any]:
@@ -203,28 +225,12 @@ def _row(evidence: NewEvidence, watermark: int) -> dict[str, Any]:
         "supersedes_id": evidence.supersedes,
         "outcome": finding.outcome,
         "reason": finding.reason,
-        "detail": finding.detail[:4000],
-        "reusable": evidence.reusable and finding.outcome.rule.reusable,
+        "detail": storable(finding.detail[:4000]),
+        "reusable": evidence.reusable,
         "diagnostics": finding.diagnostics,
         "who": evidence.who[:200],
         "watermark": watermark,
     }
-
-
-def _conflict(connection: Connection, new: Sequence[NewEvidence]) -> LedgerError:
-    """The error that explains why the database refused these rows."""
-    counts = Counter(evidence.key.hash for evidence in new)
-    existing = ids_by_key(connection, list(counts))
-    for evidence in new:
-        if evidence.key.hash in existing or counts[evidence.key.hash] > 1:
-            return EvidenceConflictError(f"evidence {evidence.key.hash[:12]} ({evidence.key.verifier}) stands already")
-    for evidence in new:
-        query = sa.select(t.evidence.c.id).where(t.evidence.c.supersedes_id == evidence.supersedes)
-        if evidence.supersedes is not None and connection.execute(query).scalar() is not None:
-            return EvidenceConflictError(
-                f"evidence {evidence.supersedes} has been superseded; revise its latest revision"
-            )
-    return LedgerError(UNKNOWN)
 
 
 def find_reusable(
@@ -300,3 +306,11 @@ def _recorded(row: Sequence[Any], measured: tuple[Measured, ...]) -> RecordedEvi
     id_, key, candidate_id, outcome, reason, detail, watermark = row
     why = Reason(reason) if reason else None
     return RecordedEvidence(id_, key, candidate_id, Outcome(outcome), why, detail or "", watermark, measured)
+
+
+def know_properties(connection: Connection) -> None:
+    """Register properties of the ledger that no package of this process defines, such as those of a notebook."""
+    p = t.property_.c
+    for name, unit, kind, description in connection.execute(sa.select(p.name, p.unit, p.kind, p.description)):
+        if name not in properties():
+            properties().add(Property(name, (unit,), description, Kind(kind)), "the ledger")

@@ -1,20 +1,27 @@
-"""Laws in the ledger: each fit of a scheduler's model is a row that is never changed."""
+"""Laws in the ledger, and the log of the scheduler's audit.
+
+Each fit of a scheduler's model is a row that is never changed. It holds the audit's entries that were new at that time:
+which candidates were passed over, with which propensity. The entries of all rows together are the log.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.evidence import canonical_json, text_hash
+from sciagent.domain.evidence import content_hash
 from sciagent.store.database import tables as t
+from sciagent.store.database.bulk import among
 from sciagent.store.database.clock import db_now
-from sciagent.store.database.column_types import WrittenJson
 from sciagent.store.results.evidence import read_watermark
 
 SHOWN = 16  # hexadecimal digits of a version
+AUDIT = "audit"  # the chooser in decisions of the audit
+_CC = t.campaign_candidate.c
 
 
 class LawRow(NamedTuple):
@@ -25,17 +32,9 @@ class LawRow(NamedTuple):
 
 def write(connection: Connection, campaign_id: int, state: Mapping[str, Any]) -> str:
     """Write a law and return its version, a hash of the state. The state holds only audit entries that are new."""
-    text = canonical_json(dict(state))
-    version = text_hash(text)[:SHOWN]
-    connection.execute(
-        t.law.insert().values(
-            campaign_id=campaign_id,
-            version=version,
-            watermark=read_watermark(connection),
-            state=WrittenJson(text),
-            at=db_now(connection),
-        )
-    )
+    version = content_hash(dict(state))[:SHOWN]
+    new = t.law.insert().values(campaign_id=campaign_id, version=version, state=dict(state), at=db_now(connection))
+    connection.execute(new.values(watermark=read_watermark(connection)))
     return version
 
 
@@ -43,4 +42,80 @@ def last(connection: Connection, campaign_id: int) -> LawRow | None:
     c = t.law.c
     query = sa.select(c.version, c.watermark, c.state).where(c.campaign_id == campaign_id).order_by(c.id.desc())
     row = connection.execute(query.limit(1)).one_or_none()
-    return None if row is None else LawRow(str(row[0]), int(row[1]), dict(row[2]))
+    return None if row is None else LawRow._make(row)
+
+
+@dataclass
+class Log:
+    """Candidates that were passed over, in order; the lists have one entry per candidate."""
+
+    ids: list[int] = field(default_factory=list)
+    p: list[float] = field(default_factory=list)
+    """Estimated probability of a hit when the candidate was passed over."""
+    cost: list[float] = field(default_factory=list)
+    """Estimated cost of finishing when the candidate was passed over."""
+    lot: list[float] = field(default_factory=list)
+    """A random number in [0, 1); the candidate is drawn for the audit once `lot` < `pi`."""
+    pi: list[float] = field(default_factory=list)
+    """Propensity: probability of being drawn."""
+    chosen: dict[int, float] = field(default_factory=dict)
+    """{candidate id: probability of a hit when it was first chosen for the terminal rung}."""
+
+    def add(self, news: Mapping[str, Any]) -> None:
+        """Add the entries of a row of `law`: `passed`, `raised` (place, pi) and `chosen`."""
+        if news["passed"]:
+            ids, *numbers = zip(*news["passed"], strict=True)
+            self.ids += map(int, ids)
+            for known, new in zip((self.p, self.cost, self.lot), numbers, strict=True):
+                known += map(float, new)
+            self.pi += [0.0] * len(ids)
+        for place, pi in news["raised"]:
+            self.pi[place] = float(pi)
+        self.chosen.update({int(id_): float(p) for id_, p in news["chosen"]})
+
+
+def audit_log(connection: Connection, campaign_id: int) -> Log:
+    """The whole log of the campaign."""
+    c, log = t.law.c, Log()
+    query = sa.select(c.state["audit"]).where(c.campaign_id == campaign_id).order_by(c.id)
+    for news in connection.execute(query).scalars():
+        if news is not None:
+            log.add(news)
+    return log
+
+
+class AuditDraw(NamedTuple):
+    """A decision of the audit."""
+
+    id: int
+    candidate_id: int
+    rung_id: int
+    action: str
+
+
+def decided(connection: Connection, campaign_id: int, after: int = 0) -> list[AuditDraw]:
+    """Decisions of the audit with a larger id than `after`, oldest first."""
+    d = t.decision.c
+    query = sa.select(d.id, d.candidate_id, d.rung_id, d.action).where(
+        d.campaign_id == campaign_id, d.action.in_(("run", "reuse")), d.chooser == AUDIT, d.id > after
+    )
+    return [AuditDraw(*row) for row in connection.execute(query.order_by(d.id))]
+
+
+def keys(connection: Connection, candidate_ids: Sequence[int]) -> dict[int, str]:
+    """{candidate id: key}."""
+    c = t.candidate.c
+    query = sa.select(c.id, c.key).where(among(connection, c.id, candidate_ids))
+    return dict(map(tuple, connection.execute(query)))
+
+
+def hits(connection: Connection, campaign_id: int) -> set[int]:
+    """Ids of the campaign's hits."""
+    query = sa.select(_CC.candidate_id).where(_CC.campaign_id == campaign_id, _CC.is_hit == sa.true())
+    return set(connection.execute(query).scalars())
+
+
+def climbed(connection: Connection, campaign_id: int, depth: int, limit: int) -> list[int]:
+    """Ids of candidates that have an answer at position `depth` or higher, in order of arrival."""
+    query = sa.select(_CC.candidate_id).where(_CC.campaign_id == campaign_id, _CC.depth >= depth)
+    return list(connection.execute(query.order_by(_CC.seq).limit(limit)).scalars())

@@ -23,7 +23,12 @@ def pooled_answers(
     replicates: dict[int, list[RecordedEvidence]] = {}
     for replicate in all_of(connection, reusable(verifier, version, settings_hash), candidate_ids):
         replicates.setdefault(replicate.candidate_id, []).append(replicate)
-    return {id_: pooled_evidence(same) for id_, same in replicates.items()}
+    pooled = {}
+    for id_, same in replicates.items():
+        answered = [replicate for replicate in same if replicate.outcome is Outcome.OK] or same[:1]
+        measured = pooled_measured(replicate.measured for replicate in answered)
+        pooled[id_] = replace(answered[0], measured=measured) if len(answered) > 1 else answered[0]
+    return pooled
 
 
 def replicated(
@@ -33,14 +38,6 @@ def replicated(
     e = t.current_evidence.c
     query = reusable(verifier, version, settings_hash).with_only_columns(e.candidate_id).where(e.replicate > 0)
     return set(connection.execute(query.where(among(connection, e.candidate_id, candidate_ids))).scalars())
-
-
-def pooled_evidence(replicates: Sequence[RecordedEvidence]) -> RecordedEvidence:
-    """Returns one answer for the replicates of one verification."""
-    answered = [replicate for replicate in replicates if replicate.outcome is Outcome.OK] or [replicates[0]]
-    if len(answered) == 1:
-        return answered[0]
-    return replace(answered[0], measured=pooled_measured(replicate.measured for replicate in answered))
 
 
 Values = dict[str, Quantity]  # by property, with all replicates pooled

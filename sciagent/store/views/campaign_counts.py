@@ -81,7 +81,7 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
     by_tier: Counter[str] = Counter()
     for place in standing:
         by_tier[place.hit_tier or ""] += place.candidates
-    jobs, costs = jobs_by_rung(connection, row.id), _core_seconds_by_rung(connection, row)
+    jobs, costs = jobs_by_rung(connection, row.id), spent_by_rung(connection, row.id)
     rates = _rates(connection, row)
     p, d = t.proposal.c, t.decision.c
     own = p.campaign_id == row.id
@@ -103,7 +103,7 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
         vetoed=sum(place.candidates for place in standing if place.standing == Standing.VETOED),
         driver=driver_of(connection, row.id),
         rungs=tuple(
-            _rung_counts(rung, standing, costs.get(rung.id, 0.0), jobs.get(rung.id, 0))
+            _rung_counts(rung, standing, costs.get((rung.id, "core_seconds"), 0.0), jobs.get(rung.id, 0))
             for rung in rungs(connection, row.id)
         ),
         rates=rates,
@@ -126,11 +126,12 @@ def places(connection: Connection, row: CampaignRow) -> list[LadderPlace]:
     return [LadderPlace(*place) for place in connection.execute(query)]
 
 
-def _core_seconds_by_rung(connection: Connection, row: CampaignRow) -> dict[int, float]:
+def spent_by_rung(connection: Connection, campaign_id: int) -> dict[tuple[int | None, str], float]:
+    """{(rung id, resource): amount} booked for the campaign; the rung is None for costs without a rung."""
     s = t.spend.c
-    mine = (s.campaign_id == row.id, s.resource == "core_seconds", s.rung_id.is_not(None))
-    query = sa.select(s.rung_id, sa.func.sum(s.amount)).where(*mine).group_by(s.rung_id)
-    return {rung_id: float(amount) for rung_id, amount in connection.execute(query)}
+    query = sa.select(s.rung_id, s.resource, sa.func.sum(s.amount)).where(s.campaign_id == campaign_id)
+    rows = connection.execute(query.group_by(s.rung_id, s.resource))
+    return {(rung_id, resource): float(amount) for rung_id, resource, amount in rows}
 
 
 def _rates(connection: Connection, row: CampaignRow) -> dict[str, RateUse]:

@@ -5,14 +5,14 @@ Every query is served by an index on the candidate.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.answers.explanation import DecisionStory, EvidenceFile, FileRemoval
+from sciagent.domain.answers.explanation import AttemptStory, DecisionStory, EvidenceFile, EvidenceStory, FileRemoval
+from sciagent.domain.answers.values import EvidenceValue
 from sciagent.domain.evidence import Measured
 from sciagent.domain.jobs.states import Standing
 from sciagent.store.campaign_state.campaigns import CampaignRow
@@ -24,66 +24,21 @@ from sciagent.store.results.evidence import measured_of
 MANY = 200  # largest number of rows of one kind
 
 
-class ProposedOnce(NamedTuple):
-    """One proposal of a candidate to a campaign."""
-
-    id: int
-    text: str
-    status: str
-    operation: str | None
-    rationale: str | None
-    predicted: Mapping[str, object] | None
-    at: datetime
-    turn: int | None
-    """Number of the proposer's turn; None for a person."""
-    proposer: str | None
-
-
 class JobAttempt(NamedTuple):
-    """One attempt of a job; `state` is None if the job has not been tried."""
+    """One attempt of a job."""
 
     rung: str
     job: str
     """State of the job."""
-    state: str | None
-    outcome: str | None
-    reason: str | None
-    detail: str | None
-    cost: Mapping[str, float] | None
-    wall_seconds: float | None
-    started_at: datetime | None
-    owner: str | None
-
-    @property
-    def core_seconds(self) -> float:
-        return float((self.cost or {}).get("core_seconds", 0.0))
+    story: AttemptStory | None
+    """None if the job has not been tried."""
 
 
 class StoredEvidence(NamedTuple):
-    """One row of evidence, with its values, its files, its cost and the campaign that paid."""
+    """One row of evidence, with the values by which it is judged."""
 
-    key: str
-    verifier: str
-    verifier_version: str
-    settings_hash: str
-    outcome: str
-    reason: str | None
-    detail: str | None
-    versions: Mapping[str, str]
-    source: str
-    who: str
-    why: str | None
-    at: datetime
-    revision: int
-    watermark: int
-    campaign: str | None
-    """The campaign that paid; None for `verify` and files."""
-    core_seconds: float
-    """Core-seconds of this candidate; the cost of a batch is shared equally."""
-    is_current: bool
-    """Whether no later revision supersedes it."""
+    story: EvidenceStory
     measured: tuple[Measured, ...]
-    files: tuple[EvidenceFile, ...]
 
 
 def candidate(connection: Connection, candidate_id: int) -> Any:
@@ -105,19 +60,19 @@ def campaigns_of(connection: Connection, candidate_id: int) -> list[str]:
     return list(connection.execute(sa.select(c.name).where(member).order_by(c.id)).scalars())
 
 
-def proposals(connection: Connection, row: CampaignRow, candidate_id: int) -> list[ProposedOnce]:
-    """The candidate's proposals to the campaign, oldest first, with proposer and turn."""
+def proposals(connection: Connection, row: CampaignRow, candidate_id: int) -> list[dict[str, Any]]:
+    """The columns of the candidate's proposals to the campaign, oldest first; a person has no proposer and turn."""
     p, turn, trajectory = t.proposal.c, t.turn.c, t.trajectory.c
-    columns = (p.id, p.text, p.status, p.operation, p.rationale, p.predicted, p.at, turn.number, trajectory.proposer)
+    columns = (p.id, p.text, p.status, p.operation, p.rationale, p.predicted, p.at, turn.number.label("turn"))
     turns = t.proposal.outerjoin(t.turn, turn.id == p.turn_id)
     query = (
-        sa.select(*columns)
+        sa.select(*columns, trajectory.proposer)
         .select_from(turns.outerjoin(t.trajectory, trajectory.id == turn.trajectory_id))
         .where(p.candidate_id == candidate_id, p.campaign_id == row.id)
         .order_by(p.id)
         .limit(MANY)
     )
-    return [ProposedOnce._make(proposal) for proposal in connection.execute(query)]
+    return [dict(proposal) for proposal in connection.execute(query).mappings()]
 
 
 def parents(connection: Connection, proposal_ids: Sequence[int], candidate_id: int) -> list[Any]:
@@ -165,22 +120,39 @@ def attempts(connection: Connection, row: CampaignRow, candidate_id: int, rung_i
     j, a, r = t.job.c, t.attempt.c, t.rung.c
     columns = (a.state, a.outcome, a.reason, a.detail, a.cost, a.wall_seconds, a.started_at, a.owner)
     query = (
-        sa.select(r.name, j.state, *columns)
+        sa.select(r.name, j.state.label("job"), *columns)
         .select_from(t.job.join(t.rung, r.id == j.rung_id).outerjoin(t.attempt, a.job_id == j.id))
         .where(j.campaign_id == row.id, j.rung_id.in_(rung_ids), j.candidate_id == candidate_id)
         .order_by(j.id, a.id)
         .limit(MANY)
     )
-    return [JobAttempt._make(attempt) for attempt in connection.execute(query)]
+    found = []
+    for rung, job, state, outcome, reason, detail, cost, wall_seconds, started_at, owner in connection.execute(query):
+        story = (
+            None
+            if state is None
+            else AttemptStory(
+                state=state,
+                outcome=outcome,
+                reason=reason,
+                detail=detail or "",
+                core_seconds=(cost or {}).get("core_seconds", 0.0),
+                wall_seconds=wall_seconds,
+                started_at=started_at,
+                host=(owner or "").rsplit(":", 3)[0],
+            )
+        )
+        found.append(JobAttempt(rung, job, story))
+    return found
 
 
 def evidence(connection: Connection, candidate_id: int) -> list[StoredEvidence]:
     """All evidence on the candidate, including superseded revisions, oldest first."""
     e, a = t.evidence.c, t.attempt.c
-    of_verifier = (e.key, e.verifier, e.verifier_version, e.settings_hash, e.outcome, e.reason, e.detail, e.versions)
-    of_record = (e.source, e.who, e.why, e.at, e.revision, e.watermark, t.campaign.c.name)
+    of_verifier = (e.key, e.verifier, e.verifier_version.label("version"), e.settings_hash, e.outcome, e.reason)
+    of_record = (e.versions, e.source, e.who, e.why, e.at, e.revision, e.watermark, t.campaign.c.name.label("campaign"))
     query = (
-        sa.select(e.id, e.supersedes_id, a.cost, a.n_candidates, *of_verifier, *of_record)
+        sa.select(*of_verifier, *of_record, e.id, e.detail, e.supersedes_id, a.cost, a.n_candidates)
         .select_from(t.evidence)
         .outerjoin(t.attempt, a.id == e.attempt_id)
         .outerjoin(t.campaign, t.campaign.c.id == a.campaign_id)
@@ -193,14 +165,16 @@ def evidence(connection: Connection, candidate_id: int) -> list[StoredEvidence]:
     values, files = measured_of(connection, ids), _files(connection, ids)
     superseded = {row.supersedes_id for row in rows}
     return [
-        StoredEvidence._make(
-            [
-                *row[4:],
-                (row.cost or {}).get("core_seconds", 0.0) / max(row.n_candidates or 1, 1),
-                row.id not in superseded,
-                values.get(row.id, ()),
-                tuple(files.get(row.id, ())),
-            ]
+        StoredEvidence(
+            EvidenceStory(
+                **{column.key: getattr(row, column.key) for column in (*of_verifier, *of_record)},
+                detail=row.detail or "",
+                values=tuple(map(EvidenceValue.of, values.get(row.id, ()))),
+                core_seconds=round((row.cost or {}).get("core_seconds", 0.0) / max(row.n_candidates or 1, 1), 3),
+                is_current=row.id not in superseded,
+                files=tuple(files.get(row.id, ())),
+            ),
+            values.get(row.id, ()),
         )
         for row in rows
     ]

@@ -17,10 +17,10 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.database.clock import db_now
 from sciagent.store.job_queue import workers
-from sciagent.store.job_queue.workers import WorkerRow
+from sciagent.store.job_queue.jobs import NAMED
+from sciagent.store.views.campaign_counts import spent_by_rung
 
 QUEUES = ("simulation", "high_fidelity")  # queues of the tiers, shown even without jobs and workers
-LATELY = timedelta(days=1)
 WINDOW = 20_000  # number of newest attempts that are read
 _J = t.job.c
 _A = t.attempt.c
@@ -57,11 +57,6 @@ def _names(connection: Connection, limit: int = 100) -> list[str]:
         names.append(name)
         query = sa.select(sa.func.min(_J.queue)).where(_J.queue > name)
     return names
-
-
-def workers_of_late(connection: Connection, limit: int = 200) -> list[WorkerRow]:
-    """Workers that reported in the last day, alive or not, oldest first."""
-    return workers.reported_since(connection, db_now(connection) - LATELY, limit)
 
 
 class Going(NamedTuple):
@@ -149,11 +144,7 @@ def _failures(connection: Connection, above: int, limit: int) -> list[Failure]:
     names = (t.campaign.c.name, t.rung.c.name, t.candidate.c.text)
     query = (
         sa.select(_J.id, *names, _A.state, _A.outcome, _A.reason, _A.detail, _A.owner, _A.ended_at)
-        .select_from(t.attempt)
-        .join(t.job, _J.id == _A.job_id)
-        .join(t.campaign, t.campaign.c.id == _J.campaign_id)
-        .join(t.rung, t.rung.c.id == _J.rung_id)
-        .join(t.candidate, t.candidate.c.id == _J.candidate_id)
+        .select_from(NAMED.join(t.attempt, _A.job_id == _J.id))
         .where(among(connection, _A.id, ids))
         .order_by(_A.ended_at.desc())
     )
@@ -185,7 +176,5 @@ def totals(connection: Connection, campaign_id: int) -> Totals:
         if outcome is not None and outcome != Outcome.LOST:
             attempts[rung, str(outcome)] -= n
             attempts[rung, str(Outcome.LOST)] += n
-    s = t.spend.c
-    booked = sa.select(s.rung_id, s.resource, sa.func.sum(s.amount)).where(s.campaign_id == campaign_id)
-    rows = connection.execute(booked.group_by(s.rung_id, s.resource))
-    return Totals(attempts, stale, {(names.get(rung_id, ""), name): float(amount) for rung_id, name, amount in rows})
+    spent = spent_by_rung(connection, campaign_id)
+    return Totals(attempts, stale, {(names.get(id_ or 0, ""), name): amount for (id_, name), amount in spent.items()})

@@ -16,6 +16,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.views import campaign_counts
 from sciagent.store.views.report_candidates import BEST_FIRST
+from sciagent.store.views.report_queries import with_proposer
 
 _CC, _P, _U, _J = t.campaign_candidate.c, t.proposal.c, t.turn.c, t.trajectory.c
 LOOKED_AT = 400  # number of best candidates whose episodes are read
@@ -83,10 +84,7 @@ def latest(connection: Connection, row: CampaignRow, n: int) -> list[Begun]:
 def behind_the_best(connection: Connection, row: CampaignRow, n: int) -> list[Begun]:
     """At most n episodes that first proposed one of the best candidates, in the order of the candidates."""
     query = (
-        _EPISODES.select_from(t.campaign_candidate)
-        .join(t.proposal, _P.id == _CC.proposal_id)
-        .join(t.turn, _U.id == _P.turn_id)
-        .join(t.trajectory, _J.id == _U.trajectory_id)
+        _EPISODES.select_from(with_proposer(t.campaign_candidate.join(t.proposal, _P.id == _CC.proposal_id)))
         .where(_CC.campaign_id == row.id)
         .order_by(*BEST_FIRST)
         .limit(LOOKED_AT)

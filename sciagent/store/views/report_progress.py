@@ -14,8 +14,8 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.outcomes import Outcome
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
-from sciagent.store.views.report_proposers import booked_for_jobs, turn_cost, with_proposer
-from sciagent.store.views.report_queries import booked, stream
+from sciagent.store.views.report_proposers import booked_for_jobs, turn_cost
+from sciagent.store.views.report_queries import booked, stream, with_proposer
 
 _CC, _P, _U, _J = t.campaign_candidate.c, t.proposal.c, t.turn.c, t.trajectory.c
 _Event = tuple[datetime, str | None, float, bool | None, float | None]  # time, proposer, core-seconds, hit, utility

@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
-from sciagent.store.views.report_queries import stream
+from sciagent.store.views.report_queries import stream, with_proposer
 
 _CC, _P, _U, _J = t.campaign_candidate.c, t.proposal.c, t.turn.c, t.trajectory.c
 
@@ -131,11 +131,6 @@ def episode_numbers(connection: Connection, row: CampaignRow) -> dict[str, tuple
     """{proposer: (first, last) number of its trajectories}."""
     query = sa.select(_J.proposer, sa.func.min(_J.number), sa.func.max(_J.number)).where(_J.campaign_id == row.id)
     return {who: (low, high) for who, low, high in connection.execute(query.group_by(_J.proposer))}
-
-
-def with_proposer(joined: Any) -> Any:
-    """Adds turns and trajectories to a join that holds proposals; proposals of people have neither."""
-    return joined.outerjoin(t.turn, _U.id == _P.turn_id).outerjoin(t.trajectory, _J.id == _U.trajectory_id)
 
 
 def booked_for_jobs() -> Any:

@@ -5,9 +5,9 @@ Every query uses an index. Queries over all candidates of the campaign read each
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -48,32 +48,29 @@ def funnel(connection: Connection, row: CampaignRow) -> list[Passage]:
 
 
 def _passage(connection: Connection, row: CampaignRow, rung: RungRow, counted: Sequence[LadderPlace]) -> Passage:
-    by_verdict = dict.fromkeys(Verdict, 0)
-    waiting = running = set_aside = 0
+    here: Counter[str] = Counter()
     for _, standing, verdict, _, n in (place for place in counted if place.position == rung.position):
-        if standing == Standing.OPEN:
-            waiting += n
-        elif standing == Standing.PENDING:
-            running += n
+        if standing in (Standing.OPEN, Standing.PENDING):
+            here[standing] += n
         elif verdict is not None and standing in (Standing.DROPPED, Standing.SETTLED):
-            by_verdict[Verdict(verdict)] += n
+            here[verdict] += n
         else:
-            set_aside += n
+            here["set aside"] += n
     beyond = sum(place.candidates for place in counted if place.position > rung.position)
     ladder, skipped = row.spec.get("ladder", ()), 0
     if rung.position < len(ladder) and ladder[rung.position].get("on_refusal") == "skip":
-        skipped = min(max(_refused(connection, rung) - by_verdict[Verdict.NOT_APPLICABLE], 0), beyond)
+        skipped = min(max(_refused(connection, rung) - here[Verdict.NOT_APPLICABLE], 0), beyond)
     return Passage(
         rung,
-        beyond + waiting + running + set_aside + sum(by_verdict.values()),
-        by_verdict[Verdict.PASS] + beyond - skipped,
-        by_verdict[Verdict.FAIL],
-        by_verdict[Verdict.NOT_APPLICABLE] + skipped,
-        by_verdict[Verdict.INCONCLUSIVE],
-        by_verdict[Verdict.ERROR],
-        waiting,
-        running,
-        set_aside,
+        came=beyond + here.total(),
+        passed=here[Verdict.PASS] + beyond - skipped,
+        failed=here[Verdict.FAIL],
+        refused=here[Verdict.NOT_APPLICABLE] + skipped,
+        inconclusive=here[Verdict.INCONCLUSIVE],
+        errors=here[Verdict.ERROR],
+        waiting=here[Standing.OPEN],
+        running=here[Standing.PENDING],
+        set_aside=here["set aside"],
     )
 
 
@@ -189,13 +186,6 @@ def amendments(connection: Connection, row: CampaignRow, limit: int = 100) -> li
     return list(connection.execute(query.order_by(m.id.desc()).limit(limit)))
 
 
-def dates(connection: Connection, row: CampaignRow) -> tuple[datetime, datetime]:
-    """Times at which the campaign was created and last changed."""
-    c = t.campaign.c
-    created, updated = connection.execute(sa.select(c.created_at, c.updated_at).where(c.id == row.id)).one()
-    return created, updated
-
-
 def measured_by(connection: Connection, rung: RungRow, limit: int = 100) -> list[Any]:
     """(engine versions, time) of the rung's latest and reused evidence; a sample of at most 2 x `limit`."""
     a, e, d = t.attempt.c, t.evidence.c, t.decision.c
@@ -237,14 +227,18 @@ def proposals(connection: Connection, row: CampaignRow) -> Iterator[Any]:
     fate = (p.status, p.reason, p.detail, p.text, c.key, p.operation, p.rationale, p.predicted)
     query = (
         sa.select(p.id, p.at, u.number, j.proposer, *fate)
-        .select_from(t.proposal)
-        .outerjoin(t.turn, u.id == p.turn_id)
-        .outerjoin(t.trajectory, j.id == u.trajectory_id)
+        .select_from(with_proposer(t.proposal))
         .outerjoin(t.candidate, c.id == p.candidate_id)
         .where(p.campaign_id == row.id)
         .order_by(p.status, p.id)  # the order of the index
     )
     yield from stream(connection, query)
+
+
+def with_proposer(joined: Any) -> Any:
+    """Adds turns and trajectories to a join that holds proposals; proposals of people have neither."""
+    u, j = t.turn.c, t.trajectory.c
+    return joined.outerjoin(t.turn, u.id == t.proposal.c.turn_id).outerjoin(t.trajectory, j.id == u.trajectory_id)
 
 
 def stream(connection: Connection, query: sa.Select[Any]) -> Iterator[Any]:

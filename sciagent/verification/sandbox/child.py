@@ -8,11 +8,9 @@ import os
 import resource
 import signal
 import socket
-import tempfile
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,73 +24,46 @@ from sciagent.errors import SimulatorError
 from sciagent.verification.contract import Context, Verifier, error_finding
 from sciagent.verification.cost import declared_cost
 from sciagent.verification.sandbox import processes
-from sciagent.verification.sandbox.job import Job, Sent
-from sciagent.verification.sandbox.wire import MAX_LINE, dumps
-from sciagent.verification.sandbox.wire_findings import finding_to_wire
+from sciagent.verification.sandbox.wire import MAX_LINE, Job, Sent, dumps, finding_to_wire
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 NO_JSON = (TypeError, ValueError, AttributeError, RecursionError)
 THREAD_STACKS = 128 << 20  # bytes of address space for each further thread, which may reserve it without use
 
 
-@dataclass(frozen=True)
-class Surroundings:
-    """The socket, folders and sizes that the zygote prepared for the child."""
+def run(job: Job, kind: type[Verifier[Any]], zygote: socket.socket, work: Path, output: Path, base_size: int) -> None:
+    """Verifies the candidates of the job, in a process that ends afterwards. Sends a finding for each candidate, then
+    `done`. Candidates are verified one by one, or in one call for a job that runs them together. After a finding with
+    files the child waits for the zygote's acknowledgement.
 
-    zygote: socket.socket
-    """The socket on which findings are sent and acknowledgements are received."""
-    work: Path
-    """The empty working directory."""
-    output: Path
-    """The file for standard output and error."""
-    base_size: int
-    """Address space of the zygote, bytes."""
-
-
-def run(job: Job, kind: type[Verifier[Any]], around: Surroundings) -> None:
-    """Verifies the candidates of the job, in a process that ends afterwards."""
-    _settle(job, around)
-    _verify(job, kind, around)
-
-
-def _settle(job: Job, around: Surroundings) -> None:
-    """Sets the session, limits, standard streams and working directory of this process."""
+    zygote: socket to the zygote. work: the empty working directory. output: file for standard output and error.
+    base_size: address space of the zygote, bytes.
+    """
     os.setsid()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    output = os.open(around.output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.dup2(nothing, 0)
-    os.dup2(output, 1)
-    os.dup2(output, 2)
-    os.close(nothing)
-    os.close(output)
+    processes.redirect(work, output)
     faulthandler.enable(2)
-    os.chdir(around.work)
-    tempfile.tempdir = None  # makes tempfile read TMPDIR again
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(job.limits.threads)))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if job.cuda is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = job.cuda
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if job.cuda:  # CUDA reserves addresses for the memory of machine and GPUs; the zygote watches the memory in use
-        return
-    processes.limit_memory(around.base_size + (job.limits.memory_mb << 20) + (job.limits.threads - 1) * THREAD_STACKS)
+    if not job.cuda:  # CUDA reserves addresses for the memory of machine and GPUs; the zygote watches the memory in use
+        stacks = (job.limits.threads - 1) * THREAD_STACKS
+        processes.limit_memory(base_size + (job.limits.memory_mb << 20) + stacks)
+    _verify(job, kind, work, _Sender(zygote))
 
 
-def _verify(job: Job, kind: type[Verifier[Any]], around: Surroundings) -> None:
-    """Sends a finding for each candidate, then `done`. Candidates are verified one by one, or in one call for a job
-    that runs them together. After a finding with files the child waits for the zygote's acknowledgement."""
-    send = _Sender(around.zygote)
+def _verify(job: Job, kind: type[Verifier[Any]], work: Path, send: _Sender) -> None:
     try:
         verifier = kind(job.settings)
         declared = {(measure.property.name, measure.level) for measure in verifier.measures}
     except BaseException as error:  # noqa: BLE001  any exception of a verifier is recorded
-        return send.last(_fault(job.candidates[0].key, error))
-    for group in [job.candidates] if job.together else [(candidate,) for candidate in job.candidates]:
-        if not _verify_group(job, verifier, declared, group, around.work, send):
-            return None
-    send.message({"done": True})
-    return None
+        send.last(_fault(job.candidates[0].key, error))
+        return
+    groups = [job.candidates] if job.together else [(candidate,) for candidate in job.candidates]
+    if all(_verify_group(job, verifier, declared, group, work, send) for group in groups):
+        send.message({"done": True})
 
 
 def _verify_group(
@@ -114,7 +85,9 @@ def _verify_group(
             continue
         try:
             if findings is None:
-                findings = iter(verifier.verify(accepted, _context(job, verifier, work, sent)))
+                checkpoint = Path(sent.checkpoint) if sent.checkpoint else work / "checkpoint"
+                context = _Context(work, checkpoint, job.replicate, verifier.settings_hash, job.limits.threads)
+                findings = iter(verifier.verify(accepted, context))
             finding = _checked(next(findings, None), declared)
         except _BadFindingError as error:
             send.last(_bad(sent.key, str(error)))
@@ -149,11 +122,6 @@ def _checked(given: object, declared: Set[tuple[str, Level]]) -> Finding:
         name, level = min(undeclared, key=str)
         raise _BadFindingError(f"{name} at {level.label} is not among what the verifier measures")
     return given
-
-
-def _context(job: Job, verifier: Verifier[Any], work: Path, sent: Sent) -> Context:
-    checkpoint = Path(sent.checkpoint) if sent.checkpoint else work / "checkpoint"
-    return _Context(work, checkpoint, job.replicate, verifier.settings_hash, job.limits.threads)
 
 
 class _Context(Context):

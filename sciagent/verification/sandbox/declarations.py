@@ -2,27 +2,35 @@
 
 A declaration that ends its process, never ends or needs too much memory fails like one that raises an exception, and
 the driver continues. Verifiers that ship with sciagent run theirs in the driver, since a call here takes 0.1 ms more.
+
+The process is `python -m sciagent.verification.sandbox.declarations FD`. The verifiers run in a child of it, so one
+that stops or kills its parent process does not harm the driver.
 """
 
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import pickle
-import secrets
+import signal
 import subprocess
 import sys
 import threading
+import traceback
 from collections import Counter
+from collections.abc import Mapping
+from functools import cache
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any
 
-from sciagent.chemistry.payload import record_of
+from sciagent.chemistry.payload import candidate_from_record, record_of
 from sciagent.domain.candidates import Candidate
 from sciagent.errors import SciagentError
-from sciagent.verification.contract import Verifier
-from sciagent.verification.sandbox.processes import MARKER, kill_marked
+from sciagent.verification.contract import Refusal, Verifier
+from sciagent.verification.sandbox.processes import MARKER, MarkedProcess, limit_memory, virtual_size
+from sciagent.verification.sandbox.wire import Limits
 
 IMPORT_SECONDS = 300
 DECLARE_SECONDS = 20
@@ -35,15 +43,35 @@ class DeclarationError(SciagentError):
     """A declaration of a verifier failed."""
 
 
-class _Process:
-    """The process that runs the declarations of all verifiers of a driver; it is started at the first call."""
+class _Process(MarkedProcess):
+    """The process that runs the declarations of all verifiers of a driver."""
+
+    def __init__(self) -> None:
+        self.imported: set[str] = set()
+        self.connection, theirs = Pipe()
+        with theirs:
+            fds = [theirs.fileno()]
+            super().__init__("declarations", fds, (), os.environ, subprocess.DEVNULL)  # plug-ins print
+
+    def converse(self, seconds: int, *question: Any) -> tuple[bool, Any]:
+        """Returns (True, answer) or (False, error message). Raises EOFError, OSError or TimeoutError."""
+        self.connection.send((seconds + 5, question))
+        if not self.connection.poll(seconds):
+            raise TimeoutError(f"did not end within {seconds} s")
+        reply: tuple[bool, Any] = pickle.loads(self.connection.recv_bytes(MAX_ANSWER))
+        return reply
+
+    def end(self) -> None:
+        self.connection.close()
+        super().end()
+
+
+class _Asker:
+    """Asks for declarations, in a process that is started at the first call."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._pid, self._token = 0, ""
-        self._connection: Connection | None = None
-        self._imported: set[str] = set()
+        self._process: _Process | None = None
         self._deaths: Counter[tuple[str, str]] = Counter()
 
     def ask(self, verifier: str, what: str, settings: Any, candidate: Candidate | None) -> Any:
@@ -53,11 +81,12 @@ class _Process:
             if self._deaths[verifier, what] >= MAX_DEATHS:
                 raise DeclarationError(f"{what} of {verifier} failed {MAX_DEATHS} times, and is not asked for again")
             try:
-                connection = self._start()
-                if verifier not in self._imported:
-                    _converse(connection, IMPORT_SECONDS, (verifier, "import", None, None))
-                    self._imported.add(verifier)
-                is_answer, answer = _converse(connection, DECLARE_SECONDS, (verifier, what, settings, sent))
+                if self._process is None or self._process.owner != os.getpid():
+                    self._process = _Process()
+                if verifier not in self._process.imported:
+                    self._process.converse(IMPORT_SECONDS, verifier, "import", None, None)
+                    self._process.imported.add(verifier)
+                is_answer, answer = self._process.converse(DECLARE_SECONDS, verifier, what, settings, sent)
             except (OSError, EOFError, TimeoutError) as error:
                 self._end()
                 self._deaths[verifier, what] += 1
@@ -67,52 +96,20 @@ class _Process:
             raise DeclarationError(answer)
         return answer
 
-    def _start(self) -> Connection:
-        if self._process is not None and self._connection is not None and self._pid == os.getpid():
-            return self._connection
-        self._pid, self._token = os.getpid(), secrets.token_hex(8)
-        self._imported.clear()
-        self._connection, theirs = Pipe()
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "sciagent.verification.sandbox.declaration_process", str(theirs.fileno())],
-                env=os.environ | {MARKER: self._token},
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,  # plug-ins print
-                stderr=subprocess.DEVNULL,
-            )
-        return self._connection
-
     def close(self) -> None:
+        """Ends the process; the next call starts another one."""
         with self._lock:
             self._deaths.clear()
             self._end()
 
     def _end(self) -> None:
         process, self._process = self._process, None
-        if process is None or self._connection is None or self._pid != os.getpid():
-            return
-        process.kill()
-        process.wait()
-        self._connection.close()
-        kill_marked(self._token)
+        if process is not None and process.owner == os.getpid():
+            process.end()
 
 
-def _converse(connection: Connection, seconds: int, question: tuple[Any, ...]) -> tuple[bool, Any]:
-    """Returns (True, answer) or (False, error message). Raises EOFError, OSError or TimeoutError."""
-    connection.send((seconds + 5, question))
-    if not connection.poll(seconds):
-        raise TimeoutError(f"did not end within {seconds} s")
-    reply: tuple[bool, Any] = pickle.loads(connection.recv_bytes(MAX_ANSWER))
-    return reply
-
-
-_process = _Process()
-atexit.register(_process.close)
-close = _process.close
-"""Ends the process; the next call starts another one."""
+asker = _Asker()
+atexit.register(asker.close)
 
 
 def _ask(verifier: Verifier[Any], what: str, candidate: Candidate | None = None) -> Any:
@@ -120,7 +117,7 @@ def _ask(verifier: Verifier[Any], what: str, candidate: Candidate | None = None)
     key = (what, candidate.key if candidate else "")
     known: dict[tuple[str, str], Any] = vars(verifier).setdefault("_declared", {})
     if key not in known:
-        declared = _process.ask(verifier.name, what, verifier.request_settings, candidate)
+        declared = asker.ask(verifier.name, what, verifier.request_settings, candidate)
         if len(known) >= REMEMBERED:
             known.clear()
         known[key] = declared
@@ -144,3 +141,54 @@ def asked_apart(kind: type[Verifier[Any]]) -> type[Verifier[Any]]:
     own = {name: asked for name, asked in _ASKED.items() if getattr(kind, name) is not getattr(Verifier, name)}
     names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
     return type(kind.__name__, (kind,), names | own)
+
+
+@cache
+def _class(name: str) -> type[Verifier[Any]]:
+    from sciagent.verification.registry import verifier_class
+
+    kind = verifier_class(name)
+    limit_memory(virtual_size() + (Limits().memory_mb << 20))
+    return kind
+
+
+@cache
+def _verifier(name: str, settings: str) -> Verifier[Any]:
+    return _class(name)(json.loads(settings))
+
+
+def answer(name: str, what: str, settings: Mapping[str, Any], sent: tuple[str, Mapping[str, Any]] | None) -> Any:
+    """Returns a declaration of a verifier. sent: kind and record of the candidate. Raises the verifier's exception, and
+    TypeError if `accepts` returns neither None nor a Refusal."""
+    if what == "import":
+        return _class(name).name
+    verifier = _verifier(name, json.dumps(settings, sort_keys=True))
+    if sent is None:
+        return getattr(verifier, what)
+    declared = getattr(verifier, what)(candidate_from_record(*sent))
+    if what == "accepts" and not isinstance(declared, Refusal | None):
+        raise TypeError(f"a {type(declared).__name__}, not a Refusal")
+    return declared
+
+
+def main(fd: int) -> None:
+    """Answers questions until the connection is closed."""
+    os.set_inheritable(fd, False)
+    connection = Connection(fd)
+    if child := os.fork():
+        connection.close()
+        os.waitpid(child, 0)
+        return
+    while True:
+        seconds, question = connection.recv()
+        signal.alarm(seconds)  # ends this process, since the driver may be gone
+        try:
+            reply = pickle.dumps((True, answer(*question)))
+        except (Exception, SystemExit) as error:  # noqa: BLE001  a plug-in may raise anything
+            reply = pickle.dumps((False, traceback.format_exception_only(error)[-1].strip()[:2000]))
+        signal.alarm(0)
+        connection.send_bytes(reply)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

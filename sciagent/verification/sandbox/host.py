@@ -13,7 +13,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import psutil
@@ -24,9 +23,8 @@ from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import ArtifactFile, Finding
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import UsageError
-from sciagent.verification.sandbox.job import Job, Limits, Sent, StoredFile
 from sciagent.verification.sandbox.link import ZygoteDiedError, ZygoteLink
-from sciagent.verification.sandbox.wire_findings import finding_from_wire
+from sciagent.verification.sandbox.wire import Job, Limits, Sent, StoredFile, finding_from_wire
 
 __all__ = ["HostResult", "Limits", "Request", "StoredFile", "Worker"]
 
@@ -67,6 +65,11 @@ class HostResult:
     own_seconds: float | None = None
     """Wall time of the verification without the start of its process, measured by that process."""
 
+    @property
+    def actual(self) -> Cost:
+        """The cost from which a cost model learns: with what the verifier itself has counted."""
+        return self.cost + (self.finding.spent or {})
+
 
 _DOUBTFUL = (Outcome.CRASHED, Outcome.OUT_OF_MEMORY, Outcome.TIMEOUT)
 
@@ -81,7 +84,7 @@ def sweep(scratch_root: Path) -> int:
     A worker removes its own folder, unless driver and zygote are killed at the same instant.
     """
     removed = 0
-    for folder in scratch_root.glob(f"{_prefix()}*") if scratch_root.is_dir() else ():
+    for folder in scratch_root.glob(f"{_prefix()}*"):
         pid = folder.name.removeprefix(_prefix()).partition("-")[0]
         if pid.isdigit() and not psutil.pid_exists(int(pid)):
             shutil.rmtree(folder, ignore_errors=True)
@@ -112,7 +115,7 @@ class Worker:
     def __enter__(self) -> Worker:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     @property
@@ -176,8 +179,8 @@ class Worker:
                 return self._halved(request, candidates, 0.0)
             why = "cancelled" if self._cancelled.is_set() else f"the zygote died: {error}"
             wall = max(0.0, time.monotonic() - begun - sum(result.wall_seconds for result in results))
-            lost = [self._lost(candidate, wall, why) for candidate in candidates[len(results) : len(results) + 1]]
-            return results + lost + [self._lost(candidate, 0.0, why) for candidate in candidates[len(results) + 1 :]]
+            left = enumerate(candidates[len(results) :])
+            return results + [self._lost(candidate, 0.0 if place else wall, why) for place, candidate in left]
         return self._ended(request, candidates, results, end)
 
     def _ended(
@@ -259,13 +262,12 @@ def _share_by_weight(cpu: float, results: list[HostResult]) -> list[HostResult]:
 def _share(cpu: float, results: list[HostResult], failed: HostResult | None = None) -> list[HostResult]:
     """Returns the results with costs that sum to `cpu`, the CPU time of the whole process tree. Each finding costs what
     the child claimed, the failed candidate the rest. Claims are scaled without a failure, or if they exceed `cpu`."""
-    claims = [finding.cost.get("core_seconds", 0.0) for finding in results]
-    if failed is None and results and not sum(claims):
-        claims = [1.0] * len(results)
-    scale = cpu / sum(claims) if sum(claims) and (failed is None or sum(claims) > cpu) else 1.0
-    shared = [
-        replace(finding, cost=Cost(core_seconds=claim * scale)) for finding, claim in zip(results, claims, strict=True)
+    claims = [result.cost.get("core_seconds", 0.0) for result in results]
+    if failed is not None:
+        results, claims = [*results, failed], [*claims, max(0.0, cpu - sum(claims))]
+    if not sum(claims):
+        claims = [1.0] * len(claims)
+    scale = cpu / sum(claims)
+    return [
+        replace(result, cost=Cost(core_seconds=claim * scale)) for result, claim in zip(results, claims, strict=True)
     ]
-    if failed is None:
-        return shared
-    return [*shared, replace(failed, cost=Cost(core_seconds=max(0.0, cpu - sum(claims) * scale)))]

@@ -1,4 +1,4 @@
-"""The driver's end of the socket to a zygote: starts it, exchanges messages, and cleans up after it."""
+"""The driver's ends of the sockets to nurseries and zygotes: starts them, exchanges messages, cleans up after them."""
 
 from __future__ import annotations
 
@@ -8,21 +8,116 @@ import os
 import shutil
 import signal
 import socket
+import tempfile
 import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from sciagent.domain.text import clean
 from sciagent.verification import registry
 from sciagent.verification.sandbox.child import THREAD_VARIABLES
-from sciagent.verification.sandbox.nursery_link import blas_hint, last_lines, nurseries
-from sciagent.verification.sandbox.processes import is_stopped, readable
+from sciagent.verification.sandbox.processes import MarkedProcess, is_stopped, readable
 from sciagent.verification.sandbox.wire import dumps
 
+TRIES = 3  # nurseries that are started for a zygote
 POLL_SECONDS = 0.25
 BURY_SECONDS = 5.0  # time for the nursery to report the end of a killed zygote; then the nursery itself is killed
+
+
+def _environment(**more: str) -> dict[str, str]:
+    """Returns this process's environment with a single thread for engines, and `more`.
+
+    OpenBLAS 0.3.3 in PySCF's wheel treats newer processors as a Barcelona of 2007 and then multiplies matrices at half
+    the speed (15 instead of 28 GFLOP/s measured on an AMD EPYC), hence OPENBLAS_CORETYPE for those with AVX2 and FMA.
+    """
+    flags = Path("/proc/cpuinfo").read_text(errors="replace").partition("flags")[2].partition("\n")[0].split()
+    hint = {"OPENBLAS_CORETYPE": "Haswell"} if {"avx2", "fma"} <= set(flags) else {}
+    return hint | os.environ | dict.fromkeys(THREAD_VARIABLES, "1") | more
+
+
+def last_lines(log: IO[bytes] | Path) -> str:
+    """Returns the end of a log as a single line."""
+    text = b""
+    with contextlib.suppress(OSError):
+        text = log.read_bytes() if isinstance(log, Path) else os.pread(log.fileno(), 1 << 16, 0)
+    return clean(" ".join(text.decode(errors="replace").split("\n")[-4:]).strip(), 500)
+
+
+class NurseryHandle(MarkedProcess):
+    """A nursery that was started by this process or by one from which it was forked. It ends with its owner."""
+
+    def __init__(self, names: frozenset[str], python: dict[str, str]) -> None:
+        """names: verifiers whose modules it imports. python: environment variables on which imports depend."""
+        self.names, self.python = names, python
+        self.log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the nursery
+        """The nursery's output."""
+        self.requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs, os.fdopen(os.pidfd_open(os.getpid())) as owner:
+            super().__init__("nursery", [theirs.fileno(), owner.fileno()], sorted(names), _environment(), self.log)
+
+    def end(self) -> None:
+        self.requests.close()
+        super().end()
+        self.log.close()
+
+
+class Nurseries:
+    """The nurseries of this process, and those inherited from the process from which it was forked."""
+
+    def __init__(self) -> None:
+        self._running: list[NurseryHandle] = []
+        self._lock = threading.Lock()
+        os.register_at_fork(after_in_child=self._renew_lock)
+
+    def _renew_lock(self) -> None:
+        self._lock = threading.Lock()
+
+    def start(self, names: Sequence[str]) -> NurseryHandle:
+        """Returns the nursery for these verifiers: the process that has imported their modules and forks their jobs.
+        Starts one if none runs."""
+        wanted = frozenset(names), {name: text for name, text in os.environ.items() if name.startswith("PYTHON")}
+        with self._lock:
+            for nursery in self._running:
+                if wanted[0] <= nursery.names and wanted[1] == nursery.python:
+                    return nursery
+            self._running.append(NurseryHandle(*wanted))
+            return self._running[-1]
+
+    def fork(self, names: Sequence[str], fds: Sequence[int]) -> NurseryHandle:
+        """Requests a zygote with these file descriptors from a nursery, and returns the nursery. Raises ConnectionError
+        if every new nursery ends at once."""
+        for _ in range(TRIES):
+            nursery = self.start(names)
+            try:
+                socket.send_fds(nursery.requests, [b"zygote"], fds)
+                return nursery
+            except ConnectionError:
+                self.drop(nursery)
+        raise ConnectionError(f"{TRIES} nurseries ended as soon as they were started")
+
+    def drop(self, nursery: NurseryHandle) -> None:
+        """Ends a nursery that has died or does not answer."""
+        with self._lock:
+            if nursery not in self._running:
+                return
+            self._running.remove(nursery)
+        nursery.end()
+
+    def pids(self) -> list[int]:
+        """Returns the process ids of the nurseries."""
+        return [nursery.pid for nursery in self._running]
+
+    def close(self) -> None:
+        """Ends the nurseries that this process started."""
+        for nursery in list(self._running):
+            if nursery.owner == os.getpid():
+                self.drop(nursery)
+
+
+nurseries = Nurseries()
 
 
 class ZygoteDiedError(Exception):
@@ -42,12 +137,13 @@ class ZygoteLink:
         self._spoke = self._ended = False
         (folder / "tmp").mkdir(parents=True, exist_ok=True)
         registry.send(folder)
-        environment = blas_hint() | os.environ | dict.fromkeys(THREAD_VARIABLES, "1") | {"TMPDIR": str(folder / "tmp")}
         installed = [name for name in preload if name not in registry.defined()]  # a nursery lacks defined verifiers
         self._socket, theirs = socket.socketpair()
         with theirs, os.fdopen(os.pidfd_open(os.getpid())) as driver:
             self._nursery = nurseries.fork(installed, [theirs.fileno(), driver.fileno()])
-        self.send({"folder": str(folder), "cwd": str(Path.cwd()), "environment": environment})
+        self.send(
+            {"folder": str(folder), "cwd": str(Path.cwd()), "environment": _environment(TMPDIR=str(folder / "tmp"))}
+        )
 
     @property
     def pid(self) -> int:

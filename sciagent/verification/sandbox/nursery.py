@@ -17,6 +17,7 @@ import sys
 from dataclasses import dataclass
 
 from sciagent.verification.sandbox import processes, zygote
+from sciagent.verification.sandbox.watch import DriverGoneError
 from sciagent.verification.sandbox.wire import dumps
 
 FDS = 2  # file descriptors of a request: the socket to the driver, and the driver's pidfd
@@ -66,7 +67,7 @@ class Nursery:
 
     def _check_owner(self, number: int, frame: object) -> None:
         if processes.readable([self._owner], 0):
-            raise zygote.DriverGoneError
+            raise DriverGoneError
 
     def serve(self) -> None:
         """Forks and reaps zygotes until the owner is gone."""
@@ -127,7 +128,7 @@ def main(fd: int, owner: int, names: list[str]) -> None:
     try:
         nursery.load(names)
         nursery.serve()
-    except zygote.DriverGoneError:
+    except DriverGoneError:
         pass
     finally:
         nursery.end()

@@ -7,19 +7,22 @@ import ctypes
 import math
 import os
 import resource
+import secrets
 import select
 import signal
+import subprocess
 import sys
+import tempfile
 import time
 import traceback
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import IO, NoReturn
 
 import psutil
 
 MARKER = "SCIAGENT_WORKER"  # environment variable of a zygote and its descendants
-PROC = Path("/proc")
+_NEW = os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -70,14 +73,14 @@ def die_with(parent: int, by: int = signal.SIGKILL) -> None:
 
 def descendants(root: int) -> list[int]:
     """Returns the process ids of all descendants of `root`, zombies included."""
-    if not (PROC / "self" / "task" / str(os.getpid()) / "children").exists():  # gVisor lacks these files
+    if not Path(f"/proc/self/task/{os.getpid()}/children").exists():  # gVisor lacks these files
         return [process.pid for process in psutil.Process(root).children(recursive=True)]
     pids: list[int] = []
     parents = [root]
     while parents:
         children: list[int] = []
         with contextlib.suppress(OSError):
-            for task in (PROC / str(parents.pop()) / "task").iterdir():
+            for task in Path(f"/proc/{parents.pop()}/task").iterdir():
                 with contextlib.suppress(OSError):
                     children.extend(map(int, (task / "children").read_text().split()))
         pids += children
@@ -150,7 +153,7 @@ def own_cpu() -> float:
 
 def virtual_size() -> int:
     """Returns the address space of this process, bytes."""
-    return int((PROC / "self" / "statm").read_text().split()[0]) * resource.getpagesize()
+    return int(psutil.Process().memory_info().vms)
 
 
 def limit_memory(size: int) -> None:
@@ -166,37 +169,73 @@ def memory_exceeds(pids: Iterable[int], limit: int) -> int | None:
     decide.
     """
     pids = list(pids)
-    resident = 0
-    for pid in pids:
-        with contextlib.suppress(OSError, IndexError):
-            resident += int((PROC / str(pid) / "statm").read_text().split()[1]) * resource.getpagesize()
-    if resident <= limit:
+    if _total(pids, lambda process: process.memory_info().rss) <= limit:
         return None
-    proportional = sum(map(_proportional, pids))
+    proportional = _total(pids, lambda process: process.memory_full_info().pss)
     return proportional if proportional > limit else None
 
 
-def _proportional(pid: int) -> int:
-    with contextlib.suppress(OSError, ValueError):
-        for line in (PROC / str(pid) / "smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) * 1024
-    return 0
+def _total(pids: Iterable[int], size: Callable[[psutil.Process], int]) -> int:
+    """Returns the sum of the sizes of those processes that still exist, bytes."""
+    total = 0
+    for pid in pids:
+        with contextlib.suppress(psutil.Error):
+            total += size(psutil.Process(pid))
+    return total
+
+
+def redirect(folder: Path | str, output: Path) -> None:
+    """Makes `folder` the working directory of this process, empties its input, and sends its output to a new file."""
+    nothing, log = os.open(os.devnull, os.O_RDONLY), os.open(output, os.O_WRONLY | _NEW, 0o600)
+    for number, fd in enumerate((nothing, log, log)):
+        os.dup2(fd, number)
+    os.close(nothing)
+    os.close(log)
+    os.chdir(folder)
+    tempfile.tempdir = None  # makes tempfile read TMPDIR again
+
+
+class MarkedProcess:
+    """A Python process with a session of its own, whose descendants all carry its marker in their environment."""
+
+    def __init__(
+        self,
+        module: str,
+        fds: Sequence[int],
+        names: Iterable[str],
+        environment: Mapping[str, str],
+        output: IO[bytes] | int,
+    ) -> None:
+        """module: a module of this package, run with the file descriptors and the names as arguments."""
+        self.owner = os.getpid()
+        """The process id of the process that started it."""
+        self._token = secrets.token_hex(8)
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", f"{__package__}.{module}", *map(str, fds), *names],
+            env={**environment, MARKER: self._token},
+            pass_fds=fds,
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def end(self) -> None:
+        """Kills the process, if this one started it, and all its descendants."""
+        if self.owner == os.getpid():
+            self._process.kill()
+            self._process.wait()
+        deadline = time.monotonic() + 5.0
+        while (left := marked(self._token)) and time.monotonic() < deadline:  # they have no subreaper any more
+            kill(left)
+            time.sleep(0.01)
 
 
 def marked(token: str) -> list[int]:
     """Returns the processes that have the marker in their initial environment."""
-    pids: list[int] = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):
-            if process.environ().get(MARKER) == token:
-                pids.append(process.pid)
-    return pids
-
-
-def kill_marked(token: str, patience: float = 5.0) -> None:
-    """Kills the processes with the marker, such as those of a dead zygote, which have no subreaper any more."""
-    deadline = time.monotonic() + patience
-    while (left := marked(token)) and time.monotonic() < deadline:
-        kill(left)
-        time.sleep(0.01)
+    found = psutil.process_iter(["environ"])
+    return [process.pid for process in found if (process.info["environ"] or {}).get(MARKER) == token]

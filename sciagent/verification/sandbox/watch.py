@@ -1,27 +1,35 @@
-"""The zygote's supervision of one child: wall time, memory, messages and exit status."""
+"""The zygote's socket to its driver, and its supervision of one child: wall time, memory, messages and exit status."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
+import shutil
 import signal
 import socket
 import stat
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from sciagent.domain.evidence import Finding
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.text import clean
 from sciagent.verification.contract import Verifier
 from sciagent.verification.sandbox import child, processes
-from sciagent.verification.sandbox.job import Job
-from sciagent.verification.sandbox.scratch import remove_folder
-from sciagent.verification.sandbox.wire import MAX_LINE, WireError, loads
-from sciagent.verification.sandbox.wire_findings import MAX_ARTIFACT_BYTES, finding_from_wire, finding_to_wire
+from sciagent.verification.sandbox.wire import (
+    MAX_ARTIFACT_BYTES,
+    MAX_LINE,
+    Job,
+    WireError,
+    dumps,
+    finding_from_wire,
+    finding_to_wire,
+    loads,
+)
 
 POLL_SECONDS = 0.08
 NAP_SECONDS = 0.02  # findings of a batch are read together, since one wake-up costs as much as a fast verification
@@ -36,16 +44,68 @@ class Cancelled(Exception):
     """The driver has cancelled the job."""
 
 
-class DriverPipe(Protocol):
-    """The part of the zygote's socket to its driver that the watch uses."""
+class DriverGoneError(BaseException):
+    """The driver has ended."""
 
-    fd: int
-    cancelled: set[int]
 
-    def read(self) -> list[Job]: ...
-    def check(self) -> None: ...
-    def pass_on(self, findings: Sequence[tuple[bytes, Mapping[str, Any]]]) -> None: ...
-    def close(self) -> None: ...
+class Control:
+    """The socket to the driver: each line in is a job or `{"cancel": number}`, each line out is an event."""
+
+    def __init__(self, connection: socket.socket, driver: int) -> None:
+        self.driver = driver
+        """A pidfd that becomes readable when the driver has ended."""
+        self.fd = connection.fileno()
+        self._socket = connection
+        self._buffer = b""
+        self.cancelled: set[int] = set()
+
+    def first(self) -> Mapping[str, Any]:
+        """Returns the first line, with the worker's folder, working directory and environment."""
+        while b"\n" not in self._buffer:
+            if not (chunk := self._socket.recv(1 << 16)):
+                raise DriverGoneError
+            self._buffer += chunk
+        line, self._buffer = self._buffer.split(b"\n", 1)
+        request: Mapping[str, Any] = json.loads(line)
+        return request
+
+    def read(self) -> list[Job]:
+        """Returns the received jobs. Cancellations are kept in `cancelled`, since they may arrive before their job.
+
+        Raises DriverGoneError at the end of file.
+        """
+        with contextlib.suppress(BlockingIOError):
+            while chunk := self._socket.recv(1 << 16, socket.MSG_DONTWAIT):
+                self._buffer += chunk
+            raise DriverGoneError
+        *lines, self._buffer = self._buffer.split(b"\n")
+        messages = [json.loads(line) for line in lines]
+        self.cancelled.update(message["cancel"] for message in messages if "cancel" in message)
+        return [Job.from_wire(message) for message in messages if "cancel" not in message]
+
+    def check(self) -> None:
+        """Raises DriverGoneError if the driver has ended; a fork of it may still hold the socket open."""
+        if processes.readable([self.driver], 0):
+            raise DriverGoneError
+
+    def say(self, event: str, **more: Any) -> None:
+        self._write(dumps({"event": event, **more}))
+
+    def pass_on(self, findings: Sequence[tuple[bytes, Mapping[str, Any]]]) -> None:
+        """Sends checked findings to the driver as the child wrote them, each with its event's further fields."""
+        self._write(
+            b"".join(dumps({"event": "finding", **more})[:-2] + b',"sent":' + line + b"}\n" for line, more in findings)
+        )
+
+    def _write(self, line: bytes) -> None:
+        try:
+            self._socket.sendall(line)
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise DriverGoneError from error
+
+    def close(self) -> None:
+        self._socket.close()
+        os.close(self.driver)
 
 
 def failure(key: str, outcome: Outcome, reason: Reason, detail: str, **diagnostics: Any) -> Mapping[str, Any]:
@@ -56,7 +116,7 @@ def failure(key: str, outcome: Outcome, reason: Reason, detail: str, **diagnosti
 class Watch:
     """The supervision of one child from its start to its end."""
 
-    def __init__(self, job: Job, folder: Path, driver: DriverPipe) -> None:
+    def __init__(self, job: Job, folder: Path, driver: Control) -> None:
         self.index = 0
         """Index of the current candidate."""
         self.failure: Mapping[str, Any] | None = None
@@ -64,11 +124,8 @@ class Watch:
         self.wall = 0.0
         """Seconds since the current candidate's turn began."""
         self._job, self._driver = job, driver
-        self._home, self._spool, self._temporary = (
-            folder / f"job-{job.number}",
-            folder / "spool" / str(job.number),
-            folder / "tmp",
-        )
+        self._home, self._spool = folder / f"job-{job.number}", folder / "spool" / str(job.number)
+        self._temporary = folder / "tmp"
         self._work, self._output = self._home / "work", self._home / "output"
         self._socket, self._theirs = socket.socketpair()
         self._pid = self._pidfd = -1
@@ -99,21 +156,19 @@ class Watch:
         cpu = processes.reaped_cpu() - before
         if self.failure and (tail := self._tail()):
             self.failure["diagnostics"]["output_tail"] = tail
-        with contextlib.suppress(OSError):
-            self._output.unlink()
-        for old in (self._work, self._home, self._temporary):
-            remove_folder(old)
+        for old in (self._home, self._temporary):
+            shutil.rmtree(old, ignore_errors=True)
         return {"failure": self.failure, "index": self.index, "wall": self.wall, "cpu": cpu}
 
     def _start(self, kind: type[Verifier[Any]]) -> None:
         zygote = os.getpid()
-        around = child.Surroundings(self._theirs, self._work, self._output, processes.virtual_size())
+        base_size = processes.virtual_size()
 
         def work() -> None:
             processes.die_with(zygote)
             self._driver.close()
             self._socket.close()
-            child.run(self._job, kind, around)
+            child.run(self._job, kind, self._theirs, self._work, self._output, base_size)
 
         self._pid = os.fork()
         if not self._pid:

@@ -16,8 +16,6 @@ import shutil
 import signal
 import socket
 import sys
-import tempfile
-from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from importlib import metadata
 from pathlib import Path
@@ -27,76 +25,10 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.verification.contract import Verifier
 from sciagent.verification.registry import provider, receive, verifier_class
 from sciagent.verification.sandbox import processes
-from sciagent.verification.sandbox.job import Job
-from sciagent.verification.sandbox.watch import Watch, failure
-from sciagent.verification.sandbox.wire import dumps
+from sciagent.verification.sandbox.watch import Control, DriverGoneError, Watch, failure
 
 IMPORT_SECONDS = 300
 METHANE = {"smiles": "C", "multiplicity": 1}
-
-
-class DriverGoneError(BaseException):
-    """The driver has ended."""
-
-
-class Control:
-    """The socket to the driver: each line in is a job or `{"cancel": number}`, each line out is an event."""
-
-    def __init__(self, connection: socket.socket, driver: int) -> None:
-        self.driver = driver
-        """A pidfd that becomes readable when the driver has ended."""
-        self.fd = connection.fileno()
-        self._socket = connection
-        self._buffer = b""
-        self.cancelled: set[int] = set()
-
-    def first(self) -> Mapping[str, Any]:
-        """Returns the first line, with the worker's folder, working directory and environment."""
-        while b"\n" not in self._buffer:
-            if not (chunk := self._socket.recv(1 << 16)):
-                raise DriverGoneError
-            self._buffer += chunk
-        line, self._buffer = self._buffer.split(b"\n", 1)
-        request: Mapping[str, Any] = json.loads(line)
-        return request
-
-    def read(self) -> list[Job]:
-        """Returns the received jobs. Cancellations are kept in `cancelled`, since they may arrive before their job.
-
-        Raises DriverGoneError at the end of file.
-        """
-        with contextlib.suppress(BlockingIOError):
-            while chunk := self._socket.recv(1 << 16, socket.MSG_DONTWAIT):
-                self._buffer += chunk
-            raise DriverGoneError
-        *lines, self._buffer = self._buffer.split(b"\n")
-        messages = [json.loads(line) for line in lines]
-        self.cancelled.update(message["cancel"] for message in messages if "cancel" in message)
-        return [Job.from_wire(message) for message in messages if "cancel" not in message]
-
-    def check(self) -> None:
-        """Raises DriverGoneError if the driver has ended; a fork of it may still hold the socket open."""
-        if processes.readable([self.driver], 0):
-            raise DriverGoneError
-
-    def say(self, event: str, **more: Any) -> None:
-        self._write(dumps({"event": event, **more}))
-
-    def pass_on(self, findings: Sequence[tuple[bytes, Mapping[str, Any]]]) -> None:
-        """Sends checked findings to the driver as the child wrote them, each with its event's further fields."""
-        self._write(
-            b"".join(dumps({"event": "finding", **more})[:-2] + b',"sent":' + line + b"}\n" for line, more in findings)
-        )
-
-    def _write(self, line: bytes) -> None:
-        try:
-            self._socket.sendall(line)
-        except (BrokenPipeError, ConnectionResetError) as error:
-            raise DriverGoneError from error
-
-    def close(self) -> None:
-        self._socket.close()
-        os.close(self.driver)
 
 
 @cache
@@ -170,7 +102,12 @@ def main(connection: socket.socket, driver: int, nursery: int) -> None:
     request = control.first()
     folder, marker = Path(request["folder"]), os.environ[processes.MARKER]
     try:
-        _settle(folder, request["cwd"], {**request["environment"], processes.MARKER: marker})
+        os.environ.clear()
+        os.environ.update({**request["environment"], processes.MARKER: marker})
+        processes.redirect(request["cwd"], folder / "zygote.log")
+        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+        processes.become_subreaper()
+        receive(folder)
         control.say("born", pid=os.getpid())
         serve(control, folder)
     except DriverGoneError:
@@ -178,23 +115,6 @@ def main(connection: socket.socket, driver: int, nursery: int) -> None:
     finally:
         processes.kill_descendants()
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _settle(folder: Path, cwd: str, environment: Mapping[str, str]) -> None:
-    """Takes over the driver's environment and working directory, and redirects output to a file."""
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    log = os.open(folder / "zygote.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-    for number, fd in enumerate((nothing, log, log)):  # engines write to standard output
-        os.dup2(fd, number)
-    os.close(nothing)
-    os.close(log)
-    os.environ.clear()
-    os.environ.update(environment)
-    tempfile.tempdir = None  # makes tempfile read TMPDIR again
-    os.chdir(cwd)
-    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    processes.become_subreaper()
-    receive(folder)
 
 
 def _terminated(number: int, frame: object) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ def spec(folder: Path, core_seconds: str = "3600") -> CampaignSpec:
 def test_a_resource_takes_a_number_or_a_rate(folder: Path) -> None:
     found = spec(folder, "{amount: 3600, per: week}").budget
     assert (dict(found.stocks()), dict(found.rates())) == ({}, {"core_seconds": 3600.0})
-    assert found.resources() == spec(folder).budget.resources() == {"core_seconds": 3600.0}
+    assert spec(folder).budget.stocks() == {"core_seconds": 3600.0}
 
 
 def test_an_amount_for_the_campaign_is_a_plain_number_in_every_respect(folder: Path) -> None:
@@ -98,6 +98,9 @@ def row_of(folder: Path, core_seconds: str) -> CampaignRow:
         state=CampaignState.RUNNING,
         stop_reason=None,
         wall_seconds=0.0,
+        hosted=False,
+        created_at=datetime.now(UTC),
+        updated_at=datetime.now(UTC),
         **identity,
     )
 

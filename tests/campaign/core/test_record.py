@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sciagent.campaign.core.build import Built, create_or_open
-from sciagent.campaign.core.record import Settling, direct_result, settle, settle_again
+from sciagent.campaign.core.record import Settling, settle, settle_again
 from sciagent.campaign.spec.load import load_spec
 from sciagent.domain.campaigns.directives import Verb
 from sciagent.domain.cost import Cost
@@ -55,7 +55,13 @@ def said(built: Built, connection: Any, position: int, findings: dict[int, Findi
     """Settlings of candidates whose answers from a rung were recorded a moment ago."""
     rung, made = built.rungs[position], candidates.load(connection, list(findings))
     results = [
-        direct_result(rung, id_, made[id_], HostResult(finding, Cost(core_seconds=1), 1.0, {}, ()), ())
+        DirectResult(
+            rung.verifier,
+            id_,
+            rung.verifier.evidence_key(made[id_]),
+            HostResult(finding, Cost(core_seconds=1), 1.0, {}, ()),
+            (),
+        )
         for id_, finding in findings.items()
     ]
     recorded = complete_direct(connection, "me", results, campaign_id=built.row.id, rung_id=rung.id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator, Set
 from pathlib import Path
 
 import pytest
@@ -13,22 +13,23 @@ from sciagent.campaign.core.build import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.pricing.purchasing import Purchasing, purchasing_of
 from sciagent.campaign.spec.load import load_spec
+from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.campaigns.ports import Choice
 from sciagent.store.database.ledger import Ledger
 from tests.support.campaigns import GFN1, write_campaign
 
-AT_GFN2, AT_GFN1 = 2, 3  # positions, after safety and checks
-ALL = range(5)
+AT_GFN2, AT_GFN1 = Position(2), Position(3)  # positions, after safety and checks
+ALL = frozenset(map(Position, range(5)))
 
 
 class Shop:
     """A campaign of three candidates that have passed the checks and nothing else."""
 
-    def __init__(self, connection: Connection, pricing: Purchasing, purse: BudgetTracker) -> None:
-        self.connection, self.pricing, self.purse = connection, pricing, purse
+    def __init__(self, connection: Connection, pricing: Purchasing) -> None:
+        self.connection, self.pricing = connection, pricing
 
-    def choose(self, slots: int, places: Container[int] = ALL) -> list[Choice]:
-        return self.pricing.choose(self.connection, self.purse, slots, False, places)
+    def choose(self, slots: int, places: Set[Position] = ALL) -> list[Choice]:
+        return self.pricing.choose(self.connection, slots, False, places, set())
 
 
 @pytest.fixture
@@ -39,8 +40,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
     with Driver(built) as driver:
         assert driver.intake.propose(driver.session)
     with built.ledger.read() as connection:
-        purse = BudgetTracker(built, connection)
-        yield Shop(connection, purchasing_of(built, connection), purse)
+        yield Shop(connection, purchasing_of(built, connection, BudgetTracker(built, connection)))
 
 
 def told(choices: list[Choice]) -> list[tuple[int, int]]:
@@ -56,7 +56,7 @@ def test_what_nobody_could_take_is_the_most_urgent_still(shop: Shop) -> None:
 
 def test_what_comes_after_it_for_the_same_candidate_waits_too(shop: Shop) -> None:
     """The queue of GFN2's workers is full, that of GFN1's is not."""
-    assert told(shop.choose(9, places=(AT_GFN1,))) == []
+    assert told(shop.choose(9, places={AT_GFN1})) == []
     assert told(shop.choose(9)) == [(1, AT_GFN2), (2, AT_GFN2), (3, AT_GFN2)]
 
 

@@ -14,7 +14,7 @@ from sciagent.campaign.spec.load import parse_spec
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import reservations
+from sciagent.store.job_queue import spend
 from sciagent.store.views import campaign_counts
 from tests.support.plugins import misbehaving  # noqa: F401
 
@@ -69,7 +69,7 @@ def test_each_job_has_its_rows_alone_or_together(tmp_path: Path, verifier: str) 
         e = t.evidence.c
         said = connection.execute(sa.select(e.diagnostics).where(e.verifier == verifier)).scalars().all()
         spent = connection.execute(sa.select(t.spend.c.amount).where(t.spend.c.rung_id.is_not(None))).scalars().all()
-        assert reservations.reserved(connection, driver.built.row.id) == {}
+        assert spend.reserved(connection, driver.built.row.id) == {}
     sizes = {one.get("batch", 1) for one in said}
     assert max(sizes) == (8 if verifier == "bad.together" else 1)
     assert all(amount > 0 for amount in spent)
@@ -111,7 +111,7 @@ def test_core_seconds_are_overrun_by_at_most_one_job_a_worker(tmp_path: Path) ->
 
 def test_a_stop_gives_back_what_waits_and_the_next_run_does_it(tmp_path: Path) -> None:
     with open_driver(tmp_path) as driver:
-        assert driver.run(_once(lambda: driver.pace.known, driver.request_stop)) is CampaignState.INTERRUPTED
+        assert driver.run(_once(lambda: bool(driver.pace._seconds), driver.request_stop)) is CampaignState.INTERRUPTED
     ledger, paid = driver.built.ledger, t.attempt.c.job_id.is_not(None)
     after = counted(ledger, t.job.c.state)
     assert set(after) <= {"done", "queued"} and 0 < after["done"] < len(MOLECULES)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.campaign.core.build import Built, create_or_open
-from sciagent.campaign.core.record import Settling, direct_result, settle
+from sciagent.campaign.core.record import Settling, settle
 from sciagent.campaign.people.explaining import explain_named
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.domain.answers.explanation import Explanation
@@ -16,7 +16,7 @@ from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding, Measured
 from sciagent.domain.outcomes import Outcome
 from sciagent.errors import UnknownNameError, UsageError
-from sciagent.execution.worker.completing import complete_direct
+from sciagent.execution.worker.completing import DirectResult, complete_direct
 from sciagent.store.campaign_state import directives, standings
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates
@@ -63,7 +63,7 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Built:
 def answer(built: Built, connection, position: int, id_: int, *measured: Measured) -> None:  # type: ignore[no-untyped-def]
     rung, candidate = built.rungs[position], candidates.load(connection, [id_])[id_]
     result = HostResult(Finding(candidate.key, Outcome.OK, measured), Cost(core_seconds=2), 1.0, {}, ())
-    made = direct_result(rung, id_, candidate, result, ())
+    made = DirectResult(rung.verifier, id_, rung.verifier.evidence_key(candidate), result, ())
     [recorded] = complete_direct(connection, "me", [made], campaign_id=built.row.id, rung_id=rung.id)
     settle(connection, built, [Settling(id_, rung.rules.position, recorded=recorded)])
 

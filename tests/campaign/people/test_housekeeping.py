@@ -50,7 +50,7 @@ def ids(ledger: Ledger) -> list[int]:
 
 
 def kinds(ledger: Ledger, keep_days: float | None = None, ahead: float = 0.0) -> list[str]:
-    found, _ = housekeeping.find_waste(ledger, keep_days, time.time() + ahead)
+    found, *_ = housekeeping.find_waste(ledger, keep_days, time.time() + ahead)
     return sorted(one.kind for one in found)
 
 
@@ -58,9 +58,9 @@ def test_what_evidence_names_stays_and_what_nothing_names_goes(ledger: Ledger, t
     named, lost = stored(ledger, tmp_path, "named"), stored(ledger, tmp_path, "lost")
     stored(ledger, tmp_path, "young", age=60)  # a driver may be about to name it
     name(ledger, ids[0], named)
-    found, count = housekeeping.find_waste(ledger, None)
+    found, *counts = housekeeping.find_waste(ledger, None)
     assert [(one.kind, one.sha256, one.size) for one in found] == [("unnamed", lost, 4)]
-    assert (count.named, count.unnamed) == (1, 2)
+    assert counts == [1, 2]
     assert ledger.artifacts.path(lost).exists(), "looking removes nothing"
     assert housekeeping.remove_waste(ledger, found, "ann", "tidy") == (1, 4)
     assert not ledger.artifacts.path(lost).exists() and ledger.artifacts.get(named) == b"named"
@@ -76,11 +76,11 @@ def test_old_files_go_but_not_those_of_hits_and_their_row_says_so(
         name(ledger, candidate_id, sha256)
     name(ledger, ids[1], shared, replicate=1)
     assert kinds(ledger, keep_days=30) == []  # the evidence is of today
-    found, _ = housekeeping.find_waste(ledger, 30, time.time() + 31 * DAY)
+    found, *_ = housekeeping.find_waste(ledger, 30, time.time() + 31 * DAY)
     assert [(one.kind, one.sha256) for one in found] == [("old", plain)]
     assert housekeeping.remove_waste(ledger, found, "ann", "the disk is full") == (1, 5)
     with ledger.read() as connection:
-        [file] = history.evidence(connection, ids[0])[0].files
+        [file] = history.evidence(connection, ids[0])[0].story.files
         assert file.sha256 == plain and file.removed is not None
         assert (file.removed.who, file.removed.why) == ("ann", "the disk is full")
         assert connection.execute(sa.select(sa.func.count()).select_from(t.artifact)).scalar() == 4
@@ -91,7 +91,7 @@ def test_a_file_that_was_stored_anew_between_the_look_and_the_removal_stays(
     ledger: Ledger, tmp_path: Path, ids: list[int]
 ) -> None:
     lost, named_since = stored(ledger, tmp_path, "lost"), stored(ledger, tmp_path, "named since")
-    found, _ = housekeeping.find_waste(ledger, None)
+    found, *_ = housekeeping.find_waste(ledger, None)
     assert len(found) == 2
     stored(ledger, tmp_path, "lost", age=0)
     name(ledger, ids[0], named_since)
@@ -103,7 +103,7 @@ def test_a_removal_that_was_killed_half_way_is_taken_up_again(ledger: Ledger, tm
     sha256 = stored(ledger, tmp_path, "half")
     path = ledger.artifacts.path(sha256)
     path.rename(path.with_name(f".going-{path.name}"))
-    found, _ = housekeeping.find_waste(ledger, None)
+    found, *_ = housekeeping.find_waste(ledger, None)
     assert [one.sha256 for one in found] == [sha256]
     partial = ledger.artifacts.root / ".incoming-abc"
     partial.write_text("x")
@@ -122,9 +122,9 @@ def test_folders_of_dead_workers_go_and_those_of_living_ones_stay(ledger: Ledger
         (folder / "big").write_bytes(b"0" * 100)
     (scratch / "worker-elsewhere-1-abc").mkdir()
     (scratch / "something").mkdir()
-    found, _ = housekeeping.find_waste(ledger, None)
+    found, *_ = housekeeping.find_waste(ledger, None)
     assert [(one.kind, one.path.name.split("-")[2], one.size) for one in found] == [("worker", str(child.pid), 100)]
-    later, _ = housekeeping.find_waste(ledger, None, time.time() + 8 * DAY)
+    later, *_ = housekeeping.find_waste(ledger, None, time.time() + 8 * DAY)
     assert sorted(one.path.name.split("-")[1] for one in later) == sorted(["elsewhere", host])
     housekeeping.remove_waste(ledger, found, "ann", "tidy")
     assert not found[0].path.exists() and (scratch / "something").exists()
@@ -141,6 +141,6 @@ def test_checkpoints_of_jobs_that_are_over_go(ledger: Ledger, ids: list[int]) ->
     for key in ("a" * 64, "b" * 64, "c" * 64):
         (folder / key).mkdir(parents=True)
         (folder / key / "scf.chk").write_bytes(b"0" * 10)
-    found, _ = housekeeping.find_waste(ledger, None, time.time() + 7200)
+    found, *_ = housekeeping.find_waste(ledger, None, time.time() + 7200)
     assert sorted(one.path.name[0] for one in found) == ["b", "c"]  # a waits; c belongs to no job
     assert kinds(ledger) == []  # and all are young

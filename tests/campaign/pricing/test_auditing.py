@@ -26,7 +26,7 @@ from sciagent.scheduling.candidate_pool import Purchase
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.results import audits, candidates, laws
+from sciagent.store.results import candidates, laws
 from tests.support import rows
 from tests.support.campaigns import sciagent, write_campaign
 
@@ -97,9 +97,9 @@ class Stage:
             self.pool.touch(list(ids))
             self.pool.refresh(connection)
 
-    def log(self) -> audits.Log:
+    def log(self) -> laws.Log:
         with self.built.ledger.read() as connection:
-            return audits.read(connection, self.campaign)
+            return laws.audit_log(connection, self.campaign)
 
 
 @pytest.fixture(name="stage")
@@ -213,7 +213,7 @@ def test_a_campaign_says_what_its_audit_found(tmp_path: Path) -> None:
         ledger = Ledger(str(cwd / "sciagent.db"))
         with ledger.read() as connection:
             row = campaigns.get(connection, "small")
-            log, drawn = audits.read(connection, row.id), audits.decided(connection, row.id)
+            log, drawn = laws.audit_log(connection, row.id), laws.decided(connection, row.id)
             d = t.decision.c
             logged = dict(tuple(one) for one in connection.execute(sa.select(d.id, d.propensity)))
             html = page(connection, row, ledger.artifacts)

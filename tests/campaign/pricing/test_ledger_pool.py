@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung, create_or_open
-from sciagent.campaign.core.record import Settling, direct_result, settle
+from sciagent.campaign.core.record import Settling, settle
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.pricing.ledger_pool import LedgerPool
 from sciagent.campaign.pricing.observations import observation_schema
@@ -18,13 +18,14 @@ from sciagent.campaign.pricing.priced_campaign import priced_campaign
 from sciagent.campaign.pricing.pricing import Pricing
 from sciagent.campaign.pricing.purchasing import purchasing_of
 from sciagent.campaign.spec.load import load_spec, parse_spec
+from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding, Measured
 from sciagent.domain.jobs.states import CampaignState, Standing
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Quantity
-from sciagent.execution.worker.completing import complete_direct
+from sciagent.execution.worker.completing import DirectResult, complete_direct
 from sciagent.store.campaign_state import standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -105,7 +106,8 @@ def test_features_come_first_then_what_the_law_finds_worth_most(ran: tuple[Built
 def test_a_driver_that_takes_over_begins_with_what_was_learnt(ran: tuple[Built, LedgerPool]) -> None:
     built, _ = ran
     with built.ledger.read() as connection:
-        row, pricing = laws.last(connection, built.row.id), purchasing_of(built, connection)
+        row = laws.last(connection, built.row.id)
+        pricing = purchasing_of(built, connection, BudgetTracker(built, connection))
     assert row is not None and isinstance(pricing, Pricing)
     assert pricing.law_version == row.version
     assert pricing.priced.is_learnt
@@ -188,10 +190,10 @@ def test_a_slow_look_is_not_repeated_for_a_batch_that_the_budget_refuses(ran: tu
     built, kept = ran
     looks = []
     with built.ledger.begin() as connection:
-        purse, pricing = BudgetTracker(built, connection), purchasing_of(built, connection)
+        pricing = purchasing_of(built, connection, BudgetTracker(built, connection))
         assert isinstance(pricing, Pricing)
         for took in (0.0, 2.0, 2.0):
-            pricing.choose(connection, purse, 4, False, range(9), put_off=kept.ids[:3].tolist())
+            pricing.choose(connection, 4, False, set(map(Position, range(9))), set(kept.ids[:3].tolist()))
             looks.append(pricing._asked_at)
             pricing._took = took
             pricing._queue.clear()
@@ -245,5 +247,11 @@ def answer(connection: Connection, built: Built, rung: BuiltRung, id_: int, *mea
     """An answer of the rung's verifier that another campaign has paid for."""
     candidate = candidates.load(connection, [id_])[id_]
     finding = Finding(candidate.key, Outcome.OK, measured)
-    made = direct_result(rung, id_, candidate, HostResult(finding, Cost(core_seconds=1), 1.0, {}, ()), ())
+    made = DirectResult(
+        rung.verifier,
+        id_,
+        rung.verifier.evidence_key(candidate),
+        HostResult(finding, Cost(core_seconds=1), 1.0, {}, ()),
+        (),
+    )
     complete_direct(connection, "me", [made], campaign_id=None, rung_id=None)

@@ -14,16 +14,16 @@ import sqlalchemy as sa
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import create_or_open, open_for_people
 from sciagent.campaign.people.adding import add
-from sciagent.campaign.people.explaining import campaigns_to_tell, explain, refused
+from sciagent.campaign.people.explaining import explain, refused
 from sciagent.campaign.planning.plan import plan
-from sciagent.campaign.pricing import forecast, outlook
-from sciagent.campaign.pricing.cost_unit import allowances
-from sciagent.campaign.pricing.forecast import promise, remake
-from sciagent.campaign.pricing.outlook import forecasts, sentence
+from sciagent.campaign.pricing import outlook
+from sciagent.campaign.pricing.outlook import forecasts, outlook_in, sentence
+from sciagent.campaign.pricing.priced_campaign import allowances, remake
 from sciagent.campaign.spec.load import load_spec
+from sciagent.domain.answers.explanation import PropertyForecast
 from sciagent.domain.answers.model import plain
-from sciagent.domain.answers.outlook import PropertyForecast
 from sciagent.domain.campaigns.ports import ProposalIn
+from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.verification import registry
@@ -54,7 +54,7 @@ def standing(ledger: Ledger, which: str) -> list[int]:
 
 def told(ledger: Ledger, candidate_id: int, name: str = "small") -> dict[str, Any]:
     with ledger.read() as connection:
-        rows = campaigns_to_tell(connection, candidate_id, name)
+        rows = [campaigns.get(connection, name)]
         [story] = explain(connection, candidate_id, rows, ledger).campaigns
     found: dict[str, Any] = plain(story)
     return found
@@ -135,10 +135,9 @@ def test_it_is_what_the_scheduler_itself_would_say(ledger: Ledger) -> None:
         rule.choose(pool, 0.5)
         for id_ in standing(ledger, "open"):
             row = int(np.flatnonzero(pool.ids == id_)[0])
-            one = promise(made, id_)
-            assert one is not None
-            assert one.valuation.index == pytest.approx(rule.index[row], rel=1e-6)
-            assert one.valuation.payoff == pytest.approx(rule.expected[row], rel=1e-6)
+            one = outlook_in(made, connection, id_)
+            assert one.index == pytest.approx(rule.index[row], rel=1e-6)
+            assert one.expected == pytest.approx(rule.expected[row], rel=1e-6)
 
 
 def test_what_was_bought_shows_its_law_and_price(ledger: Ledger) -> None:
@@ -193,7 +192,7 @@ def test_where_too_many_are_open_to_be_compared_nobody_is_counted(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = told(ledger, id_ := standing(ledger, "open")[0])["outlook"]
-    monkeypatch.setattr(forecast, "COMPARED", 0)
+    monkeypatch.setattr(outlook, "COMPARED", 0)
     alone = told(ledger, id_)["outlook"]
     assert alone["ahead"] is None and "higher one" not in alone["text"]
     assert alone["p_hit"] == pytest.approx(whole["p_hit"], rel=1e-6)

@@ -7,7 +7,7 @@ from rdkit import Chem
 from rdkit.Chem import rdFingerprintGenerator
 from rdkit.DataStructs import TanimotoSimilarity
 
-from sciagent.campaign.proposing import newness
+from sciagent.campaign.proposing import workbench
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates, scaffolds
@@ -17,9 +17,9 @@ def propose(ledger: Ledger, *texts: str) -> list[dict]:
     """One turn."""
     made = [parse_molecule(text) for text in texts]
     with ledger.begin() as connection:
-        notes = newness.notes(connection, made)
+        notes = workbench.novelty_notes(connection, made)
         ids = candidates.enter(connection, made)
-        newness.remember(connection, [m for m, n in zip(made, notes, strict=True) if n["candidate"]], ids)
+        workbench.remember_scaffolds(connection, [m for m, n in zip(made, notes, strict=True) if n["candidate"]], ids)
     return notes
 
 
@@ -53,7 +53,7 @@ def test_the_nearest_is_by_tanimoto_as_rdkit_has_it(ledger: Ledger) -> None:
 
 
 def test_only_so_many_are_compared(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(newness, "COMPARED", 3)
+    monkeypatch.setattr(workbench, "COMPARED", 3)
     propose(ledger, "Cc1ccccc1", *("C" * n for n in range(1, 6)))
     [note] = propose(ledger, "CCc1ccccc1")
     assert note["compared"] == 3
@@ -64,7 +64,7 @@ def test_only_so_many_are_compared(ledger: Ledger, monkeypatch: pytest.MonkeyPat
 def test_a_scaffold_is_unsure_until_what_a_file_brought_has_its_own(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(newness, "FILLED", 2)
+    monkeypatch.setattr(workbench, "FILLED", 2)
     imported = [parse_molecule(text) for text in ("c1ccoc1", "c1ccsc1", "c1cc[nH]c1")]
     with ledger.begin() as connection:
         candidates.enter(connection, imported)

@@ -10,7 +10,6 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.campaign.core.build import Built, create_or_open
-from sciagent.campaign.core.safety import note
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.people.verifying import verify_one
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
@@ -53,7 +52,7 @@ def spec_of(folder: Path, more: str = "", text: str = TEXT) -> CampaignSpec:
 
 
 def labels(spec: CampaignSpec) -> list[str]:
-    return [rung.label for rung in spec.ladder]
+    return [rung.rung for rung in spec.ladder]
 
 
 def mistake(folder: Path, more: str, text: str = TEXT) -> str:
@@ -78,7 +77,7 @@ def test_the_screen_is_the_first_rung_though_the_file_does_not_name_it(folder: P
     assert labels(spec) == ["molecule_safety", "checks"]
     assert (spec.terminal, spec.terminal_position) == ("checks", 1)
     assert spec.ladder[0].on_refusal == "drop"
-    assert note(spec) == ""
+    assert spec.safety_note == ""
     assert spec.canonical()["safety"] == {"screen": True, "allow": [], "extra_smarts": [], "reason": ""}
 
 
@@ -136,14 +135,14 @@ def test_off_with_a_reason_it_is_gone_and_the_reason_is_kept(folder: Path) -> No
     spec = spec_of(folder, f"safety: {{screen: false, reason: {WHY}}}\n")
     assert labels(spec) == ["checks"]
     assert spec.canonical()["safety"]["reason"] == WHY
-    assert note(spec) == f"the safety screen is off: {WHY}"
+    assert spec.safety_note == f"the safety screen is off: {WHY}"
     assert spec.identity_hash != spec_of(folder).identity_hash
 
 
 def test_a_single_rule_is_exempted_with_a_reason(folder: Path) -> None:
     spec = spec_of(folder, f"safety: {{allow: [cwc-3b17-triethanolamine], reason: {WHY}}}\n")
     assert spec.ladder[0].settings == {"allow": ["cwc-3b17-triethanolamine"]}
-    assert note(spec) == f"exempt from the safety screen: cwc-3b17-triethanolamine: {WHY}"
+    assert spec.safety_note == f"exempt from the safety screen: cwc-3b17-triethanolamine: {WHY}"
 
 
 @pytest.mark.parametrize(

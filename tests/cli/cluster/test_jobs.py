@@ -12,7 +12,7 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.store.campaign_state import standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import attempts, reservations
+from sciagent.store.job_queue import attempts, spend
 from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.leases import Claim, JobEnd
 from tests.cli.cluster.conftest import claimed
@@ -98,8 +98,6 @@ def test_what_gave_up_in_a_campaign_is_tried_again(ledger: Ledger, built: Built,
     with ledger.read() as connection:
         row = connection.execute(sa.select(t.job).where(t.job.c.id == 6)).mappings().one()
         assert (row["state"], row["priority"], row["queue"], row["kills"]) == ("queued", 5.0, None, 0)
-        assert reservations.reserved(connection, built.row.id) == {
-            "core_seconds": 8.0
-        }  # made when a driver takes it up
+        assert spend.reserved(connection, built.row.id) == {"core_seconds": 8.0}  # made when a driver takes it up
     assert 'unknown state "done"' in typed.refused("retry", "--campaign", "elsewhere", "--state", "done")
     assert "--state goes with --campaign" in typed.refused("retry", "5", "--state", "failed")

@@ -11,8 +11,7 @@ import pytest
 
 from sciagent.execution.messaging import tokens
 from sciagent.execution.messaging.brokers import Broker
-from sciagent.execution.messaging.notifications import Listener
-from sciagent.execution.messaging.wakeups import Wakeups
+from sciagent.execution.messaging.wakeups import Listener, Wakeups
 from tests.execution.workers import until
 from tests.support.servers.rabbitmq import RabbitMQ
 from tests.support.servers.valkey import Valkey

@@ -12,8 +12,7 @@ import pytest
 
 from sciagent.execution.slurm.client import Slurm
 from sciagent.execution.slurm.site import SiteProfile
-from sciagent.execution.slurm.spool import Spool, spools
-from sciagent.execution.slurm.states import ElementStatus
+from sciagent.execution.slurm.spool import ElementStatus, Spool, spools
 from tests.support.slurm_cluster import NoSlurmError, SlurmCluster, running_slurm
 
 PATIENCE_SECONDS = 120.0

@@ -12,10 +12,8 @@ import pytest
 
 from sciagent.errors import SlurmError
 from sciagent.execution.slurm.client import Slurm
-from sciagent.execution.slurm.partition_choice import Need, ResourceRequest, choose_partition, need_of
-from sciagent.execution.slurm.site import Partition
-from sciagent.execution.slurm.spool import Spool, spools
-from sciagent.execution.slurm.states import ElementState
+from sciagent.execution.slurm.site import Need, Partition, ResourceRequest, choose_partition, need_of
+from sciagent.execution.slurm.spool import ElementState, Spool, spools
 from tests.execution.slurm.conftest import all_ended, profile, states, wait
 from tests.support.slurm_cluster import SlurmCluster
 

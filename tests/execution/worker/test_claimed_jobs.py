@@ -40,7 +40,7 @@ def test_a_candidate_that_cannot_be_made_is_lost_alone_and_blocks_nobody(ledger:
             until_ = connection.execute(sa.select(j.lease_until).where(j.id == urgent.id)).scalar_one()
             past = until_ - timedelta(hours=1)
             connection.execute(sa.update(t.job).where(j.id == urgent.id).values(lease_until=past))
-        assert [(lost.job_id, lost.state) for lost in reap(ledger)] == [(urgent.id, JobState.QUEUED)]
+        assert [(lost.claim.job_id, lost.state) for lost in reap(ledger)] == [(urgent.id, JobState.QUEUED)]
         one.abort()
         until(one.step)
     runner.close()

@@ -7,7 +7,7 @@ import pytest
 
 from sciagent.domain.answers.model import plain
 from sciagent.report.analysis.audit import Population, missed, scored
-from sciagent.store.results.audits import Log
+from sciagent.store.results.laws import Log
 
 
 def them(

@@ -1,19 +1,25 @@
-"""The ladder in figures: which values of which molecules are compared, and that each molecule counts once."""
+"""The ladder in figures: what is compared, which rungs earn their keep, and where each number comes from."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from sciagent.domain.answers.status import RungWorth
 from sciagent.domain.evidence import Measured
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Censoring, Quantity
-from sciagent.report.analysis.ladder import Compared, imported
+from sciagent.report.analysis.ladder import Compared, imported, ladder_worth
 from sciagent.store.campaign_state import campaigns
+from sciagent.store.database import tables as t
+from sciagent.store.database.clock import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import evidence
+from tests.support.pages import Parsed, rendered
 from tests.support.reported import Maker
 from tests.support.rows import new_evidence
 
@@ -70,3 +76,50 @@ def test_replicates_of_an_import_are_averaged_and_count_once(made: Maker) -> Non
 def test_a_molecule_of_which_a_file_knows_only_a_limit_is_left_out(made: Maker) -> None:
     write(made, 5, solvation(-0.5, MEASURED, censoring=Censoring.BELOW), 1)
     assert {rung: (c.seen, c.censored) for rung, c in comparisons(made).items()} == {"r1": (5, 1), "r2": (4, 1)}
+
+
+def value(worth: float, **without: float) -> dict[str, Any]:
+    return {"worth": worth, "without": without}
+
+
+def test_what_a_rung_brings_is_what_would_be_lost_without_it() -> None:
+    found = ladder_worth(value(4.0, xtb=1.5, ff=3.99), "hits")
+    assert [(rung.rung, rung.brings) for rung in found.rungs] == [("xtb", 2.5), ("ff", pytest.approx(0.01))]
+    assert found.words == (
+        "the candidates ahead are worth 4 hits beyond what they will cost; "
+        "xtb brings 2.5 of it, ff looks worthless for them"
+    )
+
+
+def test_nothing_is_said_of_rungs_where_nothing_is_worth_anything() -> None:
+    found = ladder_worth(value(0.0, xtb=0.0), "best")
+    assert found.words == "the candidates ahead are worth 0 payoff beyond what they will cost"
+    assert ladder_worth(value(2.0), "graded").words.endswith("worth 2 payoff beyond what they will cost")
+
+
+def test_a_rung_is_never_said_to_cost_value() -> None:
+    """Plans are approximate by a per cent: without a rung the sum may come out higher."""
+    assert ladder_worth(value(1.0, xtb=1.004), "hits").rungs == (RungWorth(rung="xtb", brings=0.0),)
+
+
+def test_lineage_and_provenance_stand_with_the_number(parsed: Parsed) -> None:
+    assert "add atom of CCO , by evolve, turn 3" in parsed.text
+    assert "conjugation lowers the gap" in parsed.text
+    assert re.search(
+        r"Evidence \d+ \([0-9a-f]{12}\), revision 0, replicate 0; \d{4}-\d\d-\d\d .* engine 1\.2", parsed.text
+    )
+
+
+def test_amendments_and_decisions_of_people_are_listed(own_ledger: Ledger, tmp_path: Path) -> None:
+    made = Maker(own_ledger, tmp_path)
+    made.enter(("CCO",))
+    with made.ledger.begin() as connection:
+        said = {"campaign_id": made.row.id, "who": "ada", "at": db_now(connection)}
+        old, new = {"rungs": {"r2": 10}, "proposals": 9}, {"rungs": {"r2": 20}, "proposals": 9}
+        change = {"path": "budget", "old": old, "new": new, "why": "two more hits wanted"}
+        connection.execute(t.campaign_amendment.insert().values(said | change))
+        promoted = {"candidate_id": made.ids[0], "verb": "promote", "payload": {"rung": "r2"}, "why": "worth a look"}
+        connection.execute(t.directive.insert().values(said | promoted))
+    text = Parsed(rendered(made)).text
+    assert "ada budget.rungs.r2: 10 → 20 two more hits wanted" in text
+    assert "ada promote CCO to r2 worth a look" in text

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.report.analysis import proposers
-from sciagent.report.answers.status import status
+from sciagent.report.answers import status
 from sciagent.report.page.build import page
 from sciagent.store.database.ledger import Ledger
 from tests.report.page.test_build import hostile_elements

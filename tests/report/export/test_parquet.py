@@ -26,7 +26,7 @@ def written(made: Maker, path: Path, write: Any) -> Path:
 def test_parquet_keeps_units_and_levels_in_its_schema(told: Maker, tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     with told.ledger.read() as connection:
-        assert parquet.write_candidates(connection, told.row, path) == 12
+        assert parquet.candidate_rows(connection, told.row).write(path) == 12
     frame = pandas.read_parquet(path)
     assert frame["r2.homo_lumo_gap"].dropna().tolist() == list(HIGH)
     assert frame["hit"].sum() == 2 and frame.loc[4, "r2.homo_lumo_gap.uncertainty"] != 0.0
@@ -40,7 +40,7 @@ def test_parquet_is_written_in_row_groups(told: Maker, tmp_path: Path, monkeypat
     monkeypatch.setattr(table, "PAGE", 3)
     path = tmp_path / "a.parquet"
     with told.ledger.read() as connection:
-        assert parquet.write_candidates(connection, told.row, path) == 12
+        assert parquet.candidate_rows(connection, told.row).write(path) == 12
     file = pq.ParquetFile(path)
     assert [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)] == [5, 5, 2]
 
@@ -48,7 +48,7 @@ def test_parquet_is_written_in_row_groups(told: Maker, tmp_path: Path, monkeypat
 def test_evidence_has_a_row_a_value_with_its_origin(told: Maker, tmp_path: Path) -> None:
     path = tmp_path / "e.parquet"
     with told.ledger.read() as connection:
-        parquet.write_evidence(connection, told.row, path)
+        parquet.evidence_rows(connection, told.row).write(path)
     frame = pandas.read_parquet(path)
     assert len(frame) == 12 + 9 + 5 + 1  # weights, gaps at two levels, and one that did not converge
     at_pbe0 = frame[frame["method"] == "PBE0"]
@@ -61,7 +61,7 @@ def test_evidence_has_a_row_a_value_with_its_origin(told: Maker, tmp_path: Path)
 def test_proposals_hold_what_could_not_be_read_too(told: Maker, tmp_path: Path) -> None:
     path = tmp_path / "p.parquet"
     with told.ledger.read() as connection:
-        assert parquet.write_proposals(connection, told.row, path) == 14
+        assert parquet.proposal_rows(connection, told.row).write(path) == 14
     frame = pandas.read_parquet(path)
     bad = frame[frame["status"] == "refused"].iloc[0]
     assert (bad["text"], bad["reason"], bad["proposer"], bad["turn"]) == ("C1CC", "unparsable", "evolve", 3)

@@ -12,7 +12,7 @@ from sciagent.domain.evidence import Measured
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Quantity
-from sciagent.report.page.build import as_json
+from sciagent.report.page.build import environment
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import evidence
 from tests.support.pages import Parsed, rendered
@@ -113,7 +113,7 @@ def test_what_people_and_models_wrote_cannot_act(own_ledger: Any, tmp_path: Path
 
 
 def test_json_in_the_page_cannot_end_its_element() -> None:
-    text = as_json([HOSTILE, "\u2028"])
+    text = environment().from_string("{{ value|tojson }}").render(value=[HOSTILE, "\u2028"])
     assert "<" not in text and "\u2028" not in text and json.loads(text) == [HOSTILE, "\u2028"]
 
 

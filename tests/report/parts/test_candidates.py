@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.domain.jobs.states import Standing
-from sciagent.report.answers.best import best
+from sciagent.report.answers import best
 from sciagent.report.parts import table
 from sciagent.report.parts.candidates import cards
 from sciagent.report.parts.candidates import table as page_table

@@ -6,42 +6,40 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
+from sciagent.domain.answers.status import RungAgreement
 from sciagent.scheduling.audit.rungs import agreements, spearman
 
-ALL = np.ones((3, 3), dtype=bool)
+Array = NDArray[np.float64]
+
+
+def compared(scores: Array, propensity: Array | None = None) -> list[RungAgreement]:
+    """The agreements of rungs whose labels are their numbers; each rung was run for certain unless told otherwise."""
+    labels = [str(j) for j in range(scores.shape[1])]
+    return list(agreements("gap", labels, scores, np.ones(scores.shape) if propensity is None else propensity))
 
 
 def test_each_rung_meets_the_next_one_and_the_terminal_one() -> None:
     scores = np.array([[1.0, 2.0, 4.0], [2.0, 3.0, 5.0], [3.0, 5.0, np.nan]])
-    found = agreements(scores, ALL)
-    assert [(one.lower, one.upper, one.n) for one in found] == [(0, 1, 3), (0, 2, 2), (1, 2, 2)]
+    found = compared(scores)
+    assert [(one.lower, one.upper, one.n) for one in found] == [("0", "1", 3), ("0", "2", 2), ("1", "2", 2)]
     assert found[0].bias == pytest.approx(-4 / 3) and found[0].rmse == pytest.approx(np.sqrt(2))
     assert found[1].bias == found[1].bias == pytest.approx(-3) and found[1].rmse == pytest.approx(3)
     assert found[0].spearman == pytest.approx(1) and found[1].spearman is None
     assert [one.effective for one in found] == pytest.approx([3, 2, 2])
 
 
-def test_rungs_of_different_properties_are_passed_over() -> None:
-    gap, dipole, terminal_gap = 0, 1, 2
-    comparable = np.eye(3, dtype=bool)
-    comparable[gap, terminal_gap] = comparable[terminal_gap, gap] = True
-    found = agreements(np.random.default_rng(0).random((5, 3)), comparable)
-    assert [(one.lower, one.upper) for one in found] == [(gap, terminal_gap)]
-    comparable[dipole, :] = comparable[:, dipole] = True
-    assert len(agreements(np.zeros((5, 3)), comparable)) == 3
-
-
 def test_a_pair_that_nobody_has_seen_has_no_numbers() -> None:
     scores = np.array([[1.0, np.nan], [np.nan, 2.0]])
-    (found,) = agreements(scores, np.ones((2, 2), dtype=bool))
+    (found,) = compared(scores)
     assert (found.n, found.bias, found.rmse, found.spearman) == (0, None, None, None)
 
 
 def test_a_constant_rung_has_no_rank_correlation() -> None:
     scores = np.column_stack([np.ones(6), np.arange(6.0)])
-    (found,) = agreements(scores, np.ones((2, 2), dtype=bool))
+    (found,) = compared(scores)
     assert found.n == 6 and found.spearman is None and found.bias == pytest.approx(1 - 2.5)
 
 
@@ -60,9 +58,8 @@ def test_a_weight_of_three_is_a_candidate_seen_three_times(rows: list[tuple[int,
     x, y, times = np.array(rows, dtype=float).T
     copies = times.astype(int)
     propensity = np.column_stack([np.ones(len(x)), 1 / times])
-    both = np.ones((2, 2), dtype=bool)
-    (weighted,) = agreements(np.column_stack([x, y]), both, propensity)
-    (repeated,) = agreements(np.column_stack([np.repeat(x, copies), np.repeat(y, copies)]), both)
+    (weighted,) = compared(np.column_stack([x, y]), propensity)
+    (repeated,) = compared(np.column_stack([np.repeat(x, copies), np.repeat(y, copies)]))
     assert weighted.bias == pytest.approx(repeated.bias) and weighted.rmse == pytest.approx(repeated.rmse)
     assert weighted.spearman == pytest.approx(repeated.spearman, abs=1e-9)
     assert weighted.effective <= weighted.n + 1e-9
@@ -77,10 +74,9 @@ def test_propensities_undo_the_selection_of_those_that_went_up() -> None:
     pi = np.where(cheap > 2.0, 1.0, 0.06)
     up = rng.random(10_000) < pi
     scores = np.column_stack([cheap, np.where(up, truth, np.nan)])
-    both = np.ones((2, 2), dtype=bool)
-    (plain,) = agreements(scores, both)
-    (weighted,) = agreements(scores, both, np.column_stack([np.ones(10_000), pi]))
-    (whole,) = agreements(np.column_stack([cheap, truth]), both)
+    (plain,) = compared(scores)
+    (weighted,) = compared(scores, np.column_stack([np.ones(10_000), pi]))
+    (whole,) = compared(np.column_stack([cheap, truth]))
     assert plain.bias is not None and weighted.bias is not None and weighted.rmse is not None
     assert whole.bias == pytest.approx(0.3, abs=0.05)
     assert plain.bias > 0.9

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.scheduling.rules.best_rung import BestRung
 from tests.scheduling.rules.arrays import NAN, waiting
@@ -38,8 +36,3 @@ def test_budgets_count_where_it_is_sent_and_not_where_it_waits() -> None:
 def test_without_a_rung_to_rank_by_all_go_to_the_terminal_one_once() -> None:
     choices = BestRung(PaidIndex(0), PaidIndex(0)).next([waiting(0, [3, 4], [NAN, 0.5])], 9)
     assert [(c.of, c.rung) for c in choices] == [(4, 0), (3, 0)]
-
-
-def test_the_rung_that_ranks_comes_before_the_terminal_one() -> None:
-    with pytest.raises(ValueError, match="after the terminal"):
-        BestRung(PaidIndex(5), PaidIndex(4))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from sciagent.scheduling.rules.halving import Halving
 from tests.scheduling.rules.arrays import waiting
 
@@ -66,8 +64,3 @@ def test_a_whole_run_promotes_the_best_ninth_and_nobody_waits() -> None:
     assert started == {0: 81, 1: 27, 2: 9}
     assert max(score, key=score.__getitem__) not in at[1] + at[2]
     assert last.rung == 2
-
-
-def test_eta_of_one_is_no_halving() -> None:
-    with pytest.raises(ValueError, match="larger than 1"):
-        Halving(1.0)

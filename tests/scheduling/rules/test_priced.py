@@ -10,7 +10,7 @@ import pytest
 
 from sciagent.scheduling.aims import Aims
 from sciagent.scheduling.candidate_pool import CandidatePool
-from sciagent.scheduling.rules.priced import LESSONS, Patience, Priced
+from sciagent.scheduling.rules.priced import LESSONS, Priced
 from sciagent_bench.case import Case
 from sciagent_bench.families import family
 from sciagent_bench.schedulers import SCHEDULERS, Facts
@@ -99,13 +99,6 @@ def test_candidates_may_arrive_later_and_the_last_to_come_get_their_share() -> N
     assert verified[verified == 9].size >= 0.5 * verified.size / 10
 
 
-def test_a_batch_lasts_as_long_as_it_has_to() -> None:
-    patience = Patience(np.array([0.5, 2.0, np.inf]), 5.0)
-    assert patience.count(np.array([0, 1, 0, 1, 1, 1])) == 3  # the fourth brings it to five seconds
-    assert patience.count(np.array([0, 2, 0, 0])) == 1  # what takes more than workers' time is never bought ahead
-    assert Patience(np.ones(3), 0.0).count(np.array([0, 1])) == 0
-
-
 def test_where_a_look_takes_long_a_batch_is_large() -> None:
     case = Case.of(family("informative", 2000, 0))
     k = case.truth.scores.shape[1]
@@ -118,7 +111,7 @@ def test_where_a_look_takes_long_a_batch_is_large() -> None:
     taken, following = {p.of for p in rule.choose(pool, case.truth.exhaustive)}, rule.further(pool, 50)
     assert len(following) == 50 and not taken & {p.of for p in following}, "what follows the batch by the same look"
     assert [p.index for p in following] == sorted((p.index for p in following), reverse=True)
-    rule.patience = Patience(np.full(k, 0.01), 6.0)
+    rule.seconds, rule.lasts = np.full(k, 0.01), 6.0
     assert len(rule.choose(pool, case.truth.exhaustive)) >= 599 > 2 * short
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.rules.best_rung import BestRung
 from sciagent.scheduling.rules.exhaustive import Exhaustive
 from sciagent.scheduling.rules.halving import Halving
-from sciagent.scheduling.rules.rung_by_rung import FIRST, RungRule, standing, waiting_in
+from sciagent.scheduling.rules.rung_by_rung import FIRST, RungRule, waiting_in
 from sciagent.scheduling.rules.thresholds import Thresholds
+from sciagent_bench.rule_buyers import ranks
 from tests.scheduling.rules.arrays import NAN, waiting
 
 
@@ -18,6 +20,7 @@ def pool(scores: list[list[float]]) -> CandidatePool:
     seen = np.array(scores, dtype=float)
     made = CandidatePool(seen, ~np.isnan(seen), np.tile([1.0, 10.0, 100.0], (len(seen), 1)))
     made.out = ~np.isnan(seen[:, -1])
+    made.score = ranks(seen, 1)
     return made
 
 
@@ -26,29 +29,36 @@ def six_of_seven() -> CandidatePool:
     return pool([*([a, 7.0 if a == 0.9 else NAN, NAN] for a in answered), [NAN] * 3])
 
 
-def bought(rule: RungRule, made: CandidatePool, slots: int, sign: int = 1) -> list[tuple[int, int]]:
+def standing(made: CandidatePool) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The rung that each candidate waits for, and its score."""
+    position, score = np.full(len(made.out), -1), np.full(len(made.out), NAN)
+    for at in waiting_in(made):
+        position[at.rows], score[at.rows] = at.rung, at.score
+    return position, score
+
+
+def bought(rule: RungRule, made: CandidatePool, slots: int) -> list[tuple[int, int]]:
     made.slots = slots
-    rule.sign = sign
     return [(one.of, one.rung) for one in rule.choose(made, 1e9)]
 
 
 def test_the_score_is_the_rank_of_the_last_answer_towards_the_goal() -> None:
-    position, score = standing(six_of_seven(), 1)
+    position, score = standing(six_of_seven())
     assert position.tolist() == [1, 2, 1, 1, 1, 1, 0]
     np.testing.assert_allclose(score, np.array([0.5, 3.0, 3.5, 4.5, 1.5, 2.5, NAN]) / 6)  # one answer above: rank 1 / 2
-    _, falling = standing(six_of_seven(), -1)
+    falling = ranks(six_of_seven().scores, -1)
     np.testing.assert_allclose(falling, np.array([5.5, 3.0, 2.5, 1.5, 4.5, 3.5, NAN]) / 6)
 
 
 def test_an_answer_that_failed_leaves_the_score_of_the_one_before() -> None:
     made = pool([[0.1, NAN, NAN], [0.9, NAN, NAN]])
     made.closed[1, 1] = True
-    position, score = standing(made, 1)
+    position, score = standing(made)
     assert position.tolist() == [1, 2]
     assert score.tolist() == [0.25, 0.75]
 
 
-def test_scores_of_the_campaign_count_before_ranks() -> None:
+def test_thresholds_buys_by_score() -> None:
     made = pool([[0.1, NAN, NAN], [0.9, NAN, NAN]])
     made.score = np.array([0.7, 0.2])
     assert bought(Thresholds(), made, 2) == [(0, 1), (1, 1)]
@@ -58,7 +68,9 @@ def test_halving_promotes_what_asha_would() -> None:
     """Six answers and eta 3: two places on the second rung, one is taken; the next goes to the best that waits there.
     One answer on the second rung gives no place on the third."""
     assert bought(Halving(3.0), six_of_seven(), 1) == [(3, 1)]
-    assert bought(Halving(3.0), six_of_seven(), 2, sign=-1) == [(0, 1), (6, 0)]
+    falling = six_of_seven()
+    falling.score = ranks(falling.scores, -1)
+    assert bought(Halving(3.0), falling, 2) == [(0, 1), (6, 0)]
 
 
 def test_exhaustive_goes_on_with_the_first_that_came() -> None:

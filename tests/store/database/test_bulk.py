@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
 
+from sciagent.domain.cost import Cost
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, execute_many, insert_many
 from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import spend
+from tests.support import rows
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, 890_000, tzinfo=UTC)
 
@@ -95,3 +100,29 @@ def test_ids_are_those_of_the_rows_and_nobody_gets_them_again(ledger: Ledger) ->
     assert len(found) == 302 and ids == sorted(ids) and min(ids) > before
     assert [found[i] for i in ids] == [f"{i:04}" for i in reversed(range(300))]
     assert found[max(found)] == "z"
+
+
+def test_what_a_database_has_no_word_for_is_written_as_sqlalchemy_would(ledger: Ledger) -> None:
+    odd = [
+        laid_up(key="nan", payload={"x": math.nan, "y": [-math.inf]}),
+        laid_up(key="none", payload=None),
+        laid_up(key="\U0001f9ea", text="\ud800 \0 \\u0000 \u00e9", payload={"\ud800": "\U0001f9ea"}),
+        laid_up(key="cost", payload=Cost(core_seconds=np.float64(1.5))),
+    ]
+    with ledger.begin() as connection:
+        execute_many(connection, t.candidate, odd)
+    mine = everything(ledger)
+    with ledger.begin() as connection:
+        connection.execute(sa.delete(t.candidate))
+        connection.execute(sa.insert(t.candidate), odd)
+    assert mine == everything(ledger)
+
+
+def test_numbers_come_back_to_the_last_digit(ledger: Ledger) -> None:
+    values = [0.1 + 0.2, 1e-310, -0.0, 2.0**53 + 1, 1.7976931348623157e308]
+    with ledger.begin() as connection:
+        rows.campaign(connection)
+        for one in values:
+            spend.book_many(connection, [spend.Bill(1, None, None, {"core_seconds": one})])
+        found = connection.execute(sa.select(t.spend.c.amount).order_by(t.spend.c.id)).scalars().all()
+    assert found == [one for one in values if one]

@@ -145,10 +145,11 @@ def test_an_earlier_copy_is_never_overwritten(tmp_path: Path, migrated_sqlite: P
 
 
 def test_a_failed_upgrade_leaves_everything_as_it_was(
-    engine: sa.Engine, later_version: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: sa.Engine, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    migrate.upgrade(engine, HEAD)
+    migrate.upgrade(engine)
     n = with_rows(engine)
+    request.getfixturevalue("later_version")
     script = tmp_path / "later" / "later.py"
     script.write_text(LATER.replace("\n\n\ndef downgrade", "\n    raise RuntimeError('half way')\n\n\ndef downgrade"))
     with pytest.raises(RuntimeError, match="half way"):

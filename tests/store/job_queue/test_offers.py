@@ -9,18 +9,17 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.jobs.job_rules import MAX_LOSSES
-from sciagent.domain.jobs.states import AttemptState, JobState
+from sciagent.domain.jobs.states import MAX_LOSSES, AttemptState, JobState
 from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.execution.worker.completing import Reaped, reap_expired
+from sciagent.execution.worker.completing import reap_expired
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import attempts, external_jobs, jobs, leases, offers, reservations
+from sciagent.store.job_queue import attempts, external_jobs, jobs, leases, offers, spend
 from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.jobs import NewJob, Offer
-from sciagent.store.job_queue.leases import Claim, JobEnd
+from sciagent.store.job_queue.leases import Claim, JobEnd, LiveAttempt
 from sciagent.store.job_queue.offers import Out
 from sciagent.store.views import campaign_counts
 from tests.support import rows
@@ -46,7 +45,7 @@ def offered(
         rung_id = campaigns.rungs(connection, row.id)[rung].id
         new = [NewJob(row.id, rung_id, one, 0, f"{rung}{one}", priority + i) for i, one in enumerate(ids)]
         made = jobs.create_many(connection, new)
-        reservations.reserve_many(connection, row.id, {one: {"core_seconds": 2.0} for one in made})
+        spend.reserve_many(connection, row.id, {one: {"core_seconds": 2.0} for one in made})
         offers.offer_many(connection, {one: Offer(queue, seconds, memory_mb) for one in made})
     return made
 
@@ -58,7 +57,7 @@ def claim(ledger: Ledger, owner: str = "w/0", lease: float = 60.0, queues: tuple
         return claims
 
 
-def reap(ledger: Ledger) -> list[Reaped]:
+def reap(ledger: Ledger) -> list[LiveAttempt]:
     with ledger.begin() as connection:
         return reap_expired(connection)
 
@@ -70,7 +69,7 @@ def job(ledger: Ledger, job_id: int) -> dict:
 
 def held(ledger: Ledger, row: CampaignRow) -> float:
     with ledger.read() as connection:
-        return reservations.reserved(connection, row.id).get("core_seconds", 0.0)
+        return spend.reserved(connection, row.id).get("core_seconds", 0.0)
 
 
 def test_the_most_urgent_of_all_queues_is_taken_first(ledger: Ledger, row: CampaignRow) -> None:
@@ -148,7 +147,7 @@ def test_a_lease_that_ran_out_is_lost_and_booked_and_the_job_waits_again(ledger:
         later = began + timedelta(seconds=7)
         connection.execute(sa.update(t.attempt).where(a.id == one.attempt_id).values(heartbeat_at=later))
     (reaped,) = reap(ledger)
-    assert (reaped.job_id, reaped.state, reaped.queue) == (one.job_id, JobState.QUEUED, "simulation")
+    assert (reaped.claim.job_id, reaped.state, reaped.queue) == (one.job_id, JobState.QUEUED, "simulation")
     assert reap(ledger) == []
     with ledger.read() as connection:
         attempt = connection.execute(sa.select(t.attempt)).mappings().one()

@@ -148,7 +148,7 @@ def test_what_a_dead_worker_held_is_free_when_its_lease_is_reaped(ledger: Ledger
     assert claim(ledger, alive) == []
     with ledger.begin() as connection:
         rows.lease_until(connection, claims, -1.0)
-        assert [one.job_id for one in reap_expired(connection)] == [job]
+        assert [one.claim.job_id for one in reap_expired(connection)] == [job]
     [again] = claim(ledger, alive)
     assert (again.job_id, again.gpus) == (job, (0,))
 

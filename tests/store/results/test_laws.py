@@ -1,9 +1,10 @@
-"""A law is written once, and comes back as it was."""
+"""A law is written once, and comes back as it was; the audit's entries of all laws are one log."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
+from sciagent.store.campaign_state import standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import laws
@@ -27,3 +28,25 @@ def test_a_law_comes_back_and_equal_states_have_one_version(ledger: Ledger) -> N
         assert last is not None and last.version == other and last.state == state | {"priced": 1}
         kept = connection.execute(sa.select(t.law.c.state).order_by(t.law.c.id)).scalars().all()
         assert kept == [state, state, state | {"priced": 1}]
+
+
+def test_the_entries_of_all_laws_are_one_log(ledger: Ledger) -> None:
+    with ledger.begin() as connection:
+        campaign_id = rows.campaign(connection).id
+        passed = [[3, 0.25, 1.5, 0.1234567890123456]]
+        laws.write(connection, campaign_id, {"audit": {"passed": passed, "raised": [], "chosen": []}})
+        laws.write(connection, campaign_id, {"audit": None})
+        news = {"passed": [[4, 0.1, 2.0, 0.9]], "raised": [[0, 0.5]], "chosen": [[4, 0.1]]}
+        laws.write(connection, campaign_id, {"audit": news})
+        log = laws.audit_log(connection, campaign_id)
+    assert (log.ids, log.pi, log.chosen) == ([3, 4], [0.5, 0.0], {4: 0.1})
+    assert log.lot == [0.1234567890123456, 0.9]
+
+
+def test_hits_and_candidates_that_reached_a_rung(ledger: Ledger) -> None:
+    campaign = rows.campaign_at_every_place(ledger)
+    with ledger.read() as connection:
+        ids = [stands.candidate_id for stands in standings.arrivals(connection, campaign.id, 0, 10)]
+        assert laws.hits(connection, campaign.id) == set(ids[:2])
+        assert laws.climbed(connection, campaign.id, 2, 10) == ids[:3]
+        assert laws.keys(connection, ids).keys() == set(ids)

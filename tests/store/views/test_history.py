@@ -19,7 +19,7 @@ def test_a_candidate_has_its_proposals_attempts_and_evidence(ledger: Ledger, tmp
         proposals = history.proposals(connection, made.row, best.id)
         attempts = history.attempts(connection, made.row, best.id, [rung.id for rung in ladder])
         evidence = history.evidence(connection, best.id)
-    assert [proposal.status for proposal in proposals] == ["new", "duplicate"] and proposals[0].text == best.text
+    assert [row["status"] for row in proposals] == ["new", "duplicate"] and proposals[0]["text"] == best.text
     assert {attempt.job for attempt in attempts} == {"done"}
-    assert [row.at for row in evidence] == sorted(row.at for row in evidence)
-    assert sum(row.core_seconds for row in evidence) > 0 and all(row.is_current for row in evidence)
+    assert [story.at for story, _ in evidence] == sorted(story.at for story, _ in evidence)
+    assert sum(story.core_seconds for story, _ in evidence) > 0 and all(story.is_current for story, _ in evidence)

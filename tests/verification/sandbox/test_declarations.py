@@ -26,7 +26,7 @@ ETHANE, METHANE = parse_molecule("CC"), parse_molecule("C")
 def short(misbehaving: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:  # noqa: F811
     monkeypatch.setattr(declarations, "DECLARE_SECONDS", 1)
     yield
-    declarations.close()
+    declarations.asker.close()
 
 
 def declaring(where: str = "", what: str = "") -> Verifier[Any]:
@@ -76,9 +76,9 @@ def test_what_fails_again_and_again_is_not_asked_for_any_more(monkeypatch: pytes
 
 def test_nothing_is_left_of_a_process_that_was_ended() -> None:
     _ = declaring().measures
-    process = declarations._process._process
+    process = declarations.asker._process
     assert process is not None
-    declarations.close()
+    declarations.asker.close()
     left = [folder for folder in Path("/proc").iterdir() if folder.name.isdigit() and parent(folder) == process.pid]
     assert not left and not Path(f"/proc/{process.pid}").exists()
 
@@ -92,4 +92,4 @@ def parent(folder: Path) -> int:
 
 def test_verifiers_that_ship_with_sciagent_are_asked_in_this_process() -> None:
     _ = verifier_class("molecule.checks")().cost(ETHANE)
-    assert declarations._process._process is None
+    assert declarations.asker._process is None

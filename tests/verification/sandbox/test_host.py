@@ -15,7 +15,7 @@ import pytest
 from sciagent.domain.outcomes import Outcome
 from sciagent.errors import UsageError
 from sciagent.verification.sandbox.host import HostResult, Limits, Request, Worker
-from sciagent.verification.sandbox.nursery_link import nurseries
+from sciagent.verification.sandbox.link import nurseries
 from tests.verification.sandbox.working import ABC, AMPLE, ETHANOL, run, said
 
 QUICK = Limits(wall_seconds=0.6, memory_mb=300)

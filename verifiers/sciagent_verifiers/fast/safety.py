@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.cost import Cost
@@ -39,10 +39,18 @@ class ExtraPattern(Settings):
         return value
 
 
+def _known_rule(name: str) -> str:
+    if name not in (known := rule_names()):
+        raise ValueError(f'no safety rule is named "{name}"{did_you_mean(name, known)}; docs/safety.md lists them')
+    return name
+
+
 class MoleculeSafetySettings(Settings):
     """Additions to the rules that ship, and exceptions from them."""
 
-    allow: tuple[str, ...] = Field((), description="Rules that do not refuse here; a campaign asks for the reason.")
+    allow: tuple[Annotated[str, AfterValidator(_known_rule)], ...] = Field(
+        (), description="Rules that do not refuse here; a campaign asks for the reason."
+    )
     extra_smarts: tuple[ExtraPattern, ...] = Field((), max_length=MAX_EXTRA, description="Patterns of one's own.")
 
     @model_validator(mode="after")
@@ -51,9 +59,6 @@ class MoleculeSafetySettings(Settings):
         extra = [pattern.name for pattern in self.extra_smarts]
         if twice := sorted({name for name in extra if name in known or extra.count(name) > 1}):
             raise ValueError(f"the name of another safety rule: {', '.join(twice)}")
-        for name in self.allow:
-            if name not in known:
-                raise ValueError(f'no safety rule is named "{name}"{did_you_mean(name, known)}')
         return self
 
 
@@ -79,11 +84,6 @@ class MoleculeSafety(MoleculeVerifier):
 
         screen(Chem.MolFromSmiles("c1ccccc1O"))
 
-    @classmethod
-    def rule_names(cls) -> tuple[str, ...]:
-        """Returns the names that the setting `allow` accepts."""
-        return rule_names()
-
     @property
     def measures(self) -> tuple[PropertyAtLevel, ...]:
         return at(LEVEL, SAFETY_ALERTS)
@@ -108,8 +108,6 @@ class MoleculeSafety(MoleculeVerifier):
         return Cost(core_seconds=3e-4)
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
-        if molecule.kind != "molecule":
-            return refused(molecule, Refusal(Reason.WRONG_KIND, "not a molecule"))
         alerts = self.alerts(molecule)
         diagnostics = {"rules": [alert.name for alert in alerts]} if alerts else {}
         if refusal := self._refusal(alerts):

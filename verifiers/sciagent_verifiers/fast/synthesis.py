@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from sciagent.chemistry.molecule import Molecule, parse_molecule
+from sciagent.chemistry.molecule import Molecule, molecule_or_none
 from sciagent.domain.cost import Cost
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import PURCHASABLE, SA_SCORE, SYNTHESIS_STEPS, Level, Property, PropertyAtLevel, at
 from sciagent.domain.tiers import Tier
-from sciagent.errors import InvalidCandidateError, SimulatorError, UsageError
+from sciagent.errors import SimulatorError, UsageError
 from sciagent.verification.contract import Context, Finding, Refusal, Settings, StructureFile
-from sciagent.verification.retrosynthesis import Route, RouteFinder, checked, route_finder
+from sciagent.verification.retrosynthesis import RouteFinder, checked, route_finder
 from sciagent_verifiers.fast.descriptors import sa_score
 from sciagent_verifiers.fast.reference_index import ReferenceIndex, index_of
 from sciagent_verifiers.molecule_verifier import MoleculeVerifier, refused
@@ -136,7 +137,10 @@ class MoleculeSynthesis(MoleculeVerifier):
             values[PURCHASABLE] = float(called is not None)
             diagnostics |= {} if called is None else {"building_block": called}
         if self._finder is not None:
-            route = self._route(molecule)
+            try:
+                route = checked(self._finder.find(molecule.smiles, self._stock), molecule.smiles, self._stock)
+            except ValueError as error:
+                raise SimulatorError(Outcome.CRASHED, Reason.BAD_RESULT, f"{self._finder.name}: {error}") from error
             if route is None and self.settings.no_route == "refuse":
                 detail = f"{self._finder.name} finds no way to it from {len(self._stock)} building blocks"
                 return refused(molecule, Refusal(Reason.NO_ROUTE, detail))
@@ -147,32 +151,22 @@ class MoleculeSynthesis(MoleculeVerifier):
                 ]
         return self.exact(molecule, values, diagnostics)
 
-    def _route(self, molecule: Molecule) -> Route | None:
-        """Returns the finder's route, checked, or None. Raises SimulatorError crashed (bad_result) if it is invalid."""
-        assert self._finder is not None
-        try:
-            return checked(self._finder.find(molecule.smiles, self._stock), molecule.smiles, self._stock)
-        except ValueError as error:
-            raise SimulatorError(Outcome.CRASHED, Reason.BAD_RESULT, f"{self._finder.name}: {error}") from error
 
-
+@dataclass(frozen=True)
 class _Shelf:
     """The building blocks of several files."""
 
-    def __init__(self, indexes: tuple[ReferenceIndex, ...], connectivity: bool) -> None:
-        self.indexes = indexes
-        self._connectivity = connectivity
+    indexes: tuple[ReferenceIndex, ...]
+    connectivity: bool
 
     def __contains__(self, smiles: object) -> bool:
-        try:
-            return self.called(parse_molecule(smiles).inchikey) is not None
-        except InvalidCandidateError:
-            return False
+        molecule = molecule_or_none(smiles)
+        return molecule is not None and self.called(molecule.inchikey) is not None
 
     def __len__(self) -> int:
         return sum(index.about["molecules"] for index in self.indexes)
 
     def called(self, inchikey: str | None) -> str | None:
         """Returns the building block's name in the first file that has it, or None."""
-        names = (index.holds(inchikey, connectivity=self._connectivity) for index in self.indexes)
+        names = (index.holds(inchikey, connectivity=self.connectivity) for index in self.indexes)
         return next((name for name in names if name is not None), None)

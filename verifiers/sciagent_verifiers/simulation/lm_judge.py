@@ -6,6 +6,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -74,7 +75,13 @@ class JudgeSettings(Settings):
     def _version_of_the_weights(cls, data: Any) -> Any:
         if not isinstance(data, Mapping) or data.get("version") or not isinstance(data.get("model"), str):
             return data
-        return {**data, "version": data["model"] if data.get("endpoint") else _weights(data["model"])}
+        version = data["model"]
+        if not data.get("endpoint"):
+            from sciagent.agent import models
+
+            with suppress(SciagentError, OSError):  # without the model on this machine its name alone
+                version = models.find(version).policy
+        return {**data, "version": version}
 
     @field_validator("endpoint")
     @classmethod
@@ -97,16 +104,6 @@ class JudgeSettings(Settings):
     @property
     def needed(self) -> int:
         return self.quorum or max(2, self.votes // 2 + 1)
-
-
-def _weights(model: str) -> str:
-    """Returns name and hash of a local model, or the name alone if this machine does not have the model."""
-    from sciagent.agent import models
-
-    try:
-        return models.find(model).policy
-    except (SciagentError, OSError):
-        return model
 
 
 class LmJudge(MoleculeVerifier):

@@ -10,13 +10,11 @@ from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import CONFORMATIONAL_FREE_ENERGY, CONFORMER_WEIGHT, CONFORMERS, DIPOLE, TOTAL_ENERGY
 from sciagent.verification.contract import Context, Cost, Finding, Level, PropertyAtLevel, Refusal, Settings, at
 from sciagent_simulators.conformers import KCAL, how_many, resolved, search
-from sciagent_simulators.geometry import failure
 from sciagent_simulators.implicit_solvent import Solvent
 from sciagent_verifiers.simulation.tight_binding import TightBinding
 
 RIGID = {CONFORMERS: 0.0, CONFORMER_WEIGHT: 0.0, CONFORMATIONAL_FREE_ENERGY: 0.0, DIPOLE: 0.005, TOTAL_ENERGY: 0.001}
 FLEXIBLE = {CONFORMERS: 3, CONFORMER_WEIGHT: 0.02, CONFORMATIONAL_FREE_ENERGY: 0.003, DIPOLE: 0.06, TOTAL_ENERGY: 0.001}
-OPEN_STEREO = "{} leaves diastereomers open, each with conformers of its own; define its stereocentres"
 
 
 class XtbConformersSettings(Settings):
@@ -83,7 +81,8 @@ class XtbConformers(TightBinding):
     def accepts(self, candidate: Molecule) -> Refusal | None:
         refused = super().accepts(candidate)
         if refused is None and resolved(candidate.mol) is None:
-            return Refusal(Reason.UNDEFINED_STEREO, OPEN_STEREO.format(candidate.smiles))
+            detail = "leaves diastereomers open, each with conformers of its own; define its stereocentres"
+            return Refusal(Reason.UNDEFINED_STEREO, f"{candidate.smiles} {detail}")
         return refused
 
     def cost(self, candidate: Molecule) -> Cost:
@@ -93,12 +92,11 @@ class XtbConformers(TightBinding):
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
         s = self.settings
-        mol = resolved(molecule.mol)
-        if mol is None:
-            raise failure(Reason.UNDEFINED_STEREO, OPEN_STEREO.format(molecule.smiles))
         seed = seed_of(molecule.key, self.settings_hash, context.replicate)  # the campaign does not matter
         limits = s.embed, s.window * KCAL, s.max_relaxed
-        ensemble, diagnostics = search(mol, molecule.charge, molecule.multiplicity, seed, *limits, self.solvation)
+        ensemble, diagnostics = search(
+            resolved(molecule.mol), molecule.charge, molecule.multiplicity, seed, *limits, self.solvation
+        )
         values = {
             CONFORMERS: float(len(ensemble.geometries)),
             CONFORMER_WEIGHT: float(ensemble.weights(s.temperature)[0]),

@@ -16,8 +16,7 @@ from sciagent_verifiers.simulation.tight_binding import TightBinding
 
 VERTICAL: dict[Ion, Property] = {"cation": VERTICAL_IP, "anion": VERTICAL_EA}
 ADIABATIC: dict[Ion, Property] = {"cation": ADIABATIC_IP, "anion": ADIABATIC_EA}
-RIGID = {VERTICAL_IP: 0.001, VERTICAL_EA: 0.001, ADIABATIC_IP: 0.001, ADIABATIC_EA: 0.001}
-FLEXIBLE = {VERTICAL_IP: 0.03, VERTICAL_EA: 0.03, ADIABATIC_IP: 0.03, ADIABATIC_EA: 0.03}
+RIGID, FLEXIBLE = ({p: spread for p in (*VERTICAL.values(), *ADIABATIC.values())} for spread in (0.001, 0.03))
 SOURCE = "benchmarks/numbers/xtb_ip_ea.json, IPEA1-xTB; hand-picked "  # start of the priors' sources
 
 

@@ -16,9 +16,17 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import DIPOLE, HOMO_LUMO_GAP, Level
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.text import MAX_TEXT
-from sciagent.verification.sandbox.job import Job, Limits, Sent
-from sciagent.verification.sandbox.wire import MAX_LINE, WireError, dumps, loads
-from sciagent.verification.sandbox.wire_findings import finding_from_wire, finding_to_wire
+from sciagent.verification.sandbox.wire import (
+    MAX_LINE,
+    Job,
+    Limits,
+    Sent,
+    WireError,
+    dumps,
+    finding_from_wire,
+    finding_to_wire,
+    loads,
+)
 
 KEY = "ab" * 32
 LEVEL = Level("GFN2-xTB", geometry="GFN2-xTB//ETKDGv3x10")

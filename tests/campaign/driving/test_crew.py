@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.campaign.driving.pace import LocalPlaces, Pace
+from sciagent.campaign.driving.crew import LocalPlaces, Pace
 from sciagent.domain.campaigns.ladder import Position
 
 
@@ -28,7 +28,7 @@ def test_only_short_jobs_wait_beside_a_worker(wall: float, ahead: bool) -> None:
 
 def test_of_an_unknown_rung_nothing_is_claimed_ahead() -> None:
     pace = Pace()
-    assert (pace.group(0), pace.ahead(0), pace.known) == (1, False, False)
+    assert (pace.group(0), pace.ahead(0)) == (1, False)
     assert places(pace, free=2, waiting=2).wanted == 2
 
 

@@ -1,4 +1,4 @@
-"""What is left of a stranger's schema, and that a grammar can write it."""
+"""What is left of a stranger's schema, how calls are checked against it, and the names of the tools."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from sciagent.agent.foreign.foreign_tool import ForeignTool, function_name
-from sciagent.agent.foreign.schemas import MAX_WRITTEN, plain
+from sciagent.agent.foreign.foreign_tool import MAX_WRITTEN, ForeignTool, function_name, plain
 from sciagent.agent.tools.reading import CallError
 from tests.support.mcp_server import HOSTILE, SEARCH
 

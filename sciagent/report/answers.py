@@ -1,4 +1,4 @@
-"""The answers of `sciagent trace`: the list of a campaign's episodes, and an episode with its messages and calls."""
+"""Builds answers of `sciagent.domain.answers` from the ledger: status, best candidates, and the episodes of `trace`."""
 
 from __future__ import annotations
 
@@ -8,17 +8,70 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.answers.status import Status
+from sciagent.domain.answers.values import BestCandidate, ImportedValue, RungValue
+from sciagent.domain.evidence import at_highest_rung
+from sciagent.domain.jobs.states import Standing
 from sciagent.errors import UnknownNameError
+from sciagent.report.analysis import audit, ladder, proposers
+from sciagent.report.parts import agreement
 from sciagent.store.campaign_state import trajectories
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
-from sciagent.store.views import report_candidates, report_episodes
+from sciagent.store.views import campaign_counts, report_candidates, report_episodes
+from sciagent.store.views.report_candidates import EvidenceAnswer
 from sciagent.store.views.report_episodes import EpisodeOutcome
 
 CHUNK = 500
 
 
-def listed(connection: Connection, row: CampaignRow) -> Sequence[Mapping[str, Any]]:
+def status(connection: Connection, row: CampaignRow) -> Status:
+    """Returns the answer of `sciagent status`; for a large campaign it takes longer than `campaign_counts.counts`."""
+    counts = campaign_counts.counts(connection, row)
+    return Status(
+        **dict(counts),
+        audit=audit.audit(connection, row),
+        value=ladder.value_of_rungs(connection, row),
+        proposers=proposers.results(connection, row),
+        opinions=agreement.opinions(connection, row),
+    )
+
+
+def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate]:
+    """Returns the n best candidates: hits first, then by depth reached and score. Vetoed candidates are left out.
+
+    `p_hit` is 1 or 0 once a candidate is settled or dropped, and None before.
+    """
+    ranked = report_candidates.best(connection, row, n, vetoed=False)
+    ids = [candidate.id for candidate in ranked]
+    answers, imported = report_candidates.answers(connection, row, ids), report_candidates.imported(connection, ids)
+    found = []
+    for candidate in ranked:
+        highest = at_highest_rung(report_candidates.pooled_by_rung(answers.get(candidate.id, ())))
+        same = ("key", "inchikey", "utility", "hit", "in_seeds", "score", "reason", "detail")
+        found.append(
+            BestCandidate(
+                **{name: getattr(candidate, name) for name in same},
+                smiles=candidate.text,
+                p_hit=float(candidate.hit) if candidate.standing in (Standing.SETTLED, Standing.DROPPED) else None,
+                verified=candidate.standing == Standing.SETTLED,
+                values={name: RungValue.of(measured, rung=a.rung) for name, (a, measured) in highest.items()},
+                imported=imported_values(imported.get(candidate.id, ())),
+            )
+        )
+    return found
+
+
+def imported_values(answers: Sequence[EvidenceAnswer]) -> tuple[ImportedValue, ...]:
+    """Returns the imported values of a candidate, oldest first."""
+    return tuple(
+        ImportedValue.of(measured, source=answer.source, who=answer.who, at=answer.at)
+        for answer in sorted(answers, key=lambda answer: answer.evidence_id)
+        for measured in answer.measured
+    )
+
+
+def listed_episodes(connection: Connection, row: CampaignRow) -> Sequence[Mapping[str, Any]]:
     """Returns the campaign's episodes: number, proposer, state, times, reason of the end, turns and new candidates."""
     j = t.trajectory
     rows = connection.execute(sa.select(j).where(j.c.campaign_id == row.id).order_by(j.c.number)).mappings().all()
@@ -30,9 +83,8 @@ def listed(connection: Connection, row: CampaignRow) -> Sequence[Mapping[str, An
     for trajectory in rows:
         outcome = outcomes.get(trajectory["id"], EpisodeOutcome(0, 0, 0))
         answer = {name: trajectory[name] for name in ("number", "proposer", "state", "started_at", "ended_at")}
-        answers.append(
-            answer | {"why": trajectory["settings"].get("ended"), "turns": outcome.turns, "new": outcome.new}
-        )
+        why = trajectory["settings"].get("ended")
+        answers.append(answer | {"why": why, "turns": outcome.turns, "new": outcome.new})
     return answers
 
 
@@ -42,7 +94,7 @@ def episode(connection: Connection, row: CampaignRow, number: int) -> Mapping[st
     query = sa.select(t.trajectory).where(j.campaign_id == row.id, j.number == number)
     trajectory = connection.execute(query).mappings().one_or_none()
     if trajectory is None:
-        there = [str(trajectory["number"]) for trajectory in listed(connection, row)]
+        there = [str(trajectory["number"]) for trajectory in listed_episodes(connection, row)]
         raise UnknownNameError(f"episode of {row.name}", str(number), there)
     proposals = _proposals(connection, row, trajectory["id"])
     return {

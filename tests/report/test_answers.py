@@ -7,7 +7,7 @@ import json
 import pytest
 
 from sciagent.domain.answers.model import plain
-from sciagent.report.answers.best import best
+from sciagent.report.answers import best
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 from tests.support import rows

@@ -1,1 +1,0 @@
-"""Builds the answers of `sciagent.domain.answers` from the ledger."""
