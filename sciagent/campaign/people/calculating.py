@@ -13,7 +13,7 @@ from sciagent.campaign.core.record import known_or_run, log_blocked
 from sciagent.campaign.spec.rungs import RungSpec
 from sciagent.campaign.spec.safety import SCREEN
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.answers.values import Calculation, PropertyValue
+from sciagent.domain.answers.values import CalculatedMolecule, PropertyValue
 from sciagent.domain.campaigns.chosen_units import Units, all_shown
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.outcomes import Outcome
@@ -55,7 +55,7 @@ def check_units(rung: BuiltRung, units: Units) -> None:
 
 def calculate(
     ledger: Ledger, rungs: Sequence[BuiltRung], texts: Iterable[str], units: Units | None = None, who: str = ""
-) -> Iterator[Calculation]:
+) -> Iterator[CalculatedMolecule]:
     """Yields the verifier's answer on each molecule. Evidence in the ledger is reused, new evidence is recorded there.
 
     rungs: of `rungs_for`. A molecule that the safety screen refuses is not calculated, and the refusal is logged.
@@ -66,14 +66,14 @@ def calculate(
             try:
                 candidate = parse_molecule(text)
             except InvalidCandidateError as error:
-                yield Calculation(text=text, outcome=Outcome.REFUSED, reason=error.reason, detail=error.detail)
+                yield CalculatedMolecule(text=text, outcome=Outcome.REFUSED, reason=error.reason, detail=error.detail)
                 continue
             yield _calculated(ledger, worker, rungs, text, candidate, units or {}, who)
 
 
 def _calculated(
     ledger: Ledger, worker: Worker, rungs: Sequence[BuiltRung], text: str, candidate: Candidate, units: Units, who: str
-) -> Calculation:
+) -> CalculatedMolecule:
     with ledger.begin() as connection:
         candidate_id = candidates.enter(connection, [candidate])[candidate.key]
     for rung in rungs:
@@ -84,7 +84,7 @@ def _calculated(
         blocked = {"key": candidate.key, "text": text, "reason": str(answer.reason), "detail": answer.detail}
         with ledger.begin() as connection:
             log_blocked(connection, None, **blocked, operation="calc", who=who)
-    return Calculation(
+    return CalculatedMolecule(
         text=text,
         key=candidate.key,
         smiles=candidate.text,

@@ -31,7 +31,7 @@ from sciagent.domain.properties import properties
 from sciagent.yaml.validation import Faults, fault
 
 SCHEMA = 1
-AMENDABLE = ("budget", "goal.count", "workers", "description", "ladder.limits", "ladder.resources")
+AMENDABLE = ("budget", "goal.count", "workers", "description", "ladder.limits", "ladder.resources", "units")
 """The keys that may change in a running campaign."""
 _ABSENT = object()
 _NAMED_BY = ("rung", "property")
@@ -143,17 +143,31 @@ class CampaignSpec(Part):
         parts = {"campaign", "description", "subject", "seed", "standardise"}
         parts |= {"safety"} if self.subject == "molecule" else set()
         whole = self.model_dump(mode="json", include=parts)
-        return whole | {
-            "schema": SCHEMA,
-            "objectives": [_objective(objective) for objective in self.domain_objectives()],
-            "ladder": [_rung(rung) for rung in self.ladder],
-            "terminal": self.terminal,
-            "goal": self.goal.model_dump(mode="json"),
-            "budget": self.budget.model_dump(mode="json", exclude_none=True),
-            "proposer": self._proposer(),
-            "scheduler": self.scheduler.model_dump(mode="json"),
-            "workers": self.workers if "workers" in self.model_fields_set else None,
-        }
+        units = self.chosen_units()
+        return (
+            whole
+            | ({"units": units} if units else {})
+            | {
+                "schema": SCHEMA,
+                "objectives": [_objective(objective) for objective in self.domain_objectives()],
+                "ladder": [_rung(rung) for rung in self.ladder],
+                "terminal": self.terminal,
+                "goal": self.goal.model_dump(mode="json"),
+                "budget": self.budget.model_dump(mode="json", exclude_none=True),
+                "proposer": self._proposer(),
+                "scheduler": self.scheduler.model_dump(mode="json"),
+                "workers": self.workers if "workers" in self.model_fields_set else None,
+            }
+        )
+
+    def chosen_units(self) -> dict[str, str]:
+        """Returns {property: unit} where the file states another unit than the canonical one: of the objective on the
+        property, else of the first gate."""
+        gates = ((name, gate.unit) for rung in self.ladder for name, gate in rung.gate.items())
+        units: dict[str, str] = {}
+        for name, unit in (*((objective.property, objective.unit) for objective in self.objectives), *gates):
+            units.setdefault(name, unit or properties()[name].unit)
+        return {name: unit for name, unit in units.items() if unit != properties()[name].unit}
 
     def _proposer(self) -> Mapping[str, Any]:
         """Returns the proposer as JSON, with name and SHA-256 of each of its files."""

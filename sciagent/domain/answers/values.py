@@ -143,7 +143,7 @@ class RungAnswer(RungResult):
     """Measured values, by property."""
 
 
-class Calculation(AnswerModel):
+class CalculatedMolecule(AnswerModel):
     """The answer of `sciagent calc` on one molecule."""
 
     text: str

@@ -4,28 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from sciagent.domain.evidence import Measured
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import Quantity, express
 
 Units = Mapping[str, str]
-"""{property: unit} of the properties for which a campaign states a unit."""
-
-
-def chosen_units(spec: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the chosen units: that of the objective on a property, else that of the first gate that states one.
-
-    spec: the specification in its stored form.
-    """
-    gates = ((name, gate) for rung in spec.get("ladder", ()) for name, gate in (rung.get("gate") or {}).items())
-    stated = [(objective["property"], objective) for objective in spec.get("objectives", ())]
-    units: dict[str, str] = {}
-    for name, part in (*stated, *gates):
-        if unit := part.get("unit"):
-            units.setdefault(name, unit)
-    return units
+"""{property: unit} of the properties for which a campaign states another unit than the canonical one."""
 
 
 def shown(measured: Measured, units: Units) -> Measured:

@@ -76,7 +76,7 @@ def columns(connection: Connection, row: CampaignRow) -> list[MeasuredColumn]:
         names = [row[0] for row in rows]
         for name, unit, description, level in rows:
             shown = name if names.count(name) == 1 else f"{name}@{level}"
-            measured.append(MeasuredColumn(rung.name, name, unit, level, shown, description))
+            measured.append(MeasuredColumn(rung.name, name, row.units.get(name, unit), level, shown, description))
     return measured
 
 

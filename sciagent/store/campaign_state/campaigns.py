@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.status import DriverState
+from sciagent.domain.campaigns.chosen_units import Units
 from sciagent.domain.jobs.states import CAMPAIGN_TRANSITIONS, CampaignState, check_transition
 from sciagent.errors import CampaignError, StaleLeaseError, UnknownNameError
 from sciagent.settings import lease_seconds
@@ -48,6 +49,12 @@ class CampaignRow:
     """Whether a dispatcher is to drive the campaign."""
     created_at: datetime
     updated_at: datetime
+
+    @property
+    def units(self) -> Units:
+        """The units in which the campaign's values are shown, by property."""
+        units: Units = self.spec.get("units", {})
+        return units
 
 
 @dataclass(frozen=True)

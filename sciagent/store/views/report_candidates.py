@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.campaigns.chosen_units import as_imported, shown
 from sciagent.domain.evidence import Measured
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.pooling import pooled_measured
@@ -117,14 +118,15 @@ def members(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dic
 
 
 def answers(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dict[int, list[EvidenceAnswer]]:
-    """Current evidence of the campaign's own rungs, in ladder order, with values, files and origin."""
+    """Current evidence of the campaign's own rungs, in ladder order, with files, origin, and values in its units."""
     by_rung = [(rung.name, _evidence(connection, ids, *of_rung(rung))) for rung in rungs(connection, row.id)]
-    return _answers(connection, [(name, evidence) for name, rows in by_rung for evidence in rows])
+    rows = [(name, evidence) for name, found in by_rung for evidence in found]
+    return _answers(connection, rows, lambda measured: shown(measured, row.units))
 
 
 def imported(connection: Connection, ids: Sequence[int]) -> dict[int, list[EvidenceAnswer]]:
-    """Current imported values of these candidates, whichever person imported them."""
-    return _answers(connection, [("", row) for row in _evidence(connection, ids, _CE.verifier == IMPORT)])
+    """Current imported values of these candidates, whichever person imported them, in the units they came with."""
+    return _answers(connection, [("", row) for row in _evidence(connection, ids, _CE.verifier == IMPORT)], as_imported)
 
 
 def pooled_by_rung(answers: Iterable[EvidenceAnswer]) -> list[EvidenceAnswer]:
@@ -153,12 +155,14 @@ def _evidence(connection: Connection, ids: Sequence[int], *conditions: sa.Column
     return connection.execute(query).all()
 
 
-def _answers(connection: Connection, rows: Sequence[tuple[str, Any]]) -> dict[int, list[EvidenceAnswer]]:
+def _answers(
+    connection: Connection, rows: Sequence[tuple[str, Any]], shown_as: Callable[[Measured], Measured]
+) -> dict[int, list[EvidenceAnswer]]:
     ids = [row.id for _, row in rows]
     values, files = measured_of(connection, ids), _files(connection, ids)
     by_candidate: dict[int, list[EvidenceAnswer]] = {}
     for rung, row in rows:
-        more = (values.get(row.id, ()), tuple(files.get(row.id, ())[:FILES]))
+        more = (tuple(map(shown_as, values.get(row.id, ()))), tuple(files.get(row.id, ())[:FILES]))
         answer = EvidenceAnswer._make([rung, *row, *more])
         by_candidate.setdefault(row.candidate_id, []).append(answer)
     return by_candidate

@@ -95,7 +95,6 @@ def test_the_same_campaign_elsewhere_has_the_same_hash(spec: CampaignSpec, tmp_p
 @pytest.mark.parametrize(
     "edit",
     [
-        ("[4.0, 4.6]\n    unit: eV\n    scale: 0.5", "[4000, 4600]\n    unit: meV\n    scale: 500"),
         ("sa_score: {max: 4}", "sa_score: {max: 4.0, unit: '1'}"),
         ("seed: 1", "seed: 1\nstandardise: refuse"),
         ("functional: B3LYP", "functional: B3LYP\n      basis: def2-SVP"),
@@ -136,6 +135,10 @@ def test_a_difference_reads_as_path_old_and_new(
         (("count: 5", "count: 6"), "goal.count: 5 -> 6"),
         (("workers: 2", "workers: 3"), "workers: 2 -> 3"),
         (("workers: 2\n", ""), "workers: 2 -> null"),
+        (
+            ("[4.0, 4.6]\n    unit: eV\n    scale: 0.5", "[4000, 4600]\n    unit: meV\n    scale: 500"),
+            'units: nothing -> {"homo_lumo_gap": "meV"}',
+        ),
         (("description: gaps", "description: Gaps"), 'description: "gaps" -> "Gaps"'),
         (("wall_seconds: 120", "wall_seconds: 60"), "ladder[dft].limits.wall_seconds: 120.0 -> 60.0"),
     ],

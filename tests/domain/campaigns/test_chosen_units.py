@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.domain.campaigns.chosen_units import as_imported, chosen_units, shown
+from sciagent.domain.campaigns.chosen_units import as_imported, shown
 from sciagent.domain.evidence import Measured
 from sciagent.domain.properties import Level, properties
 from sciagent.domain.quantities import Quantity, convert
@@ -15,12 +15,6 @@ LEVEL = Level("experiment")
 def measured(value: float, unit: str, uncertainty: float | None = None, typed: str | None = None) -> Measured:
     prop = properties()["solvation_free_energy"]
     return Measured(prop.name, LEVEL, convert(Quantity(value, unit, uncertainty, as_typed=typed), prop))
-
-
-def test_the_objective_chooses_the_unit_before_the_gates() -> None:
-    gates = [{"gate": {"dipole": {"unit": "e*angstrom"}, "homo_lumo_gap": {"unit": "eV"}, "logp": {"unit": None}}}]
-    spec = {"objectives": [{"property": "homo_lumo_gap", "unit": "hartree"}], "ladder": gates}
-    assert chosen_units(spec) == {"homo_lumo_gap": "hartree", "dipole": "e*angstrom"}
 
 
 def test_a_value_is_shown_in_the_chosen_unit_with_its_uncertainty() -> None:
