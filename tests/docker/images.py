@@ -117,3 +117,8 @@ def parse(arguments: list[str]) -> None:
         command = command.commands[name]
     if arguments != ["--help"]:
         command.make_context(" ".join(path), list(arguments))
+
+
+def product_text() -> str:
+    """The sources of the product, in which a variable that is read stands in quotes."""
+    return "".join(file.read_text(encoding="utf-8") for file in sorted((ROOT / "sciagent").rglob("*.py")))

@@ -19,7 +19,17 @@ from sqlalchemy.engine import make_url
 
 from sciagent.campaign.spec.rungs import TIER_LIMITS
 from sciagent.store.database.engine import ledger_url
-from tests.docker.images import DOCKER, ROOT, compose, compose_variables, env_example, environment, ours, parse, stages
+from tests.docker.images import (
+    DOCKER,
+    compose,
+    compose_variables,
+    env_example,
+    environment,
+    ours,
+    parse,
+    product_text,
+    stages,
+)
 from tests.support.servers.process import free_port
 from tests.support.servers.valkey import binaries
 
@@ -84,9 +94,9 @@ def test_a_command_line_is_understood(name: str) -> None:
 
 @pytest.mark.parametrize("name", ours())
 def test_a_variable_is_one_that_is_read(name: str) -> None:
-    settings = (ROOT / "sciagent" / "settings.py").read_text(encoding="utf-8")
+    product = product_text()
     for variable, value in SERVICES[name]["environment"].items():
-        assert f'"{variable}"' in settings or f'secret("{variable.removesuffix("_FILE")}")' in settings
+        assert f'"{variable}"' in product or f'secret("{variable.removesuffix("_FILE")}")' in product
         if value.startswith("/run/secrets/"):
             assert value.removeprefix("/run/secrets/") in secrets_of(SERVICES[name])
 

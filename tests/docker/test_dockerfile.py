@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sciagent import __version__
-from tests.docker.images import DOCKER, ROOT, environment, last, parse, stages, words
+from tests.docker.images import DOCKER, ROOT, environment, last, parse, product_text, stages, words
 
 TARGETS = ("core", "dft", "gpu")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -65,9 +65,9 @@ def test_an_image_looks_after_its_health_with_a_file_that_is_in_it(target: str) 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_variables_of_an_image_are_known_here(target: str) -> None:
-    settings = (ROOT / "sciagent" / "settings.py").read_text(encoding="utf-8")
+    product = product_text()
     ours = {name for name in environment(target) if name.startswith("SCIAGENT_")}
-    assert ours and {name for name in ours if f'"{name}"' not in settings} == set()
+    assert ours and {name for name in ours if f'"{name}"' not in product} == set()
     said = environment(target)
     assert said["PYTHONUNBUFFERED"] == "1"
     assert {said[f"{name}_NUM_THREADS"] for name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR")} == {"1"}
