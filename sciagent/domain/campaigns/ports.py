@@ -11,10 +11,8 @@ from sciagent.domain.campaigns.ladder import Position
 
 @dataclass(frozen=True)
 class ProposalIn:
-    """A proposal of a candidate: its text (SMILES), parents, rationale and predicted values by property.
-
-    names: names and remarks of the candidate in an input file, by column.
-    """
+    """A proposal of a candidate: its text (SMILES), parents, rationale, predicted values by property, and names in an
+    input file by column."""
 
     text: str
     parents: tuple[str, ...] = ()
