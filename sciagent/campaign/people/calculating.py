@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sciagent.campaign.core.build import BuiltRung, built_rungs, prepare
+from sciagent.campaign.core.build import BuiltRung, built_rungs, check_programs, prepare
 from sciagent.campaign.core.record import known_or_run, log_blocked
 from sciagent.campaign.spec.rungs import RungSpec
 from sciagent.campaign.spec.safety import SCREEN
@@ -60,6 +60,8 @@ def calculate(
 
     rungs: of `rungs_for`. A molecule that the safety screen refuses is not calculated, and the refusal is logged.
     """
+    for rung in rungs:
+        check_programs(rung)
     prepare(rungs)
     with Worker(scratch_of(ledger.artifacts), preload=[rung.verifier.name for rung in rungs]) as worker:
         for text in texts:
