@@ -29,9 +29,9 @@ objectives: [{property: homo_lumo_gap, min: 4, unit: eV}]
 ladder:
   - {rung: checks, verifier: molecule.checks}
   - {rung: orca, verifier: orca.scf}
-goal: {hits: 1}
-budget: {core_seconds: 100}
-proposer: {kind: screen, file: seeds.csv}
+goal: {kind: hits, count: 1}
+budget: {core_seconds: 100, rungs: {orca: 1}}
+proposer: {kind: screen, file: seeds.csv, column: smiles}
 """
 
 
