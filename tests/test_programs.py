@@ -17,6 +17,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(program.variable, raising=False)
 
 
+@fake_programs.needs_xtb
 def test_xtb_of_the_system_is_found_with_its_version() -> None:
     found = find(XTB)
     assert found.path.name == "xtb" and found.version[0].isdigit()

@@ -15,7 +15,9 @@ from sciagent_simulators.implicit_solvent import Solvation
 from sciagent_simulators.programs import xtb as module
 from sciagent_simulators.programs.xtb import xtb
 from sciagent_simulators.tblite_engine import HARTREE, single_point
+from tests.support.fake_programs import needs_xtb
 
+pytestmark = needs_xtb
 ETHANOL, CATION, ANION, RADICAL = ("CCO", 1), ("C[NH3+]", 1), ("C[S-]", 1), ("[CH3]", 2)
 
 

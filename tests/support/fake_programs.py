@@ -1,11 +1,17 @@
-"""Programs that stand in for ORCA, Gaussian and CREST: scripts on the path that print recorded output."""
+"""Programs for tests: the mark for those that need xtb, and scripts that stand in for ORCA, Gaussian and CREST."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
+
+needs_xtb = pytest.mark.skipif(
+    shutil.which("xtb") is None and not os.environ.get("CI"), reason="the program xtb: apt-get install xtb"
+)
+"""The mark of tests with the real xtb, which CI installs."""
 
 VERSIONS = {
     "orca": "                         Program Version 6.0.1  -  RELEASE  -",
