@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from sciagent.domain.campaigns.ladder import Position
+from sciagent.domain.candidates import Candidate
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,9 @@ class Workbench(Protocol):
         """Returns the n candidates of the highest score, best first; equal scores are in order of arrival."""
 
     def known(self, key: str) -> bool: ...
+    def missed_gate(self, candidate: Candidate) -> str | None:
+        """Returns in one line which gate the candidate would miss, if that is known without an engine; None: it would
+        miss none of them."""
 
 
 @dataclass(frozen=True)
