@@ -15,8 +15,8 @@ from sciagent.campaign.core.record import answer_of, log_blocked
 from sciagent.campaign.spec.safety import SCREEN
 from sciagent.chemistry.fingerprint import FINGERPRINT, Features, features, nearest
 from sciagent.chemistry.molecule import Molecule, molecule_or_none, parse_molecule
-from sciagent.domain.candidates import Candidate
 from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut, Scored
+from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.outcomes import Reason, Verdict
