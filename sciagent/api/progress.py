@@ -15,12 +15,12 @@ from rich.text import Text
 
 from sciagent.api import html
 from sciagent.api.answers import best_brief, budget_line, rung_table, status_html
-from sciagent.api.durations import ago
 from sciagent.api.interrupts import raise_interrupt
-from sciagent.api.terminal import Line, Part, records_table, show
-from sciagent.api.time_left import time_left
+from sciagent.api.terminal import Line, Part, records_table, show, wrapped
 from sciagent.domain.answers.status import CampaignCounts
+from sciagent.domain.durations import ago
 from sciagent.report.answers import best
+from sciagent.report.live.time_left import time_left
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.clock import db_now
 from sciagent.store.database.ledger import Ledger
@@ -102,7 +102,13 @@ class Progress:
             jobs = (self._job(job) for job in self._running[:SHOWN_JOBS])
             more = max(0, len(self._running) - SHOWN_JOBS)
             rest = [Text(f"  and {more} more", style="dim")] if more else []
-            parts: tuple[RenderableType, ...] = (rung_table(status), Text(budget_line(status)), *jobs, *rest, foot)
+            parts: tuple[RenderableType, ...] = (
+                rung_table(status),
+                Text("\n".join(wrapped(budget_line(status), self._console.width))),
+                *jobs,
+                *rest,
+                foot,
+            )
             self._live.update(Group(*parts), refresh=True)
         else:
             show(Line(" · ".join([one_line(status), *left])), console=self._console)

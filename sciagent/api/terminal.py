@@ -122,7 +122,7 @@ def tab_separated(table: Table, titled: bool = False) -> Iterator[str]:
 
 
 def _cell(cell: RenderableType) -> str:
-    return " ".join(str(cell).split())
+    return " ".join("; ".join(str(cell).split("\n")).split())
 
 
 def _width(table: Table, console: Console) -> int | None:
@@ -132,6 +132,9 @@ def _width(table: Table, console: Console) -> int | None:
     """
     fixed = [column for column in table.columns if column.no_wrap]
     natural = Measurement.get(console, console.options.update(width=10_000), table).maximum
+    if natural > console.width:  # long headers are folded between their words
+        for column in table.columns:
+            column.header = str(column.header).replace("_", "_ ")
     if not fixed or natural <= console.width:
         return None
     longest = sum(max((len(_cell(cell)) for cell in column.cells), default=0) for column in fixed)
@@ -144,13 +147,18 @@ def _text_of(part: str | Paragraph | Line, width: int | None) -> tuple[str, str]
         return part.text, part.style
     text, depth, style = (part, 0, "") if isinstance(part, str) else part
     indent = "  " * depth
-    lines = text.split("\n")
-    if width is not None:
-        wrapper = textwrap.TextWrapper(max(20, width - len(indent)), break_long_words=False, break_on_hyphens=False)
-        lines = [piece for line in lines for piece in wrapper.wrap(line) or [""]]
+    lines = text.split("\n") if width is None else wrapped(text, width - len(indent))
     if isinstance(part, Paragraph) and not depth:
         style = style or "bold"
     return "\n".join(indent + line if line else "" for line in lines), style
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Returns the text in lines that end between words, and, where ` · ` separates items, between items."""
+    wrapper = textwrap.TextWrapper(max(20, width), break_long_words=False, break_on_hyphens=False)
+    items = (item.replace(" ", "\xa0") for item in text.split(" · "))
+    glued = " · ".join(items) if " · " in text else text
+    return [piece.replace("\xa0", " ") for line in glued.split("\n") for piece in wrapper.wrap(line) or [""]]
 
 
 def text_of(*parts: Part) -> str:

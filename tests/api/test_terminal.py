@@ -51,7 +51,7 @@ def test_into_a_pipe_a_table_is_tab_separated_with_a_header() -> None:
     records = [{"smiles": "C#N", "value": "2.9 ± 0.1 eV", "note": "two\nlines\tone cell"}, {"smiles": LONG, "value": 3}]
     out = io.StringIO()
     show(records_table(records, "a title"), console=Console(file=out))
-    assert out.getvalue() == f"value\tnote\tsmiles\n2.9 ± 0.1 eV\ttwo lines one cell\tC#N\n3\t\t{LONG}\n"
+    assert out.getvalue() == f"value\tnote\tsmiles\n2.9 ± 0.1 eV\ttwo; lines one cell\tC#N\n3\t\t{LONG}\n"
 
 
 def test_into_a_pipe_titles_stand_between_tables_and_a_paragraph_is_one_line() -> None:

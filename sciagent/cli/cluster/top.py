@@ -18,11 +18,11 @@ import typer
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from sciagent.api.durations import ago
 from sciagent.api.terminal import Records, records_table
 from sciagent.cli.cluster.workers import short_owner
 from sciagent.cli.shared import options
 from sciagent.cli.shared.common import open_ledger, plural, put_answer
+from sciagent.domain.durations import ago
 from sciagent.errors import LedgerAwayError
 
 if TYPE_CHECKING:

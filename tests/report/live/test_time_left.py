@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from sciagent.api.durations import ago, range_of
-from sciagent.api.time_left import time_left
 from sciagent.domain.answers.status import CampaignCounts, RungCounts
+from sciagent.domain.durations import ago, range_of
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.domain.tiers import Tier
+from sciagent.report.live.time_left import time_left
 
 
 def status(jobs: int, minutes: float, budget: dict[str, Any], core_seconds: float = 0.0) -> CampaignCounts:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sciagent.api.durations import duration, range_of
 from sciagent.domain.answers.status import CampaignCounts, RungCounts
+from sciagent.domain.durations import duration, range_of
 
 LEAST_JOBS = 3  # finished jobs from which a pace can be told
 MINUTE = 60.0
