@@ -20,6 +20,7 @@ Superposition by singular value decomposition: Kabsch, Acta Cryst. A 34, 827 (19
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -228,7 +229,9 @@ def search(
     single = energies([starts[near[k]] for k in kept], solvation=solvation)
     order = [int(k) for k in np.argsort(single, kind="stable") if single[k] - single.min() <= window + MARGIN]
     ensemble, facts = ensemble_of([starts[near[kept[k]]] for k in order[:most_relaxed]], mol, window, solvation)
-    return ensemble, diagnostics | facts | {
+    return ensemble, {
+        **diagnostics,
+        **facts,
         "after_force_field": len(kept),
         "not_relaxed": max(0, len(order) - most_relaxed),
         "found_once": round(sum(n == 1 for n in occurs.values()) / len(near), 3),
@@ -237,7 +240,7 @@ def search(
 
 def ensemble_of(
     starts: list[Geometry], mol: Any, window: float, solvation: Solvation | None = None
-) -> tuple[Ensemble, dict[str, Any]]:
+) -> tuple[Ensemble, Mapping[str, Any]]:
     """Returns the distinct conformers that these geometries relax to, within `window` (eV) of the lowest, and counts.
 
     mol: RDKit molecule with defined stereo. Raises the first SimulatorError if no geometry keeps its bonds.

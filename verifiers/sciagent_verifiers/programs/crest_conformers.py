@@ -102,6 +102,6 @@ class CrestConformers(ProgramVerifier):
         }
         spread = RIGID if len(ensemble.geometries) == 1 else FLEXIBLE
         rows = self.measured(molecule, values, (spread, spread))
-        told = facts | counts | {"found": len(found), "program": f"{output.program.title} {output.version}"}
+        told = {**facts, **counts, "found": len(found), "program": f"{output.program.title} {output.version}"}
         files = {"conformers": ensemble.to_xyz(s.temperature)}
         return with_output(self.calculated(molecule, context, rows, told, files), context, output)

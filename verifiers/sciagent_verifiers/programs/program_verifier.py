@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ class ProgramVerifier(Calculation):
     def measures(self) -> tuple[PropertyAtLevel, ...]:
         return at(self.level, HOMO, LUMO, HOMO_LUMO_GAP, DIPOLE, TOTAL_ENERGY)
 
-    def start(self, molecule: Molecule, context: Context) -> tuple[Geometry, dict[str, Any]]:
+    def start(self, molecule: Molecule, context: Context) -> tuple[Geometry, Mapping[str, Any]]:
         """Returns the geometry by the protocol of the settings, and diagnostics. Raises SimulatorError."""
         protocol = self.settings.geometry
         seed = protocol.seed(molecule.key, context.replicate)
@@ -43,21 +45,19 @@ class ProgramVerifier(Calculation):
         context: Context,
         result: ProgramResult,
         output: ProgramOutput,
-        diagnostics: dict[str, Any],
+        diagnostics: Mapping[str, Any],
     ) -> Finding:
         """Returns the finding of a self-consistent field whose geometry has the bonds of the molecule."""
         check_bonds(result.geometry, bonds_of(molecule.mol))
         gap = {HOMO: result.homo, LUMO: result.lumo, HOMO_LUMO_GAP: result.gap}
         values: dict[Property, float | None] = {**gap, DIPOLE: result.dipole, TOTAL_ENERGY: result.energy}
-        facts = diagnostics | result.diagnostics | {"program": f"{output.program.title} {output.version}"}
+        facts = {**diagnostics, **result.diagnostics, "program": f"{output.program.title} {output.version}"}
         finding = self.calculated(molecule, context, self.measured(molecule, values), facts, {"": result.geometry})
         return with_output(finding, context, output)
 
 
 def with_output(finding: Finding, context: Context, output: ProgramOutput) -> Finding:
     """Returns the finding with the program's output as a file, unless it is too long to be kept."""
-    from dataclasses import replace
-
     data = output.text.encode("utf-8", "replace")
     if len(data) > MAX_KEPT:
         return replace(finding, diagnostics={**finding.diagnostics, "output_not_kept": f"{len(data)} bytes"})

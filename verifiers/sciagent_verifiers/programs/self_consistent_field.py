@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -121,5 +121,4 @@ class SelfConsistentField(ProgramVerifier):
         geometry, diagnostics = self.start(molecule, context)
         machine = Machine(context.threads, context.memory_mb)
         result, output = self.compute(geometry, self.folder(molecule, context), machine)
-        told: dict[str, Any] = diagnostics | {"level": self.level.label}
-        return self.answered(molecule, context, result, output, told)
+        return self.answered(molecule, context, result, output, diagnostics)
