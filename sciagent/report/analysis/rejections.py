@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
+from sciagent.errors import SciagentError
 from sciagent.report.parts.candidates import named_order
 from sciagent.report.parts.wording import words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
@@ -35,6 +36,8 @@ class Rejection:
     """Text of the first one."""
     detail: str
     """Detail of the first one."""
+    picture: str
+    """Drawing of the first candidate as SVG; empty for proposals and crystals."""
 
 
 def rejections(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[Rejection]:
@@ -59,7 +62,19 @@ def _rejection(
     where: str, verdict: str, reason: str, missed: str | None, n: int, text: str | None, detail: str | None
 ) -> Rejection:
     cut = (text or "")[:EXAMPLE], (detail or "")[:DETAIL]
-    return Rejection(where, words(verdict), words(reason), words(missed or ""), n, *cut)
+    picture = structure(text) if where and text else ""
+    return Rejection(where, words(verdict), words(reason), words(missed or ""), n, *cut, picture)
+
+
+def structure(text: str) -> str:
+    """Returns the drawing of a molecule; empty for a text that is none, such as the name of a crystal."""
+    from sciagent.chemistry.depiction import drawing
+    from sciagent.chemistry.molecule import parse_molecule
+
+    try:
+        return drawing(parse_molecule(text))
+    except (SciagentError, ValueError, RuntimeError):
+        return ""
 
 
 def sessions(connection: Connection, row: CampaignRow) -> list[tuple[Any, str, Any]]:

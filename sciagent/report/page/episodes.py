@@ -16,7 +16,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.properties import properties
 from sciagent.domain.tiers import Tier
 from sciagent.report.analysis.prediction_scores import crps, read
-from sciagent.report.parts.candidates import depicted, kind, status
+from sciagent.report.parts.candidates import depicted, status
 from sciagent.report.parts.wording import after_number, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.results import pooled
@@ -24,6 +24,7 @@ from sciagent.store.views import report_candidates
 from sciagent.store.views import report_episodes as ask
 from sciagent.store.views.report_candidates import Ranked
 from sciagent.store.views.report_episodes import Begun, EpisodeOutcome, Proposed
+from sciagent.store.views.report_objectives import kind_of
 
 LATEST = 12  # latest episodes that a report shows
 BEST = 8  # episodes of the best candidates that a report also shows
@@ -216,7 +217,7 @@ def _shown_proposal(
     if p.status == "duplicate":
         became, what = "already in the campaign", "open"
     elif p.status == "new" and member is not None:
-        became, what = status(member, ladder), kind(member)
+        became, what = status(member, ladder), kind_of(member.standing, member.hit)
         drawing = depicted(member) if room.drawings > 0 else ""
         room.drawings -= 1
     cut = p._replace(text=room.cut(p.text, 300), rationale=room.cut(p.rationale, 600))

@@ -42,6 +42,24 @@ _NAMES = {
 }
 
 
+def name_of(names: Mapping[str, tuple[str, ...]]) -> str:
+    """Returns the name of a candidate from an input file; a candidate that stands there twice has two.
+
+    names: {field of the file: its texts}; the first field names the candidate. Empty without names.
+    """
+    return " / ".join(next(iter(names.values()), ()))
+
+
+def mark(kind: str) -> str:
+    """Returns the sign and the word for `hit`, `verified`, `open` or `fallen`."""
+    return {"hit": "▲ hit", "verified": "● verified", "open": "○ not verified yet", "fallen": "✕ dropped"}[kind]
+
+
+def file_name(source: str) -> str:
+    """Returns the source of an imported value without the hash of the file."""
+    return source.split(" sha256")[0]
+
+
 def unit_sign(unit: str) -> str:
     """Converts a unit for people: `angstrom**2` to `Å²`; other units stay as they are."""
     return unit.replace("angstrom", "Å").replace("**2", "²").replace("**3", "³").replace("*", "·")
