@@ -70,7 +70,8 @@ def explain(connection: Connection, candidate_id: int, rows: Sequence[CampaignRo
     stories = tuple(_campaign(connection, row, candidate_id, evidence, ledger) for row in rows)
     from_files = report_candidates.imported(connection, [candidate_id])
     shown = {rung.evidence.key for story in stories for rung in story.rungs if rung.evidence}
-    others = (story for story, _ in evidence if story.key not in shown and story.verifier != IMPORT)
+    units = {name: unit for row in reversed(rows) for name, unit in row.units.items()}
+    unshown = (e for e in evidence if e.story.key not in shown and e.story.verifier != IMPORT)
     return Explanation(
         **{name: candidate[name] for name in ("key", "kind", "inchikey", "formula", "charge", "multiplicity")},
         smiles=candidate["text"],
@@ -80,7 +81,7 @@ def explain(connection: Connection, candidate_id: int, rows: Sequence[CampaignRo
         children=Children(n=n, first=tuple(CandidateName(key=key, smiles=smiles) for key, smiles in first)),
         campaigns=stories,
         imported=imported_values(from_files.get(candidate_id, [])),
-        other_evidence=tuple(others),
+        other_evidence=tuple(e.shown(units) for e in unshown),
     )
 
 

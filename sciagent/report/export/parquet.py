@@ -85,7 +85,8 @@ EVIDENCE = (
     ("outcome", "string", "ok, refused, not_converged, ..."), ("reason", "string", "why it is not ok"),
     ("property", "string", "null where there is no value"), ("value", "float64", "in `unit`"),
     ("uncertainty", "float64", "standard uncertainty, k = 1, in `unit`; null where nobody knows it"),
-    ("unit", "string", "canonical unit of the property"), ("censoring", "string", "below, above or none"),
+    ("unit", "string", "that the campaign chose, else the canonical one"),
+    ("censoring", "string", "below, above or none"),
     ("n", "int64", "replicates behind the value"), ("as_typed", "string", "as a person or a file gave it"),
     ("method", "string", "of the level"), ("basis", "string", "of the level"), ("phase", "string", "of the level"),
     ("geometry", "string", "of the level: protocol of the geometry"), ("replicate", "int64", ""),
@@ -141,6 +142,6 @@ def _about(row: CampaignRow, what: str) -> dict[str, str]:
         "table": what,
         "campaign": row.name,
         "spec_hash": row.spec_hash,
-        "objectives": json.dumps(row.spec.get("objectives", [])),
+        "objectives": json.dumps(row.shown_spec["objectives"]),
         "terminal": str(row.spec.get("terminal", "")),
     }

@@ -56,7 +56,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     geometries = {card.candidate.key[:12]: card.geometry for card in cards if card.geometry}
     return {
         "row": row,
-        "spec": row.spec,
+        "spec": row.shown_spec,
         "status": status,
         "limits": limits,
         "answers": summary.answers(row, status, passages, spent, cards, table, pairs, fallen, unread, judged),

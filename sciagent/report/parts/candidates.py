@@ -149,7 +149,8 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
         at = {(a.rung, m.property, m.level.label): [m.quantity.value, value(m, unit=False)] for a, m in measured}
         fixed = (rank, c.text, status(c, ladder), kind(c), c.utility, c.score, c.in_seeds, c.inchikey or "", c.key[:12])
         rows.append([*fixed, *(at.get((rung, name, level)) for rung, name, _, level in columns)])
-    near = sum(_near_edge(row.spec, answers.get(candidate.id, ())) for candidate in ranked if candidate.hit)
+    spec = row.shown_spec
+    near = sum(_near_edge(spec, answers.get(candidate.id, ())) for candidate in ranked if candidate.hit)
     known = [(candidate, all_values(imported[candidate.id])) for candidate in ranked if candidate.id in imported]
     return Table(columns, rows, near, known)
 
