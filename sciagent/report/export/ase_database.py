@@ -92,6 +92,7 @@ def _pairs(entry: Entry, keys: dict[tuple[str, str], str]) -> Mapping[str, Any]:
     pairs = {name: getattr(entry.candidate, name) for name in SHOWN}
     pairs |= {"candidate": entry.candidate.key, "net_charge": entry.candidate.charge}
     pairs |= {keys[place]: m.quantity.value for place, m in entry.values.items()}
+    pairs |= {"name": entry.candidate.name or None}
     return {name: value for name, value in pairs.items() if value is not None}
 
 
@@ -100,4 +101,10 @@ def _data(entry: Entry, source: str) -> Mapping[str, Any]:
         a.rung: {"key": a.key, "verifier": a.verifier, "version": a.version, "engines": dict(a.versions or {})}
         for a in entry.answers
     }
-    return {"text": entry.candidate.text, "geometry": source, "values": nested(entry), "evidence": evidence}
+    return {
+        "text": entry.candidate.text,
+        "names": dict(entry.candidate.names),
+        "geometry": source,
+        "values": nested(entry),
+        "evidence": evidence,
+    }

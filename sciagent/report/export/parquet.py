@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent import __version__
-from sciagent.report.parts.table import FIXED, PROPOSAL, Entry, columns, entries, proposals
+from sciagent.report.parts.table import FIXED, PROPOSAL, Entry, columns, entries, name_columns, proposals
 from sciagent.store.campaign_state.campaigns import CampaignRow
 
 GROUP = 5000  # rows of a row group, which are in memory together
@@ -56,7 +56,7 @@ def candidate_rows(connection: Connection, row: CampaignRow) -> ArrowRows:
 
     wanted = columns(connection, row)
     kinds = {"hit": pa.bool_(), "in_seeds": pa.bool_(), "utility": pa.float64()}
-    fields = [pa.field(name, kinds.get(name, pa.string())) for name in FIXED]
+    fields = [pa.field(name, kinds.get(name, pa.string())) for name in (*name_columns(connection, row), *FIXED)]
     uncertainty = {"description": "standard uncertainty, k = 1; null where nobody knows it"}
     for c in wanted:
         about = {name: getattr(c, name) for name in ("unit", "level", "rung", "property", "description")}
@@ -67,7 +67,7 @@ def candidate_rows(connection: Connection, row: CampaignRow) -> ArrowRows:
         ]
 
     def line(entry: Entry) -> Mapping[str, Any]:
-        cells = dict(entry.fixed)
+        cells = {**entry.named, **entry.fixed}
         for (rung, name), m in entry.values.items():
             cells[f"{rung}.{name}"] = m.quantity.value
             cells[f"{rung}.{name}.uncertainty"] = m.quantity.uncertainty

@@ -21,6 +21,7 @@ from sciagent.store.views.report_candidates import EvidenceAnswer, Origin, Ranke
 CARDS = 12
 ROWS = 1000
 COLUMNS = 14  # columns of the table besides those that every campaign has
+NAME = 9  # place of the name in a row of the table
 MAX_GEOMETRY = 100_000  # bytes of one XYZ file
 
 
@@ -131,12 +132,18 @@ class Table:
     """Number of hits that lie within one standard uncertainty of a limit."""
     imported: list[tuple[Ranked, list[MeasuredAt]]]
 
+    @property
+    def named(self) -> bool:
+        """Whether a candidate of the table has a name."""
+        return any(row[NAME] for row in self.rows)
+
 
 def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n: int = ROWS) -> Table:
     """Returns the table of the n best candidates.
 
-    A row is rank, text, status, kind, utility, score, in_seeds, inchikey, key, then [value, text] or None for each
-    column. The columns are the properties of objectives and gates at every rung that measured them, highest rung first.
+    A row is rank, text, status, kind, utility, score, in_seeds, inchikey, key, name, then [value, text] or None for
+    each column. The columns are the properties of objectives and gates at every rung that measured them, highest
+    rung first.
     """
     ranked = ask.best(connection, row, n)
     ids = [candidate.id for candidate in ranked]
@@ -147,7 +154,18 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
     for rank, c in enumerate(ranked, start=1):
         measured = all_values(answers.get(c.id, ()))
         at = {(a.rung, m.property, m.level.label): [m.quantity.value, value(m, unit=False)] for a, m in measured}
-        fixed = (rank, c.text, status(c, ladder), kind(c), c.utility, c.score, c.in_seeds, c.inchikey or "", c.key[:12])
+        fixed = (
+            rank,
+            c.text,
+            status(c, ladder),
+            kind(c),
+            c.utility,
+            c.score,
+            c.in_seeds,
+            c.inchikey or "",
+            c.key[:12],
+            c.name,
+        )
         rows.append([*fixed, *(at.get((rung, name, level)) for rung, name, _, level in columns)])
     spec = row.shown_spec
     near = sum(_near_edge(spec, answers.get(candidate.id, ())) for candidate in ranked if candidate.hit)

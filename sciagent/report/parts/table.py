@@ -12,12 +12,14 @@ from typing import IO, Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.candidate_names import cells
 from sciagent.domain.evidence import Measured
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import SciagentError
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database import tables as t
 from sciagent.store.database.artifacts import ArtifactStore
+from sciagent.store.results.names import fields_of
 from sciagent.store.views import report_candidates as ask
 from sciagent.store.views import report_queries
 from sciagent.store.views.report_candidates import EvidenceAnswer, Ranked
@@ -52,8 +54,15 @@ class Entry:
     """All evidence of the candidate from the campaign's rungs, with separate replicates."""
     values: dict[tuple[str, str], Measured]
     """{(rung, column name): value}; replicates are pooled."""
+    named: Mapping[str, str]
+    """Cells of the columns `name_columns`; empty texts for a candidate without names."""
     fixed: Mapping[str, Any]
     """Cells of the columns that every campaign has."""
+
+
+def name_columns(connection: Connection, row: CampaignRow) -> list[str]:
+    """Returns the columns with the names of input files; none if no candidate of the campaign has a name."""
+    return list(cells({}, fields_of(connection, row.id)))
 
 
 def columns(connection: Connection, row: CampaignRow) -> list[MeasuredColumn]:
@@ -85,7 +94,7 @@ def entries(
 ) -> Iterator[Entry]:
     """Yields the candidates in order of arrival. last: sequence number after which to start; -1 for all."""
     labels = {r.position: r.name for r in rungs(connection, row.id)}
-    names = {(c.rung, c.property, c.level): c.name for c in wanted}
+    names, fields = {(c.rung, c.property, c.level): c.name for c in wanted}, fields_of(connection, row.id)
     while page := ask.arrived(connection, row, last, PAGE):
         answers = ask.answers(connection, row, [candidate.id for candidate in page])
         for candidate in page:
@@ -98,7 +107,7 @@ def entries(
             }
             fixed = {name: getattr(candidate, name, None) for name in FIXED}
             fixed |= {"smiles": candidate.text, "rung": labels.get(candidate.position)}
-            yield Entry(candidate, own_answers, values, fixed)
+            yield Entry(candidate, own_answers, values, cells(candidate.names, fields), fixed)
         last = page[-1].seq
 
 
@@ -115,7 +124,8 @@ def nested(entry: Entry) -> dict[str, dict[str, Any]]:
 def write_jsonl(connection: Connection, row: CampaignRow, file: IO[str], proposed: bool = False) -> int:
     """Writes a line per candidate, or per proposal. Returns the number of lines."""
     candidates = (
-        {**entry.fixed, "values": nested(entry)} for entry in entries(connection, row, columns(connection, row))
+        {**entry.fixed, "names": entry.candidate.names, "values": nested(entry)}
+        for entry in entries(connection, row, columns(connection, row))
     )
     n = 0
     for n, line in enumerate(proposals(connection, row) if proposed else candidates, start=1):  # noqa: B007
@@ -126,22 +136,24 @@ def write_jsonl(connection: Connection, row: CampaignRow, file: IO[str], propose
 def write_csv(connection: Connection, row: CampaignRow, file: IO[str], proposed: bool = False) -> int:
     """Writes a row per candidate, or per proposal. Returns the number of rows.
 
-    A candidate has columns `rung.property [unit]`, each followed by its uncertainty, censoring and level.
+    A candidate has columns with its names, the fixed ones, and `rung.property [unit]`, each followed by its
+    uncertainty, censoring and level.
     """
     of_proposals = chain([PROPOSAL], ([*proposal.values()] for proposal in proposals(connection, row)))
     n, writer = 0, csv.writer(file)
-    for n, cells in enumerate(of_proposals if proposed else _candidate_cells(connection, row)):  # noqa: B007
-        writer.writerow([harmless(cell) for cell in cells])
+    for n, line in enumerate(of_proposals if proposed else _candidate_cells(connection, row)):  # noqa: B007
+        writer.writerow([harmless(cell) for cell in line])
     return n
 
 
 def _candidate_cells(connection: Connection, row: CampaignRow) -> Iterator[Sequence[Any]]:
     """Yields the headings, then the cells of each candidate."""
     wanted, parts = columns(connection, row), ("", " uncertainty", " censoring", " level")
-    yield [*FIXED, *(f"{c.rung}.{c.name} [{c.unit}]{part}" for c in wanted for part in parts)]
+    measured_columns = (f"{c.rung}.{c.name} [{c.unit}]{part}" for c in wanted for part in parts)
+    yield [*name_columns(connection, row), *FIXED, *measured_columns]
     for entry in entries(connection, row, wanted):
         measured = (entry.values.get((column.rung, column.name)) for column in wanted)
-        yield [*entry.fixed.values(), *(cell for m in measured for cell in _cells(m))]
+        yield [*entry.named.values(), *entry.fixed.values(), *(cell for m in measured for cell in _cells(m))]
 
 
 def _cells(m: Measured | None) -> Sequence[Any]:

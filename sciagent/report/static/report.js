@@ -8,6 +8,7 @@
 
   function candidates(table, rows) {
     const size = 25;
+    const named = rows.some((row) => row[9] !== "");
     const body = table.tBodies[0];
     const find = document.getElementById("find");
     const shown = document.getElementById("shown");
@@ -53,11 +54,12 @@
       for (const row of kept.slice(page * size, (page + 1) * size)) {
         const line = body.insertRow();
         cell(line, row[0], true);
+        if (named) cell(line, row[9], false);
         cell(line, row[1], false, "code");
         cell(line, row[2] + (row[6] ? ", a seed" : ""), false, row[3]);
         cell(line, number(row[4]), true);
         cell(line, number(row[5]), true);
-        for (const value of row.slice(9)) cell(line, value === null ? "–" : value[1], true);
+        for (const value of row.slice(10)) cell(line, value === null ? "–" : value[1], true);
       }
       where.textContent = "page " + (page + 1) + " of " + pages;
       shown.textContent = kept.length === rows.length ? "" : kept.length + " found";
@@ -68,7 +70,7 @@
     function filter() {
       const text = find.value.trim().toLowerCase();
       kept = text
-        ? order.filter((row) => [row[1], row[2], row[7], row[8]].some((one) => one.toLowerCase().includes(text)))
+        ? order.filter((row) => [row[1], row[2], row[7], row[8], row[9]].some((one) => one.toLowerCase().includes(text)))
         : order;
       page = 0;
       draw();
@@ -77,7 +79,7 @@
     for (const button of table.querySelectorAll("th button")) {
       button.addEventListener("click", () => {
         const column = Number(button.dataset.column);
-        const numeric = column === 0 || column > 3;
+        const numeric = column === 0 || (column > 3 && column !== 9);
         by = { column, down: by.column === column ? !by.down : numeric && column !== 0 };
         for (const head of table.querySelectorAll("th")) head.removeAttribute("aria-sort");
         button.closest("th").setAttribute("aria-sort", by.down ? "descending" : "ascending");

@@ -17,6 +17,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.results.evidence import IMPORT
+from sciagent.store.results.names import names_of
 from sciagent.store.views.report_candidates import of_rung
 
 _CC = t.campaign_candidate.c
@@ -117,18 +118,20 @@ def shared(connection: Connection, first: CampaignRow, second: CampaignRow) -> S
     counted = sa.select(sa.func.count(), *sums).select_from(joined).where(a.c.campaign_id == first.id)
     n, both, hits_of_first, hits_of_second = connection.execute(counted).one()
     query = (
-        sa.select(t.candidate.c.key, t.candidate.c.text)
+        sa.select(t.candidate.c.id, t.candidate.c.key, t.candidate.c.text)
         .select_from(joined.join(t.candidate, t.candidate.c.id == a.c.candidate_id))
         .where(a.c.campaign_id == first.id, both_hit)
         .order_by(a.c.seq)
         .limit(FIRST)
     )
+    hits = connection.execute(query).all()
+    names = names_of(connection, [hit.id for hit in hits], [first.id, second.id])
     return SharedCandidates(
         both=n,
         hits_of_both=both,
         hits_of_first_known_to_second=hits_of_first,
         hits_of_second_known_to_first=hits_of_second,
-        shared_hits=tuple(CandidateName(key=key, smiles=text) for key, text in connection.execute(query)),
+        shared_hits=tuple(CandidateName(key=key, smiles=text, names=names.get(id_, {})) for id_, key, text in hits),
     )
 
 
