@@ -8,15 +8,13 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.campaigns.chosen_units import Units, shown
-from sciagent.domain.evidence import Measured
-from sciagent.domain.properties import Level, properties
-from sciagent.domain.quantities import Quantity
+from sciagent.domain.campaigns.chosen_units import unit_of
+from sciagent.domain.properties import properties
+from sciagent.report.analysis.ladder import limits
 from sciagent.report.parts import objective_charts as charts
 from sciagent.report.parts.objective_charts import NamedPoint
-from sciagent.report.parts.wording import name_of, with_unit, words
+from sciagent.report.parts.wording import with_unit, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
-from sciagent.store.results import names
 from sciagent.store.views import report_candidates
 from sciagent.store.views.report_objectives import ObjectiveValues, objective_values
 
@@ -60,14 +58,14 @@ def objective_charts(connection: Connection, row: CampaignRow, ladder: Sequence[
             continue
         rungs_shown += 1
         for objective in objectives:
-            distributions += _distribution(row, rung, objective, found, rung.position == last)
+            distributions += _distribution(row, rung, objective, found)
         if len(wanted) > 1:
-            fronts += _front(connection, row, rung, objectives[:2], found, rung.position == last)
+            fronts += _front(connection, row, rung, objectives[:2], found)
     return ObjectiveCharts(distributions, fronts)
 
 
 def _distribution(
-    row: CampaignRow, rung: RungRow, objective: Mapping[str, Any], found: Sequence[ObjectiveValues], is_last: bool
+    row: CampaignRow, rung: RungRow, objective: Mapping[str, Any], found: Sequence[ObjectiveValues]
 ) -> list[ObjectiveChart]:
     name = objective["property"]
     by_kind: dict[str, list[float]] = {}
@@ -76,9 +74,8 @@ def _distribution(
             by_kind.setdefault(candidate.kind, []).append(candidate.values[name])
     if (n := sum(map(len, by_kind.values()))) < FEWEST:
         return []
-    edges = _edges(row, rung, objective, is_last)
-    label = f"{with_unit(name, _unit(name, row.units))} at {rung.name}"
-    chart = charts.distribution(by_kind, label, edges, f"spread-{rung.position}-{name}")
+    label = f"{with_unit(name, unit_of(name, row.units))} at {rung.name}"
+    chart = charts.distribution(by_kind, label, limits(row, rung, name), f"spread-{rung.position}-{name}")
     return [ObjectiveChart(words(name), rung.name, n, chart)]
 
 
@@ -88,49 +85,22 @@ def _front(
     rung: RungRow,
     objectives: Sequence[Mapping[str, Any]],
     found: Sequence[ObjectiveValues],
-    is_last: bool,
 ) -> list[ObjectiveChart]:
     x, y = (objective["property"] for objective in objectives)
     chosen = [candidate for candidate in found if x in candidate.values and y in candidate.values][:POINTS]
     if len(chosen) < FEWEST:
         return []
     ids = [candidate.candidate_id for candidate in chosen]
-    members, known = report_candidates.members(connection, row, ids), names.names_of(connection, ids, row.id)
+    members = report_candidates.members(connection, row, ids)
     points = [
-        NamedPoint(
-            candidate.values[x],
-            candidate.values[y],
-            candidate.kind,
-            name_of(known.get(candidate.candidate_id, {})) or members[candidate.candidate_id].text,
-        )
+        NamedPoint(candidate.values[x], candidate.values[y], candidate.kind, members[candidate.candidate_id].label)
         for candidate in chosen
     ]
     chart = charts.pareto(
         points,
-        [f"{with_unit(name, _unit(name, row.units))} at {rung.name}" for name in (x, y)],
-        [_edges(row, rung, objective, is_last) for objective in objectives],
+        [f"{with_unit(name, unit_of(name, row.units))} at {rung.name}" for name in (x, y)],
+        [limits(row, rung, name) for name in (x, y)],
         [objective["direction"] for objective in objectives],
         f"pareto-{rung.position}",
     )
     return [ObjectiveChart(f"{words(x)} and {words(y)}", rung.name, len(chosen), chart)]
-
-
-def _edges(
-    row: CampaignRow, rung: RungRow, objective: Mapping[str, Any], is_last: bool
-) -> tuple[float | None, float | None] | None:
-    """Returns the limits at the rung, in the shown unit: its gate, or at the terminal rung those of the objective."""
-    name = objective["property"]
-    edges = row.spec["ladder"][rung.position].get("gate", {}).get(name)
-    if edges is None and is_last:
-        edges = objective.get("accept")
-    return None if edges is None else (_shown_edge(name, edges[0], row.units), _shown_edge(name, edges[1], row.units))
-
-
-def _shown_edge(name: str, edge: float | None, units: Units) -> float | None:
-    if edge is None:
-        return None
-    return shown(Measured(name, Level("limit"), Quantity(edge, properties()[name].unit)), units).quantity.value
-
-
-def _unit(name: str, units: Units) -> str:
-    return units.get(name) or properties()[name].unit

@@ -82,8 +82,7 @@ def _best(best: Sequence[Card]) -> list[str]:
     if top is None or not top.headline:
         return []
     values = "; ".join(f"{words(measured.property)} {value(measured)}" for _, measured in top.headline)
-    called = f"{top.name} ({top.candidate.text})" if top.name else top.candidate.text
-    sentences, utility = [f"Best: {called} with {values}."], top.candidate.utility
+    sentences, utility = [f"Best: {top.candidate.label} with {values}."], top.candidate.utility
     return sentences if utility is None else [*sentences, f"Its utility is {utility:.3g}; 1 is best."]
 
 

@@ -18,6 +18,7 @@ from sciagent import __version__
 from sciagent.errors import UsageError
 from sciagent.report.analysis.ladder import of_rungs
 from sciagent.report.export import parquet
+from sciagent.report.export.sheet import write_csv
 from sciagent.report.page.build import page
 from sciagent.report.parts import table
 from sciagent.report.parts.candidates import CARDS
@@ -133,7 +134,7 @@ class _Crate:
         """Writes candidates, evidence and proposals as Parquet, and candidates as CSV. Returns the evidence entity."""
         path = self.inside / "candidates.csv"
         with path.open("w", encoding="utf-8", newline="") as file:
-            table.write_csv(self.connection, self.row, file)
+            write_csv(self.connection, self.row, file)
         self._file(path, "Candidates, a row each; columns carry unit and level", "text/csv")
         texts = {
             "candidates": "Candidates, a row each; units and levels are metadata of columns",

@@ -56,7 +56,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     geometries = {card.candidate.key[:12]: card.geometry for card in cards if card.geometry}
     return {
         "row": row,
-        "spec": row.spec,
+        "spec": row.shown_spec,
         "status": status,
         "limits": limits,
         "answers": summary.answers(row, status, passages, spent, cards, table, pairs, fallen, unread, judged),
@@ -83,7 +83,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "directives": [d for d in report_queries.directives(connection, row) if d["verb"] != "amend"],
         "sessions": rejections.sessions(connection, row),
         "objective_charts": objectives.objective_charts(connection, row, steps),
-        "data": {"rows": table.rows, "pictures": table.pictures, "named": table.has_names, "geometries": geometries},
+        "data": {"rows": table.rows, "pictures": table.pictures, "named": table.named, "geometries": geometries},
         "funnel_chart": charts.funnel(passages),
         "cost_chart": charts.costs(spent.by_rung),
         "progress_chart": charts.progress({"": report_progress.progress(connection, row, terminal.rung)}, limits),

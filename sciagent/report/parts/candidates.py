@@ -12,10 +12,9 @@ from sciagent.domain.evidence import Measured, at_highest_rung
 from sciagent.domain.jobs.states import Standing
 from sciagent.errors import SciagentError
 from sciagent.report.parts.table import geometry
-from sciagent.report.parts.wording import MISSED, name_of, value, words
+from sciagent.report.parts.wording import MISSED, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database.artifacts import ArtifactStore
-from sciagent.store.results import names
 from sciagent.store.views import report_candidates as ask
 from sciagent.store.views.report_candidates import EvidenceAnswer, Origin, Ranked, pooled_by_rung
 from sciagent.store.views.report_objectives import kind_of
@@ -24,6 +23,7 @@ CARDS = 12
 ROWS = 1000
 PICTURES = 300  # rows of the table with a drawing
 COLUMNS = 14  # columns of the table besides those that every campaign has
+NAME = 9  # place of the name in a row of the table
 MAX_GEOMETRY = 100_000  # bytes of one XYZ file
 
 
@@ -40,10 +40,6 @@ class Card:
     status: str
     kind: str
     """`hit`, `verified`, `open` or `fallen`."""
-    name: str
-    """Name from an input file; empty without one."""
-    more_names: list[tuple[str, str]]
-    """(field, text) of what else the input file says of it, such as a supplier."""
     drawing: str
     geometry: Mapping[str, str] | None
     """`text` of a geometry file, and its `format`."""
@@ -61,7 +57,6 @@ def cards(
     ranked = [candidate for candidate in ask.best(connection, row, n) if candidate.hit or candidate.score is not None]
     ids = [candidate.id for candidate in ranked]
     answers, imported = ask.answers(connection, row, ids), ask.imported(connection, ids)
-    known = names.names_of(connection, ids, row.id)
     wanted = [o["property"] for o in row.spec.get("objectives", ())]
     shown_cards = []
     for rank, candidate in enumerate(ranked, start=1):
@@ -74,8 +69,6 @@ def cards(
                 candidate,
                 status(candidate, ladder),
                 kind_of(candidate.standing, candidate.hit),
-                name_of(known.get(candidate.id, {})),
-                [(field, " / ".join(texts)) for field, texts in list(known.get(candidate.id, {}).items())[1:]],
                 depicted(candidate),
                 geometry={"text": stored[0], "format": stored[1]} if stored else None,
                 headline=[highest[name] for name in wanted if name in highest],
@@ -128,13 +121,16 @@ class Table:
     """(rung, property, unit, level); imported values come first, with an empty text for the rung."""
     rows: list[list[Any]]
     """Cells of each row as JSON values; see `table`."""
-    has_names: bool
-    """Whether an input file named one of the candidates."""
     pictures: dict[str, str]
     """{first 12 digits of the key: drawing as SVG} of the first PICTURES molecules."""
     near_edge: int
     """Number of hits that lie within one standard uncertainty of a limit."""
     imported: list[tuple[Ranked, list[MeasuredAt]]]
+
+    @property
+    def named(self) -> bool:
+        """Whether a candidate of the table has a name."""
+        return any(row[NAME] for row in self.rows)
 
 
 def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n: int = ROWS) -> Table:
@@ -150,18 +146,18 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
     answers = {id_: pooled_by_rung(own) for id_, own in ask.answers(connection, row, ids).items()}
     measured_by_people = {id_: pooled_by_rung(own) for id_, own in imported.items()}
     everything = [answer for own in (*measured_by_people.values(), *answers.values()) for answer in own]
-    columns, named = _columns(row, ladder, everything), names.names_of(connection, ids, row.id)
+    columns = _columns(row, ladder, everything)
     rows = []
     for rank, c in enumerate(ranked, start=1):
         measured = all_values([*measured_by_people.get(c.id, ()), *answers.get(c.id, ())])
         at = {(a.rung, m.property, m.level.label): [m.quantity.value, value(m, unit=False)] for a, m in measured}
         fixed = (rank, c.text, status(c, ladder), kind_of(c.standing, c.hit), c.utility, c.score, c.in_seeds)
-        labels = (c.inchikey or "", c.key[:12], name_of(named.get(c.id, {})))
+        labels = (c.inchikey or "", c.key[:12], c.name)
         rows.append([*fixed, *labels, *(at.get((rung, name, level)) for rung, name, _, level in columns)])
-    near = sum(_near_edge(row.spec, answers.get(candidate.id, ())) for candidate in ranked if candidate.hit)
+    near = sum(_near_edge(row.shown_spec, answers.get(candidate.id, ())) for candidate in ranked if candidate.hit)
     known = [(candidate, all_values(imported[candidate.id])) for candidate in ranked if candidate.id in imported]
     drawings = {candidate.key[:12]: depicted(candidate) for candidate in ranked[:PICTURES]}
-    return Table(columns, rows, bool(named), {key: svg for key, svg in drawings.items() if svg}, near, known)
+    return Table(columns, rows, {key: svg for key, svg in drawings.items() if svg}, near, known)
 
 
 def _columns(

@@ -42,14 +42,6 @@ _NAMES = {
 }
 
 
-def name_of(names: Mapping[str, tuple[str, ...]]) -> str:
-    """Returns the name of a candidate from an input file; a candidate that stands there twice has two.
-
-    names: {field of the file: its texts}; the first field names the candidate. Empty without names.
-    """
-    return " / ".join(next(iter(names.values()), ()))
-
-
 def mark(kind: str) -> str:
     """Returns the sign and the word for `hit`, `verified`, `open` or `fallen`."""
     return {"hit": "▲ hit", "verified": "● verified", "open": "○ not verified yet", "fallen": "✕ dropped"}[kind]

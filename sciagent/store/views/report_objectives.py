@@ -8,10 +8,8 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.campaigns.chosen_units import shown
-from sciagent.domain.evidence import Measured
+from sciagent.domain.campaigns.chosen_units import shown_quantity
 from sciagent.domain.jobs.states import Standing
-from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Censoring
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
@@ -58,7 +56,7 @@ def objective_values(
     for id_, kind in reached.items():
         own = {name: q for name, q in (answers.get(id_) or {}).items() if name in names}
         values = {
-            name: shown(Measured(name, Level(rung.name), quantity), row.units).quantity.value
+            name: shown_quantity(name, quantity, row.units).value
             for name, quantity in own.items()
             if quantity.censoring is Censoring.NONE
         }

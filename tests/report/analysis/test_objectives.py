@@ -48,7 +48,7 @@ def test_a_chart_for_each_objective_at_the_terminal_rung_and_the_one_below(own_l
         ("r1", "dipole moment", 4),
     ]
     assert [(c.rung, c.n) for c in charts.fronts] == [("r2", 3), ("r1", 4)]
-    assert "CPD-1 / CPD-9: 4, 1" in charts.fronts[0].chart and "CCCl: 2.3, 4" in charts.fronts[1].chart
+    assert "CCO (CPD-1; CPD-9): 4, 1" in charts.fronts[0].chart and "CCCl: 2.3, 4" in charts.fronts[1].chart
 
 
 def test_values_are_in_the_unit_that_the_campaign_chose(own_ledger: Ledger, tmp_path: Path) -> None:
@@ -69,6 +69,6 @@ def test_the_table_shows_names_and_pictures(own_ledger: Ledger, tmp_path: Path) 
     made = two_objectives(own_ledger, tmp_path)
     page = rendered(made)
     found = Parsed(page)
-    assert "CPD-1 / CPD-9" in found.text and "Distribution of HOMO-LUMO gap / eV at r2" in page
+    assert "CPD-1; CPD-9" in found.text and "Distribution of HOMO-LUMO gap / eV at r2" in page
     table = page[page.index('<table id="candidates"') :]
     assert table[: table.index("</table>")].count('<svg class="molecule"') == 4
