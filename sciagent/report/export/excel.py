@@ -103,7 +103,8 @@ def png(text: str) -> bytes | None:
     try:
         mol = rdMolDraw2D.PrepareMolForDrawing(Chem.RemoveHs(parse_molecule(text).mol), kekulize=True)
         drawer = rdMolDraw2D.MolDraw2DCairo(WIDTH, HEIGHT)
-        drawer.drawOptions().fixedBondLength = 22
+        options: Any = drawer.drawOptions()
+        options.fixedBondLength = 22
         drawer.DrawMolecule(mol)
         drawer.FinishDrawing()
     except (SciagentError, ValueError, RuntimeError):
