@@ -69,23 +69,13 @@ def export(
     from sciagent.report.export.crate import author, licence, write_crate
 
     chosen = format or ENDINGS.get(output.suffix.lower() if output else "", Format.CSV)
-    if what is What.PROPOSALS and chosen not in OF_PROPOSALS:
-        raise UsageError(f"--what proposals goes with --format {', '.join(OF_PROPOSALS)}, not {chosen}")
-    if columns is not None and (chosen not in WITH_COLUMNS or what is What.PROPOSALS):
-        raise UsageError(
-            f"--columns goes with candidates as {' or '.join(WITH_COLUMNS)}; other formats have all values"
-        )
-    if hits and (chosen is Format.ROCRATE or what is What.PROPOSALS):
-        raise UsageError("--hits goes with candidates in a table or a file of structures")
-    if output is None and chosen not in TEXT:
-        raise UsageError(f"--format {chosen} is not written to a terminal: name a file with --output")
-    if output is not None and not output.parent.is_dir():
-        raise UsageError(f"{output}: the folder {output.parent} does not exist")
+    wanted = Wanted(chosen, what, columns, hits)
+    _check(wanted, output)
     opened = open_ledger(ledger)
     with opened.read() as connection:
         row = pick_campaign(connection, name)
         if output is None:
-            _write(opened.artifacts, connection, row, Wanted(chosen, what, columns, hits), None)
+            _write(opened.artifacts, connection, row, wanted, None)
         elif chosen is Format.ROCRATE:
             url, people = licence(license), [author(text) for text in authors or [user()]]
             n = write_crate(connection, row, opened.artifacts, output, people, url)
@@ -93,7 +83,7 @@ def export(
         else:
             with tempfile.TemporaryDirectory(dir=output.parent, prefix=".export-") as folder:
                 part = Path(folder) / "part"
-                summary = _write(opened.artifacts, connection, row, Wanted(chosen, what, columns, hits), part)
+                summary = _write(opened.artifacts, connection, row, wanted, part)
                 part.replace(output)
             say(f"{summary} in {output}")
 
@@ -107,6 +97,23 @@ class Wanted(NamedTuple):
     """`all`, names with commas, or None for the short table."""
     hits: bool
     """Whether only hits are written."""
+
+
+def _check(wanted: Wanted, output: Path | None) -> None:
+    """Raises UsageError for options that do not go together."""
+    chosen, what = wanted.format, wanted.what
+    if what is What.PROPOSALS and chosen not in OF_PROPOSALS:
+        raise UsageError(f"--what proposals goes with --format {', '.join(OF_PROPOSALS)}, not {chosen}")
+    if wanted.columns is not None and (chosen not in WITH_COLUMNS or what is What.PROPOSALS):
+        raise UsageError(
+            f"--columns goes with candidates as {' or '.join(WITH_COLUMNS)}; other formats have all values"
+        )
+    if wanted.hits and (chosen is Format.ROCRATE or what is What.PROPOSALS):
+        raise UsageError("--hits goes with candidates in a table or a file of structures")
+    if output is None and chosen not in TEXT:
+        raise UsageError(f"--format {chosen} is not written to a terminal: name a file with --output")
+    if output is not None and not output.parent.is_dir():
+        raise UsageError(f"{output}: the folder {output.parent} does not exist")
 
 
 def _write(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from sciagent.domain.properties import PURCHASABLE, SA_SCORE, SYNTHESIS_STEPS
@@ -14,7 +14,7 @@ class Synthesis(NamedTuple):
     """What is known of the synthesis of the best candidates."""
 
     figure: str
-    """The answer in a few words."""
+    """The answer in a few words; empty for a part that only adds sentences."""
     lines: list[str]
     """The sentences below it."""
 
@@ -24,22 +24,40 @@ def synthesis(best: Sequence[Card]) -> Synthesis:
     cards = [card for card in best if card.candidate.hit] or list(best)
     of = many(len(cards), "hit" if cards and cards[0].candidate.hit else "candidate")
     values = [_values(card) for card in cards]
-    lines, figure = [], "not asked"
-    if scores := [found[SA_SCORE.name] for found in values if SA_SCORE.name in found]:
-        low, high = min(scores), max(scores)
-        figure = f"SA score {low:.1f}" + ("" if f"{low:.1f}" == f"{high:.1f}" else f" to {high:.1f}")
-        lines.append(f"Of {of} shown below; 1 is easy, 10 is hard. It is a heuristic of the structure, not a route.")
-    if steps := [int(found[SYNTHESIS_STEPS.name]) for found in values if SYNTHESIS_STEPS.name in found]:
-        figure = f"{len(steps)} of {of} with a route"
-        lines.append(f"The shortest route has {many(min(steps), 'step')}.")
-    if bought := [found[PURCHASABLE.name] for found in values if PURCHASABLE.name in found]:
-        n = sum(value > 0 for value in bought)
-        lines.append(f"{n or 'None'} of {len(bought)} {'is' if n < 2 else 'are'} in the file of what can be bought.")
-    if seeds := sum(card.candidate.in_seeds for card in cards):
-        lines.append(f"{seeds} of {of} {'was' if seeds == 1 else 'were'} in your own file.")
-    if figure == "not asked":
+    parts = [_scores(values, of), _routes(values, of), _bought(values), _seeds(cards, of)]
+    lines = [line for _, own in parts for line in own]
+    figures = [figure for figure, _ in parts if figure]
+    if not figures:
         lines.append("No rung looked at synthesis; molecule.synthesis does.")
-    return Synthesis(figure, lines)
+    return Synthesis(figures[-1] if figures else "not asked", lines)
+
+
+def _scores(values: Sequence[Mapping[str, float]], of: str) -> Synthesis:
+    scores = [found[SA_SCORE.name] for found in values if SA_SCORE.name in found]
+    if not scores:
+        return Synthesis("", [])
+    low, high = f"{min(scores):.1f}", f"{max(scores):.1f}"
+    line = f"Of {of} shown below; 1 is easy, 10 is hard. It is a heuristic of the structure, not a route."
+    return Synthesis(f"SA score {low}" + ("" if low == high else f" to {high}"), [line])
+
+
+def _routes(values: Sequence[Mapping[str, float]], of: str) -> Synthesis:
+    steps = [int(found[SYNTHESIS_STEPS.name]) for found in values if SYNTHESIS_STEPS.name in found]
+    if not steps:
+        return Synthesis("", [])
+    return Synthesis(f"{len(steps)} of {of} with a route", [f"The shortest route has {many(min(steps), 'step')}."])
+
+
+def _bought(values: Sequence[Mapping[str, float]]) -> Synthesis:
+    bought = [found[PURCHASABLE.name] > 0 for found in values if PURCHASABLE.name in found]
+    n = sum(bought)
+    line = f"{n or 'None'} of {len(bought)} {'is' if n < 2 else 'are'} in the file of what can be bought."
+    return Synthesis("", [line] if bought else [])
+
+
+def _seeds(cards: Sequence[Card], of: str) -> Synthesis:
+    n = sum(card.candidate.in_seeds for card in cards)
+    return Synthesis("", [f"{n} of {of} {'was' if n == 1 else 'were'} in your own file."] if n else [])
 
 
 def _values(card: Card) -> dict[str, float]:

@@ -112,9 +112,14 @@ def _sure(
     measured = any(c.headline for c in best)
     repeatability = "± is the protocol's repeatability (k = 1), not the error of the method."
     lines.append(repeatability if measured else "No value has been measured at a paid rung.")
-    if any(o["property"] == "homo_lumo_gap" for o in row.spec.get("objectives", ())):
-        lines.append("The gap is an orbital gap, not optical: LUMO minus HOMO energy of the stated method.")
+    lines += _caution(row)
     return QuestionAnswered("How sure is it?", figure, lines)
+
+
+def _caution(row: CampaignRow) -> list[str]:
+    if not any(o["property"] == "homo_lumo_gap" for o in row.spec.get("objectives", ())):
+        return []
+    return ["The gap is an orbital gap, not optical: LUMO minus HOMO energy of the stated method."]
 
 
 def _level(row: CampaignRow, best: Sequence[Card], passages: Sequence[Passage]) -> list[str]:

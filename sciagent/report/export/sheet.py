@@ -53,21 +53,25 @@ def chosen_columns(connection: Connection, row: CampaignRow, asked: str | None) 
     for an unknown name.
     """
     named, measured = name_columns(connection, row), _objectives_first(row, columns(connection, row))
-    wanted = [o["property"] for o in row.spec.get("objectives", ())]
-    if asked is None:
-        objectives = [c for c in measured if c.property in wanted]
-        names = [*named, *FIRST, *(f"{c.rung}.{c.name}" for c in objectives), *SHORT]
-    elif asked.strip() == ALL:
-        objectives = [c for c in measured if c.property in wanted]
-        first = [*named, *FIRST, *(f"{c.rung}.{c.name}" for c in objectives)]
-        names = [*first, *(name for name in FIXED if name not in FIRST), *(f"{c.rung}.{c.name}" for c in measured)]
+    complete = asked is not None and asked.strip() == ALL
+    if asked is None or complete:
+        names = _all_names(row, named, measured) if complete else _short_names(row, named, measured)
     else:
         names = [name.strip() for name in asked.split(",") if name.strip()]
-    complete = asked is not None and asked.strip() == ALL
     made: dict[str, SheetColumn] = {}
     for name in names:
         made |= {column.heading: column for column in _of(connection, row, name, named, measured, complete)}
     return list(made.values())
+
+
+def _short_names(row: CampaignRow, named: Sequence[str], measured: Sequence[MeasuredColumn]) -> list[str]:
+    wanted = [o["property"] for o in row.spec.get("objectives", ())]
+    return [*named, *FIRST, *(f"{c.rung}.{c.name}" for c in measured if c.property in wanted), *SHORT]
+
+
+def _all_names(row: CampaignRow, named: Sequence[str], measured: Sequence[MeasuredColumn]) -> list[str]:
+    first = _short_names(row, named, measured)[: -len(SHORT)]
+    return [*first, *(name for name in FIXED if name not in FIRST), *(f"{c.rung}.{c.name}" for c in measured)]
 
 
 def _objectives_first(row: CampaignRow, measured: Sequence[MeasuredColumn]) -> list[MeasuredColumn]:

@@ -156,8 +156,12 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
         rows.append([*fixed, *labels, *(at.get((rung, name, level)) for rung, name, _, level in columns)])
     near = sum(_near_edge(row.shown_spec, answers.get(candidate.id, ())) for candidate in ranked if candidate.hit)
     known = [(candidate, all_values(imported[candidate.id])) for candidate in ranked if candidate.id in imported]
-    drawings = {candidate.key[:12]: depicted(candidate) for candidate in ranked[:PICTURES]}
-    return Table(columns, rows, {key: svg for key, svg in drawings.items() if svg}, near, known)
+    return Table(columns, rows, _pictures(ranked[:PICTURES]), near, known)
+
+
+def _pictures(ranked: Sequence[Ranked]) -> dict[str, str]:
+    drawings = {candidate.key[:12]: depicted(candidate) for candidate in ranked}
+    return {key: svg for key, svg in drawings.items() if svg}
 
 
 def _columns(
