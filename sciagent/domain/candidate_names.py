@@ -19,14 +19,19 @@ def identifier_columns(header: Sequence[str], structure: str = "") -> tuple[str,
 
 def label(names: Names) -> str:
     """Returns the texts of the field that looks like an identifier, else of the first; empty without names."""
-    fields = identifier_columns(list(names)) or tuple(names)[:1]
-    return "; ".join(text for field in fields for text in names[field])
+    return "; ".join(names[_identifier(list(names))]) if names else ""
 
 
 def cells(names: Names, fields: Sequence[str]) -> dict[str, str]:
-    """Returns the names as cells of a table: `name`, and `name.FIELD` for each field if there are several.
+    """Returns the names as cells of a table: `name` for the identifier, and `name.FIELD` for each other field.
 
     fields: those of the campaign. A candidate that stands twice in a file has both texts in one cell.
     """
-    several = {f"name.{field}": "; ".join(names.get(field, ())) for field in fields if len(fields) > 1}
-    return ({"name": label(names)} if fields else {}) | several
+    if not fields:
+        return {}
+    others = [field for field in fields if field != _identifier(fields)]
+    return {"name": label(names)} | {f"name.{field}": "; ".join(names.get(field, ())) for field in others}
+
+
+def _identifier(fields: Sequence[str]) -> str:
+    return next(iter(identifier_columns(fields)), fields[0])

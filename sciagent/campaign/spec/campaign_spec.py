@@ -259,7 +259,7 @@ def _alike(*specs: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def stated_units(spec: Mapping[str, Any]) -> dict[str, str]:
     """Returns {property: unit in which it is shown} for the objectives and all properties with another than the
     canonical unit. spec: in canonical form."""
-    return {o["property"]: o["unit"] for o in spec["objectives"]} | dict(spec.get("units", {}))
+    return {o["property"]: o["unit"] for o in spec.get("objectives", ()) if "unit" in o} | dict(spec.get("units", {}))
 
 
 def differences(old: Any, new: Any, path: str = "") -> list[str]:

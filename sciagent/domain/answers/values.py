@@ -88,12 +88,17 @@ class EvidenceValue(PropertyValue):
 class ImportedValue(PropertyValue):
     """A value that a person imported from a file. It is shown beside the rungs' values and decides nothing."""
 
+    as_typed: str | None = None
+    """Digits and unit as they stand in the file."""
     source: str
     """File or publication."""
     who: str
     """Person who imported it."""
     at: datetime
     """Time of the import (UTC)."""
+
+    def __str__(self) -> str:
+        return self.censoring.sign + show(self.value, self.uncertainty, self.unit, self.as_typed)
 
     @property
     def file(self) -> str:

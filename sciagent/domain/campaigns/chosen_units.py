@@ -102,8 +102,3 @@ def as_imported(measured: Measured) -> Measured:
     """Returns an imported value in the unit in which it was typed, if that is a unit of the property."""
     unit = (measured.quantity.as_typed or "").rpartition(" ")[2]
     return shown(measured, {measured.property: unit} if unit in properties()[measured.property].units else {})
-
-
-def typed_text(quantity: Quantity) -> str:
-    """Returns the digits and the unit as they were typed; for a value that was not typed, its text with uncertainty."""
-    return quantity.as_typed or str(quantity)

@@ -18,7 +18,7 @@ MISSED = {"below_window", "above_window", "not_measured"}
 def value(m: Measured, unit: bool = True) -> str:
     """Returns a text such as `4.12 ± 0.05 eV`; `± ?` marks an unknown uncertainty, no `±` an exact value."""
     q = m.quantity
-    text = q.censoring.sign + show(q.value, q.uncertainty, unit_sign(q.unit) if unit else "1")
+    text = q.censoring.sign + show(q.value, q.uncertainty, unit_sign(q.unit) if unit else "1", q.as_typed)
     return text if q.uncertainty is not None else f"{text} (± ?)"
 
 

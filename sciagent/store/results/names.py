@@ -53,7 +53,8 @@ def fields_of(connection: Connection, campaign_id: int) -> list[str]:
 
 def _rows(connection: Connection, ids: Sequence[int], campaign_ids: Sequence[int]) -> dict[tuple[int, str, str], None]:
     c = t.candidate_name.c
-    query = sa.select(c.candidate_id, c.field, c.text).where(
+    query = sa.select(c.id, c.candidate_id, c.field, c.text).where(
         among(connection, c.candidate_id, ids), sa.or_(c.campaign_id.is_(None), c.campaign_id.in_(campaign_ids))
     )
-    return {(id_, field, text): None for id_, field, text in connection.execute(query.order_by(c.id))}
+    rows = sorted(connection.execute(query), key=lambda row: row.id)
+    return {(id_, field, text): None for _, id_, field, text in rows}
