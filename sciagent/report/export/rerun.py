@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from sqlalchemy.engine import Connection
 
 from sciagent import __version__
-from sciagent.domain.campaigns.chosen_units import typed_text
 from sciagent.domain.evidence import Measured
 from sciagent.domain.properties import Level
 from sciagent.report.analysis.ladder import RungProvenance
@@ -139,7 +138,7 @@ def imported_files(connection: Connection, row: CampaignRow) -> list[ImportedFil
 def _cells(m: Measured) -> tuple[str, str, str]:
     """Returns the value as typed, its unit and its uncertainty."""
     q = m.quantity
-    typed, _, unit = typed_text(q).rpartition(" ") if q.as_typed else ("", "", "")
+    typed, _, unit = (q.as_typed or "").rpartition(" ")
     value = typed if typed and unit == q.unit else f"{q.censoring.sign}{q.value!r}"
     return value, q.unit, "" if q.uncertainty is None else repr(q.uncertainty)
 
