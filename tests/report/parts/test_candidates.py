@@ -29,7 +29,7 @@ def test_values_have_unit_level_and_uncertainty_or_say_that_nobody_knows_it(pars
 def test_the_data_of_the_table_is_what_the_ledger_has(parsed: Parsed) -> None:
     data = json.loads(next(text for attributes, text in parsed.scripts if attributes.get("id") == "data"))
     assert len(data["rows"]) == 12 and len(data["geometries"]) == 6
-    assert data["rows"][0][1] == "c1ccccc1" and data["rows"][0][10] == [4.4, "4.4 ± 0.1"]
+    assert data["rows"][0][1] == "c1ccccc1" and data["rows"][0][10] == [4.4, "4.40 ± 0.10"]
     assert data["rows"][0][11] == [4.3, "4.30 ± 0.03"]  # the measured value comes first
 
 
