@@ -28,7 +28,7 @@ CASES: Mapping[str, Mapping[str, Any]] = {
     "xtb.singlepoint": {"geometry": QUICK},
     "xtb.solvation": {"geometry": QUICK},
     "pyscf.scf": SMALL,
-    "pyscf.ip_ea": SMALL,
+    "pyscf.ip_ea": SMALL | {"which": ["ip"]},
     "pyscf.solvation": SMALL,
     "pyscf.tda": SMALL,
 }
