@@ -14,6 +14,7 @@ import platform
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,7 +30,7 @@ def commands(campaign: str, candidate: str) -> Mapping[str, tuple[str, ...]]:
         "best": ("best", campaign),
         "explain": ("explain", candidate, "--campaign", campaign),
         "verifiers": ("verifiers",),
-        "export": ("export", campaign, "-o", os.devnull, "--format", "csv"),
+        "export": ("export", campaign, "-o", str(Path(tempfile.mkdtemp()) / "export.csv")),
     }
 
 
