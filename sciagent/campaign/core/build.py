@@ -164,7 +164,8 @@ def built_rungs(ladder: Sequence[RungSpec]) -> tuple[BuiltRung, ...]:
 
 def _build_rungs(spec: CampaignSpec, ids: dict[str, int], ratios: dict[str, list[float]]) -> tuple[BuiltRung, ...]:
     accept = {o.property: o.accept for o in spec.domain_objectives()}
-    rules = ladder_rules(_terms(spec.ladder), accept, spec.terminal_position, spec.scheduler.kind)
+    position, units = spec.terminal_position, spec.chosen_units()
+    rules = ladder_rules(_terms(spec.ladder), accept, position, spec.scheduler.kind, units)
     return _built(spec.ladder, rules, ids, ratios)
 
 
