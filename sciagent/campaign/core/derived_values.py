@@ -1,0 +1,77 @@
+"""Derived values of a campaign: computed beside the answers of their last rung, and recorded as evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.build import Built, BuiltRung
+from sciagent.campaign.core.judge import Answer
+from sciagent.domain.derived import VERIFIER, VERSION, DerivedProperty, Part
+from sciagent.domain.evidence import EvidenceKey, Finding, Measured, content_hash
+from sciagent.domain.outcomes import Outcome
+from sciagent.domain.quantities import Quantity
+from sciagent.store.results import candidates, evidence, pooled
+from sciagent.store.results.evidence import NewEvidence, RecordedEvidence
+
+Result = TypeVar("Result", Finding, RecordedEvidence)
+
+
+def with_derived(rung: BuiltRung, result: Result, earlier: Sequence[Answer]) -> Result:
+    """Returns the result of a rung with the derived values that are known after it. earlier: answers of lower rungs."""
+    if not rung.spec.derived or result.outcome is not Outcome.OK:
+        return result
+    values: dict[Part, Quantity] = {}
+    for position, measured in ((a.position, m) for a in earlier for m in a.measured):
+        values[position, measured.property] = measured.quantity
+    for measured in result.measured:
+        values[rung.rules.position, measured.property] = measured.quantity
+    added = [value for prop in rung.spec.derived if (value := prop.measured(values)) is not None]
+    return replace(result, measured=(*result.measured, *added))
+
+
+def record_derived(connection: Connection, built: Built, candidate_ids: Sequence[int]) -> None:
+    """Records the derived values of candidates whose parts are in the ledger. A value whose parts have changed
+    supersedes the earlier one. Runs inside a write transaction."""
+    derived = [prop for rung in built.rungs for prop in rung.spec.derived]
+    if not derived or not candidate_ids:
+        return
+    answers = {}
+    for position in sorted({position for prop in derived for position, _ in prop.parts.values()}):
+        v = built.rungs[position].verifier
+        answers[position] = pooled.pooled_answers(connection, candidate_ids, v.name, v.version, v.settings_hash)
+    loaded = candidates.load(connection, list(candidate_ids))
+    for prop in derived:
+        held = evidence.latest(connection, candidate_ids, VERIFIER, VERSION, prop.settings_hash)
+        for id_ in candidate_ids:
+            used = {p: answers[p][id_] for p, _ in prop.parts.values() if id_ in answers[p]}
+            values = {(p, m.property): m.quantity for p, answer in used.items() for m in answer.measured}
+            measured = prop.measured(values)
+            if measured is not None and id_ in loaded:
+                inputs = content_hash(sorted(answer.key for answer in used.values()))
+                new = _evidence(prop, loaded[id_].key, inputs, id_, measured, held.get(id_))
+                if new is not None:
+                    evidence.record_once(connection, [new])
+
+
+def _evidence(
+    prop: DerivedProperty,
+    candidate_key: str,
+    inputs_hash: str,
+    candidate_id: int,
+    measured: Measured,
+    held: tuple[RecordedEvidence, int] | None,
+) -> NewEvidence | None:
+    """Returns the evidence to record; None if the ledger has this value already. held: the current evidence and its
+    revision."""
+    if held is not None and held[0].measured == (measured,):
+        return None
+    revision = 0 if held is None else held[1] + 1
+    key = EvidenceKey(candidate_key, VERIFIER, VERSION, prop.settings_hash, inputs_hash, revision=revision)
+    finding = Finding(candidate_key, Outcome.OK, (measured,), diagnostics={"formula": prop.formula.text})
+    if held is None:
+        return NewEvidence(finding, key, candidate_id)
+    return NewEvidence(finding, key, candidate_id, why="its parts have changed", supersedes=held[0].id)
