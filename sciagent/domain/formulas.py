@@ -18,14 +18,14 @@ from sciagent.errors import UsageError
 
 NAME = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?"
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-_TOKEN = re.compile(
-    rf"(?P<number>{_NUMBER})(?:[ \t]+(?P<unit>[A-Za-zµ°%][\w°]*(?:[*/][A-Za-z]\w*)*))?|(?P<name>{NAME})"
-)
+_POWER = r"(?:\*\*-?\d+)?"
+_UNIT = rf"[A-Za-zµ°%][\w°]*{_POWER}(?:[*/][A-Za-z]\w*{_POWER})*"
+_TOKEN = re.compile(rf"(?P<number>{_NUMBER})(?:[ \t]+(?P<unit>{_UNIT}))?|(?P<name>{NAME})")
 _OPERATIONS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 MAX_LENGTH = 500
 
 
-class Result(NamedTuple):
+class FormulaResult(NamedTuple):
     """The value of a formula and how it changes with its parts, in base units."""
 
     value: float
@@ -58,15 +58,15 @@ class Formula:
 
         return self._walked(self._tree, leaf, joined, lambda value: value)
 
-    def evaluate(self, values: Mapping[str, float]) -> Result:
+    def evaluate(self, values: Mapping[str, float]) -> FormulaResult:
         """Returns the result. values: each part in base units. Raises ZeroDivisionError or OverflowError."""
 
-        def leaf(held: str | tuple[float, str]) -> Result:
+        def leaf(held: str | tuple[float, str]) -> FormulaResult:
             if isinstance(held, str):
-                return Result(values[held], {held: 1.0})
-            return Result(held[0] * in_base_units(held[1]).factor, {})
+                return FormulaResult(values[held], {held: 1.0})
+            return FormulaResult(held[0] * in_base_units(held[1]).factor, {})
 
-        return self._walked(self._tree, leaf, _joined, lambda r: Result(-r.value, _scaled(r.slopes, -1.0)))
+        return self._walked(self._tree, leaf, _joined, lambda r: FormulaResult(-r.value, _scaled(r.slopes, -1.0)))
 
     def _walked(
         self, node: ast.expr, leaf: Callable[..., Any], joined: Callable[..., Any], negated: Callable[..., Any]
@@ -84,17 +84,19 @@ class Formula:
 _SIGNS = {"+": "sum", "-": "difference"}
 
 
-def _joined(sign: str, left: Result, right: Result) -> Result:
+def _joined(sign: str, left: FormulaResult, right: FormulaResult) -> FormulaResult:
     match sign:
         case "+":
-            return Result(left.value + right.value, _added(left.slopes, right.slopes))
+            return FormulaResult(left.value + right.value, _added(left.slopes, right.slopes))
         case "-":
-            return Result(left.value - right.value, _added(left.slopes, _scaled(right.slopes, -1.0)))
+            return FormulaResult(left.value - right.value, _added(left.slopes, _scaled(right.slopes, -1.0)))
         case "*":
             slopes = _added(_scaled(left.slopes, right.value), _scaled(right.slopes, left.value))
-            return Result(left.value * right.value, slopes)
+            return FormulaResult(left.value * right.value, slopes)
     ratio = left.value / right.value
-    return Result(ratio, _added(_scaled(left.slopes, 1 / right.value), _scaled(right.slopes, -ratio / right.value)))
+    return FormulaResult(
+        ratio, _added(_scaled(left.slopes, 1 / right.value), _scaled(right.slopes, -ratio / right.value))
+    )
 
 
 def _scaled(slopes: Mapping[str, float], factor: float) -> dict[str, float]:

@@ -25,6 +25,7 @@ from sciagent.domain.answers.explanation import (
     RungStory,
 )
 from sciagent.domain.answers.values import CandidateName
+from sciagent.domain.derived import VERIFIER as DERIVED
 from sciagent.domain.jobs.states import CampaignState, Standing
 from sciagent.errors import UsageError
 from sciagent.report.answers import imported_values
@@ -70,7 +71,7 @@ def explain(connection: Connection, candidate_id: int, rows: Sequence[CampaignRo
     stories = tuple(_campaign(connection, row, candidate_id, evidence, ledger) for row in rows)
     from_files = report_candidates.imported(connection, [candidate_id])
     shown = {rung.evidence.key for story in stories for rung in story.rungs if rung.evidence}
-    others = (story for story, _ in evidence if story.key not in shown and story.verifier != IMPORT)
+    others = (story for story, _ in evidence if story.key not in shown and story.verifier not in (IMPORT, DERIVED))
     return Explanation(
         **{name: candidate[name] for name in ("key", "kind", "inchikey", "formula", "charge", "multiplicity")},
         smiles=candidate["text"],

@@ -21,6 +21,8 @@ from sciagent.errors import UsageError, did_you_mean
 from sciagent.verification.registry import verifier_class
 from sciagent.yaml.validation import Faults
 
+SKIPPING = ("priced", "best_rung")
+"""Schedulers under which a candidate may skip a paid rung."""
 PartType = TypeVar("PartType", bound=Part)
 
 
@@ -42,6 +44,8 @@ class Draft:
     """The scheduler, if it ranks by one rung."""
     all_objectives: bool
     """Whether every objective is valid."""
+    scheduler: str
+    """Kind of the scheduler."""
     derived: Mapping[int, DerivedSpec]
     """Valid derived properties, by position in the file."""
 
@@ -62,6 +66,7 @@ def draft(data: Mapping[str, Any], base: Path | None = None) -> Draft:
         budget=_valid_or_none(BudgetSpec, data.get("budget")),
         ranking=_valid_or_none(BestRungSpec, data.get("scheduler")),
         all_objectives=len(good_objectives) == len(objectives),
+        scheduler=str(_stated(data.get("scheduler"), "kind") or "priced"),
         derived={i: d for i, item in enumerate(_items(data, "derived")) if (d := _valid_or_none(DerivedSpec, item))},
     )
 
@@ -154,6 +159,11 @@ def _check_derived(parts: Draft, faults: Faults) -> dict[str, str]:
             faults.take(("derived", i, "formula"), fault_of(error))
             continue
         formulas[stated.property], known[stated.property] = prop.formula.text, ladder[prop.last].rung
+        paid = {rung.rung: None for place, _ in prop.parts.values() if (rung := ladder[place]).tier is not Tier.FAST}
+        used = {o.property for o in parts.objectives.values()} | {name for r in ladder for name in r.gate}
+        if len(paid) > 1 and parts.scheduler in SKIPPING and stated.property in used:
+            message = f"{parts.scheduler} may skip one of the rungs that it needs: {', '.join(sorted(paid))}"
+            faults.add(("derived", i, "formula"), message, "use the scheduler thresholds, halving or exhaustive")
     for i, rung in parts.ladder.items():
         own = {measure.property.name for measure in rung.configured.measures}
         for name in rung.gate:

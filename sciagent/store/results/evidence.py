@@ -311,6 +311,13 @@ def _measured(connection: Connection, rows: Sequence[Sequence[Any]]) -> dict[int
     return {evidence_id: tuple(values) for evidence_id, values in by_evidence.items()}
 
 
+def stored_units(connection: Connection, names: Sequence[str]) -> dict[str, str]:
+    """{property: canonical unit} of those of the properties that the ledger knows."""
+    p = t.property_.c
+    query = sa.select(p.name, p.unit).where(p.name.in_(names))
+    return {str(name): str(unit) for name, unit in connection.execute(query)} if names else {}
+
+
 def property_names(connection: Connection, property_ids: Set[int]) -> dict[int, str]:
     """{property id: name}."""
     p = t.property_.c
