@@ -26,7 +26,7 @@ Part = tuple[Position, str]
 class DerivedProperty:
     """A derived property of a campaign, with the rungs that measure its parts."""
 
-    property: Property
+    definition: Property
     formula: Formula
     parts: Mapping[str, Part]
     """Where each name of the formula is measured."""
@@ -55,7 +55,7 @@ class DerivedProperty:
             result = self.formula.evaluate({name: held[name].value * scale[name] for name in held})
         except (ZeroDivisionError, OverflowError):
             return None
-        to_unit = 1 / in_base_units(self.property.unit).factor
+        to_unit = 1 / in_base_units(self.definition.unit).factor
         slopes: dict[Part, float] = {}
         for name, slope in result.slopes.items():
             slopes[self.parts[name]] = slopes.get(self.parts[name], 0.0) + slope * scale[name] * to_unit
@@ -63,8 +63,8 @@ class DerivedProperty:
         if censoring is None or not math.isfinite(result.value * to_unit):
             return None
         spread = _spread([(part[0], slope, values[part].uncertainty) for part, slope in slopes.items()])
-        quantity = Quantity(result.value * to_unit, self.property.unit, spread, censoring)
-        return Measured(self.property.name, self.level, quantity)
+        quantity = Quantity(result.value * to_unit, self.definition.unit, spread, censoring)
+        return Measured(self.definition.name, self.level, quantity)
 
 
 def _spread(parts: Sequence[tuple[Position, float, float | None]]) -> float | None:

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from sciagent.domain.units import in_base_units
 from sciagent.errors import UsageError
@@ -23,6 +23,7 @@ _UNIT = rf"[A-Za-zµ°%][\w°]*{_POWER}(?:[*/][A-Za-z]\w*{_POWER})*"
 _TOKEN = re.compile(rf"(?P<number>{_NUMBER})(?:[ \t]+(?P<unit>{_UNIT}))?|(?P<name>{NAME})")
 _OPERATIONS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 MAX_LENGTH = 500
+T = TypeVar("T")
 
 
 class FormulaResult(NamedTuple):
@@ -69,8 +70,12 @@ class Formula:
         return self._walked(self._tree, leaf, _joined, lambda r: FormulaResult(-r.value, _scaled(r.slopes, -1.0)))
 
     def _walked(
-        self, node: ast.expr, leaf: Callable[..., Any], joined: Callable[..., Any], negated: Callable[..., Any]
-    ) -> Any:
+        self,
+        node: ast.expr,
+        leaf: Callable[[str | tuple[float, str]], T],
+        joined: Callable[[str, T, T], T],
+        negated: Callable[[T], T],
+    ) -> T:
         if isinstance(node, ast.Name):
             return leaf(self._leaves[node.id])
         if isinstance(node, ast.BinOp):

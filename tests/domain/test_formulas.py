@@ -39,7 +39,7 @@ def test_the_value_is_that_of_the_same_sum_by_hand(text: str, expected: float) -
 
 @pytest.mark.parametrize("text", ["a + d", "a - 3", "a * b - a", "1 / a + a"])
 def test_a_sum_of_different_dimensions_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="(sum|difference) of"):
+    with pytest.raises(UsageError, match=r"(sum|difference) of"):
         read_formula(text).dimension(UNITS)
 
 

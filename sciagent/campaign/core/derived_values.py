@@ -25,12 +25,10 @@ def with_derived(rung: BuiltRung, result: Result, earlier: Sequence[Answer]) -> 
     if not rung.spec.derived or result.outcome is not Outcome.OK:
         return result
     values: dict[Part, Quantity] = {}
-    for position, measured in ((a.position, m) for a in earlier for m in a.measured):
-        values[position, measured.property] = measured.quantity
-    for measured in result.measured:
-        values[rung.rules.position, measured.property] = measured.quantity
-    added = [value for prop in rung.spec.derived if (value := prop.measured(values)) is not None]
-    return replace(result, measured=(*result.measured, *added))
+    for position, measured in [*((a.position, a.measured) for a in earlier), (rung.rules.position, result.measured)]:
+        values |= {(position, each.property): each.quantity for each in measured}
+    added = tuple(value for prop in rung.spec.derived if (value := prop.measured(values)) is not None)
+    return replace(result, measured=result.measured + added)
 
 
 def record_derived(connection: Connection, built: Built, candidate_ids: Sequence[int]) -> None:

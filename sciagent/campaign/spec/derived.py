@@ -101,8 +101,8 @@ def with_derived(stated: Sequence[DerivedSpec], ladder: Sequence[RungSpec], term
 def canonical(prop: DerivedProperty, ladder: Sequence[RungSpec]) -> dict[str, Any]:
     """Returns the derived property as JSON; `after` is the label of the rung after which it is known."""
     return {
-        "property": prop.property.name,
-        "unit": prop.property.unit,
+        "property": prop.definition.name,
+        "unit": prop.definition.unit,
         "formula": prop.formula.text,
         "parts": {name: [ladder[position].rung, measured] for name, (position, measured) in prop.parts.items()},
         "after": ladder[prop.last].rung,

@@ -220,7 +220,7 @@ class RungSpec(Part):
     @property
     def measures(self) -> tuple[PropertyAtLevel, ...]:
         """The properties that are known after the rung: those of its verifier, and those derived then."""
-        return (*self.configured.measures, *(PropertyAtLevel(prop.property, prop.level) for prop in self.derived))
+        return (*self.configured.measures, *(PropertyAtLevel(prop.definition, prop.level) for prop in self.derived))
 
     @property
     def derived(self) -> tuple[DerivedProperty, ...]:

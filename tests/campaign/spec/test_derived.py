@@ -43,11 +43,11 @@ def test_a_derived_property_belongs_to_the_last_rung_that_it_needs(tmp_path: Pat
     shift = "{property: shift, unit: eV, formula: hardness - sp.homo_lumo_gap / 2 - 0.1 eV}"
     size = "{property: size, unit: g/mol, formula: molecular_weight / 2}"
     made = spec(tmp_path, HARDNESS, shift, size, objective=OBJECTIVE)
-    by_rung = {rung.rung: [prop.property.name for prop in rung.derived] for rung in made.ladder}
+    by_rung = {rung.rung: [prop.definition.name for prop in rung.derived] for rung in made.ladder}
     assert by_rung == {"molecule_safety": [], "checks": ["size"], "sp": [], "ip": ["hardness", "shift"]}
     hardness, both = made.ladder[-1].derived
     assert hardness.level.label.startswith("IPEA1-xTB//") and " and GFN2-xTB//" in both.level.label
-    assert made.chosen_units() == {"hardness": "kJ/mol"} and hardness.property.unit == "eV"
+    assert made.chosen_units() == {"hardness": "kJ/mol"} and hardness.definition.unit == "eV"
     accept = made.domain_objectives()[0].ramp
     assert accept is not None and accept == pytest.approx((900 / 96.485332, 400 / 96.485332))
 
@@ -64,7 +64,7 @@ def test_without_derived_properties_the_canonical_form_has_no_such_key(tmp_path:
         ("{property: x, unit: eV, formula: homo - lummo}", r'derived\[0\].formula: .*"lummo"; did you mean "lumo"'),
         ("{property: x, unit: eV, formula: homo - dipole}", "has a difference of"),
         ("{property: x, unit: D, formula: homo - lumo}", "gives .*, and D is"),
-        ("{property: x, unit: eV, formula: pi.homo}", 'labelled "pi"; did you mean "ip"'),
+        ("{property: x, unit: eV, formula: check.homo}", 'labelled "check"; did you mean "checks"'),
         ("{property: x, unit: eV, formula: checks.homo}", 'rung "checks" does not measure "homo"'),
         ("{property: x, unit: ev2, formula: homo}", r"derived\[0\].unit: .*no unit"),
         ("{property: x, unit: eV, formula: 'homo ** 2'}", "is no formula"),
