@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -131,13 +131,8 @@ def read_formula(text: str) -> Formula:
         tree = ast.parse(replaced.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise UsageError(_not_read(text)) from None
-    for node in ast.walk(tree):
-        known = isinstance(node, ast.Name | ast.Load | ast.USub | ast.UAdd | ast.UnaryOp | ast.BinOp)
-        sound = known or type(node) in _OPERATIONS
-        if isinstance(node, ast.UnaryOp):
-            sound = isinstance(node.op, ast.USub | ast.UAdd)
-        if not sound or (isinstance(node, ast.Name) and node.id not in leaves):
-            raise UsageError(_not_read(text))
+    if not all(_is_allowed(node, leaves) for node in ast.walk(tree)):
+        raise UsageError(_not_read(text))
     for held in leaves.values():
         if not isinstance(held, str):
             in_base_units(held[1])
@@ -145,6 +140,15 @@ def read_formula(text: str) -> Formula:
     if not parts:
         raise UsageError(f'"{text}" names no property')
     return Formula(text, parts, tree, leaves)
+
+
+def _is_allowed(node: ast.AST, leaves: Collection[str]) -> bool:
+    """Whether a node of the tree is one of the four operations, a sign, or the placeholder of a name or a number."""
+    if isinstance(node, ast.Name):
+        return node.id in leaves
+    if isinstance(node, ast.UnaryOp):
+        return isinstance(node.op, ast.USub | ast.UAdd)
+    return isinstance(node, ast.Load | ast.BinOp | ast.USub | ast.UAdd) or type(node) in _OPERATIONS
 
 
 def _not_read(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -10,8 +10,9 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.judge import Answer
-from sciagent.domain.derived import VERIFIER, VERSION, DerivedProperty, Part
-from sciagent.domain.evidence import EvidenceKey, Finding, Measured, content_hash
+from sciagent.domain.campaigns.derived import VERIFIER, VERSION, DerivedProperty, Part
+from sciagent.domain.campaigns.ladder import Position
+from sciagent.domain.evidence import EvidenceKey, Finding, content_hash
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.quantities import Quantity
 from sciagent.store.results import candidates, evidence, pooled
@@ -38,36 +39,34 @@ def record_derived(connection: Connection, built: Built, candidate_ids: Sequence
     if not derived or not candidate_ids:
         return
     answers = {}
-    for position in sorted({position for prop in derived for position, _ in prop.parts.values()}):
+    for position in sorted({position for prop in derived for position in prop.rungs}):
         v = built.rungs[position].verifier
         answers[position] = pooled.pooled_answers(connection, candidate_ids, v.name, v.version, v.settings_hash)
     loaded = candidates.load(connection, list(candidate_ids))
     for prop in derived:
         held = evidence.latest(connection, candidate_ids, VERIFIER, VERSION, prop.settings_hash)
-        for id_ in candidate_ids:
-            used = {p: answers[p][id_] for p, _ in prop.parts.values() if id_ in answers[p]}
-            values = {(p, m.property): m.quantity for p, answer in used.items() for m in answer.measured}
-            measured = prop.measured(values)
-            if measured is not None and id_ in loaded:
-                inputs = content_hash(sorted(answer.key for answer in used.values()))
-                new = _evidence(prop, loaded[id_].key, inputs, id_, measured, held.get(id_))
-                if new is not None:
-                    evidence.record_once(connection, [new])
+        for id_, candidate in loaded.items():
+            used = {position: answers[position][id_] for position in prop.rungs if id_ in answers[position]}
+            new = _evidence(prop, candidate.key, id_, used, held.get(id_))
+            if new is not None:
+                evidence.record_once(connection, [new])
 
 
 def _evidence(
     prop: DerivedProperty,
     candidate_key: str,
-    inputs_hash: str,
     candidate_id: int,
-    measured: Measured,
+    used: Mapping[Position, RecordedEvidence],
     held: tuple[RecordedEvidence, int] | None,
 ) -> NewEvidence | None:
-    """Returns the evidence to record; None if the ledger has this value already. held: the current evidence and its
-    revision."""
-    if held is not None and held[0].measured == (measured,):
+    """Returns the evidence to record; None if there is no value, or the ledger has it already.
+
+    used: answers by position of the rung. held: the current evidence and its revision."""
+    measured = prop.measured({(p, m.property): m.quantity for p, answer in used.items() for m in answer.measured})
+    if measured is None or (held is not None and held[0].measured == (measured,)):
         return None
     revision = 0 if held is None else held[1] + 1
+    inputs_hash = content_hash(sorted(answer.key for answer in used.values()))
     key = EvidenceKey(candidate_key, VERIFIER, VERSION, prop.settings_hash, inputs_hash, revision=revision)
     finding = Finding(candidate_key, Outcome.OK, (measured,), diagnostics={"formula": prop.formula.text})
     if held is None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sciagent.campaign.core.judge import judge
+from sciagent.domain.campaigns.derived import Part
 from sciagent.domain.candidates import Candidate
-from sciagent.domain.derived import Part
 from sciagent.domain.outcomes import Outcome, Verdict
 from sciagent.domain.quantities import Quantity
 from sciagent.errors import SimulatorError

@@ -25,7 +25,7 @@ from sciagent.domain.answers.explanation import (
     RungStory,
 )
 from sciagent.domain.answers.values import CandidateName
-from sciagent.domain.derived import VERIFIER as DERIVED
+from sciagent.domain.campaigns.derived import VERIFIER as DERIVED
 from sciagent.domain.jobs.states import CampaignState, Standing
 from sciagent.errors import UsageError
 from sciagent.report.answers import imported_values

@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.judge import RungRules, RungTerms, judge, ladder_rules, show_window
 from sciagent.domain.answers.explanation import AttemptStory, DecisionStory, RungStory
-from sciagent.domain.derived import VERIFIER, VERSION
+from sciagent.domain.campaigns.derived import VERIFIER, VERSION
 from sciagent.domain.evidence import Finding
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes import Outcome, Reason, Verdict

@@ -16,6 +16,7 @@ from sciagent.campaign.spec.derived import DerivedSpec, resolved
 from sciagent.campaign.spec.goals import BudgetSpec, GoalSpec, ObjectiveSpec, Part, fault_of
 from sciagent.campaign.spec.rungs import RungSpec, default_label, find_verifier
 from sciagent.campaign.spec.sources import BestRungSpec
+from sciagent.domain.campaigns.derived import DerivedProperty
 from sciagent.domain.tiers import Tier
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.verification.registry import verifier_class
@@ -159,18 +160,31 @@ def _check_derived(parts: Draft, faults: Faults) -> dict[str, str]:
             faults.take(("derived", i, "formula"), fault_of(error))
             continue
         formulas[stated.property], known[stated.property] = prop.formula.text, ladder[prop.last].rung
-        paid = {rung.rung: None for place, _ in prop.parts.values() if (rung := ladder[place]).tier is not Tier.FAST}
-        used = {o.property for o in parts.objectives.values()} | {name for r in ladder for name in r.gate}
-        if len(paid) > 1 and parts.scheduler in SKIPPING and stated.property in used:
-            message = f"{parts.scheduler} may skip one of the rungs that it needs: {', '.join(sorted(paid))}"
-            faults.add(("derived", i, "formula"), message, "use the scheduler thresholds, halving or exhaustive")
+        _check_skipping(parts, i, prop, ladder, faults)
     for i, rung in parts.ladder.items():
-        own = {measure.property.name for measure in rung.configured.measures}
-        for name in rung.gate:
-            if name not in own and known.get(name) != rung.rung:
-                hint = f'put the gate at the rung "{known[name]}"' if name in known else "state it under derived"
-                faults.add(("ladder", i, "gate", name), f'"{name}" is not known after this rung', hint, on_key=True)
+        _check_gates(i, rung, known, faults)
     return known
+
+
+def _check_skipping(
+    parts: Draft, place: int, prop: DerivedProperty, ladder: Sequence[RungSpec], faults: Faults
+) -> None:
+    """Adds a fault if an objective or a gate needs a derived property of two paid rungs, and the scheduler may skip
+    one."""
+    paid = sorted(ladder[position].rung for position in prop.rungs if ladder[position].tier is not Tier.FAST)
+    used = {o.property for o in parts.objectives.values()}.union(*(rung.gate for rung in ladder))
+    if len(paid) > 1 and parts.scheduler in SKIPPING and prop.definition.name in used:
+        message = f"{parts.scheduler} may skip one of the rungs that it needs: {', '.join(paid)}"
+        faults.add(("derived", place, "formula"), message, "use the scheduler thresholds, halving or exhaustive")
+
+
+def _check_gates(place: int, rung: RungSpec, known: Mapping[str, str], faults: Faults) -> None:
+    """Adds a fault for a gate on a property that is not known after the rung. known: labels by derived property."""
+    own = {measure.property.name for measure in rung.configured.measures}
+    for name in rung.gate:
+        if name not in own and known.get(name) != rung.rung:
+            hint = f'put the gate at the rung "{known[name]}"' if name in known else "state it under derived"
+            faults.add(("ladder", place, "gate", name), f'"{name}" is not known after this rung', hint, on_key=True)
 
 
 def _check_objectives(parts: Draft, faults: Faults, derived: Iterable[str]) -> None:

@@ -9,9 +9,9 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from sciagent.campaign.spec.goals import Part, fault_of
 from sciagent.campaign.spec.rungs import RungSpec
-from sciagent.domain import derived
+from sciagent.domain.campaigns import derived
+from sciagent.domain.campaigns.derived import DerivedProperty, level_of
 from sciagent.domain.campaigns.ladder import Position
-from sciagent.domain.derived import DerivedProperty, level_of
 from sciagent.domain.formulas import Formula, read_formula, with_names
 from sciagent.domain.properties import PropertyAtLevel, properties
 from sciagent.domain.units import in_base_units
@@ -98,7 +98,7 @@ def with_derived(stated: Sequence[DerivedSpec], ladder: Sequence[RungSpec], term
     )
 
 
-def canonical(prop: DerivedProperty, ladder: Sequence[RungSpec]) -> dict[str, Any]:
+def canonical(prop: DerivedProperty, ladder: Sequence[RungSpec]) -> Mapping[str, Any]:
     """Returns the derived property as JSON; `after` is the label of the rung after which it is known."""
     return {
         "property": prop.definition.name,

@@ -10,7 +10,7 @@ from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_
 from pydantic_core import PydanticCustomError
 
 from sciagent.campaign.spec.goals import NAME, GateSpec, Part, canonical_window, check_unit, fault_of, window_fault
-from sciagent.domain.derived import DerivedProperty, is_derived
+from sciagent.domain.campaigns.derived import DerivedProperty, is_derived
 from sciagent.domain.evidence import canonical_json
 from sciagent.domain.jobs import resource_requests
 from sciagent.domain.objectives import Window

@@ -14,8 +14,8 @@ import psutil
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain import derived
 from sciagent.domain.answers.status import DriverState
+from sciagent.domain.campaigns import derived
 from sciagent.domain.campaigns.chosen_units import Units
 from sciagent.domain.jobs.states import CAMPAIGN_TRANSITIONS, CampaignState, check_transition
 from sciagent.errors import CampaignError, StaleLeaseError, UnknownNameError

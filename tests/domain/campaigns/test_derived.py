@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from sciagent.domain.campaigns.derived import DerivedProperty, Part, level_of, property_of
 from sciagent.domain.campaigns.ladder import Position
-from sciagent.domain.derived import DerivedProperty, Part, level_of, property_of
 from sciagent.domain.formulas import read_formula
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Censoring, Quantity

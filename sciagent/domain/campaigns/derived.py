@@ -35,9 +35,14 @@ class DerivedProperty:
     """Hash of the formula and of the methods of its parts."""
 
     @property
+    def rungs(self) -> set[Position]:
+        """Positions of the rungs that measure its parts."""
+        return {position for position, _ in self.parts.values()}
+
+    @property
     def last(self) -> Position:
         """Position of the rung after which the value is known."""
-        return max(position for position, _ in self.parts.values())
+        return max(self.rungs)
 
     def measured(self, values: Mapping[Part, Quantity]) -> Measured | None:
         """Returns the value; None if a part is missing, the formula divides by zero, or bounds on parts contradict.
