@@ -57,7 +57,7 @@ def test_a_scaffold_with_two_lists_is_enumerated_exactly_with_the_names_of_its_g
     expected = [Chem.CanonSmiles(f"c1ccc({amine})cc1{other}") for amine in amines for other in others]
     assert [row.text for row in made] == expected and {row.status for row in made} == {"new"}
     with Ledger(str(folder / "sciagent.db")).read() as connection:
-        named = names_of(connection, [row.candidate_id for row in made], 1)
+        named = names_of(connection, [row.candidate_id for row in made], [1])
     assert [named[row.candidate_id] for row in made[4:6]] == [
         {"R1": ("methylamino",), "R2": ("[H]",)},
         {"R1": ("methylamino",), "R2": ("methoxy",)},
