@@ -11,8 +11,8 @@ from sciagent.campaign.spec.goals import Part, fault_of
 from sciagent.campaign.spec.rungs import RungSpec
 from sciagent.domain.campaigns import derived
 from sciagent.domain.campaigns.derived import DerivedProperty, level_of
+from sciagent.domain.campaigns.formulas import Formula, read_formula, with_names
 from sciagent.domain.campaigns.ladder import Position
-from sciagent.domain.formulas import Formula, read_formula, with_names
 from sciagent.domain.properties import PropertyAtLevel, properties
 from sciagent.domain.units import in_base_units
 from sciagent.errors import UnitError, UsageError, did_you_mean

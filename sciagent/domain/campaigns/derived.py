@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sciagent.domain.campaigns.formulas import Formula
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.evidence import Measured, content_hash
-from sciagent.domain.formulas import Formula
 from sciagent.domain.properties import BUILT_IN, Level, Property, properties
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.units import in_base_units

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from sciagent.domain.formulas import read_formula, with_names
+from sciagent.domain.campaigns.formulas import read_formula, with_names
 from sciagent.domain.units import in_base_units
 from sciagent.errors import UnitError, UsageError
 
