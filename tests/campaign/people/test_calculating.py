@@ -104,4 +104,4 @@ def test_the_safety_screen_stops_a_molecule_and_its_name_is_kept(local: Ledger, 
     assert answer.outcome == "refused" and not answer.values and answer.detail
     with local.begin() as connection:
         (id_,) = candidates.enter(connection, [parse_molecule(answer.smiles)]).values()
-        assert names.names_of(connection, [id_], None) == {id_: {"name": ("TNT",)}}
+        assert names.names_of(connection, [id_], ()) == {id_: {"name": ("TNT",)}}
