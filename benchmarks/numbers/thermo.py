@@ -8,7 +8,6 @@ NIST-JANAF (4th ed., 1998; ethylene and ethane: NIST Chemistry WebBook), kJ/mol.
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -81,12 +80,10 @@ def main() -> None:
     energies: dict[tuple[str, str], float] = {}
     for level in REACTION_LEVELS:
         done["reactions"] += reaction_rows(level, energies)
-        print(done["reactions"], file=sys.stderr)
         keep("thermo.json", command, done, ("pyscf", "tblite", "ase", "rdkit"))
     for level in FREQUENCY_LEVELS:
         for smiles in FUNDAMENTALS:
             done["frequencies"].append(frequency_row(level, smiles))
-            print(done["frequencies"][-1], file=sys.stderr)
             keep("thermo.json", command, done, ("pyscf", "tblite", "ase", "rdkit"))
 
 

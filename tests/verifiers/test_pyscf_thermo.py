@@ -22,7 +22,9 @@ def context(tmp_path) -> Context:
     return Context(scratch=tmp_path, checkpoint=tmp_path)
 
 
-@pytest.mark.parametrize(("smiles", "observed"), [("O", (1595, 3657, 3756)), ("N", (950, 1627, 1627, 3337, 3444, 3444))])
+@pytest.mark.parametrize(
+    ("smiles", "observed"), [("O", (1595, 3657, 3756)), ("N", (950, 1627, 1627, 3337, 3444, 3444))]
+)
 def test_frequencies_lie_above_the_fundamentals(context, smiles, observed):
     """By the anharmonicity (3 to 5 percent) and PBE0's short bonds: 0 to 7 percent; ammonia's inversion by 12."""
     found = next(iter(PyscfThermo(QUICK).verify([parse_molecule(smiles)], context)))

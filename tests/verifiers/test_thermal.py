@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -48,7 +49,7 @@ def test_a_scale_acts_on_frequencies_and_a_symmetry_number_can_be_given():
 def test_the_table_of_modes_is_a_file(tmp_path):
     bare = Finding("k" * 20, Outcome.OK)
     (artifact,) = with_frequencies(bare, tmp_path, WATER, MODES, 1.0).artifacts
-    with open(artifact.path, encoding="utf-8") as stream:
+    with Path(artifact.path).open(encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
     assert [float(row["frequency_cm^-1"]) for row in rows] == [1595, 3657, 3756]
     assert rows[0]["mainly_moving"] == "O1" and artifact.media_type == "text/csv"

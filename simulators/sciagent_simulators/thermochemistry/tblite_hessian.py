@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.implicit_solvent import Solvation
-from sciagent_simulators.thermochemistry.normal_modes import numerical_hessian
 from sciagent_simulators.tblite_engine import translated
+from sciagent_simulators.thermochemistry.normal_modes import numerical_hessian
 
 Array = NDArray[np.float64]
 

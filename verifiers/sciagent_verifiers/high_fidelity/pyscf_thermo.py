@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import Field, model_validator
 
 from sciagent.chemistry.molecule import Molecule
@@ -65,7 +67,7 @@ class PyscfThermo(DensityFunctional):
     Settings = PyscfThermoSettings
     settings: PyscfThermoSettings
     spread = RIGID, FLEXIBLE
-    preload = (*DensityFunctional.preload, "pyscf.hessian")
+    preload: ClassVar[tuple[str, ...]] = (*DensityFunctional.preload, "pyscf.hessian")
 
     @property
     def measures(self) -> tuple[PropertyAtLevel, ...]:

@@ -17,10 +17,7 @@ from sciagent_simulators.thermochemistry.normal_modes import (
 from sciagent_simulators.thermochemistry.tblite_hessian import tblite_hessian
 
 # xtb 6.5.1, `xtb FILE --ohess vtight`, cm^-1
-XTB = {
-    "H2O": (1539.75, 3643.22, 3651.54),
-    "NH3": (1160.50, 1592.61, 1592.99, 3424.68, 3476.71, 3476.92),
-}
+XTB = {"H2O": (1539.75, 3643.22, 3651.54), "NH3": (1160.50, 1592.61, 1592.99, 3424.68, 3476.71, 3476.92)}
 
 
 def geometry(name: str) -> Geometry:
@@ -67,7 +64,9 @@ def test_the_planar_ammonia_is_a_saddle_point_whose_mode_is_named():
     planar, _ = relax(Geometry((7, 1, 1, 1), np.array([[0, 0, 0], *hydrogens])), fmax=0.01)
     modes = normal_modes(planar, tblite_hessian(planar))
     assert len(modes.imaginary(50)) == 1 and modes.frequencies[0] < -300
-    with pytest.raises(SimulatorError, match=r"not a minimum: 1 imaginary mode: \d+i cm\^-1 \(mainly H2, H3, H4\)") as e:
+    with pytest.raises(
+        SimulatorError, match=r"not a minimum: 1 imaginary mode: \d+i cm\^-1 \(mainly H2, H3, H4\)"
+    ) as e:
         real_frequencies(modes, planar, 50.0)
     assert (e.value.outcome, e.value.reason) == (Outcome.UNSTABLE, Reason.IMAGINARY_FREQUENCY)
     positive, note = real_frequencies(modes, planar, 5000.0)

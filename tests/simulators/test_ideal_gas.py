@@ -79,7 +79,7 @@ def test_all_functions_equal_those_of_ase(temperature):
 
 
 def test_a_soft_mode_has_the_entropy_of_a_rotor_and_a_stiff_one_that_of_an_oscillator():
-    """Grimme (2012): at 100 cm^-1 both count alike; the free rotor of 35 cm^-1 has about 4 cal/(mol K) in his fig. 2."""
+    """Grimme (2012): at 100 cm^-1 both count alike."""
     assert rotor_share(np.array([100.0])) == pytest.approx([0.5])
     soft, stiff = np.array([1.0]), np.array([1500.0])
     assert oscillator_entropy(soft, 298.15) > 1.5 * free_rotor_entropy(soft, 298.15)
