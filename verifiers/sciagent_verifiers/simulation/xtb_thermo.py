@@ -57,8 +57,8 @@ class XtbThermo(TightBinding):
     (`imaginary_frequency`) and names the mode by its frequency and atoms. The finding's files are the geometry and a
     table of the modes.
 
-    GFN2-xTB was fitted to geometries and frequencies; `benchmarks/numbers/thermo.json` compares with experiment and
-    with reference calculations. The uncertainty is repeatability (k = 1) over the seed of the conformer search, not the
+    GFN2-xTB was fitted to geometries and frequencies, not to reaction energies: free energies of three gas reactions
+    (`benchmarks/numbers/thermo.json`) are 45 to 231 kJ/mol too negative. The uncertainty is repeatability (k = 1) over the seed of the conformer search, not the
     error of the method.
 
     Sources: Bannwarth, Ehlert, Grimme, J. Chem. Theory Comput. 15, 1652 (2019); ideal_gas, in sciagent_simulators.
