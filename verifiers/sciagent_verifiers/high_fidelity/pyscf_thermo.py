@@ -56,8 +56,8 @@ class PyscfThermo(DensityFunctional):
 
     Harmonic frequencies of PBE0/def2-SVP lie 5 percent above the observed fundamentals of water and ammonia (`scale`).
     Free energies of three gas reactions by PBE0/def2-TZVP are 18 to 41 kJ/mol too negative
-    (`benchmarks/numbers/thermo.json`). The uncertainty is repeatability (k = 1) over the seed of
-    the conformer search, not the error of the functional.
+    (`benchmarks/numbers/thermo.json`). The uncertainty is repeatability (k = 1) over the seed of the conformer
+    search, not the error of the functional. Its values are estimates, not measured.
 
     Sources: those of `sciagent_simulators.thermochemistry.ideal_gas`; PySCF: Sun et al., J. Chem. Phys. 153, 024109
     (2020).

@@ -58,8 +58,8 @@ class XtbThermo(TightBinding):
     table of the modes.
 
     GFN2-xTB was fitted to geometries and frequencies, not to reaction energies: free energies of three gas reactions
-    (`benchmarks/numbers/thermo.json`) are 45 to 231 kJ/mol too negative. The uncertainty is repeatability (k = 1) over the seed of the conformer search, not the
-    error of the method.
+    (`benchmarks/numbers/thermo.json`) are 45 to 231 kJ/mol too negative. The uncertainty is repeatability (k = 1) over
+    the seed of the conformer search, not the error of the method. Its values are estimates, not measured.
 
     Sources: Bannwarth, Ehlert, Grimme, J. Chem. Theory Comput. 15, 1652 (2019); ideal_gas, in sciagent_simulators.
     """
