@@ -179,10 +179,10 @@ CONFORMATIONAL_FREE_ENERGY = Property(
     low=-5,
     high=0,
 )
-ZERO_POINT_ENERGY = Property("zero_point_energy", _EV, "energy of the vibrations at 0 K, harmonic", low=0)
-ENTHALPY = Property("enthalpy", _EV, "total energy with vibrations, rotation, translation and kT for the volume")
+ZERO_POINT_ENERGY = Property("zero_point_energy", _ENERGY, "energy of the vibrations at 0 K, harmonic", low=0)
+ENTHALPY = Property("enthalpy", _ENERGY, "total energy with vibrations, rotation, translation and kT for the volume")
 GIBBS_FREE_ENERGY = Property(
-    "gibbs_free_energy", _EV, "enthalpy minus temperature times entropy, at the temperature and state of the level"
+    "gibbs_free_energy", _ENERGY, "enthalpy minus temperature times entropy, at the temperature and state of the level"
 )
 LOWEST_FREQUENCY = Property("lowest_frequency", ("cm^-1",), "lowest vibrational frequency, harmonic", low=0)
 OXIDATION_POTENTIAL = Property("oxidation_potential", ("V", "mV"), "oxidation potential against the named reference")
