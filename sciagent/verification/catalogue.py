@@ -65,6 +65,7 @@ def entry(name: str, samples: Mapping[str, Candidate]) -> Mapping[str, Any]:
         "needs": needs,
         "cost": costs,
         "priors": [asdict(p) for p in verifier_type.priors],
+        "method_errors": [asdict(error) for error in verifier_type.method_errors],
         "engines": list(verifier_type.engines),
         "reusable": verifier_type.reusable,
     }

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from sciagent.domain.candidates import Candidate, CandidateKind
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import ArtifactFile, EvidenceKey, Finding, Measured, content_hash
+from sciagent.domain.method_error import MethodError
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Level, Property, PropertyAtLevel, at
 from sciagent.domain.quantities import Quantity
@@ -22,7 +23,7 @@ from sciagent.errors import SimulatorError
 from sciagent.verification.files import WITH_PATHS, ReferenceFile, StructureFile
 
 __all__ = [
-    "ArtifactFile", "Context", "Cost", "Finding", "Level", "Measured", "Outcome", "Prior", "Property",
+    "ArtifactFile", "Context", "Cost", "Finding", "Level", "Measured", "MethodError", "Outcome", "Prior", "Property",
     "PropertyAtLevel", "Quantity", "Reason", "ReferenceFile", "Refusal", "Settings", "SimulatorError", "StructureFile",
     "Tier", "Verifier", "at",
 ]  # fmt: skip
@@ -101,6 +102,8 @@ class Verifier(ABC, Generic[C]):
     preload: ClassVar[tuple[str, ...]] = ()
     engines: ClassVar[tuple[str, ...]] = ()
     priors: ClassVar[tuple[Prior, ...]] = ()
+    method_errors: ClassVar[tuple[MethodError, ...]] = ()
+    """Errors against experiment, from a benchmark; shown where a limit is judged and no measured values are at hand."""
 
     def __init__(self, settings: Any = None, base: Path | None = None) -> None:
         """base: folder from which relative paths in the settings start; default: the working directory."""

@@ -97,7 +97,12 @@ def _sure(
         shown, near = min(status.hits, sum(r[3] == "hit" for r in table.rows)), table.near_edge
         figure = f"{shown - near} of {shown} clear of the limits"
         lie = f"{near or 'None'} of {many(shown, 'hit')} {'lies' if near < 2 else 'lie'}"
-        lines.append(f"{lie} within one standard uncertainty of a limit.")
+        lines.append(f"{lie} within the repeatability (k = 1) of a limit.")
+        if table.judged:
+            nearer = f"{table.doubtful or 'None'} of {table.judged}"
+            lines.append(f"{nearer} lies nearer to a limit than the method's error against experiment.")
+        else:
+            lines.append("The method's error against experiment is not known for these limits.")
     last = [p for p in pairs if p.upper == row.spec.get("terminal") and p.figures.spearman is not None]
     for comparison in last[:2]:
         figures = comparison.figures
@@ -108,7 +113,7 @@ def _sure(
             figure = f"Spearman {figures.spearman:.2f}"
     lines += [f"{judge.words[0].upper()}{judge.words[1:]}." for judge in judged]
     measured = any(c.headline for c in best)
-    repeatability = "± is the protocol's repeatability (k = 1), not the error of the method."
+    repeatability = "± is the repeatability of the protocol (k = 1), not the method's error."
     lines.append(repeatability if measured else "No value has been measured at a paid rung.")
     return QuestionAnswered("How sure is it?", figure, lines)
 

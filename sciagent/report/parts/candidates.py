@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.answers.margins import LimitMargin
 from sciagent.domain.evidence import Measured, at_highest_rung
 from sciagent.domain.jobs.states import Standing
 from sciagent.errors import SciagentError
+from sciagent.report.parts.margins import margins, method_errors
 from sciagent.report.parts.table import geometry
 from sciagent.report.parts.wording import MISSED, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
@@ -43,6 +46,8 @@ class Card:
     headline: list[MeasuredAt]
     """Value of each objective's property at the highest rung that measured it; replicates are pooled."""
     imported: list[MeasuredAt]
+    margins: Mapping[str, LimitMargin]
+    """{property: distance of the value from the limits of its objective}."""
     origin: Origin
     answers: list[EvidenceAnswer]
     """All evidence of the candidate, with separate replicates; imported values come last."""
@@ -55,6 +60,7 @@ def cards(
     ids = [candidate.id for candidate in ranked]
     answers, imported = ask.answers(connection, row, ids), ask.imported(connection, ids)
     wanted = [o["property"] for o in row.spec.get("objectives", ())]
+    errors = method_errors(connection, row, ladder)
     shown_cards = []
     for rank, candidate in enumerate(ranked, start=1):
         own, from_files = answers.get(candidate.id, []), imported.get(candidate.id, [])
@@ -70,6 +76,7 @@ def cards(
                 geometry={"text": stored[0], "format": stored[1]} if stored else None,
                 headline=[highest[name] for name in wanted if name in highest],
                 imported=all_values(from_files),
+                margins={margin.property: margin for margin in margins(row, highest, errors)},
                 origin=ask.origin(connection, candidate),
                 answers=[*own, *from_files],
             )
@@ -129,6 +136,10 @@ class Table:
     """Cells of each row as JSON values; see `table`."""
     near_edge: int
     """Number of hits that lie within one standard uncertainty of a limit."""
+    doubtful: int
+    """Number of hits that lie nearer to a limit than the mean absolute error of the method."""
+    judged: int
+    """Number of hits for which the error of the method is known."""
     imported: list[tuple[Ranked, list[MeasuredAt]]]
 
 
@@ -149,9 +160,13 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
         at = {(a.rung, m.property, m.level.label): [m.quantity.value, value(m, unit=False)] for a, m in measured}
         fixed = (rank, c.text, status(c, ladder), kind(c), c.utility, c.score, c.in_seeds, c.inchikey or "", c.key[:12])
         rows.append([*fixed, *(at.get((rung, name, level)) for rung, name, _, level in columns)])
-    near = sum(_near_edge(row.spec, answers.get(candidate.id, ())) for candidate in ranked if candidate.hit)
+    errors = method_errors(connection, row, ladder)
+    hits = [margins(row, at_highest_rung(answers.get(c.id, ())), errors) for c in ranked if c.hit]
+    near = sum(any(m.margin <= (m.repeatability or -math.inf) for m in of_hit) for of_hit in hits)
+    doubtful = sum(any(m.is_clear() is False for m in of_hit) for of_hit in hits)
+    judged = sum(any(m.method for m in of_hit) for of_hit in hits)
     known = [(candidate, all_values(imported[candidate.id])) for candidate in ranked if candidate.id in imported]
-    return Table(columns, rows, near, known)
+    return Table(columns, rows, near, doubtful, judged, known)
 
 
 def _columns(
@@ -171,10 +186,3 @@ def named_order(spec: Mapping[str, Any]) -> dict[str, None]:
     """Returns the properties that a spec names as an ordered set: those of the objectives, then those of the gates."""
     names = [o["property"] for o in spec.get("objectives", ())]
     return dict.fromkeys(names + [name for rung in spec.get("ladder", ()) for name in rung.get("gate", {})])
-
-
-def _near_edge(spec: Mapping[str, Any], answers: Sequence[EvidenceAnswer]) -> bool:
-    """Returns whether the value of an objective's property lies within one standard uncertainty of a limit."""
-    highest = {name: measured.quantity for name, (_, measured) in at_highest_rung(answers).items()}
-    limits = [(highest.get(o["property"]), edge) for o in spec.get("objectives", ()) for edge in o.get("accept") or ()]
-    return any(q and q.uncertainty and edge is not None and abs(q.value - edge) <= q.uncertainty for q, edge in limits)

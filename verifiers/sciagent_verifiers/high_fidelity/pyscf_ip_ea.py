@@ -25,6 +25,7 @@ from sciagent_simulators.pyscf_engine import ground_state
 from sciagent_simulators.pyscf_ions import Ion, Relaxation, ion
 from sciagent_verifiers.high_fidelity import density_functional as dft
 from sciagent_verifiers.high_fidelity.density_functional import DensityFunctional, DensityFunctionalSettings
+from sciagent_verifiers.method_errors import PYSCF_IP_EA
 
 # Absolute potentials, V. SHE: Isse, Gennaro, J. Phys. Chem. B 114, 7894 (2010) (IUPAC's 4.44 is another scale:
 # Trasatti, Pure Appl. Chem. 58, 955 (1986)). Fc+/Fc: Namazian, Lin, Coote, J. Chem. Theory Comput. 6, 2721 (2010).
@@ -125,6 +126,7 @@ class PyscfIpEa(DensityFunctional):
     Settings = IpEaSettings
     settings: IpEaSettings
     spread = RIGID, FLEXIBLE
+    method_errors = PYSCF_IP_EA
 
     @property
     def measures(self) -> tuple[PropertyAtLevel, ...]:

@@ -13,8 +13,9 @@ from sciagent.verification.contract import Context, Cost, Finding, Level, Prior,
 from sciagent_simulators.geometry import Geometry, GeometryProtocol
 from sciagent_simulators.implicit_solvent import Model, Solvation, Solvent, unparametrised
 from sciagent_simulators.tblite_engine import single_point
+from sciagent_verifiers.method_errors import XTB_SOLVATION
 from sciagent_verifiers.simulation.second_opinion import OTHER, GfnMethod
-from sciagent_verifiers.simulation.tight_binding import TightBinding
+from sciagent_verifiers.simulation.tight_binding import REPEATABILITY, Repeatability, TightBinding
 
 RIGID = {SOLVATION_ENERGY: 0.001}
 FLEXIBLE = {SOLVATION_ENERGY: 0.02}
@@ -41,6 +42,7 @@ class XtbSolvationSettings(Settings):
     )
     geometry: GeometryProtocol = Field(GeometryProtocol(), description="How the gas-phase geometry is made.")
     max_atoms: int = Field(200, ge=1, description="Hydrogens included; larger molecules are refused.")
+    repeatability: Repeatability = REPEATABILITY
 
     @model_validator(mode="after")
     def _parameters_exist(self) -> XtbSolvationSettings:
@@ -88,6 +90,7 @@ class XtbSolvation(TightBinding):
     Settings = XtbSolvationSettings
     settings: XtbSolvationSettings
     spread = RIGID, FLEXIBLE
+    method_errors = XTB_SOLVATION
     priors = (Prior("solvation_free_energy", "experiment(water)", 0.92, residual=0.069, n=516, source=SOURCE),)
 
     @property
@@ -109,7 +112,9 @@ class XtbSolvation(TightBinding):
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
         settings = self.settings
-        gas, diagnostics = self.geometry(molecule, context)
+        gas, diagnostics, own = self.geometry_and_spread(
+            molecule, context, lambda c: {SOLVATION_ENERGY: self._difference(settings.method, c, c)}
+        )
         dissolved, structures = gas, {"": gas}
         if settings.relax == "solvent":
             in_solvent = settings.geometry.model_copy(update={"solvent": settings.solvent})
@@ -127,8 +132,8 @@ class XtbSolvation(TightBinding):
             except SimulatorError as error:
                 opinion["failed"] = str(error.reason)
             diagnostics["second_opinion"] = opinion
-        rows = self.measured(molecule, {SOLVATION_ENERGY: value}, further={SOLVATION_ENERGY: further})
-        return self.calculated(molecule, context, rows, diagnostics, structures)
+        rows = self.measured(molecule, {SOLVATION_ENERGY: value}, further={SOLVATION_ENERGY: further}, own=own)
+        return self.calculated(molecule, context, rows, diagnostics, structures, own=own)
 
     def _difference(self, method: GfnMethod, gas: Geometry, dissolved: Geometry) -> float:
         """Returns E in the solvent minus E in vacuum, eV."""
