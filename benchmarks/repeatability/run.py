@@ -102,17 +102,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="file for the result")
     parser.add_argument("-n", type=int, default=20, help="number of molecules")
+    parser.add_argument("--smiles", nargs="+", help="these molecules instead")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="seeds for each molecule")
     parser.add_argument("--workers", type=int, default=2, help="processes")
     options = parser.parse_args(arguments)
     os.environ["OMP_NUM_THREADS"] = "1"
-    jobs = list(product(flexible(options.n), VERIFIERS, range(options.seeds)))
+    molecules = options.smiles or flexible(options.n)
+    jobs = list(product(molecules, VERIFIERS, range(options.seeds)))
     with ProcessPoolExecutor(options.workers) as pool:
         rows = [row for found in pool.map(measure, jobs) for row in found]
     result = {
         "command": "python -m benchmarks.repeatability.run --out benchmarks/repeatability/result.json",
         "versions": {engine: version(engine) for engine in ("tblite", "rdkit", "ase")},
-        "molecules": options.n,
+        "molecules": len(molecules),
         "seeds": options.seeds,
         "target": TARGET,
         **summary(rows),

@@ -70,11 +70,11 @@ XTB_SOLVATION = (
 
 PYSCF_IP_EA = (
     _row(
-        ADIABATIC_IP, "PBE0", (7, 0.021, 0.155, 0.229), "eV", SMALL,
+        ADIABATIC_IP, "PBE0 delta-SCF", (7, 0.021, 0.155, 0.229), "eV", SMALL,
         "pyscf_ip_ea.json: summary adiabatic ip beside adiabatic", basis="def2-SVPD",
     ),
     _row(
-        ADIABATIC_EA, "PBE0", (6, -0.014, 0.193, 0.256), "eV", SMALL,
+        ADIABATIC_EA, "PBE0 delta-SCF", (6, -0.014, 0.193, 0.256), "eV", SMALL,
         "pyscf_ip_ea.json: summary adiabatic ea beside adiabatic", basis="def2-SVPD",
     ),
 )  # fmt: skip

@@ -194,7 +194,7 @@ def test_where_too_many_are_open_to_be_compared_nobody_is_counted(
     whole = told(ledger, id_ := standing(ledger, "open")[0])["outlook"]
     monkeypatch.setattr(outlook, "COMPARED", 0)
     alone = told(ledger, id_)["outlook"]
-    assert alone["ahead"] is None and "higher one" not in alone["text"]
+    assert alone["ahead"] is None and "more for its cost" not in alone["text"]
     assert alone["p_hit"] == pytest.approx(whole["p_hit"], rel=1e-6)
 
 
@@ -229,7 +229,11 @@ def test_explain_prints_both(ran: Path) -> None:
     assert sciagent("explain", BROKEN, "--json", cwd=ran)["refused"][0]["campaign"] == "small"
     assert "no candidate" in sciagent("explain", "C1CCC", cwd=ran, expect=2).stderr
     found = sciagent("best", "small", "-n", "20", "--json", cwd=ran)
-    texts = [" ".join(sciagent("explain", one["key"][:12], cwd=ran).stdout.split()) for one in found if one["verified"]]
+    texts = [
+        " ".join(sciagent("explain", one["key"][:12], "--full", cwd=ran).stdout.split())
+        for one in found
+        if one["verified"]
+    ]
     assert any("by law " in text and "for one dft" in text for text in texts), "the first were bought before any law"
 
 

@@ -108,14 +108,8 @@ class PyscfIpEa(DensityFunctional):
     (`cation_dissociated`, `anion_dissociated`, `spin_contaminated`, ...).
 
     The uncertainty is repeatability (k = 1) over the seed of the conformer search, as for HOMO and LUMO in `pyscf.scf`.
-    The table compares with experiment (`benchmarks/numbers/pyscf_ip_ea.json`; PBE0/def2-SVPD, gas phase, 20 values of
-    small molecules and radicals, eV). All experimental values are adiabatic; the difference to a computed vertical
-    value includes the ion's relaxation:
-
-    | computed, beside adiabatic experiment | n | mean absolute | all within | largest |
-    |---|---|---|---|---|
-    | adiabatic | 13 | 0.17 | 0.55 | dioxygen ip 0.54, sulfur dioxide ea 0.54, nitrogen dioxide ea 0.24 |
-    | vertical | 7 | 0.18 | 0.66 | pyridine ip 0.65, maleic anhydride ea 0.16, thiophene ip 0.14 |
+    `method_errors` has the errors of adiabatic values (PBE0/def2-SVPD, gas phase; largest 0.54 eV, dioxygen and sulfur
+    dioxide). No error is declared for vertical values, since those of experiment are adiabatic.
 
     Source: PBE0: Adamo, Barone, J. Chem. Phys. 110, 6158 (1999); delta-SCF: Jones, Gunnarsson, Rev. Mod. Phys. 61, 689
     (1989).

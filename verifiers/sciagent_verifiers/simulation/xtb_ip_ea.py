@@ -50,13 +50,8 @@ class XtbIpEa(TightBinding):
     bond, and `implausible` if its energy rises by more than 0.3 eV, as in many anions with a negative affinity. With
     `ions: cation` a failure of the anion does not cost the ionisation energy.
 
-    Against experiment (benchmarks/numbers/xtb_ip_ea.json; organics, mean absolute error in eV):
-
-    | | n | IPEA1-xTB | GFN2-xTB |
-    |---|---|---|---|
-    | adiabatic ionisation energy | 30 | 0.24 (Spearman 0.98) | 0.30 (0.94) |
-    | adiabatic electron affinity, bound anions | 15 | 0.39, too high by 0.35 (0.95) | 0.34 (0.95) |
-    | negative electron affinity, vertical | 8 | 0.35 (0.61) | 0.87 (0.85) |
+    Errors against experiment are declared in `method_errors`; ranks correlate with 0.98 (ionisation energies) and 0.95
+    (affinities of bound anions), but only with 0.61 for negative vertical affinities.
 
     The largest errors are those of water and ammonia (up to 1.2 eV too high) and n-ionised benzoquinone (0.6 too low).
     Charged molecules were not benchmarked; chloride is 2.6 eV too high. No bound anion exists for an affinity below 0
@@ -65,7 +60,8 @@ class XtbIpEa(TightBinding):
     distinguished.
 
     The uncertainty is repeatability (k = 1) over the seed of the conformer search; with rotatable bonds it is the root
-    mean square over 10 molecules, 4 seeds each. It does not include the errors above.
+    mean square over 10 molecules, 4 seeds each. It does not include the errors against experiment. With
+    `repeatability: molecule` it is that of this molecule.
 
     Sources: Ásgeirsson, Bauer, Grimme, Chem. Sci. 8, 4879 (2017); `tblite_engine` for the shift.
     """

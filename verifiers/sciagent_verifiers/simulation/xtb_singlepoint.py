@@ -52,8 +52,8 @@ class XtbSinglepoint(TightBinding):
 
     The uncertainty is repeatability (k = 1) over the seed of the conformer search: 8 seeds, 10 conformers, 14
     molecules. Without rotatable bonds values repeat within 0.001 eV; with them it is the root mean square over
-    molecules. It is not the error of the method: the mean absolute error of GFN2-xTB dipoles is 0.37 D, the mean error
-    +0.30 D (46 molecules). With `second_opinion` the uncertainty of the dipole includes the difference between GFN1 and
+    molecules. With `repeatability: molecule` it is that of this molecule. It is not the error of the method
+    (`method_errors`). With `second_opinion` the uncertainty of the dipole includes the difference between GFN1 and
     GFN2. Their orbital energies are not comparable, so that difference is in the diagnostics only.
 
     Source: Bannwarth, Ehlert, Grimme, J. Chem. Theory Comput. 15, 1652 (2019).

@@ -63,22 +63,15 @@ class XtbSolvation(TightBinding):
     The value is the energy of one conformer in the solvent minus that in vacuum. It refers to the transfer from 1 mol/L
     of ideal gas to 1 mol/L of solution at 298.15 K, as in hydration databases (from 1 bar it is 1.90 kcal/mol higher).
 
-    The default is GFN1-xTB with ALPB on the GFN2-xTB gas geometry, which agrees well with experiment
-    (benchmarks/numbers/xtb_solvation.json; water, 516 neutral solutes of FreeSolv), kcal/mol:
-
-    | | mean absolute error | mean error | Spearman |
-    |---|---|---|---|
-    | GFN1-xTB ALPB | 1.15 | -0.18 | 0.92 |
-    | GFN1-xTB GBSA | 1.12 | 0.18 | 0.91 |
-    | GFN2-xTB ALPB | 1.58 | -0.04 | 0.84 |
-    | GFN2-xTB GBSA | 1.75 | 0.04 | 0.81 |
-    | GFN2-xTB ALPB, each state at its own geometry | 1.63 | -0.19 | 0.83 |
+    The default is GFN1-xTB with ALPB on the GFN2-xTB gas geometry, which agrees well with experiment (`method_errors`;
+    Spearman 0.92 over 516 neutral solutes; GFN2-xTB with ALPB: 0.84).
 
     GFN1-xTB errs by 5 to 8 kcal/mol for dinitroanilines, thiophosphates and ammonia (too negative) and halogenated
     uracils (too positive). Other solvents were checked against xtb 6.5.1, not against experiment; ions were not.
 
     The uncertainty is repeatability (k = 1) over the seed of the conformer search; with rotatable bonds it is the root
-    mean square over 10 molecules, 4 seeds each (GFN2-xTB: 0.005 eV). With `second_opinion` it includes the difference
+    mean square over 10 molecules, 4 seeds each (GFN2-xTB: 0.005 eV), or with
+    `repeatability: molecule` that of this molecule. With `second_opinion` it includes the difference
     between GFN1 and GFN2; module `second_opinion` says how reliable that is.
 
     Sources: Ehlert, Stahn, Spicher, Grimme, J. Chem. Theory Comput. 17, 4250 (2021); FreeSolv: Mobley, Guthrie,
