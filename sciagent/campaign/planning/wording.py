@@ -29,7 +29,11 @@ def planned_rung(step: Step, gains: Sequence[RungGain], cases: Sequence[PlanCase
     """Returns the answer on one rung. gains: one per case; empty for a rung that is not weighed."""
     rung, is_terminal = step.rung, step.rung.rules.is_terminal
     costs = {
-        name: RunCost(median=float(np.median(amounts)), p90=float(np.quantile(amounts, 0.9)), unit=RESOURCE_UNITS[name])
+        name: RunCost(
+            median=float(np.median(amounts)),
+            p90=float(np.quantile(amounts, 0.9)) * step.spread,
+            unit=RESOURCE_UNITS[name],
+        )
         for name, amounts in step.costs.items()
         if len(amounts)
     }
@@ -73,7 +77,7 @@ def _of_the_sample(plan: Plan, spec: CampaignSpec) -> Iterator[str]:
     rates = " %, ".join(f"{100 * case.hit_rate:g}" for case in plan.cases if case.hit_rate_is == "assumed")
     yield f"The share of candidates that are hits is not known before a start: {rates} % are taken."
     which = "pass the fast rungs" if plan.sample.through_fast_rungs else "can be read; not all fast rungs were asked"
-    breeds = any(proposer.kind != "screen" for _, proposer in spec.proposers)
+    breeds = any(proposer.kind not in ("screen", "enumerate") for _, proposer in spec.proposers)
     end = "; what is bred from them may be larger." if breeds else "."
     yield f"Costs are those of the first {plan.sample.molecules} molecules of {plan.sample.source} that {which}{end}"
 

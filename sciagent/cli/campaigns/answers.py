@@ -61,7 +61,20 @@ def _driver(status: CampaignCounts) -> str:
         return f"its driver{host} died: nothing is running. Nothing is lost; go on with: sciagent resume {name}"
     if state in ("created", "interrupted", "failed"):
         return f"go on with: sciagent resume {name}"
-    return f"to go on, raise what ended it (sciagent amend {name}), then: sciagent resume {name}"
+    return f"{_way_on(status)}sciagent resume {name}"
+
+
+def _way_on(status: CampaignCounts) -> str:
+    """Returns what comes before `sciagent resume` for a campaign that has ended."""
+    from sciagent.domain.jobs.states import NOTHING_LEFT, CampaignState
+
+    name = status.campaign
+    if status.amended:
+        return "it was amended since it ended; go on with: "
+    if status.stop_reason == NOTHING_LEFT:
+        return f"to go on, add molecules (sciagent add SMILES --campaign {name} --reason WHY), then: "
+    key = "--budget KEY=NUMBER" if status.state == CampaignState.BUDGET_SPENT else "--goal-count NUMBER"
+    return f"to go on, raise what ended it (sciagent amend {name} {key} --reason WHY), then: "
 
 
 def best(
@@ -76,9 +89,9 @@ def best(
 
     candidates = Campaign.open(name, open_ledger(ledger)).best(n)
     imported = [(candidate.smiles, value) for candidate in candidates for value in candidate.imported]
-    lines = [Line(f"  {smiles}: {value.line()} from {value.file}") for smiles, value in imported]
-    sure = map(Line, certainty_lines(candidates))
-    put_answer(candidates, json, [candidates.table(), *sure, *(["values from files:"] if lines else []), *lines])
+    notes = [f"  {smiles}: {value.line()} from {value.file}" for smiles, value in imported]
+    sure = certainty_lines(candidates)
+    put_answer(candidates, json, [candidates.table()], *sure, *(["values from files:"] if notes else []), *notes)
 
 
 def explain(
