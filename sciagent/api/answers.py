@@ -111,18 +111,19 @@ def best_brief(candidate: BestCandidate, properties: Sequence[str]) -> Mapping[s
 
 
 def nearest_limit(candidate: BestCandidate) -> Mapping[str, str]:
-    """Returns the cell `clear by`: the distance from the limit that is nearest, relative to the method's error, or else
-    to the repeatability, in the unit of the value. Without limits there is no such cell."""
+    """Returns the cell `clear by`: the distance from the limit that is nearest, relative to the method's error, in the
+    unit of the value. There is no such cell where the error of the method is not known for any objective."""
 
     def relative(margin: LimitMargin) -> float:
-        size = margin.method.mean_absolute_error if margin.method else margin.repeatability
+        size = margin.method.mean_absolute_error if margin.method else 0.0
         return margin.margin / size if size else math.copysign(math.inf, margin.margin)
 
-    if not candidate.margins:
+    known = [margin for margin in candidate.margins if margin.method]
+    if not known:
         return {}
-    nearest = min(candidate.margins, key=relative)
+    nearest = min(known, key=relative)
     name = f"{nearest.property}: " if len(candidate.margins) > 1 else ""
-    return {"clear by": f"{name}{nearest.short(with_unit=False)}"}
+    return {"clear by": f"{name}{nearest.cell()}"}
 
 
 def certainty_lines(candidates: Sequence[BestCandidate]) -> Iterator[str]:

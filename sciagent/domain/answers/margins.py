@@ -61,12 +61,17 @@ class LimitMargin(AnswerModel):
         """Returns whether the distance exceeds the method's mean absolute error; None where that is unknown."""
         return None if self.method is None else abs(self.margin) > self.method.mean_absolute_error
 
-    def short(self, with_unit: bool = True) -> str:
-        """Returns the distance with the method's error, else with the repeatability, as in `0.1 ± 0.3 eV (method)`."""
-        unit = self.unit if with_unit else "1"
+    def cell(self) -> str:
+        """Returns the distance in the unit of the value, with the method's error where it is known."""
         if self.method is not None:
-            return f"{_beside(self.margin, self.method.mean_absolute_error, unit)} (method)"
-        return f"{_beside(self.margin, self.repeatability, unit)} (repeatability)"
+            return f"{_beside(self.margin, self.method.mean_absolute_error, '1')} (method)"
+        return _beside(self.margin, self.repeatability, "1").partition(" ±")[0]
+
+    def short(self) -> str:
+        """Returns the distance with the method's error, else with the repeatability, as in `0.1 ± 0.3 eV (method)`."""
+        if self.method is not None:
+            return f"{_beside(self.margin, self.method.mean_absolute_error, self.unit)} (method)"
+        return f"{_beside(self.margin, self.repeatability, self.unit)} (repeatability)"
 
     def __str__(self) -> str:
         where = "clear of the limits by" if self.margin >= 0 else "outside the limits by"

@@ -26,7 +26,7 @@ def test_both_numbers_are_named() -> None:
 def test_without_the_methods_error_the_text_says_so() -> None:
     text = str(margin(method=None))
     assert text == "clear of the limits by 0.12 ± 0.03 eV (repeatability), the method's error is not known"
-    assert margin(method=None).is_clear() is None
+    assert margin(method=None).is_clear() is None and margin(method=None).cell() == "0.12"
 
 
 @pytest.mark.parametrize(("distance", "clear"), [(0.12, False), (0.31, True), (-0.31, True), (-0.2, False)])
@@ -37,4 +37,4 @@ def test_a_value_is_clear_beyond_the_mean_absolute_error(distance: float, clear:
 def test_an_error_that_begins_with_one_keeps_two_digits() -> None:
     figures = FIGURES.model_copy(update={"mean_absolute_error": 1.146, "unit": "kcal/mol"})
     assert margin(margin=0.38, unit="kcal/mol", method=figures).short() == "0.4 ± 1.1 kcal/mol (method)"
-    assert margin(margin=0.38, unit="kcal/mol", method=figures).short(with_unit=False) == "0.4 ± 1.1 (method)"
+    assert margin(margin=0.38, unit="kcal/mol", method=figures).cell() == "0.4 ± 1.1 (method)"
