@@ -50,7 +50,7 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
     found = []
     for candidate in ranked:
         highest = at_highest_rung(report_candidates.pooled_by_rung(answers.get(candidate.id, ())))
-        same = ("key", "inchikey", "utility", "hit", "in_seeds", "score", "reason", "detail")
+        same = ("key", "names", "inchikey", "utility", "hit", "in_seeds", "score", "reason", "detail")
         found.append(
             BestCandidate(
                 **{name: getattr(candidate, name) for name in same},

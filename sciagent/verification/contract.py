@@ -20,6 +20,7 @@ from sciagent.domain.properties import Level, Property, PropertyAtLevel, at
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.tiers import Tier
 from sciagent.errors import SimulatorError
+from sciagent.programs import Program
 from sciagent.verification.files import WITH_PATHS, ReferenceFile, StructureFile
 
 __all__ = [
@@ -56,6 +57,8 @@ class Context:
     replicate: int = 0
     settings_hash: str = ""
     threads: int = 1
+    memory_mb: int = 0
+    """The memory limit of the job; 0 if it is unknown."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ class Verifier(ABC, Generic[C]):
     `reusable`: whether other campaigns may reuse the evidence. An `opinion` has at most the tier simulation, is not
     reusable, and never outranks a calculation. `preload` names modules that the host imports once, before it forks a
     process for each job; `warm` builds tables that every job would otherwise rebuild. `engines` names the distributions
-    whose versions belong to the provenance.
+    whose versions belong to the provenance; `programs` those programs of others that must be on the machine.
     """
 
     name: ClassVar[str]
@@ -101,6 +104,7 @@ class Verifier(ABC, Generic[C]):
     """Whether the values are judgements, neither computed nor measured."""
     preload: ClassVar[tuple[str, ...]] = ()
     engines: ClassVar[tuple[str, ...]] = ()
+    programs: ClassVar[tuple[Program, ...]] = ()
     priors: ClassVar[tuple[Prior, ...]] = ()
     method_errors: ClassVar[tuple[MethodError, ...]] = ()
     """Errors against experiment, from a benchmark; shown where a limit is judged and no measured values are at hand."""

@@ -11,8 +11,9 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.judge import RungRules, RungTerms, judge, ladder_rules, show_window
+from sciagent.campaign.core.judge import RungRules, RungTerms, judge, ladder_rules
 from sciagent.domain.answers.explanation import AttemptStory, DecisionStory, RungStory
+from sciagent.domain.campaigns.chosen_units import show_window
 from sciagent.domain.evidence import Finding
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
@@ -64,7 +65,7 @@ def _rules(
     ]
     accept = {o["property"]: Window(*o["accept"]) if o["accept"] else None for o in row.spec["objectives"]}
     terminal = [rung.name for rung in ladder].index(row.spec["terminal"])
-    return ladder_rules(terms, accept, terminal, row.spec["scheduler"]["kind"])
+    return ladder_rules(terms, accept, terminal, row.spec["scheduler"]["kind"], row.units)
 
 
 def _measures(stated: Mapping[str, Any], rung: RungRow, answer: StoredEvidence | None) -> set[str]:
@@ -84,7 +85,7 @@ def _story(
     decisions: Sequence[DecisionStory],
     attempts: Sequence[JobAttempt],
 ) -> RungStory:
-    story, tried = answer.story if answer else None, [attempt.story for attempt in attempts if attempt.story]
+    story, tried = answer.shown(row.units) if answer else None, [attempt.story for attempt in attempts if attempt.story]
     reused = story is not None and story.campaign != row.name
     core_seconds = sum(attempt.core_seconds for attempt in tried)
     if story is not None and not attempts and not reused:
@@ -95,8 +96,8 @@ def _story(
         verifier=rung.verifier,
         version=rung.verifier_version,
         settings=row.spec["ladder"][rung.position]["settings"],
-        gate=tuple(show_window(name, window) for name, window in rules.gate.items()),
-        objectives=tuple(show_window(name, window) for name, window in rules.accept.items()),
+        gate=tuple(show_window(name, window, row.units) for name, window in rules.gate.items()),
+        objectives=tuple(show_window(name, window, row.units) for name, window in rules.accept.items()),
         is_terminal=rules.is_terminal,
         **(_by_attempts(tried) if answer is None else _by_evidence(rules, answer)),
         job=attempts[0].job if attempts else None,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from sciagent.campaign.core.build import BuiltRung, built_ladder, prepare
+from sciagent.campaign.core.build import BuiltRung, built_ladder, check_programs, prepare
 from sciagent.campaign.core.judge import Answer, place
 from sciagent.campaign.core.record import answer_of, known_or_run, log_blocked
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.safety import SCREEN
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.answers.values import LadderAnswer, RungAnswer, ShownValue
+from sciagent.domain.campaigns.chosen_units import Units, all_shown
 from sciagent.domain.evidence import Finding
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.outcomes import Verdict
@@ -39,13 +40,15 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -
             payload = {"key": candidate.key, "text": smiles[:500], "reason": spec.safety.reason, "who": who}
             log_event(connection, None, "safety_off", payload)
     ladder = built_ladder(spec)
+    for rung in ladder.rungs:
+        check_programs(rung)
     prepare(ladder.rungs)
     answers: list[Answer] = []
     rows: list[RungAnswer] = []
     with Worker(scratch_of(ledger.artifacts)) as worker:
         for rung in ladder.rungs:
             result, core_seconds = known_or_run(ledger, worker, rung, candidate, candidate_id)
-            rows.append(_row(rung, result, core_seconds))
+            rows.append(_row(rung, result, core_seconds, ladder.spec.chosen_units()))
             answers.append(answer_of(rung, result))
             current_place = place(ladder.rules, ladder.objectives, answers)
             if current_place.standing is not Standing.OPEN:
@@ -62,7 +65,7 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -
     )
 
 
-def _row(rung: BuiltRung, result: Finding | RecordedEvidence, core_seconds: float | None) -> RungAnswer:
+def _row(rung: BuiltRung, result: Finding | RecordedEvidence, core_seconds: float | None, units: Units) -> RungAnswer:
     """Returns a rung's answer. core_seconds: cost of the run; None for reused evidence."""
     return RungAnswer(
         rung=rung.spec.rung,
@@ -71,5 +74,5 @@ def _row(rung: BuiltRung, result: Finding | RecordedEvidence, core_seconds: floa
         **answer_of(rung, result).judgement._asdict(),
         reused=core_seconds is None,
         core_seconds=round(core_seconds or 0.0, 3),
-        values={measured.property: ShownValue.of(measured) for measured in result.measured},
+        values={measured.property: ShownValue.of(measured) for measured in all_shown(result.measured, units)},
     )

@@ -88,8 +88,8 @@ def best(
     from sciagent.api.campaign import Campaign
 
     candidates = Campaign.open(name, open_ledger(ledger)).best(n)
-    imported = [(candidate.smiles, value) for candidate in candidates for value in candidate.imported]
-    notes = [f"  {smiles}: {value.line()} from {value.file}" for smiles, value in imported]
+    imported = [(candidate.label, value) for candidate in candidates for value in candidate.imported]
+    notes = [f"  {label}: {value.line()} from {value.file}" for label, value in imported]
     sure = certainty_lines(candidates)
     put_answer(candidates, json, [candidates.table()], *sure, *(["values from files:"] if notes else []), *notes)
 

@@ -16,8 +16,8 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.status import LadderWorth, RungWorth
+from sciagent.domain.campaigns.chosen_units import Units, unit_of
 from sciagent.domain.pooling import pooled
-from sciagent.domain.properties import properties
 from sciagent.report.parts import charts
 from sciagent.report.parts.agreement import SCALE_OF_ITS_METHOD, Pair, RankAgreement, agreement
 from sciagent.report.parts.candidates import named_order
@@ -130,7 +130,7 @@ def _compare(
             pair = Pair(*pooled(*zip(*x.values, strict=True)), *pooled(*zip(*y.values, strict=True)), hit)
             groups[levels].append(pair)
     labels = report_pairs.levels(connection, [i for levels in groups for i in levels])
-    unit, shared = properties()[name].unit, name not in SCALE_OF_ITS_METHOD
+    unit, shared = unit_of(name, row.units), name not in SCALE_OF_ITS_METHOD
     below, beside = ("imported values", ", imported") if lower is None else (lower.name, f" at {lower.name}")
     for (x_level, y_level), pairs in groups.items():
         yield Compared(
@@ -157,10 +157,12 @@ def _compare(
 
 
 def limits(row: CampaignRow, rung: RungRow, name: str) -> tuple[float | None, float | None] | None:
-    """Returns the rung's gate on the property; at the terminal rung without a gate, the objective's limits."""
-    gate = row.spec["ladder"][rung.position]["gate"].get(name)
-    if gate is None and rung.name == row.spec["terminal"]:
-        gate = next((o["accept"] for o in row.spec["objectives"] if o["property"] == name), None)
+    """Returns the rung's gate on the property, at the terminal rung without a gate the objective's limits; in the
+    campaign's unit."""
+    spec = row.shown_spec
+    gate = spec["ladder"][rung.position]["gate"].get(name)
+    if gate is None and rung.name == spec["terminal"]:
+        gate = next((o["accept"] for o in spec["objectives"] if o["property"] == name), None)
     return None if gate is None else (gate[0], gate[1])
 
 
@@ -193,7 +195,9 @@ class RungProvenance:
 
     rung: RungRow
     given: Mapping[str, Any]
-    """The rung of the campaign's spec: `settings`, `gate`, `on_refusal`."""
+    """The rung of the campaign's spec, in its units: `settings`, `gate`, `on_refusal`."""
+    units: Units
+    """Units of the gate."""
     engines: dict[str, list[str]]
     """{engine: versions seen in the latest evidence of the rung}."""
     looked_at: int
@@ -202,19 +206,19 @@ class RungProvenance:
     @property
     def gate(self) -> list[str]:
         """Windows of the gate as texts, such as `1.3 ≤ HOMO-LUMO gap ≤ 2.8 eV`."""
-        return [window(edges, name, properties()[name].unit) for name, edges in self.given["gate"].items()]
+        return [window(edges, name, unit_of(name, self.units)) for name, edges in self.given["gate"].items()]
 
 
 def of_rungs(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[RungProvenance]:
     """Returns the provenance of each rung of the ladder."""
-    provenance = []
+    provenance, given = [], row.shown_spec["ladder"]
     for rung in ladder:
         engines = defaultdict[str, set[str]](set)
         evidence = ask.measured_by(connection, rung)
         for name, version in (item for versions, _ in evidence for item in (versions or {}).items()):
             engines[str(name)].add(str(version))
         by_name = {name: sorted(versions) for name, versions in sorted(engines.items())}
-        provenance.append(RungProvenance(rung, row.spec["ladder"][rung.position], by_name, len(evidence)))
+        provenance.append(RungProvenance(rung, given[rung.position], row.units, by_name, len(evidence)))
     return provenance
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from rdkit import Chem
 
+from sciagent.report.export import sheet
 from sciagent.report.parts import table
 from sciagent.store.database.ledger import Ledger
 from tests.support.reported import SMILES, Maker
@@ -21,7 +22,7 @@ def written(made: Maker, path: Path, write: Any) -> Path:
 
 
 def test_csv_has_each_value_with_unit_uncertainty_and_level(told: Maker, tmp_path: Path) -> None:
-    path = written(told, tmp_path / "a.csv", table.write_csv)
+    path = written(told, tmp_path / "a.csv", sheet.write_csv)
     rows = list(csv.DictReader(path.open(encoding="utf-8")))
     assert [r["smiles"] for r in rows] == [Chem.CanonSmiles(s) for s in SMILES]
     first = rows[0]
