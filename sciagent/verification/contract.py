@@ -14,7 +14,6 @@ from pydantic import BaseModel, ConfigDict
 from sciagent.domain.candidates import Candidate, CandidateKind
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import ArtifactFile, EvidenceKey, Finding, Measured, content_hash
-from sciagent.domain.method_error import MethodError
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Level, Property, PropertyAtLevel, at
 from sciagent.domain.quantities import Quantity
@@ -22,6 +21,7 @@ from sciagent.domain.tiers import Tier
 from sciagent.errors import SimulatorError
 from sciagent.programs import Program
 from sciagent.verification.files import WITH_PATHS, ReferenceFile, StructureFile
+from sciagent.verification.method_error import MethodError
 
 __all__ = [
     "ArtifactFile", "Context", "Cost", "Finding", "Level", "Measured", "MethodError", "Outcome", "Prior", "Property",

@@ -154,7 +154,12 @@ def answered(
         stated = {int(p.candidate_id): (p, expected) for p in chunk if (expected := read(p.predicted))}
         for rung in paid:
             answers = pooled.values_of(
-                connection, list(stated), rung.verifier, rung.verifier_version, rung.settings_hash
+                connection,
+                list(stated),
+                rung.verifier,
+                rung.verifier_version,
+                rung.settings_hash,
+                rung.derived.values(),
             )
             for id_, values in answers.items():
                 prediction, expected = stated[id_]

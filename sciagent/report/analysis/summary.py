@@ -86,6 +86,15 @@ def _best(best: Sequence[Card]) -> list[str]:
     return sentences if utility is None else [*sentences, f"Its utility is {utility:.3g}; 1 is best."]
 
 
+def _method_sentence(table: Table) -> str:
+    """Returns a sentence on the hits that the method cannot tell from a miss."""
+    if not table.judged:
+        return "The method's error against experiment is not known for these limits."
+    verb = "lies" if table.doubtful < 2 else "lie"
+    share = f"{table.doubtful or 'None'} of {table.judged}"
+    return f"{share} {verb} nearer to a limit than the method's error against experiment."
+
+
 def _sure(
     row: CampaignRow,
     status: CampaignCounts,
@@ -100,11 +109,7 @@ def _sure(
         figure = f"{shown - near} of {shown} clear of the limits"
         lie = f"{near or 'None'} of {many(shown, 'hit')} {'lies' if near < 2 else 'lie'}"
         lines.append(f"{lie} within the repeatability (k = 1) of a limit.")
-        if table.judged:
-            nearer = f"{table.doubtful or 'None'} of {table.judged}"
-            lines.append(f"{nearer} lies nearer to a limit than the method's error against experiment.")
-        else:
-            lines.append("The method's error against experiment is not known for these limits.")
+        lines.append(_method_sentence(table))
     last = [p for p in pairs if p.upper == row.spec.get("terminal") and p.figures.spearman is not None]
     for comparison in last[:2]:
         figures = comparison.figures

@@ -165,18 +165,25 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
         fixed = (rank, c.text, status(c, ladder), kind_of(c.standing, c.hit), c.utility, c.score, c.in_seeds)
         labels = (c.inchikey or "", c.key[:12], c.name)
         rows.append([*fixed, *labels, *(at.get((rung, name, level)) for rung, name, _, level in columns)])
-    errors = method_errors(connection, row, ladder)
-    hits = [margins(row, at_highest_rung(answers.get(c.id, ())), errors) for c in ranked if c.hit]
-    near = sum(any(m.margin <= (m.repeatability or -math.inf) for m in of_hit) for of_hit in hits)
-    doubtful = sum(any(m.is_clear() is False for m in of_hit) for of_hit in hits)
-    judged = sum(any(m.method for m in of_hit) for of_hit in hits)
+    near_limits = _near_limits(connection, row, ladder, [answers.get(c.id, ()) for c in ranked if c.hit])
     known = [(candidate, all_values(imported[candidate.id])) for candidate in ranked if candidate.id in imported]
-    return Table(columns, rows, _pictures(ranked[:PICTURES]), near, doubtful, judged, known)
+    return Table(columns, rows, _pictures(ranked[:PICTURES]), *near_limits, known)
 
 
 def _pictures(ranked: Sequence[Ranked]) -> dict[str, str]:
     drawings = {candidate.key[:12]: depicted(candidate) for candidate in ranked}
     return {key: svg for key, svg in drawings.items() if svg}
+
+
+def _near_limits(
+    connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], hits: Sequence[Sequence[EvidenceAnswer]]
+) -> tuple[int, int, int]:
+    """Returns the fields near_edge, doubtful and judged of `Table`. hits: pooled answers of each hit."""
+    errors = method_errors(connection, row, ladder)
+    of_hits = [margins(row, at_highest_rung(answers), errors) for answers in hits]
+    near = sum(any(m.margin <= (m.repeatability or -math.inf) for m in of_hit) for of_hit in of_hits)
+    doubtful = sum(any(m.is_clear() is False for m in of_hit) for of_hit in of_hits)
+    return near, doubtful, sum(any(m.method for m in of_hit) for of_hit in of_hits)
 
 
 def _columns(

@@ -14,7 +14,6 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.margins import MEASURED, LimitMargin, MethodFigures
 from sciagent.domain.evidence import Measured
-from sciagent.domain.method_error import MethodError
 from sciagent.domain.pooling import pooled
 from sciagent.domain.properties import Property, properties
 from sciagent.domain.quantities import Censoring, Quantity, convert, express, spread_in_canonical_unit
@@ -23,6 +22,7 @@ from sciagent.report.parts.agreement import FEWEST, SCALE_OF_ITS_METHOD
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.views import report_pairs, report_queries
 from sciagent.store.views.report_candidates import EvidenceAnswer
+from sciagent.verification.method_error import MethodError
 from sciagent.verification.registry import verifier_class
 
 FITTED = "fit, n ="  # part of a level's method whose values were corrected by measured ones; its error is in them

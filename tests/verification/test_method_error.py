@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.domain.method_error import MethodError
 from sciagent.domain.properties import Level
+from sciagent.verification.method_error import MethodError
 
 
 def test_errors_that_cannot_be_of_one_set_are_refused() -> None:
