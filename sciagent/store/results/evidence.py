@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
-=======
-from collections.abc import Collection, Sequence, Set
-from dataclasses import asdict, dataclass, field
->>>>>>> main
 from operator import attrgetter
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-<<<<<<< HEAD
-from sciagent.domain.evidence import UNCERTAINTY_KIND, EvidenceKey, Finding, Measured
-=======
 from sciagent.domain.campaigns.derived import VERIFIER, VERSION
-from sciagent.domain.evidence import EvidenceKey, Finding, Measured
->>>>>>> main
+from sciagent.domain.evidence import UNCERTAINTY_KIND, EvidenceKey, Finding, Measured
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Kind, Level, Property, properties
 from sciagent.domain.quantities import Censoring, Quantity, convert
