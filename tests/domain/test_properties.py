@@ -36,7 +36,10 @@ def test_a_property_is_registered_once() -> None:
     ("change", "said"),
     [
         ({"units": ("hartree",)}, 'acme 0.1 (unit "hartree") against sciagent (unit "eV")'),
-        ({"units": ("eV",)}, "acme 0.1 (units ('eV',)) against sciagent (units ('eV', 'hartree'))"),
+        (
+            {"units": ("eV",)},
+            "acme 0.1 (units ('eV',)) against sciagent (units ('eV', 'hartree', 'kJ/mol', 'kcal/mol', 'meV', 'cm^-1'))",
+        ),
         ({"high": 5}, "acme 0.1 (high 5) against sciagent (high 20)"),
         ({"description": "mine"}, f'acme 0.1 (description "mine") against sciagent (description "{HOMO.description}")'),
     ],

@@ -26,6 +26,7 @@ from sciagent.domain.answers.explanation import (
 )
 from sciagent.domain.answers.values import CandidateName
 from sciagent.domain.campaigns.derived import VERIFIER as DERIVED
+from sciagent.domain.candidate_names import Names
 from sciagent.domain.jobs.states import CampaignState, Standing
 from sciagent.errors import UsageError
 from sciagent.report.answers import candidate_margins, imported_values
@@ -69,7 +70,7 @@ def explain(connection: Connection, candidate_id: int, rows: Sequence[CampaignRo
     candidate = history.candidate(connection, candidate_id)
     evidence = history.evidence(connection, candidate_id)
     n, first = history.children(connection, candidate_id)
-    names = names_of(connection, [candidate_id], [row.id for row in rows]).get(candidate_id, {})
+    names = names_of(connection, [candidate_id, *(id_ for id_, _, _ in first)], [row.id for row in rows])
     stories = tuple(_campaign(connection, row, candidate_id, evidence, ledger) for row in rows)
     from_files = report_candidates.imported(connection, [candidate_id])
     shown = {rung.evidence.key for story in stories for rung in story.rungs if rung.evidence}
@@ -78,11 +79,11 @@ def explain(connection: Connection, candidate_id: int, rows: Sequence[CampaignRo
     return Explanation(
         **{name: candidate[name] for name in ("key", "kind", "inchikey", "formula", "charge", "multiplicity")},
         smiles=candidate["text"],
-        names=names,
+        names=names.get(candidate_id, {}),
         atoms=candidate["n_atoms"],
         first_seen=candidate["created_at"],
         also_given_as=tuple(x for x in history.aliases(connection, candidate_id) if x != candidate["text"]),
-        children=Children(n=n, first=tuple(CandidateName(key=key, smiles=smiles) for key, smiles in first)),
+        children=Children(n=n, first=tuple(_named(names, *child) for child in first)),
         campaigns=stories,
         imported=imported_values(from_files.get(candidate_id, [])),
         other_evidence=tuple(e.shown(units) for e in unshown),
@@ -121,6 +122,10 @@ def _campaign(
     )
 
 
+def _named(names: Mapping[int, Names], id_: int, key: str, smiles: str) -> CandidateName:
+    return CandidateName(key=key, smiles=smiles, names=names.get(id_, {}))
+
+
 def _rung_of(place: Mapping[str, Any], ladder: Sequence[RungRow]) -> RungRow:
     return ladder[min(int(place["position"]), len(ladder) - 1)]
 
@@ -130,12 +135,13 @@ def _proposals(
 ) -> tuple[ProposalStory, ...]:
     proposals = history.proposals(connection, row, candidate_id)
     parents = history.parents(connection, [proposal["id"] for proposal in proposals], candidate_id)
+    names = names_of(connection, [id_ for id_, *_ in parents], [row.id])
     adding = iter([directive for directive in people if directive.verb == "add"])
     stories = []
     for proposal in proposals:
         number, proposer = proposal.pop("id"), proposal.pop("proposer")
         person = next(adding, None) if proposer is None else None
-        own = tuple(CandidateName(key=key, smiles=smiles) for key, smiles, _, id_ in parents if id_ == number)
+        own = tuple(_named(names, *parent) for *parent, proposal_id in parents if proposal_id == number)
         by = proposer or (person.who if person else "a person")
         fields = proposal | {"predicted": proposal["predicted"] or {}, "parents": own}
         stories.append(ProposalStory(**fields, by=by, is_person=proposer is None))

@@ -20,7 +20,7 @@ class CandidateName(AnswerModel):
     """Key of the candidate, 64 hexadecimal digits."""
     smiles: str
     """The structure as text."""
-    names: Names = {}
+    names: Names
     """Its names and remarks in input files, by column; a molecule that stands twice in a file has two texts."""
 
     @property
@@ -92,7 +92,7 @@ class EvidenceValue(PropertyValue):
 class ImportedValue(PropertyValue):
     """A value that a person imported from a file. It is shown beside the rungs' values and decides nothing."""
 
-    as_typed: str | None = None
+    as_typed: str | None
     """Digits and unit as they stand in the file."""
     source: str
     """File or publication."""

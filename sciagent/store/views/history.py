@@ -82,10 +82,10 @@ def proposals(connection: Connection, row: CampaignRow, candidate_id: int) -> li
 
 
 def parents(connection: Connection, proposal_ids: Sequence[int], candidate_id: int) -> list[Any]:
-    """(key, text, operation, proposal id) of the candidate's parents."""
+    """(id, key, text, proposal id) of the candidate's parents."""
     cp, c = t.candidate_parent.c, t.candidate.c
     query = (
-        sa.select(c.key, c.text, cp.operation, cp.proposal_id)
+        sa.select(c.id, c.key, c.text, cp.proposal_id)
         .join(t.candidate, c.id == cp.parent_id)
         .where(cp.candidate_id == candidate_id, cp.proposal_id.in_(proposal_ids))
         .order_by(cp.id)
@@ -95,12 +95,12 @@ def parents(connection: Connection, proposal_ids: Sequence[int], candidate_id: i
 
 
 def children(connection: Connection, candidate_id: int) -> tuple[int, list[Any]]:
-    """The number of candidates made from this one, and (key, text) of five of them."""
+    """The number of candidates made from this one, and (id, key, text) of five of them."""
     cp, c = t.candidate_parent.c, t.candidate.c
     is_child = cp.parent_id == candidate_id
     n = connection.execute(sa.select(sa.func.count(cp.candidate_id.distinct())).where(is_child)).scalar_one()
-    query = sa.select(c.key, c.text).join(t.candidate, c.id == cp.candidate_id).where(is_child).distinct().limit(5)
-    return n, list(connection.execute(query))
+    query = sa.select(c.id, c.key, c.text).join(t.candidate, c.id == cp.candidate_id).where(is_child)
+    return n, list(connection.execute(query.distinct().limit(5)))
 
 
 def decisions(connection: Connection, row: CampaignRow, candidate_id: int) -> dict[str, list[DecisionStory]]:
