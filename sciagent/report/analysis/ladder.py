@@ -28,6 +28,7 @@ from sciagent.store.views import report_pairs
 from sciagent.store.views import report_queries as ask
 
 MAX_COMPARED = 8  # charts of rung against rung
+MAX_WITH_IMPORTED = 24  # charts of imported values against a rung
 LITTLE = 0.01  # share of the value below which a rung is called worthless
 WASTED = ("no_answer", "inconclusive")
 
@@ -110,10 +111,9 @@ def imported(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]
         comparison
         for name in dict.fromkeys([*(name for name in named_order(row.spec) if name in known), *known])
         for rung in ladder
-        if ask.measures(connection, rung, name)
         for comparison in _compare(connection, row, None, rung, name)
     )
-    return list(islice(comparisons, MAX_COMPARED))
+    return list(islice(comparisons, MAX_WITH_IMPORTED))
 
 
 def _compare(

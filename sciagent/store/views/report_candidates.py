@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.campaigns.chosen_units import as_imported, shown
+from sciagent.domain.campaigns.chosen_units import Units, as_imported, shown
 from sciagent.domain.evidence import Measured
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.pooling import pooled_measured
@@ -124,9 +124,15 @@ def answers(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dic
     return _answers(connection, rows, lambda measured: shown(measured, row.units))
 
 
-def imported(connection: Connection, ids: Sequence[int]) -> dict[int, list[EvidenceAnswer]]:
-    """Current imported values of these candidates, whichever person imported them, in the units they came with."""
-    return _answers(connection, [("", row) for row in _evidence(connection, ids, _CE.verifier == IMPORT)], as_imported)
+def imported(
+    connection: Connection, ids: Sequence[int], units: Units | None = None
+) -> dict[int, list[EvidenceAnswer]]:
+    """Current imported values of these candidates, whichever person imported them.
+
+    units: those of a campaign; None: each value is in the unit that it came with.
+    """
+    rows = [("", row) for row in _evidence(connection, ids, _CE.verifier == IMPORT)]
+    return _answers(connection, rows, as_imported if units is None else lambda measured: shown(measured, units))
 
 
 def pooled_by_rung(answers: Iterable[EvidenceAnswer]) -> list[EvidenceAnswer]:

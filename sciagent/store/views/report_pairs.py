@@ -37,10 +37,15 @@ def pairs(
 ) -> Iterator[tuple[Replicates, Replicates, bool]]:
     """Yields (values of `lower`, values of `upper`, whether it is a hit) for candidates with values of both sources.
 
-    lower: a rung, or None for imported values. A candidate has one pair for each combination of levels.
+    lower: a rung, or None for imported values; these count beside all values of `upper`, whichever campaign paid for
+    them. A candidate has one pair for each combination of levels.
     """
+    e = t.current_evidence.c
+    from_files = sa.exists().where(e.candidate_id == _CC.candidate_id, e.verifier == IMPORT)
     candidates = sa.select(_CC.candidate_id, _CC.is_hit).where(
-        _CC.campaign_id == row.id, _CC.is_hit.in_([True, False]), _CC.depth >= upper.position
+        _CC.campaign_id == row.id,
+        _CC.is_hit.in_([True, False]),
+        from_files if lower is None else _CC.depth >= upper.position,
     )
     for rows in connection.execute(candidates, execution_options={"yield_per": CHUNK}).partitions():
         hits = dict(map(tuple, rows))
