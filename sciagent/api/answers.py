@@ -96,9 +96,15 @@ def best_brief(candidate: BestCandidate, properties: Sequence[str]) -> Mapping[s
         **values_and_level({name: candidate.values.get(name) for name in properties}),
         "utility": candidate.utility,
         "P(hit)": candidate.p_hit,
-        "stands": "hit" if candidate.hit else (candidate.reason or "").replace("_", " "),
+        "stands": _stands(candidate),
         "seed": "a seed" if candidate.in_seeds else "",
     }
+
+
+def _stands(candidate: BestCandidate) -> str:
+    if candidate.hit:
+        return "hit, contradicted" if candidate.contradicted else "hit"
+    return (candidate.reason or "").replace("_", " ")
 
 
 def values_and_level(values: Mapping[str, ShownValue | None]) -> Mapping[str, Any]:
@@ -108,7 +114,7 @@ def values_and_level(values: Mapping[str, ShownValue | None]) -> Mapping[str, An
 
 def best_record(candidate: BestCandidate) -> Mapping[str, Any]:
     """Returns the cells of a best candidate for a data frame."""
-    fixed = ("smiles", "hit", "utility", "p_hit", "verified", "in_seeds", "reason", "key")
+    fixed = ("smiles", "hit", "contradicted", "utility", "p_hit", "verified", "in_seeds", "reason", "key")
     cells = {name: getattr(candidate, name) for name in fixed}
     for name, value in candidate.values.items():
         cells |= {name: value.value} | {

@@ -15,6 +15,7 @@ from sciagent.domain.jobs.states import Standing
 from sciagent.errors import UnknownNameError
 from sciagent.report.analysis import audit, ladder, proposers
 from sciagent.report.parts import agreement
+from sciagent.report.parts.contradictions import contradiction
 from sciagent.store.campaign_state import trajectories
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
@@ -57,6 +58,7 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
                 verified=candidate.standing == Standing.SETTLED,
                 values={name: RungValue.of(measured, rung=a.rung) for name, (a, measured) in highest.items()},
                 imported=imported_values(imported.get(candidate.id, ())),
+                contradicted=contradiction(row, imported.get(candidate.id, ())) if candidate.hit else None,
             )
         )
     return found

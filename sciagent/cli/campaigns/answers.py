@@ -70,7 +70,10 @@ def best(
     candidates = Campaign.open(name, open_ledger(ledger)).best(n)
     imported = [(candidate.smiles, value) for candidate in candidates for value in candidate.imported]
     lines = [Line(f"  {smiles}: {value.line()} from {value.file}") for smiles, value in imported]
-    put_answer(candidates, json, [candidates.table(), *(["values from files:"] if lines else []), *lines])
+    against = [Line(f"  {c.smiles}: {c.contradicted}") for c in candidates if c.contradicted]
+    lines = [*(["values from files:"] if lines else []), *lines]
+    lines += ["contradicted by a measurement:", *against] if against else []
+    put_answer(candidates, json, [candidates.table(), *lines])
 
 
 def explain(

@@ -11,6 +11,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.evidence import Measured, at_highest_rung
 from sciagent.domain.jobs.states import Standing
 from sciagent.errors import SciagentError
+from sciagent.report.parts.contradictions import contradiction
 from sciagent.report.parts.table import geometry
 from sciagent.report.parts.wording import MISSED, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
@@ -36,7 +37,9 @@ class Card:
     candidate: Ranked
     status: str
     kind: str
-    """`hit`, `verified`, `open` or `fallen`."""
+    """`hit`, `contradicted`, `verified`, `open` or `fallen`."""
+    contradicted: str | None
+    """The imported values that contradict a hit, as a sentence; None if none does."""
     drawing: str
     geometry: Mapping[str, str] | None
     """`text` of a geometry file, and its `format`."""
@@ -64,8 +67,9 @@ def cards(
             Card(
                 rank,
                 candidate,
-                status(candidate, ladder),
-                kind(candidate),
+                status(candidate, ladder, against := _against(row, candidate, from_files)),
+                kind(candidate, against),
+                against,
                 depicted(candidate),
                 geometry={"text": stored[0], "format": stored[1]} if stored else None,
                 headline=[highest[name] for name in wanted if name in highest],
@@ -81,20 +85,26 @@ def all_values(answers: Sequence[EvidenceAnswer]) -> list[MeasuredAt]:
     return [(answer, measured) for answer in answers for measured in answer.measured]
 
 
-def kind(candidate: Ranked) -> str:
-    """Returns `hit`, `verified`, `open` or `fallen`, which selects the style of a card."""
+def _against(row: CampaignRow, candidate: Ranked, imported: Sequence[EvidenceAnswer]) -> str | None:
+    return contradiction(row, imported) if candidate.hit else None
+
+
+def kind(candidate: Ranked, against: str | None = None) -> str:
+    """Returns `hit`, `contradicted`, `verified`, `open` or `fallen`, which selects the style of a card. against: what
+    contradicts a hit."""
     if candidate.hit:
-        return "hit"
+        return "contradicted" if against else "hit"
     if candidate.standing == Standing.SETTLED:
         return "verified"
     return "open" if candidate.standing in (Standing.OPEN, Standing.PENDING, Standing.HELD) else "fallen"
 
 
-def status(candidate: Ranked, ladder: Sequence[RungRow]) -> str:
-    """Returns a few words: that it is a hit, which limit it failed, or which rung it has reached."""
+def status(candidate: Ranked, ladder: Sequence[RungRow], against: str | None = None) -> str:
+    """Returns a few words: that it is a hit, which limit it failed, or which rung it has reached. against: what
+    contradicts a hit."""
     rung, settled = ladder[candidate.position].name, candidate.standing == Standing.SETTLED
     if candidate.hit:
-        return "hit"
+        return "hit, contradicted by a measurement" if against else "hit"
     if candidate.standing in (Standing.HELD, Standing.VETOED):
         return f"{'held' if candidate.standing == Standing.HELD else 'taken out'} by a person at {rung}"
     if candidate.reason:
@@ -147,7 +157,9 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
     for rank, c in enumerate(ranked, start=1):
         measured = all_values(answers.get(c.id, ()))
         at = {(a.rung, m.property, m.level.label): [m.quantity.value, value(m, unit=False)] for a, m in measured}
-        fixed = (rank, c.text, status(c, ladder), kind(c), c.utility, c.score, c.in_seeds, c.inchikey or "", c.key[:12])
+        against = _against(row, c, imported.get(c.id, ()))
+        told = status(c, ladder, against), kind(c, against)
+        fixed = (rank, c.text, *told, c.utility, c.score, c.in_seeds, c.inchikey or "", c.key[:12])
         rows.append([*fixed, *(at.get((rung, name, level)) for rung, name, _, level in columns)])
     near = sum(_near_edge(row.spec, answers.get(candidate.id, ())) for candidate in ranked if candidate.hit)
     known = [(candidate, all_values(imported[candidate.id])) for candidate in ranked if candidate.id in imported]
