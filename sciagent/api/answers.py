@@ -16,6 +16,7 @@ from sciagent.api.terminal import Paragraph, records_table, text_of
 from sciagent.domain.answers.explanation import Explanation, RefusedText
 from sciagent.domain.answers.status import CampaignCounts, Status
 from sciagent.domain.answers.values import BestCandidate, LadderAnswer, ShownValue
+from sciagent.domain.calibration import short_label
 from sciagent.domain.jobs.states import CampaignState
 
 TIERS = {"high_fidelity": "high", "simulation": "sim"}  # short labels, since the table is narrow
@@ -109,7 +110,7 @@ def _stands(candidate: BestCandidate) -> str:
 
 def values_and_level(values: Mapping[str, ShownValue | None]) -> Mapping[str, Any]:
     """Returns the values with the method of the first one, as cells. values: by property; None if not measured."""
-    return {**values, "level": next((value.level.split("//")[0] for value in values.values() if value), None)}
+    return {**values, "level": next((short_label(value.level) for value in values.values() if value), None)}
 
 
 def best_record(candidate: BestCandidate) -> Mapping[str, Any]:

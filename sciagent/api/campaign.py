@@ -20,6 +20,7 @@ from sciagent.api.progress import Progress, view_of
 from sciagent.api.running import Drive
 from sciagent.api.tables import ResultQuery, ResultTable
 from sciagent.campaign.core.build import Built, create_or_open, open_for_people, open_stored
+from sciagent.campaign.core.calibrating import fit_lines, fits_of
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.people.adding import AddedCandidate, add
 from sciagent.campaign.pricing.chances import with_chances
@@ -212,6 +213,14 @@ class Campaign:
         """Returns the status of the campaign: rungs, hits, cost and budget."""
         with self._store.read() as connection:
             return answers.CampaignStatus(**dict(status(connection, campaigns.get(connection, self.name))))
+
+    def calibrations(self) -> tuple[str, ...]:
+        """Returns a sentence on each calibration on measured values, with its leave-one-out error.
+
+        The fits are those that the next run uses. Raises UsageError if one cannot be made.
+        """
+        with self._store.read() as connection:
+            return tuple(fit_lines(self.spec, fits_of(connection, self.spec)))
 
     def best(self, n: int = 10) -> ResultTable[BestCandidate]:
         """Returns the n best candidates: hits first, then by the highest rung reached and the score there."""

@@ -46,9 +46,9 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
     ranked = report_candidates.best(connection, row, n, vetoed=False)
     ids = [candidate.id for candidate in ranked]
     answers, imported = report_candidates.answers(connection, row, ids), report_candidates.imported(connection, ids)
-    found = []
+    found, fits = [], report_candidates.fits_by_rung(connection, row)
     for candidate in ranked:
-        highest = at_highest_rung(report_candidates.pooled_by_rung(answers.get(candidate.id, ())))
+        highest = at_highest_rung(report_candidates.pooled_by_rung(answers.get(candidate.id, ()), fits))
         same = ("key", "inchikey", "utility", "hit", "in_seeds", "score", "reason", "detail")
         found.append(
             BestCandidate(

@@ -203,8 +203,9 @@ class LedgerPool(CandidatePool):
     def _answers(
         self, connection: Connection, ids: Sequence[int], position: Position
     ) -> dict[int, pooled.Values | None]:
-        v = self._built.rungs[position].verifier
-        return pooled.values_of(connection, ids, v.name, v.version, v.settings_hash)
+        rung = self._built.rungs[position]
+        v = rung.verifier
+        return pooled.values_of(connection, ids, v.name, v.version, v.settings_hash, rung.fits)
 
     def _write(self, row: int, position: Position, values: pooled.Values | None) -> None:
         """Writes a rung's answer for one candidate. values: pooled over all replicates; None: no answer."""

@@ -149,7 +149,10 @@ class CampaignSpec(Part):
             | ({"units": units} if units else {})
             | {
                 "schema": SCHEMA,
-                "objectives": [_objective(objective) for objective in self.domain_objectives()],
+                "objectives": [
+                    _objective(objective.domain()) | objective.model_dump(mode="json", include={"calibrate"})
+                    for objective in self.objectives
+                ],
                 "ladder": [_rung(rung) for rung in self.ladder],
                 "terminal": self.terminal,
                 "goal": self.goal.model_dump(mode="json"),
@@ -219,7 +222,7 @@ def _objective(objective: Objective) -> Mapping[str, Any]:
 
 def _rung(rung: RungSpec) -> Mapping[str, Any]:
     return {
-        **rung.model_dump(mode="json", include={"rung", "verifier", "limits", "on_refusal"}),
+        **rung.model_dump(mode="json", include={"rung", "verifier", "limits", "on_refusal", "calibrate"}),
         **({"resources": rung.holds} if text_of(rung.holds) else {}),
         "settings": rung.configured.settings.model_dump(mode="json"),
         "gate": {name: _window(window) for name, window in rung.window_gates().items()},

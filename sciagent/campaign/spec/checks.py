@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from sciagent.campaign.spec.calibrations import check_calibrations
 from sciagent.campaign.spec.goals import BudgetSpec, GoalSpec, ObjectiveSpec, Part
 from sciagent.campaign.spec.rungs import RungSpec, default_label, find_verifier
 from sciagent.campaign.spec.sources import BestRungSpec
@@ -147,6 +148,7 @@ def _check_objectives(parts: Draft, faults: Faults) -> None:
         if objective.property not in measured:
             message = f'no rung up to the terminal "{parts.terminal}" measures "{objective.property}"'
             faults.add(("objectives", i, "property"), message, f"measured: {', '.join(sorted(measured)) or 'nothing'}")
+    check_calibrations(parts.objectives, parts.ladder, last, faults)
 
 
 def _check_ranking(parts: Draft, ranking: BestRungSpec, faults: Faults) -> None:

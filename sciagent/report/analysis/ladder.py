@@ -16,6 +16,7 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.status import LadderWorth, RungWorth
+from sciagent.domain.campaigns.chosen_units import Units
 from sciagent.domain.pooling import pooled
 from sciagent.domain.properties import properties
 from sciagent.report.parts import charts
@@ -127,7 +128,8 @@ def _compare(
         if x.is_censored or y.is_censored:
             censored[levels] += 1
         else:
-            pair = Pair(*pooled(*zip(*x.values, strict=True)), *pooled(*zip(*y.values, strict=True)), hit)
+            x_value, y_value = (pooled(*zip(*each.values, strict=True)) for each in (x, y))
+            pair = Pair(*_calibrated(x_value, lower, name), *_calibrated(y_value, upper, name), hit)
             groups[levels].append(pair)
     labels = report_pairs.levels(connection, [i for levels in groups for i in levels])
     unit, shared = properties()[name].unit, name not in SCALE_OF_ITS_METHOD
@@ -137,8 +139,8 @@ def _compare(
             property=words(name),
             lower=below,
             upper=upper.name,
-            x_level=labels[x_level],
-            y_level=labels[y_level],
+            x_level=_level(labels[x_level], lower, name),
+            y_level=_level(labels[y_level], upper, name),
             unit=unit,
             seen=len(pairs),
             drawn=min(len(pairs), charts.DRAWN),
@@ -154,6 +156,18 @@ def _compare(
                 f"{below}-{upper.name}-{name}-{x_level}-{y_level}".replace(" ", "-"),
             ),
         )
+
+
+def _calibrated(value: tuple[float, float | None], rung: RungRow | None, name: str) -> tuple[float, float | None]:
+    """Returns a rung's value of a property with its uncertainty, calibrated where the rung has a fit. rung: None for
+    imported values."""
+    fit = rung and rung.fits.get(name)
+    return (fit.value(value[0]), fit.uncertainty(value[1])) if fit else value
+
+
+def _level(label: str, rung: RungRow | None, name: str) -> str:
+    fit = rung and rung.fits.get(name)
+    return fit.label(label) if fit else label
 
 
 def limits(row: CampaignRow, rung: RungRow, name: str) -> tuple[float | None, float | None] | None:
@@ -199,6 +213,14 @@ class RungProvenance:
     looked_at: int
     """Number of pieces of evidence from which `engines` was read."""
 
+    units: Units
+    """Units that the campaign chose, by property."""
+
+    @property
+    def calibrations(self) -> list[str]:
+        """A sentence on each calibration of the rung."""
+        return [fit.sentence(self.rung.name, self.units.get(name)) for name, fit in self.rung.fits.items()]
+
     @property
     def gate(self) -> list[str]:
         """Windows of the gate as texts, such as `1.3 ≤ HOMO-LUMO gap ≤ 2.8 eV`."""
@@ -214,7 +236,7 @@ def of_rungs(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]
         for name, version in (item for versions, _ in evidence for item in (versions or {}).items()):
             engines[str(name)].add(str(version))
         by_name = {name: sorted(versions) for name, versions in sorted(engines.items())}
-        provenance.append(RungProvenance(rung, row.spec["ladder"][rung.position], by_name, len(evidence)))
+        provenance.append(RungProvenance(rung, row.spec["ladder"][rung.position], by_name, len(evidence), row.units))
     return provenance
 
 

@@ -140,7 +140,7 @@ def answered(
         stated = {int(p.candidate_id): (p, expected) for p in chunk if (expected := read(p.predicted))}
         for rung in paid:
             answers = pooled.values_of(
-                connection, list(stated), rung.verifier, rung.verifier_version, rung.settings_hash
+                connection, list(stated), rung.verifier, rung.verifier_version, rung.settings_hash, rung.fits
             )
             for id_, values in answers.items():
                 prediction, expected = stated[id_]

@@ -241,7 +241,7 @@ def _answers(connection: Connection, ladder: Sequence[RungRow], proposed: Sequen
     ids = list({p.candidate_id for p in proposed if p.candidate_id is not None and read(p.predicted)})
     answers: Answers = {}
     for rung in (rung for rung in ladder if ids and rung.tier != Tier.FAST):
-        values = pooled.values_of(connection, ids, rung.verifier, rung.verifier_version, rung.settings_hash)
+        values = pooled.values_of(connection, ids, rung.verifier, rung.verifier_version, rung.settings_hash, rung.fits)
         for id_, mine in values.items():
             answers |= {(id_, name): (quantity.value, rung.name) for name, quantity in (mine or {}).items()}
     return answers

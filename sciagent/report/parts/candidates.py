@@ -58,10 +58,10 @@ def cards(
     ids = [candidate.id for candidate in ranked]
     answers, imported = ask.answers(connection, row, ids), ask.imported(connection, ids)
     wanted = [o["property"] for o in row.spec.get("objectives", ())]
-    shown_cards = []
+    shown_cards, fits = [], {rung.name: rung.fits for rung in ladder}
     for rank, candidate in enumerate(ranked, start=1):
         own, from_files = answers.get(candidate.id, []), imported.get(candidate.id, [])
-        highest = at_highest_rung(pooled_by_rung(own))
+        highest = at_highest_rung(pooled_by_rung(own, fits))
         stored = geometry(artifacts, own, MAX_GEOMETRY)
         shown_cards.append(
             Card(
@@ -151,7 +151,8 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
     ranked = ask.best(connection, row, n)
     ids = [candidate.id for candidate in ranked]
     imported = ask.imported(connection, ids)
-    answers = {id_: pooled_by_rung(own) for id_, own in ask.answers(connection, row, ids).items()}
+    fits = {rung.name: rung.fits for rung in ladder}
+    answers = {id_: pooled_by_rung(own, fits) for id_, own in ask.answers(connection, row, ids).items()}
     columns = _columns(row, ladder, [answer for own in answers.values() for answer in own])
     rows = []
     for rank, c in enumerate(ranked, start=1):

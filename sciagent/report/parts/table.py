@@ -52,9 +52,10 @@ class Entry:
 
     candidate: Ranked
     answers: list[EvidenceAnswer]
-    """All evidence of the candidate from the campaign's rungs, then from files, with separate replicates."""
+    """All evidence of the candidate from the campaign's rungs, then from files, with separate replicates, not
+    calibrated."""
     values: dict[tuple[str, str], Measured]
-    """{(rung, column name): value}; replicates are pooled."""
+    """{(rung, column name): value}; replicates are pooled, and values of calibrated rungs are calibrated."""
     fixed: Mapping[str, Any]
     """Cells of the columns that every campaign has."""
 
@@ -64,8 +65,8 @@ def columns(connection: Connection, row: CampaignRow) -> list[MeasuredColumn]:
     and level."""
     measured: list[MeasuredColumn] = []
     e, q, p, lv, cc = t.current_evidence.c, t.quantity.c, t.property_.c, t.level.c, t.campaign_candidate.c
-    sources = [(rung.name, ask.of_rung(rung)) for rung in rungs(connection, row.id)]
-    for label, conditions in [*sources, (IMPORTED, (e.verifier == IMPORT,))]:
+    sources = [(rung.name, rung.fits, ask.of_rung(rung)) for rung in rungs(connection, row.id)]
+    for label, fits, conditions in [*sources, (IMPORTED, {}, (e.verifier == IMPORT,))]:
         query = (
             sa.select(p.name, p.unit, p.description, lv.label)
             .distinct()
@@ -79,7 +80,8 @@ def columns(connection: Connection, row: CampaignRow) -> list[MeasuredColumn]:
         )
         rows = connection.execute(query).all()
         names = [row[0] for row in rows]
-        for name, unit, description, level in rows:
+        for name, unit, description, raw_level in rows:
+            level = fits[name].label(raw_level) if name in fits else raw_level
             shown = name if names.count(name) == 1 else f"{name}@{level}"
             measured.append(MeasuredColumn(label, name, row.units.get(name, unit), level, shown, description))
     return measured
@@ -90,7 +92,7 @@ def entries(
 ) -> Iterator[Entry]:
     """Yields the candidates in order of arrival. last: sequence number after which to start; -1 for all."""
     labels = {r.position: r.name for r in rungs(connection, row.id)}
-    names = {(c.rung, c.property, c.level): c.name for c in wanted}
+    names, fits = {(c.rung, c.property, c.level): c.name for c in wanted}, ask.fits_by_rung(connection, row)
     while page := ask.arrived(connection, row, last, PAGE):
         ids = [candidate.id for candidate in page]
         answers, imported = ask.answers(connection, row, ids), ask.imported(connection, ids, row.units)
@@ -99,7 +101,7 @@ def entries(
             own_answers = [*answers.get(candidate.id, ()), *from_files]
             values = {
                 (a.rung, names[place]): m
-                for a in ask.pooled_by_rung(own_answers)
+                for a in ask.pooled_by_rung(own_answers, fits)
                 for m in a.measured
                 if (place := (a.rung, m.property, m.level.label)) in names
             }

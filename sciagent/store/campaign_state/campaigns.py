@@ -6,7 +6,7 @@ import os
 import socket
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,10 +15,12 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.status import DriverState
+from sciagent.domain.calibration import Fits
 from sciagent.domain.campaigns.chosen_units import Units
 from sciagent.domain.jobs.states import CAMPAIGN_TRANSITIONS, CampaignState, check_transition
 from sciagent.errors import CampaignError, StaleLeaseError, UnknownNameError
 from sciagent.settings import lease_seconds
+from sciagent.store.campaign_state import calibrations
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 
@@ -69,6 +71,8 @@ class RungRow:
     verifier_version: str
     tier: str
     settings_hash: str
+    fits: Fits = field(default_factory=dict)
+    """Calibrations of its values, by property."""
 
 
 def names(connection: Connection) -> list[str]:
@@ -104,8 +108,10 @@ def create(connection: Connection, *, name: str, rungs: Sequence[Mapping[str, An
 def rungs(connection: Connection, campaign_id: int) -> list[RungRow]:
     """The ladder of a campaign, in order."""
     c = t.rung.c
-    query = sa.select(*(c[name] for name in RungRow.__dataclass_fields__)).where(c.campaign_id == campaign_id)
-    return [RungRow(*row) for row in connection.execute(query.order_by(c.position))]
+    columns = (c[name] for name in RungRow.__dataclass_fields__ if name != "fits")
+    rows = connection.execute(sa.select(*columns).where(c.campaign_id == campaign_id).order_by(c.position)).all()
+    fits = calibrations.current(connection, campaign_id)
+    return [RungRow(*row, fits=fits.get(row.id, {})) for row in rows]
 
 
 def write_requests(connection: Connection, by_rung: Mapping[int, Mapping[str, Any]]) -> None:

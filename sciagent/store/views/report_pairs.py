@@ -147,7 +147,15 @@ def spreads(connection: Connection, row: CampaignRow, rung: RungRow, name: str) 
         .where(_CC.campaign_id == row.id, _CC.depth >= rung.position, *of_rung(rung), q.censoring == "none")
         .group_by(level.label, q.unit)
     )
+    fit = rung.fits.get(name)
     return tuple(
-        ValueSpread(level=label, unit=unit, n=n, low=low, mean=mean, high=high)
+        ValueSpread(
+            level=fit.label(label) if fit else label,
+            unit=unit,
+            n=n,
+            **{
+                key: fit.value(value) if fit else value for key, value in (("low", low), ("mean", mean), ("high", high))
+            },
+        )
         for label, unit, n, low, mean, high in connection.execute(query)
     )
