@@ -68,6 +68,8 @@ class Fit:
     """Mean absolute error of the values predicted for each molecule from a fit to the others."""
     root_mean_square_error: float
     """Root mean square of the same errors."""
+    error_without: float
+    """Mean absolute error of the computed values themselves."""
 
     @property
     def words(self) -> str:
@@ -80,19 +82,17 @@ class Fit:
         None, or a unit that is no multiple of the canonical one: the canonical unit."""
         prop = properties()[self.property]
         unit = prop.unit if unit is None or prop.conversion(unit) is not None else unit
-        intercept, error = (
-            express(Quantity(number, prop.unit), prop, unit).value
-            for number in (self.intercept, self.mean_absolute_error)
-        )
+        numbers = (self.intercept, self.mean_absolute_error, self.error_without)
+        intercept, error, without = (express(Quantity(number, prop.unit), prop, unit).value for number in numbers)
         tail = "" if unit == "1" else f" {unit}"
         scaled = rung if self.kind is FitKind.OFFSET else f"{self.slope:.3g} × {rung}"
         line = f"{scaled} {'-' if intercept < 0 else '+'} {abs(intercept):.3g}{tail}"
         return (
             f"{self.property} of {rung} is calibrated on {self.measured_level}: {line}, {self.words}, leave-one-out "
-            f"mean absolute error {error:.3g}{tail}"
+            f"mean absolute error {error:.3g}{tail}, without the fit {without:.3g}{tail}"
         )
 
-    def label(self, level: str) -> str:
+    def level_of(self, level: str) -> str:
         """Returns the label of the calibrated level. level: label of the computed values."""
         return labelled(level, self.words)
 
@@ -167,4 +167,5 @@ def fitted(
         errors.append((m - slope * c - intercept) / (1 - leverage))
     mean = math.fsum(map(abs, errors)) / n
     root = math.sqrt(math.fsum(error * error for error in errors) / n)
-    return Fit(property_name, kind, measured_level, slope, intercept, n, mean, root)
+    without = math.fsum(abs(m - c) for c, m in zip(computed, measured, strict=True)) / n
+    return Fit(property_name, kind, measured_level, slope, intercept, n, mean, root, without)

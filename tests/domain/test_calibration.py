@@ -39,6 +39,7 @@ def test_the_fit_and_its_leave_one_out_error_equal_those_of_numpy(kind: FitKind)
     )
     assert (fit.slope, fit.intercept) == pytest.approx((slope, intercept), rel=1e-10)
     errors = left_out(kind, computed, measured)
+    assert fit.error_without == pytest.approx(np.mean(np.abs(np.subtract(measured, computed))), rel=1e-12)
     assert fit.mean_absolute_error == pytest.approx(np.mean(np.abs(errors)), rel=1e-9)
     assert fit.root_mean_square_error == pytest.approx(np.sqrt(np.mean(np.square(errors))), rel=1e-9)
 
@@ -56,7 +57,7 @@ def test_a_fit_needs_eight_molecules_with_spread_and_a_rising_line() -> None:
         fitted(NAME, FitKind.LINEAR, "experiment", [0.0] * 7 + [1.0], [0.0] * 7 + [1.0])
 
 
-FIT = Fit(NAME, FitKind.LINEAR, "experiment", 2.0, -0.1, 19, 0.03, 0.04)
+FIT = Fit(NAME, FitKind.LINEAR, "experiment", 2.0, -0.1, 19, 0.03, 0.04, 0.05)
 
 
 def test_a_calibrated_value_has_its_level_and_both_uncertainties() -> None:
@@ -80,6 +81,6 @@ def test_a_value_in_another_unit_and_a_bound_are_calibrated_alike() -> None:
 def test_the_sentence_has_line_and_error_in_the_unit_of_the_campaign() -> None:
     assert FIT.sentence("alpb") == (
         "solvation_free_energy of alpb is calibrated on experiment: 2 × alpb - 0.1 eV, linear fit, n = 19, "
-        "leave-one-out mean absolute error 0.03 eV"
+        "leave-one-out mean absolute error 0.03 eV, without the fit 0.05 eV"
     )
     assert "2 × alpb - 2.31 kcal/mol" in FIT.sentence("alpb", "kcal/mol")

@@ -29,7 +29,7 @@ def upgrade() -> None:
         sa.Column("n", sa.Integer(), nullable=False),
         *(
             sa.Column(name, sa.Double(), nullable=False)
-            for name in ("slope", "intercept", "mean_absolute_error", "root_mean_square_error")
+            for name in ("slope", "intercept", "mean_absolute_error", "root_mean_square_error", "error_without")
         ),
         sa.Column("watermark", ID, nullable=False),
         sa.Column("at", sa.DateTime(timezone=True), nullable=False),

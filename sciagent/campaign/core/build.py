@@ -245,8 +245,8 @@ def _stored_rungs(connection: Connection, row: CampaignRow, spec: CampaignSpec) 
         r.name: spend.cost_ratios(connection, r.verifier, r.verifier_version, r.settings_hash) for r in rows.values()
     }
     built = _build_rungs(spec, {name: r.id for name, r in rows.items()}, ratios)
-    for rung in built:
-        rung.fits.update(rows[rung.spec.rung].fits)
+    for each in built:
+        each.fits.update(rows[each.spec.rung].fits)
     return built
 
 

@@ -150,7 +150,7 @@ class CampaignSpec(Part):
             | {
                 "schema": SCHEMA,
                 "objectives": [
-                    _objective(objective.domain()) | objective.model_dump(mode="json", include={"calibrate"})
+                    {**_objective(objective.domain()), **objective.model_dump(mode="json", include={"calibrate"})}
                     for objective in self.objectives
                 ],
                 "ladder": [_rung(rung) for rung in self.ladder],

@@ -71,9 +71,12 @@ def best(
     imported = [(candidate.smiles, value) for candidate in candidates for value in candidate.imported]
     lines = [Line(f"  {smiles}: {value.line()} from {value.file}") for smiles, value in imported]
     against = [Line(f"  {c.smiles}: {c.contradicted}") for c in candidates if c.contradicted]
-    lines = [*(["values from files:"] if lines else []), *lines]
-    lines += ["contradicted by a measurement:", *against] if against else []
-    put_answer(candidates, json, [candidates.table(), *lines])
+    from_files = ["values from files:", *lines] if lines else []
+    put_answer(
+        candidates,
+        json,
+        [candidates.table(), *from_files, *(["contradicted by a measurement:", *against] if against else [])],
+    )
 
 
 def explain(

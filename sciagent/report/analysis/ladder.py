@@ -167,7 +167,7 @@ def _calibrated(value: tuple[float, float | None], rung: RungRow | None, name: s
 
 def _level(label: str, rung: RungRow | None, name: str) -> str:
     fit = rung and rung.fits.get(name)
-    return fit.label(label) if fit else label
+    return fit.level_of(label) if fit else label
 
 
 def limits(row: CampaignRow, rung: RungRow, name: str) -> tuple[float | None, float | None] | None:

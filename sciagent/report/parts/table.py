@@ -81,7 +81,7 @@ def columns(connection: Connection, row: CampaignRow) -> list[MeasuredColumn]:
         rows = connection.execute(query).all()
         names = [row[0] for row in rows]
         for name, unit, description, raw_level in rows:
-            level = fits[name].label(raw_level) if name in fits else raw_level
+            level = fits[name].level_of(raw_level) if name in fits else raw_level
             shown = name if names.count(name) == 1 else f"{name}@{level}"
             measured.append(MeasuredColumn(label, name, row.units.get(name, unit), level, shown, description))
     return measured

@@ -361,7 +361,7 @@ calibration = table(
     needed(String(20), "kind"),
     needed(Text, "measured_level"),
     needed(Integer, "n"),
-    needed(sa.Double, "slope", "intercept", "mean_absolute_error", "root_mean_square_error"),
+    needed(sa.Double, "slope", "intercept", "mean_absolute_error", "root_mean_square_error", "error_without"),
     needed(Id, "watermark"),
     needed(UtcDateTime, "at"),
     Index("ix_calibration_campaign", "campaign_id", "id"),

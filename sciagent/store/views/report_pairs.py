@@ -150,7 +150,7 @@ def spreads(connection: Connection, row: CampaignRow, rung: RungRow, name: str) 
     fit = rung.fits.get(name)
     return tuple(
         ValueSpread(
-            level=fit.label(label) if fit else label,
+            level=fit.level_of(label) if fit else label,
             unit=unit,
             n=n,
             **{
