@@ -71,7 +71,6 @@ class Fit:
     error_without: float
     """Mean absolute error of the computed values themselves."""
 
-    @property
     def words(self) -> str:
         """Text for levels: `linear fit, n = 19`."""
         name = "linear fit" if self.kind is FitKind.LINEAR else "offset"
@@ -88,13 +87,13 @@ class Fit:
         scaled = rung if self.kind is FitKind.OFFSET else f"{self.slope:.3g} × {rung}"
         line = f"{scaled} {'-' if intercept < 0 else '+'} {abs(intercept):.3g}{tail}"
         return (
-            f"{self.property} of {rung} is calibrated on {self.measured_level}: {line}, {self.words}, leave-one-out "
+            f"{self.property} of {rung} is calibrated on {self.measured_level}: {line}, {self.words()}, leave-one-out "
             f"mean absolute error {error:.3g}{tail}, without the fit {without:.3g}{tail}"
         )
 
     def level_of(self, level: str) -> str:
         """Returns the label of the calibrated level. level: label of the computed values."""
-        return labelled(level, self.words)
+        return labelled(level, self.words())
 
     def value(self, computed: float) -> float:
         """Returns the calibrated value, in the canonical unit."""
@@ -119,7 +118,7 @@ class Fit:
 
     def measured(self, measured: Measured) -> Measured:
         """Returns the calibrated value, whose level names the fit."""
-        level = CalibratedLevel(**vars(measured.level), fit=self.words)
+        level = CalibratedLevel(**vars(measured.level), fit=self.words())
         return replace(measured, level=level, quantity=self.applied(measured.quantity))
 
 

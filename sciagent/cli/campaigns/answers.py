@@ -68,15 +68,13 @@ def best(
     from sciagent.api.campaign import Campaign
 
     candidates = Campaign.open(name, open_ledger(ledger)).best(n)
-    imported = [(candidate.smiles, value) for candidate in candidates for value in candidate.imported]
-    lines = [Line(f"  {smiles}: {value.line()} from {value.file}") for smiles, value in imported]
-    against = [Line(f"  {c.smiles}: {c.contradicted}") for c in candidates if c.contradicted]
-    from_files = ["values from files:", *lines] if lines else []
-    put_answer(
-        candidates,
-        json,
-        [candidates.table(), *from_files, *(["contradicted by a measurement:", *against] if against else [])],
-    )
+    parts: list[str | Line] = []
+    if imported := [(candidate.smiles, value) for candidate in candidates for value in candidate.imported]:
+        lines = [Line(f"  {smiles}: {value.line()} from {value.file}") for smiles, value in imported]
+        parts += ["values from files:", *lines]
+    if against := [candidate for candidate in candidates if candidate.contradicted]:
+        parts += ["contradicted by a measurement:", *(Line(f"  {c.smiles}: {c.contradicted}") for c in against)]
+    put_answer(candidates, json, [candidates.table(), *parts])
 
 
 def explain(

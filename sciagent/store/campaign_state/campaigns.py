@@ -109,9 +109,9 @@ def rungs(connection: Connection, campaign_id: int) -> list[RungRow]:
     """The ladder of a campaign, in order."""
     c = t.rung.c
     columns = (c[name] for name in RungRow.__dataclass_fields__ if name != "fits")
-    rows = connection.execute(sa.select(*columns).where(c.campaign_id == campaign_id).order_by(c.position)).all()
+    rows = connection.execute(sa.select(*columns).where(c.campaign_id == campaign_id).order_by(c.position)).mappings()
     fits = calibrations.current(connection, campaign_id)
-    return [RungRow(*row, fits.get(row.id, {})) for row in rows]
+    return [RungRow(**row, fits=fits.get(row["id"], {})) for row in rows]
 
 
 def write_requests(connection: Connection, by_rung: Mapping[int, Mapping[str, Any]]) -> None:
