@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 _PLACES = {
     "Campaign": ("sciagent.api.campaign", "Campaign"),
     "Ledger": ("sciagent.api.ledger", "LedgerView"),
+    "calc": ("sciagent.api.calculating", "calc"),
     "verifier": ("sciagent.verification.functions", "verifier"),
 }
 

@@ -1,7 +1,8 @@
+from sciagent.api.calculating import calc as calc
 from sciagent.api.campaign import Campaign as Campaign
 from sciagent.api.ledger import LedgerView as Ledger
 from sciagent.verification.functions import verifier as verifier
 
-__all__ = ["Campaign", "Ledger", "__version__", "verifier"]
+__all__ = ["Campaign", "Ledger", "__version__", "calc", "verifier"]
 
 __version__: str

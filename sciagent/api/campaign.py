@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
@@ -17,13 +17,8 @@ from sciagent.api import answers, html, keyword_arguments, other_drivers
 from sciagent.api.candidates import CandidateRow, candidates_of
 from sciagent.api.ledger import LedgerLike, LedgerView, open_ledger, pick_campaign
 from sciagent.api.progress import Progress, view_of
-from sciagent.api.running import Drive
 from sciagent.api.tables import ResultQuery, ResultTable
 from sciagent.campaign.core.build import Built, create_or_open, open_for_people, open_stored
-from sciagent.campaign.core.calibrating import fit_lines, fits_of
-from sciagent.campaign.driving.driver import Driver
-from sciagent.campaign.people.adding import AddedCandidate, add
-from sciagent.campaign.pricing.chances import with_chances
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import load_spec
 from sciagent.campaign.spec.safety import is_reason
@@ -40,6 +35,11 @@ from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import campaign_counts
 from sciagent.store.views.values import LedgerValue
+
+if TYPE_CHECKING:
+    from sciagent.api.running import Drive
+    from sciagent.campaign.driving.driver import Driver
+    from sciagent.campaign.people.adding import AddedCandidate
 
 PartSpec = Mapping[str, Any] | BaseModel
 """A part of a campaign, as a mapping of YAML keys or as a model."""
@@ -161,6 +161,8 @@ class Campaign:
         workers elsewhere. site: profile of the Slurm cluster. report: HTML file that is updated during the run.
         progress: False shows nothing.
         """
+        from sciagent.api.running import Drive
+
         self.close(now=False)
         self.try_executor(executor, site)
         built = self._for_driving()
@@ -180,6 +182,8 @@ class Campaign:
         The first step makes this process the campaign's driver. `stop`, `close`, the end of the campaign and the exit
         of its `with` block release the driver. wait: longest time to wait for a job, in seconds.
         """
+        from sciagent.campaign.driving.driver import Driver
+
         driver = self._driver = self._driver or Driver(self._for_driving()).__enter__()
         with ExitStack() as leaving:
             leaving.push(driver)
@@ -219,11 +223,15 @@ class Campaign:
 
         The fits are those that the next run uses. Raises UsageError if one cannot be made.
         """
+        from sciagent.campaign.core.calibrating import fit_lines, fits_of
+
         with self._store.read() as connection:
             return tuple(fit_lines(self.spec, fits_of(connection, self.spec)))
 
     def best(self, n: int = 10) -> ResultTable[BestCandidate]:
         """Returns the n best candidates: hits first, then by the highest rung reached and the score there."""
+        from sciagent.campaign.pricing.chances import with_chances
+
         with self._store.read() as connection:
             row = campaigns.get(connection, self.name)
             rows = with_chances(self._store, connection, row, best(connection, row, n))
@@ -286,6 +294,8 @@ class Campaign:
         self, proposals: Iterable[ProposalIn], reason: str, who: str | None = None
     ) -> Iterator[AddedCandidate]:
         """Adds molecules as a stream, for more than memory holds. who: name of the person, by default the user."""
+        from sciagent.campaign.people.adding import add
+
         why = directives.reason(reason)
         given = (replace(proposal, operation="person", rationale=why) for proposal in proposals)
         return add(self._for_people(), given, who or settings.user(), why)

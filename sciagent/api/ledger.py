@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from sciagent.store.views.values import LedgerValue, ValueFilter
 
 if TYPE_CHECKING:
     from sciagent.api.campaign import Campaign
+    from sciagent.domain.answers.values import CalculatedMolecule
 
 
 def open_ledger(given: LedgerLike = None, create: bool = False, idle_seconds: float | None = None) -> Ledger:
@@ -128,6 +129,12 @@ class LedgerView:
             lambda connection: _arrow(connection, wanted),
             _brief,
         )
+
+    def calc(self, verifier: str, smiles: str | Iterable[str] = (), **more: Any) -> ResultTable[CalculatedMolecule]:
+        """Runs one verifier on molecules; known evidence is reused. more: the arguments of `sciagent.calc`."""
+        from sciagent.api.calculating import calc
+
+        return calc(verifier, smiles, ledger=self, **more)
 
     def close(self) -> None:
         """Closes the connections to the database."""

@@ -5,25 +5,31 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
 from sciagent.api import html
 from sciagent.api.answers import best_brief, budget_line, rung_table, status_html
 from sciagent.api.interrupts import raise_interrupt
-from sciagent.api.terminal import Line, Part, records_table, show
+from sciagent.api.terminal import Line, Part, records_table, show, wrapped
 from sciagent.domain.answers.status import CampaignCounts
+from sciagent.domain.durations import ago
 from sciagent.report.answers import best
+from sciagent.report.live.time_left import time_left
 from sciagent.store.campaign_state import campaigns
+from sciagent.store.database.clock import db_now
 from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue.workers import Running, running
 from sciagent.store.views import campaign_counts
 
 REFRESH_SECONDS = 1.0
 LINE_SECONDS = 20.0
+SHOWN_JOBS = 8  # running jobs that the display names
 
 
 class Progress:
@@ -47,6 +53,9 @@ class Progress:
         self._live: Live | None = None
         self._next = 0.0
         self._note = ""
+        self._running: list[Running] = []
+        self._at = datetime.now(UTC)
+        self._left: str | None = None
 
     def __enter__(self) -> Self:
         if not self._quiet and self._console.is_terminal:
@@ -74,7 +83,12 @@ class Progress:
         if self._quiet or now < self._next:
             return
         with self._ledger.read() as connection:
-            self._show(campaign_counts.counts(connection, campaigns.get(connection, self._name)))
+            row = campaigns.get(connection, self._name)
+            status = campaign_counts.counts(connection, row)
+            self._running = running(connection, campaign_id=row.id)
+            self._at = db_now(connection)
+        self._left = time_left(status, max(1, len(self._running), row.spec.get("workers") or 1))
+        self._show(status)
         # reading the ledger takes at most a tenth of the time
         self._next = now + self._pause() + 10 * (time.monotonic() - now)
 
@@ -82,11 +96,28 @@ class Progress:
         return REFRESH_SECONDS if self._live else LINE_SECONDS
 
     def _show(self, status: CampaignCounts) -> None:
+        left = [self._left] if self._left else []
         if self._live is not None:
-            foot = Text(self._note or self._foot, style="dim")
-            self._live.update(Group(rung_table(status), Text(budget_line(status)), foot), refresh=True)
+            foot = Text(self._note or " · ".join([*left, self._foot]), style="dim")
+            jobs = (self._job(job) for job in self._running[:SHOWN_JOBS])
+            more = max(0, len(self._running) - SHOWN_JOBS)
+            rest = [Text(f"  and {more} more", style="dim")] if more else []
+            parts: tuple[RenderableType, ...] = (
+                rung_table(status),
+                Text("\n".join(wrapped(budget_line(status), self._console.width))),
+                *jobs,
+                *rest,
+                foot,
+            )
+            self._live.update(Group(*parts), refresh=True)
         else:
-            show(Line(one_line(status)), console=self._console)
+            show(Line(" · ".join([one_line(status), *left])), console=self._console)
+
+    def _job(self, job: Running) -> Text:
+        """Returns a line on a running job, which is cut at the edge of the terminal."""
+        names = f"{job.name}  {job.candidate}" if job.name else job.candidate
+        line = f"  {job.rung} for {ago(self._at, job.since)}: {names}"
+        return Text(line, style="cyan", no_wrap=True, overflow="ellipsis")
 
     def summary(self, status: CampaignCounts, report: Path | None) -> None:
         """Prints the summary of a run on stderr: the table, the best hits, and the path of the report if given."""

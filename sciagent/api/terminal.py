@@ -1,27 +1,37 @@
-"""Tables and indented paragraphs for terminals."""
+"""Tables and paragraphs for terminals, and for files and pipes.
+
+A structure is never broken: its column is the last of a table and is not wrapped. Where output is no terminal, a table
+is tab-separated text with a header, and each paragraph is one line.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, RenderableType
-from rich.padding import Padding
+from rich.console import Console, JustifyMethod, RenderableType
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 Records = Sequence[Mapping[str, Any]]
 """Rows of a table: cells by column."""
 
+STRUCTURES = ("smiles", "candidate")
+"""Columns with structures."""
+OTHERS_WIDTH = 60  # characters that the other columns of a table get, however long its structures are
+
 
 def plain_table(title: str, *columns: str, left: Iterable[str] = ()) -> Table:
     """Returns an empty table for narrow terminals. left: columns of text besides the first; all others are numbers."""
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table = Table(title=title or None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for place, name in enumerate(columns):
-        table.add_column(name, justify="left" if place == 0 or name in left else "right", overflow="fold")
+        justify: JustifyMethod = "left" if place == 0 or name in left or name in STRUCTURES else "right"
+        table.add_column(name, justify=justify, overflow="fold", no_wrap=name in STRUCTURES)
     return table
 
 
@@ -36,9 +46,10 @@ def records_table(records: Records, title: str) -> Table:
 
 
 def columns_of(records: Records) -> list[str]:
-    """Returns the columns of the records, in order of first appearance, without empty columns."""
+    """Returns the columns of the records without empty ones: in order of first appearance, but structures last."""
     names = dict.fromkeys(name for record in records for name in record)
-    return [name for name in names if any(record.get(name) not in (None, "") for record in records)]
+    filled = [name for name in names if any(record.get(name) not in (None, "") for record in records)]
+    return sorted(filled, key=STRUCTURES.__contains__)
 
 
 def is_number(records: Records, name: str) -> bool:
@@ -62,7 +73,7 @@ def cell_text(value: object) -> str:
 
 
 class Paragraph(NamedTuple):
-    """A paragraph that is wrapped and indented; an empty paragraph is an empty line."""
+    """A paragraph that is wrapped between words and indented; an empty paragraph is an empty line."""
 
     text: str
     depth: int = 1
@@ -81,22 +92,78 @@ Part = RenderableType | Paragraph | Line
 """A part of the output: a text (wrapped), a table, a paragraph or a line."""
 
 
-def show(*parts: Part, console: Console | None = None) -> None:
-    """Prints the parts without interpreting markup or colouring numbers. console: by default stdout."""
+def show(*parts: Part, console: Console | None = None, drawn: bool | None = None) -> None:
+    """Prints the parts without interpreting markup or colouring numbers.
+
+    console: by default stdout. drawn: whether tables are drawn and paragraphs wrapped; by default, only on a terminal.
+    """
     console = console or Console()
+    drawn = console.is_terminal if drawn is None else drawn
     for part in parts:
-        if isinstance(part, Paragraph):
-            text = Text(part.text, style=part.style or ("" if part.depth else "bold"), overflow="fold")
-            console.print(Padding(text, (0, 0, 0, 2 * part.depth), expand=False), highlight=False)
-        elif isinstance(part, Line):
-            console.print(part.text, style=part.style, highlight=False, markup=False, emoji=False, soft_wrap=True)
+        if isinstance(part, Table) and drawn:
+            part.width = _width(part, console)
+            console.print(part, highlight=False, markup=False, emoji=False, crop=False)
+        elif isinstance(part, Table):
+            lines = tab_separated(part, titled=len(parts) > 1)
+            console.file.writelines(f"{line}\n" for line in lines)
+        elif isinstance(part, str | Paragraph | Line):
+            text, style = _text_of(part, console.width if drawn else None)
+            console.print(Text(text, style=style), highlight=False, soft_wrap=True)
         else:
             console.print(part, highlight=False, markup=False, emoji=False)
 
 
+def tab_separated(table: Table, titled: bool = False) -> Iterator[str]:
+    """Yields the lines of a table as tab-separated text: its title if asked for, the header, the rows."""
+    if titled and table.title:
+        yield _cell(table.title)
+    for cells in zip(*([column.header, *column.cells] for column in table.columns), strict=True):
+        yield "\t".join(map(_cell, cells))
+
+
+def _cell(cell: RenderableType) -> str:
+    return " ".join("; ".join(str(cell).split("\n")).split())
+
+
+def _width(table: Table, console: Console) -> int | None:
+    """Returns the width in which a table with structures too long for the terminal is drawn; None where all fits.
+
+    A terminal continues lines that are too long on its next line, so a structure can still be copied as one word.
+    """
+    fixed = [column for column in table.columns if column.no_wrap]
+    natural = Measurement.get(console, console.options.update(width=10_000), table).maximum
+    if natural > console.width:  # long headers are folded between their words
+        for column in table.columns:
+            column.header = str(column.header).replace("_", "_ ")
+    if not fixed or natural <= console.width:
+        return None
+    longest = sum(max((len(_cell(cell)) for cell in column.cells), default=0) for column in fixed)
+    return min(natural, max(console.width, OTHERS_WIDTH + longest))
+
+
+def _text_of(part: str | Paragraph | Line, width: int | None) -> tuple[str, str]:
+    """Returns the text of a part and its style. width: of the lines, between whose words a text is broken; or None."""
+    if isinstance(part, Line):
+        return part.text, part.style
+    text, depth, style = (part, 0, "") if isinstance(part, str) else part
+    indent = "  " * depth
+    lines = text.split("\n") if width is None else wrapped(text, width - len(indent))
+    if isinstance(part, Paragraph) and not depth:
+        style = style or "bold"
+    return "\n".join(indent + line if line else "" for line in lines), style
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Returns the text in lines that end between words, and, where ` · ` separates items, between items."""
+    wrapper = textwrap.TextWrapper(max(20, width), break_long_words=False, break_on_hyphens=False)
+    items = (item.replace(" ", "\xa0") for item in text.split(" · "))
+    glued = " · ".join(items) if " · " in text else text
+    return [piece.replace("\xa0", " ") for line in glued.split("\n") for piece in wrapper.wrap(line) or [""]]
+
+
 def text_of(*parts: Part) -> str:
-    """Returns the output of `show` as plain text."""
+    """Returns the parts as a terminal would show them, as plain text."""
     console = Console(highlight=False, force_jupyter=False, color_system=None)
     with console.capture() as capture:
-        show(*parts, console=console)
+        show(*parts, console=console, drawn=True)
     return "\n".join(line.rstrip() for line in capture.get().splitlines()).strip("\n")

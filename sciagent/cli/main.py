@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
@@ -55,60 +55,95 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-COMMANDS: dict[Callable[..., Any], str] = {
-    files.init: "init my-dyes --template quickstart --name my-dyes",
-    plan.plan: "plan campaigns/quickstart.yaml",
-    run.run: "run campaigns/quickstart.yaml --ledger my.db",
-    run.resume: "resume quickstart",
-    directives.pause: "pause quickstart --reason 'the cores are needed until noon'",
-    directives.stop: "stop quickstart --reason 'the question is answered'",
-    directives.amend: "amend quickstart --budget rungs.dft=20 --goal-count 5 --reason 'two more days'",
-    answers.status: "status quickstart --json",
-    answers.best: "best quickstart -n 5 --json",
-    answers.explain: "explain 'O=Cc1ccccc1' --campaign quickstart",
-    answers.trace: "trace quickstart_llm 1",
-    mcp.mcp: "mcp quickstart --http 8765",
-    compare.compare: "compare quickstart quickstart-wide",
-    molecules.add: "add 'O=Cc1ccccc1' --campaign quickstart --reason 'the parent of our dyes'",
-    directives.hold: "hold 'O=Cc1ccccc1' --reason 'wait for the NMR'",
-    directives.release: "release 3eb4b86e --reason 'NMR is fine'",
-    directives.veto: "veto 3eb4b86e --campaign quickstart --reason 'not stable in air'",
-    directives.promote: "promote 3eb4b86e --to dft --reason 'GFN2 misjudges aldehydes'",
-    calc.calc: "calc xtb.singlepoint CCO c1ccccc1O --set solvent=water",
-    answers.verify: "verify 'O=Cc1ccccc1' --campaign campaigns/quickstart.yaml",
-    answers.report: "report quickstart --output quickstart.html",
-    export.export: "export quickstart -o quickstart.csv",
-    molecules.import_: "import gaps.csv --value 'gap=homo_lumo_gap\\[eV]' --uncertainty gap=0.05 "
-    "--method B3LYP --basis '6-31G(2df,p)'",
-    verifiers.verifiers: "verifiers xtb.singlepoint",
-    serve_model.serve_model: "serve-model smollm2 --port 8000",
-    dispatcher.submit: "submit campaigns/quickstart.yaml",
-    dispatcher.dispatcher: "dispatcher --ledger postgresql://…",
-    worker.worker: "worker --tier simulation --slots 4 --ledger postgresql://…",
-    workers.workers: "workers --all",
-    workers.drain: "drain node7:4242:9f01ac",
-    jobs.jobs: "jobs quickstart --state failed --limit 50",
-    jobs.cancel: "cancel 4711 4712 --reason 'wrong charge'",
-    jobs.retry: "retry --campaign quickstart --state quarantined",
-    top.top: "top --interval 5",
-    metrics.metrics: "metrics --listen 127.0.0.1:9464",
-    gc.gc: "gc --keep-days 90 --delete --reason 'the disk is full'",
-    doctor.doctor: "doctor",
-    files.schema: "schema > campaign.schema.json",
-}
-"""{command: example}, in the order of the help. The example begins with the command's name."""
-GROUPS = {
-    "models": models.app,
-    "adapters": serve_model.app,
-    "slurm": slurm.app,
-    **{name: typer.Typer(help=text) for name, text in PLUGINS.items()},
-    "db": db.app,
-}
+PAUSE = "pause quickstart --reason 'the cores are needed until noon'"
+STOP = "stop quickstart --reason 'the question is answered'"
+AMEND = "amend quickstart --budget rungs.dft=20 --goal-count 5 --reason 'two more days'"
+EXPLAIN = "explain 'O=Cc1ccccc1' --campaign quickstart"
+VERIFY = "verify 'O=Cc1ccccc1' --campaign campaigns/quickstart.yaml"
+ADD = "add 'O=Cc1ccccc1' --campaign quickstart --reason 'the parent of our dyes'"
+VETO = "veto 3eb4b86e --campaign quickstart --reason 'not stable in air'"
+IMPORT = (
+    "import gaps.csv --value 'gap=homo_lumo_gap\\[eV]' --uncertainty gap=0.05 --method B3LYP --basis '6-31G(2df,p)'"
+)
 
-for command, example in COMMANDS.items():
-    app.command(example.split()[0], epilog=f"Example: sciagent {example}")(command)
-for name, group in GROUPS.items():
-    app.add_typer(group, name=name)
+
+class Listed(NamedTuple):
+    """A command of the list."""
+
+    function: Callable[..., Any]
+    """Runs the command; its docstring is the help."""
+    brief: str
+    """What it does, in one line of a narrow terminal."""
+    example: str
+    """How it is typed; begins with the command's name."""
+
+
+PANELS: dict[str, tuple[Listed, ...]] = {
+    "Campaigns": (
+        Listed(files.init, "Make a folder with a ready campaign", "init my-dyes --template quickstart --name my-dyes"),
+        Listed(plan.plan, "Estimate what its budget will buy", "plan campaigns/quickstart.yaml"),
+        Listed(run.run, "Run it; the same file again goes on", "run campaigns/quickstart.yaml --ledger my.db"),
+        Listed(answers.status, "Rungs, hits, cost and budget so far", "status quickstart --json"),
+        Listed(answers.best, "The best candidates", "best quickstart -n 5 --json"),
+        Listed(answers.report, "Write the report, one HTML file", "report quickstart --output quickstart.html"),
+        Listed(directives.pause, "Start nothing new until it is resumed", PAUSE),
+        Listed(run.resume, "Go on where it stopped", "resume quickstart"),
+        Listed(directives.stop, "End it; what runs may finish", STOP),
+        Listed(directives.amend, "Change budget, goal or workers", AMEND),
+        Listed(compare.compare, "Two campaigns side by side", "compare quickstart quickstart-wide"),
+    ),
+    "Candidates": (
+        Listed(calc.calc, "One verifier on a few molecules", "calc xtb.singlepoint CCO c1ccccc1O --set solvent=water"),
+        Listed(answers.verify, "A molecule up a campaign's ladder", VERIFY),
+        Listed(answers.explain, "Why a candidate stands where it stands", EXPLAIN),
+        Listed(molecules.add, "Bring in molecules of your own", ADD),
+        Listed(directives.promote, "Send one on to a rung", "promote 3eb4b86e --to dft --reason 'GFN2 misjudges it'"),
+        Listed(directives.veto, "Take one out for good", VETO),
+        Listed(directives.hold, "Start nothing more on one", "hold 'O=Cc1ccccc1' --reason 'wait for the NMR'"),
+        Listed(directives.release, "Let a held one go on", "release 3eb4b86e --reason 'NMR is fine'"),
+    ),
+    "Data": (
+        Listed(export.export, "Candidates with their values as a file", "export quickstart -o quickstart.csv"),
+        Listed(molecules.import_, "Take values from a CSV as evidence", IMPORT),
+        Listed(verifiers.verifiers, "What can be computed, and how", "verifiers xtb.singlepoint"),
+        Listed(files.schema, "The keys of a campaign file", "schema > campaign.schema.json"),
+        Listed(gc.gc, "Remove files that nothing needs", "gc --keep-days 90 --delete --reason 'the disk is full'"),
+        Listed(doctor.doctor, "What is installed, and what is missing", "doctor"),
+    ),
+    "Agents": (
+        Listed(answers.trace, "What a model read, called and saw", "trace quickstart_llm 1"),
+        Listed(mcp.mcp, "Serve a campaign's tools over MCP", "mcp quickstart --http 8765"),
+        Listed(serve_model.serve_model, "Serve a local model by vLLM", "serve-model smollm2 --port 8000"),
+    ),
+    "Cluster": (
+        Listed(top.top, "What runs now, live", "top --interval 5"),
+        Listed(jobs.jobs, "List jobs", "jobs quickstart --state failed --limit 50"),
+        Listed(jobs.cancel, "End jobs", "cancel 4711 4712 --reason 'wrong charge'"),
+        Listed(jobs.retry, "Try jobs again", "retry --campaign quickstart --state quarantined"),
+        Listed(dispatcher.submit, "Hand a campaign to a dispatcher", "submit campaigns/quickstart.yaml"),
+        Listed(dispatcher.dispatcher, "Drive what is handed in", "dispatcher --ledger postgresql://…"),
+        Listed(worker.worker, "Run jobs", "worker --tier simulation --slots 4 --ledger postgresql://…"),
+        Listed(workers.workers, "List workers and queues", "workers --all"),
+        Listed(workers.drain, "Let a worker take no new jobs", "drain node7:4242:9f01ac"),
+        Listed(metrics.metrics, "Figures for Prometheus", "metrics --listen 127.0.0.1:9464"),
+    ),
+}
+"""{title: commands}, in the order of the help: what a beginner needs comes first."""
+GROUPS = {
+    "models": (models.app, "Agents", "Language models on this machine"),
+    "adapters": (serve_model.app, "Agents", "LoRA adapters of a served model"),
+    "slurm": (slurm.app, "Cluster", "Check a Slurm cluster and its profile"),
+    "db": (db.app, "Cluster", "Upgrade, check and back up the ledger"),
+    **{name: (typer.Typer(help=text), "Data", text) for name, text in PLUGINS.items()},
+}
+"""{name: (commands, title of its panel, what they do)}."""
+
+for panel, commands in PANELS.items():
+    for function, brief, example in commands:
+        name, epilog = example.split()[0], f"Example: sciagent {example}"
+        app.command(name, short_help=brief, epilog=epilog, rich_help_panel=panel)(function)
+for name, (group, panel, brief) in GROUPS.items():
+    app.add_typer(group, name=name, rich_help_panel=panel, short_help=brief)
 
 
 def _version(value: bool) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.answers.status import Status
 from sciagent.domain.answers.values import BestCandidate, ImportedValue, RungValue
 from sciagent.domain.evidence import at_highest_rung
-from sciagent.domain.jobs.states import Standing
+from sciagent.domain.jobs.states import CampaignState, Standing
 from sciagent.errors import UnknownNameError
 from sciagent.report.analysis import audit, ladder, proposers
 from sciagent.report.parts import agreement
@@ -84,9 +84,9 @@ def listed_episodes(connection: Connection, row: CampaignRow) -> Sequence[Mappin
     answers = []
     for trajectory in rows:
         outcome = outcomes.get(trajectory["id"], EpisodeOutcome(0, 0, 0))
-        answer = {name: trajectory[name] for name in ("number", "proposer", "state", "started_at", "ended_at")}
-        why = trajectory["settings"].get("ended")
-        answers.append(answer | {"why": why, "turns": outcome.turns, "new": outcome.new})
+        answer = {name: trajectory[name] for name in ("number", "proposer", "started_at", "ended_at")}
+        answer |= {"turns": outcome.turns, "new": outcome.new}
+        answers.append({**answer, **_end_of(row, trajectory)})
     return answers
 
 
@@ -103,8 +103,7 @@ def episode(connection: Connection, row: CampaignRow, number: int) -> Mapping[st
         "campaign": row.name,
         "number": number,
         "proposer": trajectory["proposer"],
-        "state": trajectory["state"],
-        "why": trajectory["settings"].get("ended"),
+        **_end_of(row, trajectory),
         "opening": trajectory["settings"].get("opening", []),
         "turns": [
             {name: turn[name] for name in ("number", "message", "calls", "observations", "sampling", "cost", "at")}
@@ -116,6 +115,17 @@ def episode(connection: Connection, row: CampaignRow, number: int) -> Mapping[st
             for turn in trajectories.turns(connection, trajectory["id"])
         ],
     }
+
+
+def _end_of(row: CampaignRow, trajectory: Mapping[Any, Any]) -> Mapping[str, Any]:
+    """Returns the state of an episode and the reason of its end.
+
+    An episode that goes on with its campaign is `stopped` while nothing drives the campaign.
+    """
+    state, why = trajectory["state"], trajectory["settings"].get("ended")
+    if state == trajectories.RUNNING and row.state not in (CampaignState.RUNNING, CampaignState.PAUSED):
+        return {"state": "stopped", "why": f"its campaign ended: {row.stop_reason or row.state.replace('_', ' ')}"}
+    return {"state": state, "why": why}
 
 
 def _proposals(connection: Connection, row: CampaignRow, trajectory_id: int) -> dict[int, list[Mapping[str, Any]]]:

@@ -16,6 +16,7 @@ from sciagent.verification.contract import Verifier
 MIN_OBSERVATIONS = 5
 UNLEARNT_FACTOR = 3.0  # 90th percentile of actual over declared cost before the first observation
 SCATTER = 0.35  # standard deviation of ln(actual / declared cost) between jobs of a rung
+NINETIETH = 1.2816  # 90th percentile of a standard normal
 LEAST_RATIO = 1e-3  # replaces the ratio of a job without measurable cost
 WINDOW = 200  # number of latest ratios that are kept
 NOTHING = Cost()
@@ -102,16 +103,27 @@ def ninetieth(ratios: Collection[float]) -> float:
 
     Source: Gelman et al., Bayesian Data Analysis, 3rd ed. (2013), section 2.5.
     """
-    n = len(ratios)
-    if not n:
+    if not ratios:
         return UNLEARNT_FACTOR
-    if n >= MIN_OBSERVATIONS:
+    if len(ratios) >= MIN_OBSERVATIONS:
         return float(np.quantile(list(ratios), 0.9))
-    z = 1.2816
-    prior = (math.log(UNLEARNT_FACTOR) / z) ** 2 - SCATTER**2
-    precision = n / SCATTER**2 + 1 / prior
-    mean = sum(math.log(max(ratio, LEAST_RATIO)) for ratio in ratios) / SCATTER**2 / precision
-    return math.exp(mean + z * math.sqrt(SCATTER**2 + 1 / precision))
+    mean, precision = _predictive(ratios)
+    return math.exp(mean + NINETIETH * math.sqrt(SCATTER**2 + 1 / precision))
+
+
+def typical(ratios: Collection[float]) -> float:
+    """Returns the expected ratio of actual to declared cost: the mean of the observed ratios from `MIN_OBSERVATIONS`
+    on, and below that the median of the predictive distribution of `ninetieth`, which is 1 without any."""
+    if len(ratios) >= MIN_OBSERVATIONS:
+        return float(np.mean(list(ratios)))
+    return math.exp(_predictive(ratios)[0])
+
+
+def _predictive(ratios: Collection[float]) -> tuple[float, float]:
+    """Returns the mean of the logarithm of the next ratio, and the precision of that mean."""
+    prior = (math.log(UNLEARNT_FACTOR) / NINETIETH) ** 2 - SCATTER**2
+    precision = len(ratios) / SCATTER**2 + 1 / prior
+    return sum(math.log(max(ratio, LEAST_RATIO)) for ratio in ratios) / SCATTER**2 / precision, precision
 
 
 def unmeasured(declared: Mapping[str, float], counted: Mapping[str, float] | None = None) -> Cost:

@@ -82,6 +82,14 @@ def test_a_plug_in_that_is_not_installed_is_named_with_what_to_install(monkeypat
     )
 
 
+def test_the_first_screen_of_the_help_has_what_a_beginner_needs() -> None:
+    result = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"})
+    screen = "\n".join(result.output.splitlines()[:40])
+    assert set(re.findall(r"─ (\w+) ─", screen)) >= {"Campaigns", "Candidates"}
+    rows = [line for line in result.output.splitlines() if re.match(r"│ [a-z]", line)]
+    assert len(rows) == len(get_command(app).commands), "each command takes one line"
+
+
 def test_the_root_says_where_to_start() -> None:
     assert "Start: sciagent run campaigns/quickstart.yaml" in shown()
     assert get_command(app).no_args_is_help

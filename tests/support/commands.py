@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 from sciagent.cli.main import app
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
+from tests.support.typed import environment_of, without_styles
 
 
 class Typed:
@@ -19,15 +20,14 @@ class Typed:
     def __init__(self, ledger: Ledger) -> None:
         self.url = ledger.url.render_as_string(False)
 
-    def call(self, *arguments: str, width: int = 200) -> Result:
-        """What comes of it, whatever it is."""
-        shown = {"COLUMNS": str(width), "NO_COLOR": "1", "TERM": "dumb"}
-        return CliRunner().invoke(app, [*arguments, "--ledger", self.url], env=shown)
+    def call(self, *arguments: str, width: int | None = None) -> Result:
+        """What comes of it, whatever it is. width: of a terminal; without, output goes to a pipe."""
+        return CliRunner().invoke(app, [*arguments, "--ledger", self.url], env=environment_of(width))
 
-    def told(self, *arguments: str, width: int = 200) -> str:
+    def told(self, *arguments: str, width: int | None = None) -> str:
         result = self.call(*arguments, width=width)
         assert result.exit_code == 0, result.output
-        return result.output
+        return without_styles(result.output)
 
     def data(self, *arguments: str) -> Any:
         result = self.call(*arguments, "--json")

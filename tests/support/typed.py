@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from typer.testing import CliRunner, Result
@@ -11,14 +12,24 @@ from sciagent.cli.main import app
 from sciagent.errors import UsageError
 
 
-def call(*arguments: str, width: int = 200) -> Result:
-    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": str(width), "NO_COLOR": "1", "TERM": "dumb"})
+def environment_of(width: int | None) -> dict[str, str]:
+    """Environment of output to a file or a pipe; with a width, of output to a terminal."""
+    shown = {"COLUMNS": str(width or 200), "NO_COLOR": "1", "TERM": "dumb"}
+    return shown if width is None else shown | {"LINES": "50", "TTY_COMPATIBLE": "1", "TERM": "xterm"}
 
 
-def told(*arguments: str, width: int = 200) -> str:
+def without_styles(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+def call(*arguments: str, width: int | None = None) -> Result:
+    return CliRunner().invoke(app, list(arguments), env=environment_of(width))
+
+
+def told(*arguments: str, width: int | None = None) -> str:
     result = call(*arguments, width=width)
     assert result.exit_code == 0, result.output
-    return result.output
+    return without_styles(result.output)
 
 
 def data(*arguments: str) -> Any:

@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.pricing.purchasing import Purchasing, purchasing_of
-from sciagent.domain.jobs.states import CampaignState, JobState
+from sciagent.domain.jobs.states import NOTHING_LEFT, CampaignState, JobState
 from sciagent.errors import LedgerAwayError, StaleLeaseError
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.campaign_state.campaigns import DRIVER_LEASE_SECONDS, DriverLease
@@ -112,7 +112,7 @@ class DriverSession:
                 why = "what is left of the budget holds no further job" + (f": {shortfall}" if shortfall else "")
                 return CampaignState.BUDGET_SPENT, self.budget.goes_on(self.built, connection) or why
             waiting = self._waiting(connection)
-        return self.purchasing.left_over(waiting) if waiting else (CampaignState.FINISHED, "nothing is left to do")
+        return self.purchasing.left_over(waiting) if waiting else (CampaignState.FINISHED, NOTHING_LEFT)
 
     def _waiting(self, connection: Connection) -> int:
         """Returns the number of candidates that wait for a paid rung."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,18 @@ from sciagent.campaign.core.record import known_or_run, log_blocked
 from sciagent.campaign.spec.rungs import RungSpec
 from sciagent.campaign.spec.safety import SCREEN
 from sciagent.chemistry.molecule import parse_molecule
+from sciagent.chemistry.structure_files import StructureRecord, read_structures
 from sciagent.domain.answers.values import CalculatedMolecule, PropertyValue
 from sciagent.domain.campaigns.chosen_units import Units, all_shown
-from sciagent.domain.candidates import Candidate
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import conversion_factor
 from sciagent.errors import InvalidCandidateError, UsageError, did_you_mean
 from sciagent.execution.worker.checkpoints import scratch_of
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.results import candidates
+from sciagent.store.results import candidates, names
+from sciagent.verification.catalogue import entry
+from sciagent.verification.registry import verifier_class
 from sciagent.verification.sandbox.host import Worker
 
 
@@ -31,6 +34,7 @@ def rungs_for(verifier: str, settings: Mapping[str, Any], folder: Path) -> tuple
 
     folder: where relative paths in the settings start. Raises UsageError for an unknown verifier or bad settings.
     """
+    verifier_class(verifier)  # raises for an unknown one
     named = [{"verifier": SCREEN}] if verifier != SCREEN else []
     try:
         rungs = [
@@ -38,9 +42,18 @@ def rungs_for(verifier: str, settings: Mapping[str, Any], folder: Path) -> tuple
             for rung in (*named, {"verifier": verifier, "settings": dict(settings)})
         ]
     except ValidationError as error:
-        faults = [(".".join(map(str, fault["loc"])), fault["msg"]) for fault in error.errors()]
-        raise UsageError("; ".join(f"{place.removeprefix('settings.')}: {what}" for place, what in faults)) from None
+        raise UsageError("; ".join(_message(verifier, fault) for fault in error.errors())) from None
     return built_rungs(rungs)
+
+
+def _message(verifier: str, fault: Any) -> str:
+    """Returns the message on a mistake in the settings. fault: as pydantic describes it."""
+    path = [str(step) for step in fault["loc"] if step != "settings"]
+    place = ".".join(path)
+    if fault["type"] != "extra_forbidden":
+        return f"{place}: {fault['msg']}"
+    known = [setting["name"] for setting in entry(verifier, {})["settings"]]
+    return f'{verifier} has no setting "{place}"{did_you_mean(place, known)}; it takes: {", ".join(known) or "none"}'
 
 
 def check_units(rung: BuiltRung, units: Units) -> None:
@@ -53,29 +66,50 @@ def check_units(rung: BuiltRung, units: Units) -> None:
             conversion_factor(unit, properties()[name])
 
 
+def molecules_of(
+    smiles: Iterable[str], file: Path | None = None, column: str = "smiles", keep: Sequence[str] | None = None
+) -> Iterator[StructureRecord]:
+    """Yields molecules that are given as SMILES, then those of a file. column, keep: as in `read_structures`."""
+    yield from (StructureRecord(number, text) for number, text in enumerate(smiles))
+    if file is not None:
+        yield from read_structures(file, column, keep=keep)
+
+
 def calculate(
-    ledger: Ledger, rungs: Sequence[BuiltRung], texts: Iterable[str], units: Units | None = None, who: str = ""
+    ledger: Ledger,
+    rungs: Sequence[BuiltRung],
+    molecules: Iterable[StructureRecord],
+    units: Units | None = None,
+    who: str = "",
+    worker: Worker | None = None,
 ) -> Iterator[CalculatedMolecule]:
     """Yields the verifier's answer on each molecule. Evidence in the ledger is reused, new evidence is recorded there.
 
-    rungs: of `rungs_for`. A molecule that the safety screen refuses is not calculated, and the refusal is logged.
+    rungs: of `rungs_for`. worker: a warm process; by default a new one, which ends with the last molecule. A molecule
+    that the safety screen refuses is not calculated, and the refusal is logged. Names from a file are stored.
     """
     prepare(rungs)
-    with Worker(scratch_of(ledger.artifacts), preload=[rung.verifier.name for rung in rungs]) as worker:
-        for text in texts:
-            try:
-                candidate = parse_molecule(text)
-            except InvalidCandidateError as error:
-                yield CalculatedMolecule(text=text, outcome=Outcome.REFUSED, reason=error.reason, detail=error.detail)
-                continue
-            yield _calculated(ledger, worker, rungs, text, candidate, units or {}, who)
+    with ExitStack() as leaving:
+        host = worker or leaving.enter_context(
+            Worker(scratch_of(ledger.artifacts), preload=[rung.verifier.name for rung in rungs])
+        )
+        for molecule in molecules:
+            yield _calculated(ledger, host, rungs, molecule, units or {}, who)
 
 
 def _calculated(
-    ledger: Ledger, worker: Worker, rungs: Sequence[BuiltRung], text: str, candidate: Candidate, units: Units, who: str
+    ledger: Ledger, worker: Worker, rungs: Sequence[BuiltRung], molecule: StructureRecord, units: Units, who: str
 ) -> CalculatedMolecule:
+    text = molecule.text
+    given = {field: (name,) for field, name in molecule.names.items()}
+    try:
+        candidate = parse_molecule(text)
+    except InvalidCandidateError as error:
+        why = molecule.fault or error.detail
+        return CalculatedMolecule(text=text, names=given, outcome=Outcome.REFUSED, reason=error.reason, detail=why)
     with ledger.begin() as connection:
         candidate_id = candidates.enter(connection, [candidate])[candidate.key]
+        names.enter(connection, None, [(candidate_id, molecule.names)])
     for rung in rungs:
         answer, core_seconds = known_or_run(ledger, worker, rung, candidate, candidate_id)
         if answer.outcome is not Outcome.OK:
@@ -86,6 +120,7 @@ def _calculated(
             log_blocked(connection, None, **blocked, operation="calc", who=who)
     return CalculatedMolecule(
         text=text,
+        names=given,
         key=candidate.key,
         smiles=candidate.text,
         outcome=answer.outcome,

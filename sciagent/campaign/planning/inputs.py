@@ -31,7 +31,7 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import spend
 from sciagent.verification.contract import Verifier
-from sciagent.verification.cost import CostModel
+from sciagent.verification.cost import MIN_OBSERVATIONS, ninetieth, typical
 from sciagent.verification.sandbox.host import Request, Worker
 
 SAMPLE = 50  # number of molecules in the sample
@@ -58,6 +58,8 @@ class Step:
     """Ratio of learnt to declared cost; None if no cost was learnt."""
     tells: tuple[RungTells, ...]
     """Correlation with each objective."""
+    spread: float
+    """90th percentile of a job's cost over its expected cost, from the first jobs on until the ratio is learnt."""
 
     @property
     def label(self) -> str:
@@ -139,14 +141,15 @@ def step_of(
 ) -> Step:
     """Returns one paid rung of the plan. at: its index. ratios: learnt over declared costs of earlier jobs."""
     rung = ladder.rungs[schema.paid[at]]
-    model = CostModel(reversed(ratios))
+    factor = typical(ratios)
     taken = [m for m in sample.molecules if _accepts(rung, m)]
     declared = [cost for m in taken or sample.molecules if (cost := rung.declared(m)) is not None]
     names = sorted({name for cost in declared for name in cost})
-    costs = {name: np.array([cost.get(name, 0.0) for cost in declared]) * model.factor for name in names}
+    costs = {name: np.array([cost.get(name, 0.0) for cost in declared]) * factor for name in names}
     tells = tuple(learnt.get((at, i)) or _tells(ladder.rungs, schema, at, i) for i in asked(schema))
     refuses = len(sample.molecules) - len(taken)
-    return Step(rung, costs, refuses, model.factor if model.learnt else None, tells)
+    spread = ninetieth(ratios) / factor if 0 < len(ratios) < MIN_OBSERVATIONS else 1.0
+    return Step(rung, costs, refuses, factor if ratios else None, tells, spread)
 
 
 def asked(schema: ObservationSchema) -> list[int]:

@@ -29,7 +29,11 @@ def planned_rung(step: Step, gains: Sequence[RungGain], cases: Sequence[PlanCase
     """Returns the answer on one rung. gains: one per case; empty for a rung that is not weighed."""
     rung, is_terminal = step.rung, step.rung.rules.is_terminal
     costs = {
-        name: RunCost(median=float(np.median(amounts)), p90=float(np.quantile(amounts, 0.9)), unit=RESOURCE_UNITS[name])
+        name: RunCost(
+            median=float(np.median(amounts)),
+            p90=float(np.quantile(amounts, 0.9)) * step.spread,
+            unit=RESOURCE_UNITS[name],
+        )
         for name, amounts in step.costs.items()
         if len(amounts)
     }

@@ -11,6 +11,7 @@ import typer
 from sciagent.api.terminal import Line, Paragraph, Part
 from sciagent.cli.shared import options
 from sciagent.cli.shared.common import Exit, put_answer
+from sciagent.cli.shared.markdown import parts_of
 
 SAMPLES = {"benzene": "c1ccccc1", "aspirin": "CC(=O)Oc1ccccc1C(=O)O"}
 
@@ -54,13 +55,13 @@ def _overview(entries: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
     yield Line(f"core s: declared for {list(SAMPLES)[-1]}. More: sciagent verifiers NAME", "dim")
 
 
-def _lines(entry: Mapping[str, Any]) -> Iterator[Paragraph]:
+def _lines(entry: Mapping[str, Any]) -> Iterator[Part]:
     """Yields the full description of a verifier; only its name if it does not load."""
     if entry["error"]:
         yield Paragraph(entry["name"], 0)
         return
     yield Paragraph(f"{entry['name']} {entry['version']}, {entry['tier'].replace('_', ' ')}", 0)
-    yield from _about(entry["about"])
+    yield from parts_of(entry["about"])
     yield Paragraph(f"from {entry['package']}")
     yield from _measures(entry)
     yield Paragraph("Costs, as declared", 0)
@@ -70,11 +71,6 @@ def _lines(entry: Mapping[str, Any]) -> Iterator[Paragraph]:
         yield Paragraph(f"{cost['candidate']} ({cost['atoms']} atoms): {words}", 1)
     yield from _settings(entry)
     yield from _priors(entry["priors"])
-
-
-def _about(text: str, depth: int = 1) -> Iterator[Paragraph]:
-    for paragraph in text.split("\n\n") if text else ():
-        yield Paragraph(" ".join(paragraph.split()), depth)
 
 
 def _measures(entry: Mapping[str, Any]) -> Iterator[Paragraph]:
@@ -89,15 +85,15 @@ def _measures(entry: Mapping[str, Any]) -> Iterator[Paragraph]:
         yield Paragraph(f"{measured['property']}{unit}{at}: {measured['description']}", 1)
 
 
-def _settings(entry: Mapping[str, Any]) -> Iterator[Paragraph]:
+def _settings(entry: Mapping[str, Any]) -> Iterator[Part]:
     yield Paragraph("Settings", 0)
-    yield from _about(entry["settings_about"])
+    yield from parts_of(entry["settings_about"])
     for setting in entry["settings"]:
         value = setting["default"]
         shown = "nothing" if value is None else dumps(value, ensure_ascii=False).replace('"', "")
         default = "; required" if setting["required"] else f"; default {shown}"
         yield Paragraph(f"{setting['name']}: {setting['takes']}" + (default if setting["takes"] != "settings" else ""))
-        yield from _about(setting["about"], 2)
+        yield from parts_of(setting["about"], 2)
     if not entry["settings"]:
         yield Paragraph("none", 1)
 

@@ -55,7 +55,20 @@ def _driver(status: CampaignCounts) -> str:
         return f"its driver{host} died: nothing is running. Nothing is lost; go on with: sciagent resume {name}"
     if state in ("created", "interrupted", "failed"):
         return f"go on with: sciagent resume {name}"
-    return f"to go on, raise what ended it (sciagent amend {name}), then: sciagent resume {name}"
+    return f"{_way_on(status)}sciagent resume {name}"
+
+
+def _way_on(status: CampaignCounts) -> str:
+    """Returns what comes before `sciagent resume` for a campaign that has ended."""
+    from sciagent.domain.jobs.states import NOTHING_LEFT, CampaignState
+
+    name = status.campaign
+    if status.amended:
+        return "it was amended since it ended; go on with: "
+    if status.stop_reason == NOTHING_LEFT:
+        return f"to go on, add molecules (sciagent add SMILES --campaign {name} --reason WHY), then: "
+    key = "--budget KEY=NUMBER" if status.state == CampaignState.BUDGET_SPENT else "--goal-count NUMBER"
+    return f"to go on, raise what ended it (sciagent amend {name} {key} --reason WHY), then: "
 
 
 def best(
@@ -68,13 +81,12 @@ def best(
     from sciagent.api.campaign import Campaign
 
     candidates = Campaign.open(name, open_ledger(ledger)).best(n)
-    parts: list[str | Line] = []
-    if imported := [(candidate.smiles, value) for candidate in candidates for value in candidate.imported]:
-        lines = [Line(f"  {smiles}: {value.line()} from {value.file}") for smiles, value in imported]
-        parts += ["values from files:", *lines]
-    if against := [candidate for candidate in candidates if candidate.contradicted]:
-        parts += ["contradicted by a measurement:", *(Line(f"  {c.smiles}: {c.contradicted}") for c in against)]
-    put_answer(candidates, json, [candidates.table(), *parts])
+    imported = [(candidate.smiles, value) for candidate in candidates for value in candidate.imported]
+    notes = [f"  {smiles}: {value.line()} from {value.file}" for smiles, value in imported]
+    notes = ["values from files:", *notes] if notes else []
+    if against := [f"  {c.smiles}: {c.contradicted}" for c in candidates if c.contradicted]:
+        notes += ["contradicted by a measurement:", *against]
+    put_answer(candidates, json, [candidates.table()], *notes)
 
 
 def explain(

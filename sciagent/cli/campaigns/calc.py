@@ -1,55 +1,88 @@
-"""`calc`: the numbers of one verifier on a few molecules."""
+"""`calc`: the numbers of one verifier on molecules."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+from rich.console import Console
 
-from sciagent.api.terminal import records_table
+from sciagent.api.terminal import Line, Part, records_table
 from sciagent.cli.shared import options
-from sciagent.cli.shared.common import Exit, open_ledger, pairs, put_answer, say
+from sciagent.cli.shared.common import Exit, open_ledger, pairs, plural, put_answer, say
 from sciagent.errors import UsageError
-from sciagent.settings import user
+
+if TYPE_CHECKING:
+    from sciagent.domain.answers.values import CalculatedMolecule
+
+SLOW, EVERY = 1.0, 100  # core-seconds from which a molecule gets a line of progress; of the others each hundredth
 
 
 def calc(
     verifier: str = typer.Argument(help="A verifier, such as xtb.singlepoint; see `sciagent verifiers`."),
-    smiles: list[str] = typer.Argument(help="Molecules as SMILES."),
-    settings: list[str] | None = typer.Option(
-        None, "--set", metavar="KEY=VALUE", help="A setting, such as solvent=water or geometry.conformers=5."
+    smiles: list[str] | None = typer.Argument(None, help="Molecules as SMILES."),
+    file: Path | None = typer.Option(None, "--file", "-f", help="More molecules: csv, smi or sdf, also .gz."),
+    column: str = typer.Option("smiles", help="The column of a csv with the structures."),
+    keep: list[str] | None = typer.Option(
+        None, help="A column with names of the molecules; default: one that looks like an identifier. Repeat it."
     ),
-    unit: list[str] | None = typer.Option(None, metavar="PROPERTY=UNIT", help="The unit in which to show a property."),
+    settings: list[str] | None = typer.Option(
+        None, "--set", metavar="KEY=VALUE", help="A setting, such as solvent=water or geometry.conformers=5. Repeat it."
+    ),
+    unit: list[str] | None = typer.Option(
+        None, metavar="PROPERTY=UNIT", help="The unit in which to show a property. Repeat it."
+    ),
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
     """Run one verifier on molecules and print the numbers. What is known is reused; what is new is kept in the ledger.
 
-    The safety screen comes first, as in a campaign.
+    The safety screen comes first, as in a campaign. On a terminal the numbers are a table; into a file or a pipe they
+    are tab-separated, one line for each molecule, with the names of the file.
 
     Exit codes: 0 each molecule has its numbers, 1 at least one has none.
     """
-    from sciagent.campaign.people.calculating import calculate, check_units, rungs_for
+    from sciagent.api.calculating import answers_of
 
-    rungs = rungs_for(verifier, nested(settings or []), Path.cwd())
-    units = pairs("--unit", unit or [], "PROPERTY=UNIT")
-    check_units(rungs[-1], units)
+    if not smiles and file is None:
+        raise UsageError("give molecules as SMILES, or a file of them with --file")
+    given, units = nested(settings or []), pairs("--unit", unit or [], "PROPERTY=UNIT")
+    opened = open_ledger(ledger, create=True)
     answers = []
-    for answer in calculate(open_ledger(ledger, create=True), rungs, smiles, units, user()):
+    for answer in answers_of(verifier, smiles or [], given, units, file, column, keep, opened):
         answers.append(answer)
-        if not json and len(smiles) > 1:
-            state = "known" if answer.reused else f"{answer.core_seconds:.1f} core-s"
-            say(f"{len(answers)}/{len(smiles)}  {answer.text}: {answer.outcome}, {state}")
-    rows = [
-        {"property": value.property, "value": value, "level": value.level, "smiles": answer.smiles}
-        for answer in answers
-        for value in answer.values
-    ]
-    failures = [f"{a.text}: {a.outcome} ({a.reason}): {a.detail}" for a in answers if a.outcome != "ok"]
-    put_answer(answers, json, [records_table(rows, "")] if rows else [], *failures)
-    raise typer.Exit(Exit.OK if all(answer.outcome == "ok" for answer in answers) else Exit.FAILED)
+        _progress(answer, len(answers))
+    failures = [f"{a.text or 'nothing'}: {a.outcome} ({a.reason}): {a.detail}" for a in answers if a.outcome != "ok"]
+    reused = sum(answer.reused for answer in answers)
+    notes = [f"{plural(reused, 'molecule')} known already, at no cost"] if reused else []
+    put_answer(answers, json, _parts(verifier, answers), *failures, *notes)
+    raise typer.Exit(Exit.FAILED if failures else Exit.OK)
+
+
+def _progress(answer: CalculatedMolecule, n: int) -> None:
+    """Prints a line on stderr for a molecule that took its time, and for each hundredth."""
+    if answer.core_seconds >= SLOW:
+        say(f"{n}: {answer.text}: {answer.outcome}, {answer.core_seconds:.1f} core-s")
+    elif n % EVERY == 0:
+        say(f"{n} molecules done")
+
+
+def _parts(verifier: str, answers: Sequence[CalculatedMolecule]) -> Iterator[Part]:
+    from sciagent.api import calculating
+
+    if not any(answer.values for answer in answers):
+        return
+    if not Console().is_terminal:
+        yield records_table([calculating.line(answer) for answer in answers], "")
+    elif calculating.side_by_side(answers):
+        table = calculating.result_table(verifier, answers)
+        yield records_table([table.brief(answer) for answer in answers], "")
+    else:
+        yield records_table([row for answer in answers for row in calculating.rows(answer)], "")
+    if Console().is_terminal:
+        yield Line(f"level: {', '.join(calculating.levels_of(answers))}")
 
 
 def nested(texts: list[str]) -> Mapping[str, Any]:

@@ -25,6 +25,7 @@ class SchemaOf(StrEnum):
     AUDIT = "audit"
     COMPARE = "compare"
     EXPLAIN = "explain"
+    CALC = "calc"
 
 
 NAMES = ", ".join(SchemaOf)
@@ -83,5 +84,6 @@ def schema(
             SchemaOf.AUDIT: status.AuditReport,
             SchemaOf.COMPARE: comparison.Comparison,
             SchemaOf.EXPLAIN: explanation.Explanation | explanation.RefusedText,
+            SchemaOf.CALC: list[values.CalculatedMolecule],
         }
         put_json(model.json_schema(answers[of]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 GAVE_UP = ("failed", "quarantined")
 MAX_BULK = 10_000
-WIDE, UNBOUND = 110, 160  # widths in characters: enough for all columns; of output that is not a terminal
+WIDE = 110  # width in characters of a terminal that has room for all columns
 JobsArgument = Annotated[list[int] | None, typer.Argument(metavar="[JOB]...", help="Numbers, as sciagent jobs shows.")]
 
 
@@ -158,10 +157,9 @@ def _fail_if_nothing_changed(changes: Sequence[JobChange]) -> None:
 
 def _print(listed: Sequence[JobRow], with_campaign: bool) -> None:
     console = Console()
-    if not console.is_terminal and "COLUMNS" not in os.environ:  # a file, or a pipe to less or grep
-        console = Console(width=max(console.width, UNBOUND))
+    wide = console.width >= WIDE or not console.is_terminal
     if listed:
-        rows = [_cells(job, console.width >= WIDE, with_campaign) for job in listed]
+        rows = [_cells(job, wide, with_campaign) for job in listed]
         show(records_table(rows, ""), console=console)
 
 

@@ -19,9 +19,10 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from sciagent.api.terminal import Records, records_table
-from sciagent.cli.cluster.workers import ago, short_owner
+from sciagent.cli.cluster.workers import short_owner
 from sciagent.cli.shared import options
 from sciagent.cli.shared.common import open_ledger, plural, put_answer
+from sciagent.domain.durations import ago
 from sciagent.errors import LedgerAwayError
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ def top(
     opened, sparing, console = open_ledger(ledger), Sparing(), Console()
     if once or json:
         snapshot = _look(opened, sparing)
-        put_answer(snapshot, json, [frame(snapshot, console.width, None)])
+        width = console.width if console.is_terminal else WIDE
+        put_answer(snapshot, json, frame(snapshot, width, None).renderables)
         return
     import sqlalchemy as sa
     from rich.live import Live
@@ -194,11 +196,12 @@ def _workers(snapshot: Frame, wide: bool) -> Records:
             about[""] = state if worker.slots else Text(worker.executor, style="dim")
             if wide:
                 about |= {"seen": ago(snapshot.at, worker.seen_at), "slots": worker.slots}
-        runs = [
+        runs: list[dict[str, Any]] = [
             {
                 "job": job.job_id,
                 "campaign": job.campaign,
                 "rung": job.rung,
+                "name": job.name,
                 "candidate": job.candidate,
                 "for": ago(snapshot.at, job.since),
             }

@@ -11,6 +11,7 @@ import typer
 from sciagent.api.terminal import Line
 from sciagent.cli.shared import options
 from sciagent.cli.shared.common import open_ledger, plural, put_answer
+from sciagent.domain.durations import ago
 from sciagent.domain.jobs.resource_requests import CORES, GPU, in_words
 from sciagent.errors import UnknownNameError
 
@@ -110,15 +111,6 @@ def _unserved(queues: Sequence[Queue]) -> list[str]:
     """Returns the command that starts a worker, for each queue with waiting jobs and no worker."""
     names = [queue.queue for queue in queues if queue.depth and not queue.slots]
     return [f"nobody serves queue {name}: sciagent worker --tier {name}" for name in names]
-
-
-def ago(now: datetime, then: datetime | None) -> str:
-    """Returns the elapsed time as a short text: `42 s`, `3 min`, `5 h`, `2 d`."""
-    seconds = max(0.0, (now - then).total_seconds()) if then is not None else 0.0
-    for least, size, unit in ((86400, 86400, "d"), (7200, 3600, "h"), (120, 60, "min")):
-        if seconds >= least:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
 
 
 def short_owner(owner: str) -> str:

@@ -70,6 +70,8 @@ class CampaignCounts(AnswerModel):
     """State of the campaign; `driver` shows whether a process runs it."""
     stop_reason: str | None
     """Reason why the campaign ended or was interrupted."""
+    amended: bool = False
+    """Whether the campaign was amended after it ended, so that it can go on."""
     trouble: str | None
     """Reason why its jobs cannot run; null without a problem."""
     spent: Mapping[str, float]

@@ -151,6 +151,8 @@ class CalculatedMolecule(AnswerModel):
 
     text: str
     """The molecule as it was given."""
+    names: Mapping[str, tuple[str, ...]] = {}
+    """{column: texts} that the molecule's file has beside the structure."""
     key: str | None = None
     """Key of the candidate; null where the text could not be read."""
     smiles: str | None = None

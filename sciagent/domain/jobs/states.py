@@ -48,6 +48,10 @@ class CampaignState(StrEnum):
     FAILED = "failed"
 
 
+NOTHING_LEFT = "nothing is left to do"
+"""Stop reason of a campaign in which every candidate has its verdict and no more are proposed."""
+
+
 class Standing(StrEnum):
     """The state of a candidate in a campaign."""
 

@@ -85,6 +85,8 @@ class Running:
     since: datetime
     holds: dict[str, Any] | None = None
     """{resource or licence: amount}, for GPUs their indices; None if the job holds a single core."""
+    name: str | None = None
+    """A name of the candidate from an input file; None if it has none."""
 
     @property
     def worker(self) -> str:
@@ -144,16 +146,21 @@ def slots_of(workers: Sequence[WorkerRow]) -> dict[str, int]:
     return by_queue
 
 
-def running(connection: Connection, limit: int = 1000) -> list[Running]:
-    """The jobs that workers hold, longest running first."""
-    j, r, c, a = t.job.c, t.rung.c, t.campaign.c, t.attempt.c
+def running(connection: Connection, limit: int = 1000, campaign_id: int | None = None) -> list[Running]:
+    """The jobs that workers hold, longest running first. campaign_id: only jobs of this campaign."""
+    j, r, c, a, n = t.job.c, t.rung.c, t.campaign.c, t.attempt.c, t.candidate_name.c
+    of_campaign = sa.or_(n.campaign_id.is_(None), n.campaign_id == j.campaign_id)
+    first_name = sa.select(n.text).where(n.candidate_id == j.candidate_id, of_campaign).order_by(n.id).limit(1)
     query = (
         sa.select(j.lease_owner, j.id, c.name, r.name, t.candidate.c.text, a.started_at, a.holds)
+        .add_columns(first_name.correlate(t.job).scalar_subquery())
         .select_from(NAMED.join(t.attempt, sa.and_(a.job_id == j.id, a.fence == j.fence)))
         .where(j.state == JobState.RUNNING, j.lease_until.is_not(None))
         .order_by(a.started_at)
         .limit(limit)
     )
+    if campaign_id is not None:
+        query = query.where(j.campaign_id == campaign_id)
     return [Running(*row) for row in connection.execute(query).all()]
 
 

@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.answers.status import CampaignCounts, RateUse, RungCounts
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.jobs.budget import WEEK
-from sciagent.domain.jobs.states import JobState, Standing
+from sciagent.domain.jobs.states import CampaignState, JobState, Standing
 from sciagent.domain.outcomes import Verdict
 from sciagent.domain.tiers import Tier
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, driver_of, rungs, slurm_warning
@@ -21,6 +21,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 
 _CC = t.campaign_candidate.c
+ENDED = (CampaignState.FINISHED, CampaignState.BUDGET_SPENT)
 
 
 def spent(connection: Connection, campaign_id: int) -> dict[str, float]:
@@ -90,6 +91,7 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
         campaign=row.name,
         state=row.state,
         stop_reason=row.stop_reason,
+        amended=row.state in ENDED and _amended_since_end(connection, row.id),
         trouble=slurm_warning(connection, row.id),
         spent=spent(connection, row.id) | {"wall_minutes": row.wall_seconds / 60},
         budget={name: limit for name, limit in row.spec.get("budget", {}).items() if name not in rates},
@@ -108,6 +110,14 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
         ),
         rates=rates,
     )
+
+
+def _amended_since_end(connection: Connection, campaign_id: int) -> bool:
+    a, e = t.campaign_amendment.c, t.event.c
+    changed = connection.execute(sa.select(sa.func.max(a.at)).where(a.campaign_id == campaign_id)).scalar()
+    ended = sa.select(sa.func.max(e.at)).where(e.campaign_id == campaign_id, e.kind == "ended")
+    end = connection.execute(ended).scalar()
+    return changed is not None and end is not None and bool(changed > end)
 
 
 class LadderPlace(NamedTuple):

@@ -14,6 +14,7 @@ from sciagent.domain.answers.model import json_schema
 from sciagent.domain.answers.plan import Plan
 from sciagent.errors import SpecError, UsageError
 from tests.support.campaigns import write_campaign
+from tests.support.typed import environment_of, without_styles
 
 
 @pytest.fixture
@@ -24,14 +25,15 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def call(*arguments: str, width: int = 100) -> Result:
-    return CliRunner().invoke(app, ["plan", *arguments], env={"COLUMNS": str(width), "NO_COLOR": "1", "TERM": "dumb"})
+    return CliRunner().invoke(app, ["plan", *arguments], env=environment_of(width))
 
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_it_says_what_is_bought_and_what_a_rung_is_worth(file: Path, width: int) -> None:
     result = call(str(file), width=width)
     assert result.exit_code == 0, result.output
-    text = " ".join(result.output.split())
+    output = without_styles(result.output)
+    text = " ".join(output.split())
     for part in (
         "the rungs",
         "xtb",
@@ -42,7 +44,7 @@ def test_it_says_what_is_bought_and_what_a_rung_is_worth(file: Path, width: int)
         "Assumed",
     ):
         assert part in text, part
-    assert max(len(line.rstrip()) for line in result.output.splitlines()) <= width
+    assert max(len(line.rstrip()) for line in output.splitlines()) <= width
     assert not list(file.parent.glob("*.db")), "nothing is started"
 
 

@@ -114,7 +114,7 @@ def test_one_look_shows_campaigns_queues_workers_and_failures(ledger: Ledger) ->
     text = drawn(ledger, 140)
     assert re.search(r"redox-anolytes +running +0 +19 +2 +5 +1 +1 +21% core_seconds", text)
     assert re.search(r"high_fidelity +4 +\d s +0 +nobody serves it", text)
-    assert re.search(r"node08:5120:77aa01 +\d+ +uv-absorbers +r1 +C+ +\d s +\d s +2 +draining", text)
+    assert re.search(r"node08:5120:77aa01 +\d+ +uv-absorbers +r1 +\d s +\d s +2 +draining +C+", text)
     assert "3 of 4 slots busy, 1 job in drivers" in text
     assert re.search(r"timeout: worker_died +node07:41877:9f01ac/", text)
 
