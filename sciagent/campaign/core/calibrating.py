@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -19,6 +20,8 @@ from sciagent.errors import UsageError, did_you_mean
 from sciagent.store.results import pooled
 from sciagent.store.views.shared_values import ImportedLevel, imported_levels
 
+# a text that YAML reads as a text without quotes
+PLAIN = re.compile(r"(?!(?:on|off|yes|no|true|false|null|y|n)$)[A-Za-z][\w/-]*$", re.IGNORECASE)
 LedgerFits = dict[int, dict[str, Fit]]
 """{position of the rung: fits by property}."""
 
@@ -103,4 +106,4 @@ def _flat(settings: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, st
         if isinstance(value, Mapping):
             yield from _flat(value, f"{path}{key}.")
         else:
-            yield f"{path}{key}", value if isinstance(value, str) and value != "off" else json.dumps(value)
+            yield f"{path}{key}", value if isinstance(value, str) and PLAIN.match(value) else json.dumps(value)

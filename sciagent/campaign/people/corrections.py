@@ -83,8 +83,8 @@ def superseded(
     if len(others) > 1:
         files = ", ".join(dict.fromkeys(other.source.split(" sha256")[0] for other in others))
         raise UsageError(
-            f"{smiles}: {len(others)} earlier values of {first.new[0].property} stand in the ledger, from {files}; correct "
-            "the file that holds the wrong one and import it under its name with --revise (nothing was imported)"
+            f"{smiles}: {len(others)} earlier values of {first.new[0].property} stand in the ledger, from {files}; "
+            "correct the file with the wrong one and import it under its name, with --revise (nothing is imported)"
         )
     if not first.rest:
         return first.id
