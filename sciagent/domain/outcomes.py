@@ -83,6 +83,7 @@ class Reason(StrEnum):
     ISOTOPE = "isotope"
     RING = "ring"  # a ring too small, too large or too strained
     FORBIDDEN_PATTERN = "forbidden_pattern"
+    MISSING_PATTERN = "missing_pattern"  # a substructure that the campaign requires
     EXPLOSIVE = "explosive"
     ACUTE_HAZARD = "acute_hazard"  # toxic or violently reactive in small amounts
     CHEMICAL_WEAPON = "chemical_weapon"  # a scheduled class

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -139,6 +139,13 @@ class Verifier(ABC, Generic[C]):
 
     def accepts(self, candidate: C) -> Refusal | None:
         """Returns None, or why the verifier does not apply. It must be cheap: it is called before the job starts."""
+        return None
+
+    def glance(self, candidate: C, names: Collection[str]) -> Finding | None:
+        """Returns the finding with these properties alone, computed at once; None: only `verify` can tell.
+
+        Proposers then leave out what a gate would drop. It takes milliseconds and calls no engine. Only verifiers of
+        the distribution `sciagent` are asked, in the driver's process. Raises SimulatorError."""
         return None
 
     @abstractmethod

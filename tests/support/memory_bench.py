@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sciagent.agent.tools.registry import Past
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut, Scored
+from sciagent.domain.candidates import Candidate
 from sciagent.errors import InvalidCandidateError
 
 
@@ -57,6 +58,9 @@ class MemoryBench:
             for seq, (key, m) in enumerate(self.molecules.items())
         ]
         return sorted(rows, key=lambda row: (-row.score, row.seq))[:n]
+
+    def missed_gate(self, candidate: Candidate) -> str | None:
+        return None
 
     def known(self, key: str) -> bool:
         return key in self.molecules

@@ -74,6 +74,7 @@ def test_findings_are_as_declared_and_exact(check):
         ("CC(F)Cl", {"undefined_stereo": "refuse"}, Reason.UNDEFINED_STEREO),
         ("CC=CC", {"undefined_stereo": "refuse"}, Reason.UNDEFINED_STEREO),
         ("CC=O", {"forbid_smarts": ["[CX3H1]=O"]}, Reason.FORBIDDEN_PATTERN),
+        ("CC=O", {"require_smarts": ["C=O", "[#7]"]}, Reason.MISSING_PATTERN),
     ],
 )
 def test_refusals_name_their_reason_and_come_first(check, smiles, settings, reason):
@@ -96,6 +97,7 @@ def test_refusals_name_their_reason_and_come_first(check, smiles, settings, reas
         ("C1CC2=CC1CC2", {"strained_rings": "allow"}),
         ("CC(C)Cc1ccc(C(C)C(=O)O)cc1", {"refuse_alerts": ["PAINS", "BRENK"]}),
         ("CC(=O)C", {"forbid_smarts": ["[CX3H1]=O"]}),
+        ("CC(=O)N", {"require_smarts": ["C=O", "[#7]"]}),
     ],
 )
 def test_what_is_allowed_is_measured(check, smiles, settings):
@@ -147,6 +149,7 @@ def test_odd_molecules_have_finite_numbers(check, smiles):
     [
         ({"forbid_smarts": ["[c"]}, "not a SMARTS"),
         ({"forbid_smarts": [""]}, "not a SMARTS"),
+        ({"require_smarts": ["[c"]}, "not a SMARTS"),
         ({"elements": ["C", "Xx"]}, "not an element: Xx"),
         ({"min_heavy_atoms": 9, "max_heavy_atoms": 3}, "exceeds max_heavy_atoms"),
         ({"alerts": ["PAIN"]}, "PAINS"),

@@ -43,10 +43,10 @@ class Evolve:
         seen: set[str] = set()
 
         def is_known(smiles: str) -> bool:
-            """Returns whether a child is invalid, already in the campaign, or already in this turn."""
+            """Returns whether a child is invalid, misses a gate, or is already in the campaign or in this turn."""
             if (molecule := molecule_or_none(smiles)) is None:
                 return True
-            known = molecule.key in seen or workbench.known(molecule.key)
+            known = molecule.key in seen or bool(workbench.missed_gate(molecule)) or workbench.known(molecule.key)
             seen.add(molecule.key)
             return known
 

@@ -143,7 +143,7 @@ def neighbours(
     if not rows:
         raise CallError(f"no edit fits {smiles} within the limits; take another molecule")
     lines = [
-        f"{child}  {made_by} at site {site.number}" + " (known)" * _known(child, run.bench)
+        f"{child}  {made_by} at site {site.number}{_remark(child, run.bench)}"
         for child, (made_by, site) in rows.items()
     ]
     return Observation(True, "\n".join([f"neighbours of {smiles}:", *lines]))
@@ -158,18 +158,27 @@ def _editable(reference: str, run: ToolContext) -> Molecule:
 
 
 def _first_new(children: Iterator[ProposalIn], bench: AgentBench) -> ProposalIn | None:
-    """Returns the first child that the bench does not know; else the first child; None if there is none."""
-    first = None
+    """Returns the first child that the bench does not know and that misses no gate; else the first child that misses
+    none, else the first child; None if there is none."""
+    first = known = None
     for child in children:
-        if not _known(child.text, bench):
-            return child
+        molecule = molecule_or_none(child.text)
         first = first or child
-    return first
+        if molecule is None or bench.missed_gate(molecule):
+            continue
+        if not bench.known(molecule.key):
+            return child
+        known = known or child
+    return known or first
 
 
-def _known(smiles: str, bench: AgentBench) -> bool:
+def _remark(smiles: str, bench: AgentBench) -> str:
+    """Returns what speaks against proposing a neighbour: it is known, or it misses a gate; empty if nothing does."""
     molecule = molecule_or_none(smiles)
-    return molecule is None or bench.known(molecule.key)
+    if molecule is None or bench.known(molecule.key):
+        return " (known)"
+    missed = bench.missed_gate(molecule)
+    return f" (misses a gate: {short(missed, 80)})" if missed else ""
 
 
 def _why_not(parent: Molecule, wanted: str, edit: NamedEdit, where: int | None, run: ToolContext) -> str:

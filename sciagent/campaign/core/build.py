@@ -10,14 +10,17 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
+from sciagent.agent.proposers.enumerate import Enumerate
 from sciagent.agent.proposers.evolve import Evolve
 from sciagent.agent.proposers.screen import Screen
 from sciagent.campaign.core.calibrating import LedgerFits, fits_of
+from sciagent.campaign.core.free_gates import FreeGates
 from sciagent.campaign.core.judge import RungRules, RungTerms, ladder_rules
+from sciagent.campaign.core.libraries import library_of
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.campaign.spec.rungs import RungSpec
-from sciagent.campaign.spec.sources import EvolveSpec, LlmSpec, OneProposerSpec, PricedSpec, ScreenSpec
+from sciagent.campaign.spec.sources import EnumerateSpec, EvolveSpec, LlmSpec, OneProposerSpec, PricedSpec, ScreenSpec
 from sciagent.chemistry.editing.edits import EditLimits
 from sciagent.domain.calibration import Fit
 from sciagent.domain.campaigns.ports import Proposer
@@ -88,6 +91,7 @@ class BuiltLadder:
         leading = next((i for i, r in enumerate(rungs) if not r.is_fast), len(rungs))
         self.fast, self.paid = rungs[:leading], rungs[leading:]
         """The leading fast rungs, which run on each proposal at once, and the other rungs."""
+        self.free_gates = FreeGates([(rung.verifier, rung.rules) for rung in self.fast])
         self.terminal = spec.terminal_position
 
 
@@ -107,6 +111,8 @@ class Built(BuiltLadder):
         if isinstance(chosen, EvolveSpec):
             limits = self.edit_limits(chosen.max_heavy_atoms)
             return Evolve(base / chosen.seeds, column=chosen.column, limits=limits, keep=chosen.keep)
+        if isinstance(chosen, EnumerateSpec):
+            return Enumerate(library_of(chosen, base))
         if isinstance(chosen, ScreenSpec):
             return Screen(base / chosen.file, chosen.column, keep=chosen.keep)
         if chosen.seeds is None:
@@ -128,6 +134,7 @@ class Built(BuiltLadder):
             charges=tuple(checks[-1].charges),
             defined_stereo=checks[-1].undefined_stereo == "refuse",
             forbidden=tuple(checks[-1].forbid_smarts),
+            required=tuple(checks[-1].require_smarts),
         )
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -13,9 +13,11 @@ import numpy as np
 
 from sciagent.campaign.core.build import BuiltLadder, BuiltRung, open_for_people
 from sciagent.campaign.core.judge import judge
+from sciagent.campaign.core.libraries import library_of
 from sciagent.campaign.pricing.observations import KNOWN, ObservationSchema
 from sciagent.campaign.pricing.priced_campaign import PricedCampaign, remake
-from sciagent.campaign.spec.sources import ScreenSpec
+from sciagent.campaign.spec.campaign_spec import CampaignSpec
+from sciagent.campaign.spec.sources import EnumerateSpec, ScreenSpec
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.chemistry.structure_files import read_structures
 from sciagent.domain.answers.plan import PlanSample, RungTells
@@ -81,33 +83,51 @@ class Sample:
 
 
 def sample_of(ladder: BuiltLadder) -> Sample:
-    """Returns the first readable molecules of the proposer's file that pass the fast rungs. Raises UsageError."""
+    """Returns the first readable molecules of the proposer's file that pass the fast rungs; of a library of
+    combinations, molecules from all over it. Raises UsageError."""
     spec = ladder.spec
-    chosen = next((proposer for _, proposer in spec.proposers if proposer.files()), None)
-    if chosen is None:
-        raise UsageError("a plan asks the rungs about molecules: name `seeds` for the proposer")
-    path = spec.base / next(iter(chosen.files().values()))
+    source, texts, in_all = _texts(spec)
     molecules: list[Candidate] = []
-    n, records = 0, read_structures(path, chosen.column)
-    for record in records:
+    n = 0
+    for text in texts:
         n += 1
         try:
-            molecules.append(parse_molecule(record.text, standardise=spec.standardise))
+            molecules.append(parse_molecule(text, standardise=spec.standardise))
         except InvalidCandidateError:
             continue
         if len(molecules) == SAMPLE:
             break
     if not molecules:
-        raise UsageError(f"{path}: none of its {n} structures can be read; see: sciagent add --file")
+        raise UsageError(f"{source}: none of its {n} structures can be read; see: sciagent add --file")
     total = spec.budget.proposals
-    if isinstance(spec.proposer, ScreenSpec):
-        in_file = n + sum(1 for _ in (records if total is None else islice(records, max(0, total - n))))
-        total = in_file if total is None else min(total, in_file)
+    if in_all is None and isinstance(spec.proposer, ScreenSpec):
+        in_all = n + sum(1 for _ in (texts if total is None else islice(texts, max(0, total - n))))
+    if in_all is not None:
+        total = in_all if total is None else min(total, in_all)
     passed, through_fast = _through_fast(molecules, ladder.fast)
     share = len(molecules) / n * len(passed) / len(molecules)
     sample = tuple(passed or molecules)
-    about = PlanSample(molecules=len(sample), source=path.name, read=n, through_fast_rungs=through_fast, passed=share)
+    about = PlanSample(
+        molecules=len(sample), source=Path(source).name, read=n, through_fast_rungs=through_fast, passed=share
+    )
     return Sample(sample, about, total)
+
+
+def _texts(spec: CampaignSpec) -> tuple[str, Iterator[str], int | None]:
+    """Returns the name of a proposer's file or library, its SMILES, and the number of its candidates if it is known.
+
+    Raises UsageError if no proposer begins with molecules."""
+    for _, chosen in spec.proposers:
+        if isinstance(chosen, EnumerateSpec):
+            library = library_of(chosen, spec.base)
+            numbers = range(0, library.size, max(1, library.size // SAMPLE))
+            texts = (text for number in numbers for text in library.products(number))
+            alone = len(spec.proposers) == 1
+            return "the library of the proposer", texts, library.n_products if alone else None
+        if chosen.files():
+            path = spec.base / next(iter(chosen.files().values()))
+            return str(path), (record.text for record in read_structures(path, chosen.column)), None
+    raise UsageError("a plan asks the rungs about molecules: name `seeds` for the proposer")
 
 
 def _through_fast(molecules: Sequence[Candidate], rungs: Sequence[BuiltRung]) -> tuple[list[Candidate], bool]:

@@ -77,7 +77,7 @@ def _of_the_sample(plan: Plan, spec: CampaignSpec) -> Iterator[str]:
     rates = " %, ".join(f"{100 * case.hit_rate:g}" for case in plan.cases if case.hit_rate_is == "assumed")
     yield f"The share of candidates that are hits is not known before a start: {rates} % are taken."
     which = "pass the fast rungs" if plan.sample.through_fast_rungs else "can be read; not all fast rungs were asked"
-    breeds = any(proposer.kind != "screen" for _, proposer in spec.proposers)
+    breeds = any(proposer.kind not in ("screen", "enumerate") for _, proposer in spec.proposers)
     end = "; what is bred from them may be larger." if breeds else "."
     yield f"Costs are those of the first {plan.sample.molecules} molecules of {plan.sample.source} that {which}{end}"
 

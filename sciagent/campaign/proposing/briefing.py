@@ -15,6 +15,7 @@ from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.judge import show_window
 from sciagent.campaign.proposing.workbench import CampaignWorkbench
 from sciagent.chemistry.fingerprint import features
+from sciagent.chemistry.molecule import molecule_or_none
 from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.properties import properties
@@ -164,13 +165,22 @@ class AgentWorkbench(CampaignWorkbench):
         self._notes: list[str] = []
 
     def propose(self, proposals: Sequence[ProposalIn]) -> list[ProposalOut]:
-        fitting = list(proposals[: max(self._room, 0)])
-        self._room -= len(fitting)
-        late = [
-            ProposalOut(proposal.text[:200], "refused", reason="too_many", detail="no more proposals in this turn")
-            for proposal in proposals[len(fitting) :]
-        ]
-        return [*(super().propose(fitting) if fitting else []), *late]
+        return [self._missing(proposal) or self._one(proposal) for proposal in proposals]
+
+    def _missing(self, proposal: ProposalIn) -> ProposalOut | None:
+        """Returns the reply to a new molecule that misses a free gate; it is no proposal and costs none."""
+        molecule = molecule_or_none(proposal.text)
+        if molecule is None or self.known(molecule.key) or (missed := self.missed_gate(molecule)) is None:
+            return None
+        return ProposalOut(proposal.text[:200], "refused", reason="misses a gate", detail=missed[:300])
+
+    def _one(self, proposal: ProposalIn) -> ProposalOut:
+        if self._room <= 0:
+            return ProposalOut(
+                proposal.text[:200], "refused", reason="too_many", detail="no more proposals in this turn"
+            )
+        self._room -= 1
+        return super().propose([proposal])[0]
 
     def results_of(self, key: str) -> list[str]:
         """Returns one line per paid rung with evidence on the candidate."""

@@ -16,6 +16,7 @@ from sciagent.campaign.spec.safety import SCREEN
 from sciagent.chemistry.fingerprint import FINGERPRINT, Features, features, nearest
 from sciagent.chemistry.molecule import Molecule, molecule_or_none, parse_molecule
 from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut, Scored
+from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.outcomes import Reason, Verdict
@@ -124,6 +125,9 @@ class CampaignWorkbench:
             Scored(key, text, value, depth, seeds, seq, operation or "")
             for _, key, text, value, depth, seeds, seq, operation in rows
         ]
+
+    def missed_gate(self, candidate: Candidate) -> str | None:
+        return self._built.free_gates.missed(candidate)
 
     def known(self, key: str) -> bool:
         return key in self._new_keys or bool(self._members([key]))

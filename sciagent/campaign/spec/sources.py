@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationInfo, WrapValidator, field_validator, model_validator
 
 from sciagent.campaign.spec.goals import NAME, Count, Part
 from sciagent.campaign.spec.mcp import McpServerSpec, check_servers
+from sciagent.chemistry.combinations import block, check_reaction, check_scaffold, group_of, molecule_of
 from sciagent.domain.addresses import address_fault
+from sciagent.errors import UsageError
+from sciagent.yaml.document import kind_of
 from sciagent.yaml.validation import Faults, fault
 
 FORMATS = (".csv", ".smi", ".sdf")
@@ -101,6 +104,80 @@ class ScreenSpec(_WithFile):
     column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
     keep: Keep = KEEP
     batch: Count = Field(20, description="Candidates a turn.")
+
+
+_TEXTS: TypeAdapter[tuple[str, ...]] = TypeAdapter(
+    Annotated[tuple[Annotated[str, Field(min_length=1, max_length=4000)], ...], Field(min_length=1)]
+)
+
+
+def _file_or_list(value: Any, _: Any, info: ValidationInfo) -> str | tuple[str, ...]:
+    if isinstance(value, str):
+        return check_file(value, info)
+    if not isinstance(value, list | tuple):
+        raise fault(f"must be the name of a file or a list of SMILES, not {kind_of(value)}")
+    return _TEXTS.validate_python(value)
+
+
+Blocks = Annotated[str | tuple[str, ...], WrapValidator(_file_or_list)]
+"""R-groups or reactants: the name of a table of molecules, or a list of texts `SMILES` or `SMILES name`."""
+Lists = dict[Annotated[int, Field(ge=1, le=99)], Blocks]
+
+
+class EnumerateSpec(Part):
+    """Proposes every combination of a scaffold with R-groups, or of the reactants of a reaction, in a fixed order: the
+    last list changes fastest."""
+
+    kind: Literal["enumerate"] = Field(description="Every combination of R-groups or reactants.")
+    scaffold: str | None = Field(
+        None, max_length=4000, description="SMILES with attachment points [*:1], [*:2], …; needs groups."
+    )
+    groups: Lists = Field(
+        {},
+        validate_default=True,
+        description="R-groups by attachment point, each a file (csv, smi or sdf, also .gz) or a list of SMILES, with a "
+        "name after a space. A group binds by its *, or by its first atom if it has none; [H] is hydrogen.",
+    )
+    reaction: str | None = Field(
+        None, max_length=4000, description="Reaction SMARTS as RDKit reads it, with one product; needs reactants."
+    )
+    reactants: Lists = Field(
+        {},
+        validate_default=True,
+        description="Reactants by their place in the reaction, from 1, each a file or a list of SMILES.",
+    )
+    column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
+    batch: Count = Field(20, description="Candidates a turn.")
+
+    @model_validator(mode="after")
+    def _one_library(self) -> EnumerateSpec:
+        if (self.scaffold is None) == (self.reaction is None):
+            raise fault("needs either a scaffold with groups, or a reaction with reactants")
+        key, used, unused = (
+            ("scaffold", "groups", "reactants") if self.scaffold is not None else ("reaction", "reactants", "groups")
+        )
+        check: Callable[[str], object] = group_of if key == "scaffold" else molecule_of
+        with Faults() as faults:
+            if getattr(self, unused):
+                faults.add((unused,), f"has no effect here: a {key} takes {used}")
+            try:
+                check_scaffold(self.scaffold, self.groups) if self.scaffold is not None else check_reaction(
+                    self.reaction or "", self.reactants
+                )
+            except UsageError as error:
+                faults.add((key,), str(error))
+            for number, blocks in getattr(self, used).items():
+                for place, text in enumerate(() if isinstance(blocks, str) else blocks):
+                    try:
+                        check(block(text).smiles)
+                    except UsageError as error:
+                        faults.add((used, number, place), str(error))
+        return self
+
+    def files(self) -> Files:
+        """Returns the names of the files, by their path of keys in the proposer."""
+        lists = [("groups", self.groups), ("reactants", self.reactants)]
+        return {(key, str(n)): name for key, each in lists for n, name in each.items() if isinstance(name, str)}
 
 
 ToolName = Literal[
@@ -206,7 +283,7 @@ class LlmSpec(_WithFile):
         return value
 
 
-OneProposerSpec = Annotated[EvolveSpec | ScreenSpec | LlmSpec, Field(discriminator="kind")]
+OneProposerSpec = Annotated[EvolveSpec | ScreenSpec | EnumerateSpec | LlmSpec, Field(discriminator="kind")]
 
 
 class SeveralSpec(Part):
@@ -245,7 +322,7 @@ class SeveralSpec(Part):
         }
 
 
-ProposerSpec = Annotated[EvolveSpec | ScreenSpec | LlmSpec | SeveralSpec, Field(discriminator="kind")]
+ProposerSpec = Annotated[EvolveSpec | ScreenSpec | EnumerateSpec | LlmSpec | SeveralSpec, Field(discriminator="kind")]
 
 
 class LawSpec(Part):

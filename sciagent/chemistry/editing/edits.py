@@ -52,6 +52,8 @@ class EditLimits:
     """Whether every stereocentre and double bond must have a defined configuration."""
     forbidden: tuple[str, ...] = ()
     """SMARTS that no child may match."""
+    required: tuple[str, ...] = ()
+    """SMARTS that every child must match."""
 
 
 ANY = EditLimits()
@@ -149,6 +151,8 @@ def _within(child: Any, limits: EditLimits) -> bool:
         centres = Chem.FindPotentialStereo(Chem.Mol(child))
         if any(centre.specified == Chem.StereoSpecified.Unspecified for centre in centres):
             return False
+    if not all(child.HasSubstructMatch(pattern(smarts)) for smarts in limits.required):
+        return False
     return not any(child.HasSubstructMatch(pattern(smarts)) for smarts in limits.forbidden)
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from sciagent.domain.campaigns.ladder import Position
+from sciagent.domain.candidates import Candidate
 
 
 @dataclass(frozen=True)
 class ProposalIn:
-    """A proposal of a candidate: its text (SMILES), parents, rationale, predicted values by property, and names in an
-    input file by column."""
+    """A proposed candidate: SMILES, parents, rationale, predicted values by property, names in a file by column."""
 
     text: str
     parents: tuple[str, ...] = ()
@@ -37,9 +37,8 @@ class ProposalOut:
 
 @dataclass(frozen=True)
 class Scored:
-    """A candidate as a proposer sees it, with its score in [0, 1].
-
-    depth: position of the rung reached. seq: place in order of arrival, from 0. operation: as its proposal states."""
+    """A candidate as a proposer sees it, with its score in [0, 1]. depth: position of the rung reached. seq: place in
+    order of arrival, from 0. operation: as its proposal states."""
 
     key: str
     text: str
@@ -58,13 +57,13 @@ class Workbench(Protocol):
         """Returns the n candidates of the highest score, best first; equal scores are in order of arrival."""
 
     def known(self, key: str) -> bool: ...
+    def missed_gate(self, candidate: Candidate) -> str | None:
+        """Returns in one line which gate that needs no engine the candidate misses; None if it misses none."""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """A turn of a proposer.
-
-    seed: derived from the campaign's seed, trajectory and turn. cursor: what the proposer returned last."""
+    """A turn. seed: derived from the campaign's seed, trajectory and turn. cursor: what the proposer returned last."""
 
     number: int
     seed: int

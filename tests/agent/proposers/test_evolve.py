@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from sciagent.agent.proposers.evolve import Evolve
 from sciagent.chemistry.editing.edits import CROSSOVERS, OPERATIONS, EditLimits
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut, Scored, Turn
+from sciagent.domain.candidates import Candidate
 from sciagent.errors import InvalidCandidateError
 
 SEEDS = ("c1ccccc1", "CCO", "not a molecule", "c1ccncc1", "COc1ccccc1", "OCC")
@@ -23,7 +24,8 @@ SEEDS = ("c1ccccc1", "CCO", "not a molecule", "c1ccncc1", "COc1ccccc1", "OCC")
 class Bench:
     """A workbench that scores by logP at once, except the first `unscored` candidates."""
 
-    def __init__(self, unscored: int = 0) -> None:
+    def __init__(self, unscored: int = 0, gate: Callable[[str], str | None] = lambda smiles: None) -> None:
+        self.gate = gate
         self.proposals: list[ProposalIn] = []
         self.scored: dict[str, Scored] = {}
         self.keys: set[str] = set()
@@ -44,6 +46,9 @@ class Bench:
 
     def best(self, n: int) -> list[Scored]:
         return sorted(self.scored.values(), key=lambda s: (-s.score, s.seq))[:n]
+
+    def missed_gate(self, candidate: Candidate) -> str | None:
+        return self.gate(candidate.text)
 
     def known(self, key: str) -> bool:
         return key in self.keys
@@ -118,3 +123,16 @@ def test_without_any_molecule_there_is_nothing_to_do(tmp_path: Path) -> None:
     proposer, bench = Evolve(file), Bench()
     assert proposer.turn(bench, Turn(0, 1, {}), 4) == {"seeds": 1}
     assert proposer.turn(bench, Turn(1, 1, {"seeds": 1}), 4) is None
+
+
+def test_no_child_that_misses_a_gate_is_proposed(proposer: Evolve) -> None:
+    def logp(smiles: str) -> float:
+        return float(Crippen.MolLogP(Chem.MolFromSmiles(smiles)))
+
+    bench = Bench(gate=lambda smiles: "logp" if logp(smiles) > 1.8 else None)
+    play(proposer, bench, 12)
+    children = [logp(child.text) for child in bench.proposals[len(SEEDS) :]]
+    assert len(children) == 10 * 4 and max(children) <= 1.8
+    free = Bench()
+    play(proposer, free, 12)
+    assert max(logp(child.text) for child in free.proposals[len(SEEDS) :]) > 1.8, "without the gate some miss it"

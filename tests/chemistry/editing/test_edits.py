@@ -194,3 +194,12 @@ def test_what_cannot_be_edited_gives_none(text):
     assert mutate(text, random.Random(0)) is None
     assert crossover(text, text, random.Random(0)) is None
     assert set(CROSSOVERS).isdisjoint(OPERATIONS)
+
+
+def test_a_required_pattern_is_never_lost():
+    limits = EditLimits(required=("c1ccncc1", "[OX2]"))
+    made = [mutate("COc1ccncc1", random.Random(seed), limits=limits) for seed in range(80)]
+    children = {child for child, _ in filter(None, made)}
+    assert len(children) > 15
+    for smarts in limits.required:
+        assert all(Chem.MolFromSmiles(child).HasSubstructMatch(Chem.MolFromSmarts(smarts)) for child in children)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -52,6 +52,11 @@ class MoleculeChecksSettings(Settings):
         "allow", description="Stereocentres or double bonds that the text leaves open."
     )
     forbid_smarts: tuple[str, ...] = Field((), description="a match is refused")
+    require_smarts: tuple[str, ...] = Field(
+        (),
+        exclude_if=lambda patterns: not patterns,  # as in evidence from before this setting
+        description="A molecule that lacks a match of any of these is refused.",
+    )
     alerts: tuple[Catalogue, ...] = Field((), description="RDKit filter catalogues; matches are counted, not refused")
     refuse_alerts: tuple[Catalogue, ...] = Field((), description="RDKit filter catalogues; a match is refused")
     descriptors: tuple[Descriptor, ...] = Field(get_args(Descriptor), description="What is computed and may be gated.")
@@ -66,7 +71,7 @@ class MoleculeChecksSettings(Settings):
             raise ValueError(f"not an element: {', '.join(unknown)}")
         return value
 
-    @field_validator("forbid_smarts")
+    @field_validator("forbid_smarts", "require_smarts")
     @classmethod
     def _valid_smarts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for smarts in value:
@@ -130,14 +135,18 @@ class MoleculeChecks(MoleculeVerifier):
         return Cost(core_seconds=2e-3 + 1e-4 * candidate.heavy_atoms)
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
-        if refusal := self.accepts(molecule):
-            return refused(molecule, refusal)
-        known, mol = functions(), molecule.mol
-        values = {m.property: float(known[m.property.name](mol)) for m in self.measures if m.level is RDKIT}
-        if self.settings.alerts:
+        return self.glance(molecule, {m.property.name for m in self.measures})
+
+    def glance(self, candidate: Molecule, names: Collection[str]) -> Finding:
+        if refusal := self.accepts(candidate):
+            return refused(candidate, refusal)
+        known, mol = functions(), candidate.mol
+        wanted = [m.property for m in self.measures if m.level is RDKIT and m.property.name in names]
+        values = {prop: float(known[prop.name](mol)) for prop in wanted}
+        if self.settings.alerts and STRUCTURAL_ALERTS.name in names:
             alerts = _catalogue(tuple(sorted(set(self.settings.alerts)))).GetMatches(mol)
             values[STRUCTURAL_ALERTS] = float(len(alerts))
-        return self.exact(molecule, values, {})
+        return self.exact(candidate, values, {})
 
     def _by_counts(self, molecule: Molecule) -> Refusal | None:
         s = self.settings
@@ -182,6 +191,9 @@ class MoleculeChecks(MoleculeVerifier):
         for smarts in s.forbid_smarts:
             if mol.HasSubstructMatch(_pattern(smarts)):
                 return Refusal(Reason.FORBIDDEN_PATTERN, f"matches {smarts}")
+        for smarts in s.require_smarts:
+            if not mol.HasSubstructMatch(_pattern(smarts)):
+                return Refusal(Reason.MISSING_PATTERN, f"lacks {smarts}")
         for name in s.refuse_alerts:
             if entry := _catalogue((name,)).GetFirstMatch(mol):
                 return Refusal(Reason.STRUCTURAL_ALERT, f"{name}: {entry.GetDescription()}")

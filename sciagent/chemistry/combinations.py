@@ -1,0 +1,231 @@
+"""Libraries that are counted and read by number: a scaffold with lists of R-groups, a reaction with lists of reactants.
+
+Combination `i` takes one block of each list; the last list changes fastest, so the order is that of nested loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from math import prod
+from typing import Any, Protocol
+
+from sciagent.chemistry.rdkit_log import rdkit_messages
+from sciagent.errors import UsageError
+
+_COUNTED = 5000
+"""The largest number of combinations of a reaction whose products are counted."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """An R-group or a reactant."""
+
+    smiles: str
+    name: str = ""
+    """The name that its products carry; empty: its SMILES."""
+
+    @property
+    def label(self) -> str:
+        return self.name or self.smiles
+
+
+def block(text: str) -> Block:
+    """Returns the block of a text `SMILES` or `SMILES name`."""
+    smiles, _, name = text.strip().partition(" ")
+    return Block(smiles, name.strip())
+
+
+class Combinations(Protocol):
+    """A library of products."""
+
+    @property
+    def size(self) -> int:
+        """Number of combinations."""
+
+    @property
+    def n_products(self) -> int | None:
+        """Number of products; None if it is not known before they are made."""
+
+    def products(self, number: int) -> Sequence[str]:
+        """Returns the products of a combination as SMILES. number: from 0 to `size` - 1."""
+
+    def names(self, number: int) -> Mapping[str, str]:
+        """Returns the names of the blocks of a combination."""
+
+
+class _Lists:
+    """Lists of blocks, from which combinations are taken by number."""
+
+    def __init__(self, lists: Mapping[str, Sequence[Block]]) -> None:
+        """lists: by the column under which a product carries the name of its block."""
+        self._lists = lists
+
+    @property
+    def size(self) -> int:
+        return prod(map(len, self._lists.values()))
+
+    def names(self, number: int) -> dict[str, str]:
+        return dict(zip(self._lists, (chosen.label for chosen in self.chosen(number)), strict=True))
+
+    def chosen(self, number: int) -> list[Block]:
+        """Returns the blocks of a combination, in the order of the lists."""
+        chosen = []
+        for blocks in reversed(list(self._lists.values())):
+            number, place = divmod(number, len(blocks))
+            chosen.append(blocks[place])
+        return chosen[::-1]
+
+
+class ScaffoldLibrary(_Lists):
+    """A scaffold whose attachment points `[*:1]`, `[*:2]`, … each take every group of a list.
+
+    groups: by the number of the attachment point. A number that the scaffold has twice takes the same group twice. A
+    group binds by its `*`, or by its first atom if it has none; `[H]` is hydrogen. Raises UsageError for a scaffold or
+    a group that cannot be used, and for numbers that differ.
+    """
+
+    def __init__(self, scaffold: str, groups: Mapping[int, Sequence[Block]]) -> None:
+        check_scaffold(scaffold, groups)
+        self._scaffold = molecule_of(scaffold)
+        self._numbers = sorted(groups)
+        self._groups = {each.smiles: group_of(each.smiles) for number in self._numbers for each in groups[number]}
+        super().__init__({f"R{number}": groups[number] for number in self._numbers})
+
+    @property
+    def n_products(self) -> int:
+        return self.size
+
+    def products(self, number: int) -> list[str]:
+        """Returns the product; an empty text if the atoms cannot be joined, so that the combination is not lost."""
+        from rdkit import Chem
+
+        by_point = dict(zip(self._numbers, (self._groups[each.smiles] for each in self.chosen(number)), strict=True))
+        whole = Chem.RWMol(self._scaffold)
+        fragments = []
+        points = [atom for atom in whole.GetAtoms() if not atom.GetAtomicNum()]
+        for label, point in enumerate(points, start=1):
+            fragments.append(Chem.Mol(by_point[point.GetAtomMapNum()]))
+            _dummy(fragments[-1]).SetAtomMapNum(label)
+            point.SetAtomMapNum(label)
+        joined = reduce(Chem.CombineMols, fragments, whole.GetMol())
+        with rdkit_messages():
+            try:
+                product = Chem.molzip(joined)
+                Chem.SanitizeMol(product)
+                return [Chem.MolToSmiles(Chem.RemoveHs(product))]
+            except (ValueError, RuntimeError):
+                return [""]
+
+
+class ReactionLibrary(_Lists):
+    """A reaction by RDKit's SMARTS, whose reactant templates each take every reactant of a list.
+
+    reactants: by the number of the template, from 1. A combination that reacts at several places has several products,
+    in the order of their SMILES. Reactants that lack the template's groups are left out. Raises UsageError for a
+    reaction or a reactant that cannot be used, and for a list without any that reacts.
+    """
+
+    def __init__(self, reaction: str, reactants: Mapping[int, Sequence[Block]]) -> None:
+        self._reaction = check_reaction(reaction, reactants)
+        templates = sorted(reactants)
+        self._molecules = {each.smiles: molecule_of(each.smiles) for number in templates for each in reactants[number]}
+        lists = {}
+        for number in templates:
+            template = self._reaction.GetReactantTemplate(number - 1)
+            reacting = [b for b in reactants[number] if self._molecules[b.smiles].HasSubstructMatch(template)]
+            if not reacting:
+                raise UsageError(f"no reactant {number} has the group that the reaction needs there")
+            lists[f"reactant {number}"] = reacting
+        super().__init__(lists)
+
+    @cached_property
+    def n_products(self) -> int | None:
+        return sum(len(self.products(i)) for i in range(self.size)) if self.size <= _COUNTED else None
+
+    def products(self, number: int) -> list[str]:
+        from rdkit import Chem
+
+        made = set()
+        molecules = tuple(self._molecules[each.smiles] for each in self.chosen(number))
+        with rdkit_messages():
+            for products in self._reaction.RunReactants(molecules, maxProducts=1000):
+                try:
+                    Chem.SanitizeMol(products[0])
+                    made.add(Chem.MolToSmiles(Chem.MolFromSmiles(Chem.MolToSmiles(products[0]))))
+                except (ValueError, RuntimeError, TypeError):  # TypeError: the SMILES that was written cannot be read
+                    continue
+        return sorted(made)
+
+
+def check_scaffold(scaffold: str, numbers: Iterable[int]) -> None:
+    """Raises UsageError if the scaffold has no attachment points `[*:1]`, … with one bond each, or other numbers than
+    these."""
+    dummies = [atom for atom in molecule_of(scaffold).GetAtoms() if not atom.GetAtomicNum()]
+    if not dummies or not all(atom.GetAtomMapNum() and atom.GetDegree() == 1 for atom in dummies):
+        raise UsageError(f'"{scaffold}" needs attachment points with one bond and a number, such as [*:1]')
+    points, numbers = {atom.GetAtomMapNum() for atom in dummies}, set(numbers)
+    if points != numbers:
+        raise UsageError(f"the scaffold has the points {_listed(points)}, and groups are given for {_listed(numbers)}")
+
+
+def check_reaction(smarts: str, numbers: Iterable[int]) -> Any:
+    """Returns the reaction. Raises UsageError if it is none, or takes other reactants than these numbers."""
+    reaction = reaction_of(smarts)
+    places, numbers = set(range(1, reaction.GetNumReactantTemplates() + 1)), set(numbers)
+    if places != numbers:
+        raise UsageError(f"the reaction takes reactants {_listed(places)}, and lists are given for {_listed(numbers)}")
+    return reaction
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(numbers))) or "none"
+
+
+def reaction_of(smarts: str) -> Any:
+    """Returns the reaction. Raises UsageError if the SMARTS is none, or has not exactly one product."""
+    from rdkit.Chem import rdChemReactions
+
+    with rdkit_messages():
+        try:
+            reaction = rdChemReactions.ReactionFromSmarts(smarts)
+            reaction.Initialize()
+            n_errors = reaction.Validate(silent=True)[1]
+        except (ValueError, RuntimeError):
+            n_errors = 1
+    if n_errors:
+        raise UsageError(f'"{smarts}" is no reaction SMARTS, such as [C:1](=[O:2])[OH].[N;H2:3]>>[C:1](=[O:2])[N:3]')
+    if reaction.GetNumProductTemplates() != 1 or not reaction.GetNumReactantTemplates():
+        raise UsageError(f'"{smarts}" must have reactants and exactly one product')
+    return reaction
+
+
+def molecule_of(smiles: str) -> Any:
+    """Returns the molecule. Raises UsageError for a text that is no SMILES."""
+    from rdkit import Chem
+
+    with rdkit_messages():
+        mol = Chem.MolFromSmiles(smiles)
+    if mol is None or not mol.GetNumAtoms():
+        raise UsageError(f'"{smiles}" is no SMILES')
+    return mol
+
+
+def group_of(smiles: str) -> Any:
+    """Returns a group with exactly one dummy atom, where it binds. Raises UsageError."""
+    from rdkit import Chem
+
+    mol = molecule_of(smiles)
+    dummies = [atom for atom in mol.GetAtoms() if not atom.GetAtomicNum()]
+    if len(dummies) > 1 or any(atom.GetDegree() != 1 for atom in dummies):
+        raise UsageError(f'the group "{smiles}" needs exactly one *, with one bond')
+    if dummies:
+        return mol
+    bound = Chem.RWMol(mol)
+    bound.AddBond(0, bound.AddAtom(Chem.Atom(0)), Chem.BondType.SINGLE)
+    return bound.GetMol()
+
+
+def _dummy(group: Any) -> Any:
+    return next(atom for atom in group.GetAtoms() if not atom.GetAtomicNum())
