@@ -12,7 +12,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticUndefined
 
 from sciagent.domain.candidates import Candidate
-from sciagent.errors import UsageError
+from sciagent.errors import SimulatorError, UsageError
+from sciagent.programs import Program, find
 from sciagent.verification.contract import Verifier
 from sciagent.verification.registry import check_measures, provider, verifier_class, verifier_names
 
@@ -66,8 +67,19 @@ def entry(name: str, samples: Mapping[str, Candidate]) -> Mapping[str, Any]:
         "cost": costs,
         "priors": [asdict(p) for p in verifier_type.priors],
         "engines": list(verifier_type.engines),
+        "programs": [_program(program) for program in verifier_type.programs],
         "reusable": verifier_type.reusable,
     }
+
+
+def _program(program: Program) -> Mapping[str, Any]:
+    """Returns the program's name and variable, and its file and version here, or why it is not available."""
+    entry = {"name": program.name, "title": program.title, "variable": program.variable}
+    try:
+        found = find(program)
+    except SimulatorError as error:
+        return {**entry, "path": None, "version": None, "missing": error.detail}
+    return {**entry, "path": str(found.path), "version": found.version, "missing": None}
 
 
 def _costs(verifier: Verifier[Any], samples: Mapping[str, Candidate]) -> Sequence[Mapping[str, Any]]:

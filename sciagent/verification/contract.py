@@ -19,6 +19,7 @@ from sciagent.domain.properties import Level, Property, PropertyAtLevel, at
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.tiers import Tier
 from sciagent.errors import SimulatorError
+from sciagent.programs import Program
 from sciagent.verification.files import WITH_PATHS, ReferenceFile, StructureFile
 
 __all__ = [
@@ -55,6 +56,8 @@ class Context:
     replicate: int = 0
     settings_hash: str = ""
     threads: int = 1
+    memory_mb: int = 0
+    """The memory limit of the job; 0 if it is unknown."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ class Verifier(ABC, Generic[C]):
     `reusable`: whether other campaigns may reuse the evidence. An `opinion` has at most the tier simulation, is not
     reusable, and never outranks a calculation. `preload` names modules that the host imports once, before it forks a
     process for each job; `warm` builds tables that every job would otherwise rebuild. `engines` names the distributions
-    whose versions belong to the provenance.
+    whose versions belong to the provenance; `programs` those programs of others that must be on the machine.
     """
 
     name: ClassVar[str]
@@ -100,6 +103,7 @@ class Verifier(ABC, Generic[C]):
     """Whether the values are judgements, neither computed nor measured."""
     preload: ClassVar[tuple[str, ...]] = ()
     engines: ClassVar[tuple[str, ...]] = ()
+    programs: ClassVar[tuple[Program, ...]] = ()
     priors: ClassVar[tuple[Prior, ...]] = ()
 
     def __init__(self, settings: Any = None, base: Path | None = None) -> None:

@@ -20,6 +20,7 @@ Superposition by singular value decomposition: Kabsch, Acta Cryst. A 34, 827 (19
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -220,8 +221,6 @@ def search(
     force-field conformer occurred once, an estimate that the next one is new (Good and Turing).
     Raises SimulatorError as `embed` and `relax` do, and unstable (bond_changed) if no conformer keeps its bonds.
     """
-    from rdkit import Chem
-
     wanted = embedded or how_many(mol)
     starts, diagnostics, force_field = embed(mol, charge, multiplicity, wanted, seed)
     alike = symmetry(mol)
@@ -229,20 +228,37 @@ def search(
     kept, occurs = distinct([starts[k] for k in near], force_field[near] * KCAL, alike)
     single = energies([starts[near[k]] for k in kept], solvation=solvation)
     order = [int(k) for k in np.argsort(single, kind="stable") if single[k] - single.min() <= window + MARGIN]
-    relaxed, failed = _relaxed([starts[near[kept[k]]] for k in order[:most_relaxed]], bonds_of(mol), solvation)
+    ensemble, facts = ensemble_of([starts[near[kept[k]]] for k in order[:most_relaxed]], mol, window, solvation)
+    return ensemble, {
+        **diagnostics,
+        **facts,
+        "after_force_field": len(kept),
+        "not_relaxed": max(0, len(order) - most_relaxed),
+        "found_once": round(sum(n == 1 for n in occurs.values()) / len(near), 3),
+    }
+
+
+def ensemble_of(
+    starts: list[Geometry], mol: Any, window: float, solvation: Solvation | None = None
+) -> tuple[Ensemble, Mapping[str, Any]]:
+    """Returns the distinct conformers that these geometries relax to, within `window` (eV) of the lowest, and counts.
+
+    mol: RDKit molecule with defined stereo. Raises the first SimulatorError if no geometry keeps its bonds.
+    """
+    from rdkit import Chem
+
+    alike = symmetry(mol)
+    relaxed, failed = _relaxed(starts, bonds_of(mol), solvation)
     total = np.array([result.energy for _, result in relaxed])
     places, _ = distinct([geometry for geometry, _ in relaxed], total, alike)
     places = [k for k in places if total[k] - total.min() <= window]
     mirrored = mirror_smiles(mol) == Chem.MolToSmiles(mol)
     ensemble = _assembled([relaxed[k] for k in places], alike, mirrored)
-    return ensemble, diagnostics | {
-        "after_force_field": len(kept),
+    return ensemble, {
         "relaxed": len(relaxed),
-        "not_relaxed": max(0, len(order) - most_relaxed),
         "failed": failed,
         "distinct": len(places),
         "mirror_images": int(ensemble.mirror.sum()),
-        "found_once": round(sum(n == 1 for n in occurs.values()) / len(near), 3),
         "symmetry_complete": alike.complete,
     }
 

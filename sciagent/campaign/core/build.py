@@ -33,6 +33,7 @@ from sciagent.domain.outcomes import Outcome
 from sciagent.domain.tiers import Tier
 from sciagent.errors import CampaignError, SimulatorError, UsageError
 from sciagent.execution.worker.checkpoints import scratch_of
+from sciagent.programs import find
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
@@ -313,9 +314,10 @@ def _rung_rows(spec: CampaignSpec) -> Sequence[Mapping[str, Any]]:
 
 
 def check_here(rungs: Iterable[BuiltRung], workers: int) -> None:
-    """Raises UsageError if a rung needs more than `workers` cores, or another resource, since a driver's own pool has
-    only cores."""
+    """Raises UsageError if a rung needs a program that is not on this machine, more than `workers` cores, or another
+    resource, since a driver's own pool has only cores."""
     for rung in rungs:
+        check_programs(rung)
         if more := {name: n for name, n in rung.holds.items() if name != CORES}:
             asked = " ".join(f"--resource {name}={n}" for name, n in more.items())
             raise UsageError(
@@ -327,6 +329,15 @@ def check_here(rungs: Iterable[BuiltRung], workers: int) -> None:
                 f'rung "{rung.spec.rung}" needs {rung.holds[CORES]} cores, and the campaign runs on {workers}: raise '
                 "workers, or give it fewer cores"
             )
+
+
+def check_programs(rung: BuiltRung) -> None:
+    """Raises UsageError if the rung's verifier needs a program that is not on this machine."""
+    for program in rung.verifier.programs:
+        try:
+            find(program)
+        except SimulatorError as error:
+            raise UsageError(f'rung "{rung.spec.rung}" ({rung.verifier.name}): {error.detail}') from None
 
 
 def prepare(rungs: Iterable[BuiltRung]) -> None:

@@ -14,7 +14,8 @@ import typer
 from sciagent.api.terminal import Line
 from sciagent.cli.shared import options
 from sciagent.cli.shared.common import Exit, put_answer
-from sciagent.errors import SciagentError
+from sciagent.errors import SciagentError, SimulatorError
+from sciagent.programs import PROGRAMS, find
 from sciagent.settings import ledger_address
 
 ENGINES = ("rdkit", "ase", "tblite", "pyscf", "pyscf-dispersion", "sqlalchemy", "alembic")
@@ -44,8 +45,9 @@ class Check:
 
 
 def doctor(ledger: options.Ledger = None, json: options.Json = False) -> None:
-    """Check the installation: packages, verifiers, extras, the ledger. Exit code 1 if something needed is missing."""
-    checks = [*_packages(), *_properties(), *_verifiers(), *_extras(), _ledger(ledger_address(ledger)), _machine()]
+    """Check packages, verifiers, programs, extras and the ledger. Exit code 1 if something needed is missing."""
+    parts = *_packages(), *_properties(), *_verifiers(), *_programs(), *_extras()
+    checks = [*parts, _ledger(ledger_address(ledger)), _machine()]
     marks = {"broken": "BROKEN"}
     put_answer(checks, json, (Line(f"{marks.get(c.state, c.state):<7} {c.what:<28} {c.detail}") for c in checks))
     if any(check.state == "broken" for check in checks):
@@ -82,6 +84,17 @@ def _verifiers() -> Iterator[Check]:
     for found in sorted(catalogue({}), key=itemgetter("name")):
         broken = found["error"]
         yield Check(found["name"], "broken" if broken else "ok", broken or f"{found['tier']}, from {found['package']}")
+
+
+def _programs() -> Iterator[Check]:
+    """Yields the programs of others that verifiers can use. A missing one is no fault."""
+    for program in PROGRAMS:
+        try:
+            found = find(program)
+            check = Check(f"program {program.name}", "ok", f"{found.version}, {found.path}")
+        except SimulatorError as error:
+            check = Check(f"program {program.name}", "absent", error.detail)
+        yield check
 
 
 def _extras() -> Iterator[Check]:

@@ -51,6 +51,11 @@ def _overview(entries: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
         cost = next((f", {_amount(c['core_seconds'])} core s" for c in item["cost"][-1:] if "core_seconds" in c), "")
         yield Paragraph(f"{item['name']}" + (f" at {levels}" if levels else "") + cost, 1, "bold")
         names = ", ".join(m["property"] for m in item["measures"])
+        for program in item["programs"]:
+            if program["missing"]:
+                yield Paragraph(
+                    f"needs {program['title']}, which is not here; sciagent doctor says how to get it", 2, "yellow"
+                )
         yield Paragraph(names or f"what it measures depends on its settings; needed: {', '.join(item['needs'])}", 2)
     yield Line(f"core s: declared for {list(SAMPLES)[-1]}. More: sciagent verifiers NAME", "dim")
 
@@ -63,6 +68,9 @@ def _lines(entry: Mapping[str, Any]) -> Iterator[Part]:
     yield Paragraph(f"{entry['name']} {entry['version']}, {entry['tier'].replace('_', ' ')}", 0)
     yield from parts_of(entry["about"])
     yield Paragraph(f"from {entry['package']}")
+    for program in entry["programs"]:
+        here = f"{program['version']}, {program['path']}"
+        yield Paragraph(program["missing"] or f"Needs {program['title']}: {here}")
     yield from _measures(entry)
     yield Paragraph("Costs, as declared", 0)
     for cost in entry["cost"]:

@@ -15,8 +15,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import EvidenceKey
-from sciagent.errors import LedgerError, SciagentError, UsageError
+from sciagent.errors import LedgerError, SciagentError, SimulatorError, UsageError
 from sciagent.execution.worker.checkpoints import folder_of
+from sciagent.programs import find
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.job_queue.leases import Claim
@@ -137,6 +138,10 @@ class Tasks:
             settings, limits = row.request["settings"], Limits(**row.request["limits"])
             verifier = verifier_class(row.verifier)(settings)
             verifier.scope = row.name
+            for program in verifier.programs:
+                find(program)
+        except SimulatorError as error:
+            raise CannotError(f"{row.verifier}: {error.detail}") from error
         except UsageError as error:
             raise CannotError(str(error)) from error
         except (TypeError, KeyError, ValueError, LookupError, OSError) as error:

@@ -86,7 +86,8 @@ def _verify_group(
         try:
             if findings is None:
                 checkpoint = Path(sent.checkpoint) if sent.checkpoint else work / "checkpoint"
-                context = _Context(work, checkpoint, job.replicate, verifier.settings_hash, job.limits.threads)
+                threads, memory_mb = job.limits.threads, job.limits.memory_mb
+                context = _Context(work, checkpoint, job.replicate, verifier.settings_hash, threads, memory_mb)
                 findings = iter(verifier.verify(accepted, context))
             finding = _checked(next(findings, None), declared)
         except _BadFindingError as error:

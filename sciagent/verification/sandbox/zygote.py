@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.errors import SimulatorError
+from sciagent.programs import find
 from sciagent.verification.contract import Verifier
 from sciagent.verification.registry import provider, receive, verifier_class
 from sciagent.verification.sandbox import processes
@@ -60,12 +62,16 @@ def attach(name: str, settings: str) -> None:
 
 
 def versions(kind: type[Verifier[Any]]) -> dict[str, str]:
-    """Returns the versions of Python, sciagent, the verifier's package, RDKit and the verifier's engines, by name."""
+    """Returns the versions of Python, sciagent, the verifier's package, RDKit and the verifier's engines and programs,
+    by name."""
     package, _, version = provider(kind.name).rpartition(" ")
     versions_ = {"python": ".".join(map(str, sys.version_info[:3]))} | ({package: version} if package else {})
     for name in ("sciagent", "rdkit", *kind.engines):
         with contextlib.suppress(metadata.PackageNotFoundError):
             versions_[name] = metadata.version(name)
+    for program in kind.programs:
+        with contextlib.suppress(SimulatorError):
+            versions_[program.name] = find(program).version
     return versions_
 
 

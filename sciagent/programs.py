@@ -1,0 +1,137 @@
+"""Programs of others, such as ORCA, that are found on this machine and asked for their version before they are used.
+
+A program is the file that its variable names (`SCIAGENT_ORCA=/opt/orca/orca`), or else the first file on the path that
+answers as the program does. A name alone is not believed: `orca` is a screen reader, too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.errors import SimulatorError
+from sciagent.settings import path
+
+PATIENCE = 20  # seconds to wait for the version
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program that sciagent can start, and how it is recognised."""
+
+    name: str
+    """Name in messages and in the provenance of evidence, such as `orca`."""
+    title: str
+    """The name that people use, such as `ORCA`."""
+    variable: str
+    """The environment variable that names its file."""
+    commands: tuple[str, ...]
+    """File names that are looked for on the path, in this order."""
+    question: tuple[str, ...]
+    """The arguments that make it print its version. Its standard input is empty."""
+    answer: str
+    """Regular expression for what it prints; its groups, joined by a blank, are the version."""
+    source: str
+    """Where to get it."""
+
+
+@dataclass(frozen=True)
+class FoundProgram:
+    """A program on this machine."""
+
+    path: Path
+    """Its file."""
+    version: str
+    """The version that it states."""
+
+
+XTB = Program(
+    "xtb", "xtb", "SCIAGENT_XTB", ("xtb",), ("--version",), r"xtb version (\S+)",
+    "Debian and Ubuntu: apt-get install xtb; else https://github.com/grimme-lab/xtb",
+)  # fmt: skip
+CREST = Program(
+    "crest", "CREST", "SCIAGENT_CREST", ("crest",), ("--version",), r"(?:Version|crest)\s+v?(\d+\.\d[\w.]*)",
+    "https://github.com/crest-lab/crest",
+)  # fmt: skip
+ORCA = Program(
+    "orca", "ORCA", "SCIAGENT_ORCA", ("orca",), ("--version",), r"Program Version\s+(\d+\.\d[\w.]*)",
+    "ORCA 5 or later, https://orcaforum.kofo.mpg.de",
+)  # fmt: skip
+GAUSSIAN = Program(
+    "gaussian", "Gaussian", "SCIAGENT_GAUSSIAN", ("g16", "g09"), (), r"Gaussian (\d\d), Revision ([A-Z]\.\d\d)",
+    "https://gaussian.com; g16 needs its own environment (g16root, GAUSS_EXEDIR)",
+)  # fmt: skip
+PROGRAMS = (XTB, CREST, ORCA, GAUSSIAN)
+
+
+def find(program: Program) -> FoundProgram:
+    """Returns the program on this machine. Raises SimulatorError bad_environment (program_missing)."""
+    strangers = []
+    for file in _files(program):
+        found, printed = _asked(program, str(file), *_state(file))
+        if found is not None:
+            return found
+        strangers.append(f"{file} is not {program.title}: {printed}")
+    named = path(program.variable)
+    if named is not None and not strangers:
+        strangers = [f"{program.variable} names {named}, which is no executable file"]
+    why = "; ".join(strangers[:3]) or f"no {' or '.join(program.commands)} on the path"
+    way_out = (
+        f"install it ({program.source}), or name its file: export {program.variable}=/path/to/{program.commands[0]}"
+    )
+    raise SimulatorError(
+        Outcome.BAD_ENVIRONMENT, Reason.PROGRAM_MISSING, f"{program.title} is not available here ({why}); {way_out}"
+    )
+
+
+def _files(program: Program) -> Iterator[Path]:
+    """Yields the file that the variable names, else every executable of that name on the path."""
+    named = path(program.variable)
+    if named is not None:
+        found = [shutil.which(str(named))]
+    else:
+        folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+        found = [shutil.which(command, path=folder) for command in program.commands for folder in folders if folder]
+    yield from dict.fromkeys(Path(file).absolute() for file in found if file)
+
+
+def _state(file: Path) -> tuple[int, int]:
+    """Returns size and time of the file, so that a replaced program is asked again."""
+    stat = file.stat()
+    return stat.st_size, stat.st_mtime_ns
+
+
+@lru_cache(maxsize=64)
+def _asked(program: Program, file: str, size: int, modified: int) -> tuple[FoundProgram | None, str]:
+    """Asks the file for its version. Returns it if it is the program, and what it printed, shortened."""
+    with tempfile.TemporaryDirectory(prefix="sciagent-version-") as folder:
+        try:
+            asked = subprocess.run(
+                [file, *program.question],
+                cwd=folder,
+                env={**os.environ, "OMP_NUM_THREADS": "1", "GAUSS_SCRDIR": folder},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=PATIENCE,
+                start_new_session=True,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return None, f"it gives no version within {PATIENCE} s"
+        except OSError as error:
+            return None, f"it does not start: {error.strerror}"
+    printed = asked.stdout[:200_000].decode(errors="replace")
+    match = re.search(program.answer, printed)
+    if match is None:
+        said = " ".join(printed.split())[:80]
+        return None, f'it answers "{said}"' if said else "it answers nothing"
+    return FoundProgram(Path(file), " ".join(match.groups())), ""

@@ -1,0 +1,69 @@
+"""The result of a self-consistent field by a program of others, with the checks that every one has to pass."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sciagent.domain.outcomes import Reason
+from sciagent_simulators.geometry import Geometry, Positions, failure
+
+SPIN_TOLERANCE = 0.1  # largest accepted <S^2> - S(S+1)
+SAME_PLACE = 0.01  # angstrom
+
+
+@dataclass(frozen=True)
+class ProgramResult:
+    """What a program computed. Orbital energies are taken over both spins."""
+
+    energy: float
+    """eV; in a solvent it includes the free energy of solvation."""
+    homo: float | None
+    """eV; None if no orbital is occupied."""
+    lumo: float | None
+    """eV; None if no orbital is empty."""
+    dipole: float
+    """Norm in debye; for an ion, about its centre of mass."""
+    geometry: Geometry
+    """The geometry of these values: what was handed in, or the relaxed one."""
+    diagnostics: dict[str, Any] = field(default_factory=dict)
+    """Facts of the calculation, such as the number of cycles."""
+
+    @property
+    def gap(self) -> float | None:
+        return None if self.homo is None or self.lumo is None else self.lumo - self.homo
+
+
+def checked(result: ProgramResult, asked: Geometry, relaxed: bool, s_squared: float | None = None) -> ProgramResult:
+    """Returns the result if it can belong to the geometry that was handed in.
+
+    relaxed: whether the program was asked to move the atoms. s_squared: <S^2>, if the program printed it.
+    Raises SimulatorError: crashed (bad_result) for other atoms, charge or multiplicity, implausible (not_finite,
+    implausible_energy), unstable (spin_contaminated).
+    """
+    got = result.geometry
+    if got.numbers != asked.numbers:
+        raise failure(Reason.BAD_RESULT, f"{len(got.numbers)} atoms in the output, {len(asked.numbers)} were asked for")
+    if (got.charge, got.multiplicity) != (asked.charge, asked.multiplicity):
+        detail = f"charge {got.charge}, multiplicity {got.multiplicity} in the output"
+        raise failure(Reason.BAD_RESULT, f"{detail}; asked for {asked.charge} and {asked.multiplicity}")
+    numbers = [result.energy, result.dipole, *(value for value in (result.homo, result.lumo) if value is not None)]
+    if not (all(map(math.isfinite, numbers)) and np.isfinite(got.positions).all()):
+        raise failure(Reason.NOT_FINITE, "a value of the result is NaN or infinite")
+    if not relaxed and np.abs(_distances(got) - _distances(asked)).max() > SAME_PLACE:
+        raise failure(Reason.BAD_RESULT, "the distances between the atoms are not those of the geometry asked for")
+    if result.energy >= 0:
+        raise failure(Reason.IMPLAUSIBLE_ENERGY, f"total energy {result.energy:.3f} eV is not negative")
+    spin = asked.unpaired / 2
+    if s_squared is not None and s_squared - spin * (spin + 1) > SPIN_TOLERANCE:
+        detail = f"<S^2> is {s_squared:.3f}; a pure multiplicity {asked.multiplicity} has {spin * (spin + 1):.3f}"
+        raise failure(Reason.SPIN_CONTAMINATED, detail, s_squared=s_squared)
+    return result
+
+
+def _distances(geometry: Geometry) -> Positions:
+    distances: Positions = np.linalg.norm(geometry.positions[:, None] - geometry.positions[None], axis=-1)
+    return distances

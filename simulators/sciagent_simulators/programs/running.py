@@ -1,0 +1,136 @@
+"""Runs a program of others: an empty folder, an input, bounded output, and a named reason for every failure.
+
+The host limits time and memory and kills what is left; this module has no limits of its own but that of the output.
+A program's last line proves nothing: xtb ends normally after a relaxation that did not converge. The modules of the
+formats therefore read the result itself, and `failed` names the reason where there is none.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sciagent.domain.outcomes import Reason
+from sciagent.errors import SimulatorError
+from sciagent.programs import Program, find
+from sciagent_simulators.geometry import failure
+
+MAX_OUTPUT = 64 << 20  # bytes
+TAIL = 2000  # characters of the output that the diagnostics of a failure keep
+OUTPUT = "output.txt"
+
+Reasons = Mapping[str, Reason]
+"""Reasons by regular expressions for the output; the first that is found counts. Case does not matter."""
+
+COMMON: Reasons = {
+    r"no space left on device|disk quota exceeded|erroneous write|error writing to (disk|file)": Reason.DISK_FULL,
+    r"out of memory|out-of-memory|not enough memory|cannot allocate|could not allocate|bad_alloc|increase maxcore"
+    r"|allocation would exceed|insufficient virtual memory": Reason.MEMORY_LIMIT,
+    r"licen[sc]e.{0,60}(expired|invalid|denied|missing|not (found|valid|available))"
+    r"|(invalid|no valid|expired|missing) licen[sc]e|directory are world accessible": Reason.LICENCE,
+}
+
+
+@dataclass(frozen=True)
+class ProgramOutput:
+    """What a program left."""
+
+    program: Program
+    """The program."""
+    version: str
+    """The version that it stated."""
+    folder: Path
+    """Its working folder, with its files and `output.txt`."""
+    status: int
+    """Exit status; negative for the signal that ended it."""
+    text: str
+    """Standard output and standard error."""
+
+
+def run(
+    program: Program, arguments: Sequence[str], folder: Path, threads: int, files: Mapping[str, str], stdin: str = ""
+) -> ProgramOutput:
+    """Runs the program in the new folder and returns what it left, whatever its exit status.
+
+    files: texts by file name, written before. stdin: name of the file that is its standard input; empty for none.
+    Raises SimulatorError bad_environment (program_missing), crashed (bad_result) for endless output.
+    """
+    found = find(program)
+    folder.mkdir(parents=True)
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    with (
+        (folder / stdin if stdin else Path(os.devnull)).open("rb") as source,
+        (folder / OUTPUT).open("wb") as output,
+        subprocess.Popen(
+            [str(found.path), *arguments],
+            cwd=folder,
+            env=_environment(folder, threads),
+            stdin=source,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            preexec_fn=_unlimited_stack,
+        ) as process,
+    ):
+        assert process.stdout is not None
+        size = 0
+        while chunk := process.stdout.read(1 << 16):
+            size += len(chunk)
+            output.write(chunk)
+            if size > MAX_OUTPUT:
+                process.kill()
+                raise failure(Reason.BAD_RESULT, f"{program.title} wrote more than {MAX_OUTPUT >> 20} MB of output")
+    text = (folder / OUTPUT).read_text(encoding="utf-8", errors="replace")
+    return ProgramOutput(program, found.version, folder, process.returncode, text)
+
+
+def failed(output: ProgramOutput, reasons: Reasons, missing: str) -> SimulatorError:
+    """Returns the error for output without the result that was asked for.
+
+    reasons: of this program; those that all programs share come after them. missing: what the output lacks.
+    """
+    title = f"{output.program.title} {output.version}"
+    for expression, reason in (*reasons.items(), *COMMON.items()):
+        if match := re.search(expression, output.text, re.IGNORECASE):
+            return _error(output, reason, f"{title}: {_line(output.text, match.start())}")
+    status = output.status
+    if status < 0 or status > 128:
+        return _error(output, Reason.SIGNAL, f"{title} was killed by signal {-status if status < 0 else status - 128}")
+    if status:
+        lines = [line for line in output.text.splitlines()[-100:] if line.strip()] or ["it printed nothing"]
+        last = next((line for line in lines if re.search("error", line, re.IGNORECASE)), lines[-1])
+        return _error(output, Reason.EXCEPTION, f"{title} ended with exit status {status}: {' '.join(last.split())}")
+    return _error(output, Reason.NO_RESULT, f"{title} ended without an error, and {missing}")
+
+
+def _error(output: ProgramOutput, reason: Reason, detail: str) -> SimulatorError:
+    return failure(reason, detail[:400], exit_status=output.status, output_tail=output.text[-TAIL:])
+
+
+def _line(text: str, place: int) -> str:
+    """Returns the line of the text at this place, with single blanks."""
+    end = text.find("\n", place)
+    return " ".join(text[text.rfind("\n", 0, place) + 1 : end if end >= 0 else len(text)].split())
+
+
+def _environment(folder: Path, threads: int) -> dict[str, str]:
+    variables: dict[str, Any] = {
+        **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), threads),
+        "OMP_MAX_ACTIVE_LEVELS": 1,
+        "OMP_STACKSIZE": "120M",
+        "GAUSS_SCRDIR": folder,
+        "LC_ALL": "C.UTF-8",
+    }
+    return {**os.environ, **{name: str(value) for name, value in variables.items()}}
+
+
+def _unlimited_stack() -> None:
+    """Raises the limit of the stack as far as is allowed, since xtb keeps its arrays there."""
+    hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
+    resource.setrlimit(resource.RLIMIT_STACK, (hard, hard))

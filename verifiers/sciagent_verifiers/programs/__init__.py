@@ -1,0 +1,1 @@
+"""Verifiers that start programs of others: xtb, CREST, ORCA and Gaussian."""
