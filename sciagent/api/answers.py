@@ -16,7 +16,8 @@ from sciagent.api.terminal import Paragraph, records_table, text_of
 from sciagent.domain.answers.explanation import Explanation, RefusedText
 from sciagent.domain.answers.status import CampaignCounts, Status
 from sciagent.domain.answers.values import BestCandidate, LadderAnswer, ShownValue
-from sciagent.domain.calibration import short_label
+from sciagent.domain.campaigns.calibration import short_label
+from sciagent.domain.candidate_names import cells as named
 from sciagent.domain.jobs.states import CampaignState
 
 TIERS = {"high_fidelity": "high", "simulation": "sim"}  # short labels, since the table is narrow
@@ -93,6 +94,7 @@ def budget_line(status: CampaignCounts) -> str:
 def best_brief(candidate: BestCandidate, properties: Sequence[str]) -> Mapping[str, Any]:
     """Returns the displayed cells of a best candidate. properties: properties of the objectives, one column each."""
     return {
+        "name": candidate.name,
         "smiles": candidate.smiles,
         **values_and_level({name: candidate.values.get(name) for name in properties}),
         "utility": candidate.utility,
@@ -117,6 +119,7 @@ def best_record(candidate: BestCandidate) -> Mapping[str, Any]:
     """Returns the cells of a best candidate for a data frame."""
     fixed = ("smiles", "hit", "contradicted", "utility", "p_hit", "verified", "in_seeds", "reason", "key")
     cells = {name: getattr(candidate, name) for name in fixed}
+    cells = named(candidate.names, tuple(candidate.names)) | cells
     for name, value in candidate.values.items():
         cells |= {name: value.value} | {
             f"{name} {part}": getattr(value, part) for part in ("uncertainty", "unit", "level")

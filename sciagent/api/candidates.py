@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -13,6 +13,8 @@ from sqlalchemy.engine import Connection
 from sciagent.api.answers import values_and_level
 from sciagent.api.tables import ResultQuery
 from sciagent.domain.answers.values import PropertyValue
+from sciagent.domain.candidate_names import Names, label
+from sciagent.domain.candidate_names import cells as named
 from sciagent.report.export import parquet
 from sciagent.report.parts import table
 from sciagent.report.parts.table import Entry
@@ -57,6 +59,8 @@ class CandidateRow:
     """Utility in (0, 1]; None until the terminal rung has answered."""
     in_seeds: bool
     """Whether a seed file contains the candidate."""
+    names: Names = field(default_factory=dict)
+    """Names and remarks in input files, by column."""
     values: tuple[MeasuredValue, ...] = ()
     """Measured values, in ladder order of their rungs."""
 
@@ -90,17 +94,25 @@ def candidates_of(store: Ledger, name: str, properties: Sequence[str]) -> Result
 
 def _row(entry: Entry) -> CandidateRow:
     values = (MeasuredValue.of(measured, rung=rung, property=name) for (rung, name), measured in entry.values.items())
-    return CandidateRow(**entry.fixed, values=tuple(values))
+    return CandidateRow(**entry.fixed, names=entry.candidate.names, values=tuple(values))
 
 
 def _brief(row: CandidateRow, properties: Sequence[str]) -> Mapping[str, Any]:
     values = values_and_level({name: row.value(name) for name in properties})
     stands = "hit" if row.hit else row.standing
-    return {"smiles": row.smiles, **values, "stands": stands, "rung": row.rung, "reason": row.reason}
+    return {
+        "name": label(row.names),
+        "smiles": row.smiles,
+        **values,
+        "stands": stands,
+        "rung": row.rung,
+        "reason": row.reason,
+    }
 
 
 def _record(row: CandidateRow) -> Mapping[str, Any]:
-    cells = {name: cell for name, cell in vars(row).items() if name != "values"}
+    cells = {name: cell for name, cell in vars(row).items() if name not in ("names", "values")}
+    cells = named(row.names, tuple(row.names)) | cells
     for value in row.values:
         name = f"{value.rung}.{value.property}"
         cells |= {name: value.value, f"{name}.uncertainty": value.uncertainty}

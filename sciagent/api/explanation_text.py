@@ -64,6 +64,8 @@ def _refused(answer: RefusedText) -> Iterator[Paragraph]:
 
 def _identity(answer: Explanation, full: bool) -> Iterator[Paragraph]:
     yield Paragraph(answer.smiles, 0)
+    if answer.names:
+        yield Paragraph("; ".join(f"{field}: {', '.join(texts)}" for field, texts in answer.names.items()))
     charge = f", charge {answer.charge:+d}" if answer.charge else ""
     spin = f", multiplicity {answer.multiplicity}" if answer.multiplicity != 1 else ""
     yield Paragraph(f"{answer.formula}{charge}{spin}, {answer.atoms} atoms")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -19,6 +19,7 @@ from sciagent.api.interrupts import raise_interrupt
 from sciagent.api.terminal import Line, Part, records_table, show, wrapped
 from sciagent.domain.answers.status import CampaignCounts
 from sciagent.domain.durations import ago
+from sciagent.report.analysis.summary import has_limits
 from sciagent.report.answers import best
 from sciagent.report.live.time_left import time_left
 from sciagent.store.campaign_state import campaigns
@@ -29,6 +30,8 @@ from sciagent.store.views import campaign_counts
 
 REFRESH_SECONDS = 1.0
 LINE_SECONDS = 20.0
+BRIEF = 5  # number of hits in the summary of a run
+MOST_BRIEF = 20  # largest number of candidates in the summary of a run for the best
 SHOWN_JOBS = 8  # running jobs that the display names
 
 
@@ -120,23 +123,37 @@ class Progress:
         return Text(line, style="cyan", no_wrap=True, overflow="ellipsis")
 
     def summary(self, status: CampaignCounts, report: Path | None) -> None:
-        """Prints the summary of a run on stderr: the table, the best hits, and the path of the report if given."""
+        """Prints the summary of a run on stderr: the table, the campaign's answer, and the report's path if given."""
         if self._quiet:
             return
-        with self._ledger.read() as connection:
-            row = campaigns.get(connection, self._name)
-            hits = [candidate for candidate in best(connection, row, 5) if candidate.hit]
+        records, title = self._answer()
         parts: list[Part] = [rung_table(status), Line(budget_line(status))]
-        if hits:
-            names = [objective["property"] for objective in row.spec["objectives"]]
-            parts.append(records_table([best_brief(hit, names) for hit in hits], "the best"))
-        elif row.spec["goal"]["kind"] == "hits" and status.state != "interrupted":
-            parts.append(Line("no hit: see the report for why the others fell"))
+        if records:
+            parts.append(records_table(records, title))
+        elif status.state != "interrupted":
+            parts.append(Line(title))
         if status.state != "interrupted":
             parts.append(Line(f"{status.state}: {status.stop_reason}"))
         if report is not None:
             parts.append(Line(f"report: {report}"))
         show(*parts, console=self._console)
+
+    def _answer(self) -> tuple[list[Mapping[str, Any]], str]:
+        """Returns the answer of the campaign as rows with a title: hits, or for a goal of kind `best` the best verified
+        candidates. Without an answer there are no rows, and the title says so."""
+        with self._ledger.read() as connection:
+            row = campaigns.get(connection, self._name)
+            goal = row.spec["goal"]
+            wants_best, count = goal["kind"] != "hits", goal.get("count") or BRIEF
+            found = best(connection, row, min(count, MOST_BRIEF) if wants_best else BRIEF)
+        chosen = [candidate for candidate in found if candidate.hit or (wants_best and candidate.verified)]
+        names = [objective["property"] for objective in row.spec["objectives"]]
+        if chosen:
+            kind = "hits" if has_limits(row) and all(candidate.hit for candidate in chosen) else "verified candidates"
+            return [best_brief(candidate, names) for candidate in chosen], f"the best {kind}"
+        if wants_best:
+            return [], "no candidate was verified: see the report for why they fell"
+        return [], "no hit: see the report for why the others fell"
 
 
 class NotebookProgress(Progress):
@@ -146,13 +163,16 @@ class NotebookProgress(Progress):
         super().__init__(ledger, name)
         self._handle: Any = None
         self._notes: list[str] = []
+        self._ended = False
 
     def __enter__(self) -> Self:
+        self._ended = False
         self._step_now()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._step_now()  # the final state
+        self._ended = True  # the final state, with the answer
+        self._step_now()
 
     def warn(self, text: str) -> None:
         self._notes.append(text)
@@ -169,7 +189,9 @@ class NotebookProgress(Progress):
         from IPython.display import HTML, display
 
         notes = "".join(html.paragraph(text, soft=True) for text in self._notes[-3:])
-        shown = HTML(status_html(status) + (html.box(notes) if notes else ""))
+        records, title = self._answer() if self._ended else ([], "")
+        answer = html.table(records, title) if records else html.box(html.paragraph(title)) if title else ""
+        shown = HTML(status_html(status) + answer + (html.box(notes) if notes else ""))
         if self._handle is None:
             self._handle = display(shown, display_id=True)
         else:

@@ -39,8 +39,25 @@ def drawing(molecule: Molecule, width: int = 260, height: int = 190) -> str:
 
 def _themed(svg: str, width: int, height: int) -> str:
     body = svg[svg.index(">", svg.index("<svg")) + 1 :]
-    inner = re.sub(r"<!--.*?-->", "", body, flags=re.DOTALL).strip()
+    inner = re.sub(r"<!--.*?-->", "", body, flags=re.DOTALL).removesuffix("</svg>\n").strip()
     colours = {f"#{place:02x}{place:02x}{place:02x}": name for place, name in enumerate(_COLOURS, start=1)}
-    inner = re.sub(r"#[0-9A-Fa-f]{6}", lambda m: f"var(--{colours.get(m.group().lower(), 'atom')})", inner)
+    inner = re.sub(r"#[0-9A-Fa-f]{6}", lambda m: f"var(--{colours.get(m.group().lower(), 'atom')})", _merged(inner))
     head = f'<svg class="molecule" viewBox="0 0 {width} {height}" role="img" aria-hidden="true" focusable="false">'
-    return head + inner
+    return f"{head}{inner}</svg>"
+
+
+_PATH = re.compile(
+    r"<path\b[^>]*?\bd='(?P<line>[^']*)'[^>]*?(?:style='(?P<style>[^']*)'|fill='(?P<fill>[^']*)')[^>]*/>"
+)
+
+
+def _merged(inner: str) -> str:
+    """Returns the body of a drawing with one path for each style, which is a sixth as long; other elements are kept."""
+    lines: dict[str, list[str]] = {}
+    for path in _PATH.finditer(inner):
+        given = dict(part.split(":", 1) for part in (path["style"] or f"fill:{path['fill']}").split(";") if part)
+        kept = {name: given[name] for name in ("fill", "stroke", "stroke-width") if name in given}
+        style = ";".join(f"{name}:{value}" for name, value in kept.items())
+        lines.setdefault(style, []).append(re.sub(r"\s*([A-Z])\s*", r"\1", path["line"].strip()))
+    rest = "".join(_PATH.sub("", inner).split("\n")).strip()
+    return "".join(f'<path style="{style}" d="{"".join(parts)}"/>' for style, parts in lines.items()) + rest

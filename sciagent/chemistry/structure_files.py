@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sciagent.domain.candidate_names import identifier_columns
 from sciagent.errors import InputFileError, did_you_mean
 from sciagent.input_files import open_input
 
 MAX_LINE = 1_000_000
 MAX_NAME = 200
 """Characters kept of a name or remark."""
-IDENTIFIERS = ("id", "identifier", "name", "title", "compound", "compound_id", "molecule_id", "cas", "catalogue_number")
-"""Headers of columns that hold a molecule's name, in order of preference; so does any header that ends in `_id`."""
 
 
 @dataclass(frozen=True)
@@ -95,13 +94,6 @@ def check_columns(path: Path, header: Sequence[str], wanted: Sequence[str]) -> N
         raise InputFileError(f"{path}:1:1: the columns are separated by semicolons; use commas")
     known = ", ".join(header) or "nothing"
     raise InputFileError(f'{path}:1:1: no column "{missing}"{did_you_mean(missing, header)}; the header has: {known}')
-
-
-def identifier_columns(header: Sequence[str], structure: str) -> tuple[str, ...]:
-    """Returns the column that looks like an identifier, or nothing. structure: the column with the SMILES."""
-    spelled = {name.strip().casefold().replace(" ", "_"): name for name in reversed(header) if name != structure}
-    wanted = (*IDENTIFIERS, *(name for name in reversed(spelled) if name.endswith("_id")))
-    return tuple(spelled[name] for name in wanted if name in spelled)[:1]
 
 
 def names_in(row: Mapping[str, str | None], columns: Sequence[str]) -> dict[str, str]:

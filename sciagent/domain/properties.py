@@ -108,19 +108,15 @@ def at(level: Level, *properties: Property) -> tuple[PropertyAtLevel, ...]:
     return tuple(PropertyAtLevel(p, level) for p in properties)
 
 
-_ENERGY = ("eV", "hartree", "kJ/mol", "kcal/mol", "meV")
+_ENERGY = ("eV", "hartree", "kJ/mol", "kcal/mol", "meV", "cm^-1")
 _RATIO = ("1",)
 
-HOMO = Property("homo", ("eV", "hartree"), "energy of the highest occupied orbital", low=-60, high=20)
-LUMO = Property("lumo", ("eV", "hartree"), "energy of the lowest unoccupied orbital", low=-60, high=60)
-HOMO_LUMO_GAP = Property(
-    "homo_lumo_gap", ("eV", "hartree", "meV"), "orbital gap, LUMO minus HOMO; not the optical gap", low=-1, high=60
-)
+HOMO = Property("homo", _ENERGY, "energy of the highest occupied orbital", low=-60, high=20)
+LUMO = Property("lumo", _ENERGY, "energy of the lowest unoccupied orbital", low=-60, high=60)
+HOMO_LUMO_GAP = Property("homo_lumo_gap", _ENERGY, "orbital gap, LUMO minus HOMO; not the optical gap", low=-1, high=60)
 DIPOLE = Property("dipole", ("D", "e*angstrom"), "norm of the electric dipole moment", low=0, high=200)
-TOTAL_ENERGY = Property("total_energy", ("eV", "hartree"), "electronic total energy of the method")
-SINGLET_TRIPLET_GAP = Property(
-    "singlet_triplet_gap", ("eV", "hartree"), "E(triplet) - E(singlet), vertical", low=-20, high=40
-)
+TOTAL_ENERGY = Property("total_energy", _ENERGY, "electronic total energy of the method")
+SINGLET_TRIPLET_GAP = Property("singlet_triplet_gap", _ENERGY, "E(triplet) - E(singlet), vertical", low=-20, high=40)
 MOLECULAR_WEIGHT = Property("molecular_weight", ("g/mol", "Da"), "average molecular weight", low=0)
 LOGP = Property("logp", _RATIO, "octanol-water partition coefficient by Crippen's atom contributions")
 TPSA = Property("tpsa", ("angstrom**2",), "topological polar surface area", low=0)
@@ -147,19 +143,20 @@ SYNTHESIS_STEPS = Property("synthesis_steps", _RATIO, "steps of the shortest rou
 STRUCTURAL_ALERTS = Property("structural_alerts", _RATIO, "number of structural alerts matched", Kind.COUNT, low=0)
 FORMATION_ENERGY = Property("formation_energy", ("eV/atom", "meV/atom"), "formation energy per atom")
 E_ABOVE_HULL = Property("energy_above_hull", ("eV/atom", "meV/atom"), "energy above the convex hull", low=-1)
-SOLVATION_ENERGY = Property("solvation_free_energy", ("eV", "kJ/mol", "kcal/mol"), "solvation free energy, 1 M to 1 M")
-_EV = ("eV", "hartree", "kJ/mol", "kcal/mol")
+SOLVATION_ENERGY = Property("solvation_free_energy", _ENERGY, "solvation free energy, 1 M to 1 M")
 VERTICAL_IP = Property(
-    "vertical_ionization_energy", _EV, "E(cation) - E, both at the neutral's geometry", low=-5, high=60
+    "vertical_ionization_energy", _ENERGY, "E(cation) - E, both at the neutral's geometry", low=-5, high=60
 )
 ADIABATIC_IP = Property(
-    "adiabatic_ionization_energy", _EV, "E(cation) - E, each at its own geometry, electronic", low=-5, high=60
+    "adiabatic_ionization_energy", _ENERGY, "E(cation) - E, each at its own geometry, electronic", low=-5, high=60
 )
-VERTICAL_EA = Property("vertical_electron_affinity", _EV, "E - E(anion) at the neutral's geometry", low=-20, high=20)
+VERTICAL_EA = Property(
+    "vertical_electron_affinity", _ENERGY, "E - E(anion) at the neutral's geometry", low=-20, high=20
+)
 ADIABATIC_EA = Property(
-    "adiabatic_electron_affinity", _EV, "E - E(anion), each at its own geometry, electronic", low=-20, high=20
+    "adiabatic_electron_affinity", _ENERGY, "E - E(anion), each at its own geometry, electronic", low=-20, high=20
 )
-S1_ENERGY = Property("s1_energy", ("eV", "hartree"), "lowest singlet excitation, vertical", low=-1, high=30)
+S1_ENERGY = Property("s1_energy", _ENERGY, "lowest singlet excitation, vertical", low=-1, high=30)
 S1_WAVELENGTH = Property("s1_wavelength", ("nm",), "wavelength of the lowest singlet excitation, vertical", low=1)
 S1_OSCILLATOR_STRENGTH = Property(
     "s1_oscillator_strength",
@@ -168,7 +165,7 @@ S1_OSCILLATOR_STRENGTH = Property(
     low=0,
     high=30,
 )
-T1_ENERGY = Property("t1_energy", ("eV", "hartree"), "lowest triplet excitation, vertical", low=-10, high=30)
+T1_ENERGY = Property("t1_energy", _ENERGY, "lowest triplet excitation, vertical", low=-10, high=30)
 CONFORMERS = Property(
     "conformers", _RATIO, "distinct conformers within the energy window of the ensemble", Kind.COUNT, low=1
 )
@@ -177,7 +174,7 @@ CONFORMER_WEIGHT = Property(
 )
 CONFORMATIONAL_FREE_ENERGY = Property(
     "conformational_free_energy",
-    _EV,
+    _ENERGY,
     "-kT ln of the sum of Boltzmann factors above the lowest conformer",
     low=-5,
     high=0,

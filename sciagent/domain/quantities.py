@@ -54,12 +54,17 @@ class Quantity:
             raise ValueError(f"n = {self.n} replicates; at least 1")
 
     def __str__(self) -> str:
-        return self.censoring.sign + show(self.value, self.uncertainty, self.unit)
+        return self.censoring.sign + show(self.value, self.uncertainty, self.unit, self.as_typed)
 
 
-def show(value: float, uncertainty: float | None, unit: str) -> str:
-    """Returns a text such as `10.043 ± 0.001 eV`: the uncertainty has one digit; without it the value has four."""
+def show(value: float, uncertainty: float | None, unit: str, as_typed: str | None = None) -> str:
+    """Returns a text such as `10.043 ± 0.001 eV`: the uncertainty has one digit; without it the value has four.
+
+    as_typed: a number that a person typed in this unit keeps its digits, such as `-5.10 ± 0.20 kcal/mol`.
+    """
     tail = "" if unit == "1" else f" {unit}"
+    if digits := _typed_digits(as_typed, value):
+        return digits + (f" ± {_to_places_of(digits, uncertainty)}" if uncertainty else "") + tail
     if not uncertainty:
         return f"{value:.4g}{tail}"
     places = -math.floor(math.log10(uncertainty))
@@ -68,6 +73,22 @@ def show(value: float, uncertainty: float | None, unit: str) -> str:
     return f"{value:.{places}f} ± {uncertainty:.{places}f}{tail}".replace(
         "-0." + "0" * places + " ", "0." + "0" * places + " "
     )
+
+
+def _typed_digits(as_typed: str | None, value: float) -> str:
+    """Returns the digits of a typed number; empty if nothing was typed, or the value is in another unit by now."""
+    digits = (as_typed or "").lstrip("<> ").partition(" ")[0]
+    try:
+        return digits if math.isclose(float(digits), value, rel_tol=1e-9, abs_tol=1e-12) else ""
+    except ValueError:
+        return ""
+
+
+def _to_places_of(digits: str, uncertainty: float) -> str:
+    """Returns the uncertainty to the decimal places of a typed number, with at least one significant digit."""
+    places = len(digits.partition(".")[2]) if digits.lstrip("+-").replace(".", "", 1).isdigit() else 0
+    text = f"{uncertainty:.{places}f}"
+    return text if float(text) else f"{uncertainty:.1g}"
 
 
 def convert(quantity: Quantity, prop: Property) -> Quantity:

@@ -42,6 +42,7 @@ CELSIUS_TO_KELVIN = Conversion(
 # pint's spelling of units that chemists write differently
 _SPELLING = {"D": "debye", "e*angstrom": "elementary_charge * angstrom", "eV/atom": "eV", "meV/atom": "meV"} | {
     "%": "percent",
+    "cm^-1": "planck_constant * speed_of_light / centimeter",
     "1": "dimensionless",
 }
 

@@ -49,7 +49,7 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
     found, fits = [], report_candidates.fits_by_rung(connection, row)
     for candidate in ranked:
         highest = at_highest_rung(report_candidates.pooled_by_rung(answers.get(candidate.id, ()), fits))
-        same = ("key", "inchikey", "utility", "hit", "in_seeds", "score", "reason", "detail")
+        same = ("key", "names", "inchikey", "utility", "hit", "in_seeds", "score", "reason", "detail")
         found.append(
             BestCandidate(
                 **{name: getattr(candidate, name) for name in same},

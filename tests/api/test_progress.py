@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from sciagent import Campaign
 from sciagent.api.progress import Progress, in_notebook, one_line, view_of
+from tests.api.conftest import toy_keys, write_molecules
 
 
 def test_a_terminal_gets_lines_and_silence_nothing(done: Campaign, capsys: pytest.CaptureFixture[str]) -> None:
@@ -53,4 +55,17 @@ def test_a_notebook_gets_one_display_that_is_updated(done: Campaign, monkeypatch
     with view:
         view.step()
         view.note("took back 2 jobs of a driver that died")
-    assert len(shown) == 3 and "toys: finished" in shown[0] and "took back 2 jobs" in shown[-1]
+    assert len(shown) == 3 and "toys: finished" in shown[0] and "took back 2 jobs" in shown[1]
+    assert "the best hits" not in shown[0] and "the best hits" in shown[-1] and "c1ccccc1" in shown[-1]
+
+
+def test_a_campaign_for_the_best_ends_with_its_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The verified candidates are printed, at most as many as were asked for."""
+    write_molecules(tmp_path)
+    keys = toy_keys(ledger=tmp_path / "toys.db", base=tmp_path) | {"goal": {"kind": "best", "count": 3}}
+    campaign = Campaign(**keys)
+    Progress(campaign.ledger.store, "toys").summary(campaign.run(progress=False), None)
+    told = capsys.readouterr().err
+    best = [candidate.smiles for candidate in campaign.best(3)]
+    assert "the best" in told and all(smiles in told for smiles in best) and len(best) == 3
+    campaign.ledger.close()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sciagent.domain.properties import BUILT_IN, Property, properties
-from sciagent.domain.quantities import Censoring, Quantity, conversion_factor, convert
+from sciagent.domain.quantities import Censoring, Quantity, conversion_factor, convert, show
 from sciagent.errors import UnitError
 
 # CODATA 2018: 1 hartree = 27.211386245988 eV, 1 eV = 96.485332123310 kJ/mol, 1 e*angstrom = 4.80320471 D
@@ -18,6 +18,8 @@ FACTORS = [
     ("homo_lumo_gap", "meV", 1e-3),
     ("solvation_free_energy", "kJ/mol", 1 / 96.48533212331),
     ("solvation_free_energy", "kcal/mol", 4.184 / 96.48533212331),
+    ("s1_energy", "cm^-1", 1 / 8065.543937),
+    ("adiabatic_electron_affinity", "meV", 1e-3),
     ("dipole", "e*angstrom", 4.803204712570263),
     ("molecular_weight", "Da", 1.0),
     ("formation_energy", "meV/atom", 1e-3),
@@ -40,7 +42,7 @@ def test_every_unit_of_every_property_converts(prop: Property) -> None:
 
 @pytest.mark.parametrize("unit", ["pH", "", "EV", "ev", "kJ", "1", "eV; import os", "hartree "])
 def test_a_unit_outside_the_list_is_refused(unit: str) -> None:
-    with pytest.raises(UnitError, match="it takes: eV, hartree, meV"):
+    with pytest.raises(UnitError, match="it takes: eV, hartree, kJ/mol"):
         conversion_factor(unit, properties()["homo_lumo_gap"])
 
 
@@ -101,3 +103,17 @@ def test_only_finite_numbers_are_quantities(value: float, uncertainty: float | N
 )
 def test_as_a_person_reads_it(quantity: Quantity, text: str) -> None:
     assert str(quantity) == text
+
+
+@pytest.mark.parametrize(
+    ("typed", "value", "uncertainty", "text"),
+    [
+        ("-5.10 kcal/mol", -5.1, 0.2, "-5.10 ± 0.20 kcal/mol"),
+        ("5 kcal/mol", 5.0, 0.3, "5 ± 0.3 kcal/mol"),
+        ("< 0.10 kcal/mol", 0.1, None, "0.10 kcal/mol"),
+        ("-5.10 kcal/mol", -0.2211569, 0.009, "-0.221 ± 0.009 kcal/mol"),  # it was converted since
+        ("high", 5.0, 0.3, "5.0 ± 0.3 kcal/mol"),
+    ],
+)
+def test_a_typed_number_keeps_its_digits(typed: str, value: float, uncertainty: float | None, text: str) -> None:
+    assert show(value, uncertainty, "kcal/mol", typed) == text

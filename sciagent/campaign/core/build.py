@@ -22,7 +22,7 @@ from sciagent.campaign.spec.load import parse_spec
 from sciagent.campaign.spec.rungs import RungSpec
 from sciagent.campaign.spec.sources import EnumerateSpec, EvolveSpec, LlmSpec, OneProposerSpec, PricedSpec, ScreenSpec
 from sciagent.chemistry.editing.edits import EditLimits
-from sciagent.domain.calibration import Fit
+from sciagent.domain.campaigns.calibration import Fit
 from sciagent.domain.campaigns.ports import Proposer
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
@@ -174,7 +174,8 @@ def built_rungs(ladder: Sequence[RungSpec]) -> tuple[BuiltRung, ...]:
 
 def _build_rungs(spec: CampaignSpec, ids: dict[str, int], ratios: dict[str, list[float]]) -> tuple[BuiltRung, ...]:
     accept = {o.property: o.accept for o in spec.domain_objectives()}
-    rules = ladder_rules(_terms(spec.ladder), accept, spec.terminal_position, spec.scheduler.kind)
+    position, units = spec.terminal_position, spec.chosen_units()
+    rules = ladder_rules(_terms(spec.ladder), accept, position, spec.scheduler.kind, units)
     return _built(spec.ladder, rules, ids, ratios)
 
 

@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.spec.calibrations import WantedCalibration, calibrations
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.rungs import RungSpec
-from sciagent.domain.calibration import FEWEST, Fit, fitted
+from sciagent.domain.campaigns.calibration import FEWEST, Fit, fitted
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import UsageError, did_you_mean

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from sciagent.domain.campaigns.chosen_units import Units, show_window, shown_quantity
 from sciagent.domain.campaigns.directives import SteeringState
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.evidence import Finding, Measured, at_highest_rung
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.objectives import UTILITY_FLOOR, Objective, Window, utility
 from sciagent.domain.outcomes import Reason, Verdict
-from sciagent.domain.properties import properties
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.tiers import Tier
 from sciagent.store.results.evidence import RecordedEvidence
@@ -43,16 +43,24 @@ class RungRules(RungTerms):
     is_terminal: bool
     forgives: bool = False
     """Whether a candidate continues after an inconclusive answer of the rung."""
+    units: Units = field(default_factory=dict)
+    """Units in which the reasons of verdicts are written, by property."""
 
 
 def ladder_rules(
-    ladder: Sequence[RungTerms], accept: Mapping[str, Window | None], terminal: int, scheduler: str
+    ladder: Sequence[RungTerms],
+    accept: Mapping[str, Window | None],
+    terminal: int,
+    scheduler: str,
+    units: Units | None = None,
 ) -> tuple[RungRules, ...]:
     """Returns the rules of each rung.
 
     accept: acceptance limits by objective; None for an objective without limits. terminal: position of the terminal
-    rung. Under the scheduler `priced`, a paid rung below the terminal one forgives its own failures if a later rung
-    measures each of its objectives again.
+    rung. units: units that the campaign chose, for the reasons of verdicts.
+
+    Under the scheduler `priced`, a paid rung below the terminal one forgives its own failures if a later rung measures
+    each of its objectives again.
     """
     rules = []
     for position, rung in enumerate(ladder):
@@ -68,6 +76,7 @@ def ladder_rules(
                 accept=limits if is_last else {},
                 is_terminal=is_last,
                 forgives=forgives,
+                units=units or {},
             )
         )
     return tuple(rules)
@@ -95,29 +104,29 @@ def judge(rules: RungRules, result: Finding | RecordedEvidence) -> Judgement:
     if (fixed := result.outcome.rule.verdict) is not None:
         return Judgement(fixed, result.reason, result.detail)
     values = {m.property: m.quantity for m in result.measured}
-    missed = _first_miss("gate", rules.gate, values) or _first_miss("objective", rules.accept, values)
+    missed = _first_miss("gate", rules.gate, values, rules.units)
+    missed = missed or _first_miss("objective", rules.accept, values, rules.units)
     return missed or Judgement(Verdict.PASS)
 
 
-def _first_miss(kind: str, limits: Mapping[str, Window | None], values: Mapping[str, Quantity]) -> Judgement | None:
-    """Returns the judgement on the first value that is missing or outside its limits. kind: word for the limits."""
+def _first_miss(
+    kind: str, limits: Mapping[str, Window | None], values: Mapping[str, Quantity], units: Units
+) -> Judgement | None:
+    """Returns the judgement on the first value that is missing or outside its limits.
+
+    kind: word for the limits. units: units in which the reason is written.
+    """
     for name, window in limits.items():
         if name not in values:
             return Judgement(Verdict.INCONCLUSIVE, Reason.NOT_MEASURED, f"{name} was not measured")
         missed = None if window is None else window.misses(values[name])
         if missed is Reason.NOT_MEASURED:
-            detail = f"{name} = {values[name]} is censored at the {kind}'s edge"
+            detail = f"{name} = {shown_quantity(name, values[name], units)} is censored at the {kind}'s edge"
             return Judgement(Verdict.INCONCLUSIVE, missed, detail)
         if window is not None and missed is not None:
-            return Judgement(Verdict.FAIL, missed, f"{name} = {values[name]}, {kind} {show_window(name, window)}")
+            value = shown_quantity(name, values[name], units)
+            return Judgement(Verdict.FAIL, missed, f"{name} = {value}, {kind} {show_window(name, window, units)}")
     return None
-
-
-def show_window(name: str, window: Window) -> str:
-    unit = properties()[name].unit
-    low = "" if window.low is None else f"{window.low:g} ≤ "
-    high = "" if window.high is None else f" ≤ {window.high:g}"
-    return f"{low}{name}{high}" + ("" if unit == "1" else f" {unit}")
 
 
 @dataclass(frozen=True)
@@ -163,25 +172,25 @@ def place(
     reached = Place(standing, position, None, None, "", depth, score(rules, objectives, answers), None, False, None)
     if standing is not Standing.OPEN:
         values = {name: measured.quantity for name, (_, measured) in at_highest_rung(answered).items()}
-        reached = _ended(reached, objectives, values, last, rules[depth].tier)
+        reached = _ended(reached, objectives, values, last, rules[depth])
     return steered(reached, steering)
 
 
 def _ended(
-    where: Place, objectives: Sequence[Objective], values: Mapping[str, Quantity], last: Judgement, tier: str
+    where: Place, objectives: Sequence[Objective], values: Mapping[str, Quantity], last: Judgement, highest: RungRules
 ) -> Place:
-    """Returns the place of a dropped or settled candidate. last: judgement of the last rung. tier: tier of the highest
+    """Returns the place of a dropped or settled candidate. last: judgement of the last rung. highest: the highest
     rung that measured a property."""
     is_hit, worth = False, None
     if where.standing is Standing.SETTLED:
         worth = utility(objectives, {name: quantity.value for name, quantity in values.items()})
         limits = {o.property: o.accept for o in objectives}  # a lower rung may have measured an objective
-        missed = _first_miss("objective", limits, values) if last.verdict is Verdict.PASS else None
+        missed = _first_miss("objective", limits, values, highest.units) if last.verdict is Verdict.PASS else None
         last = missed or last
         is_hit = last.verdict is Verdict.PASS and any(limits.values())
     verdict, reason, detail = last
     ended = replace(where, verdict=verdict, reason=str(reason) if reason else None, detail=detail, utility=worth)
-    return replace(ended, is_hit=is_hit, hit_tier=tier if is_hit else None)
+    return replace(ended, is_hit=is_hit, hit_tier=highest.tier if is_hit else None)
 
 
 def _climb(

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.judge import Answer, Judgement, Place, judge, place, steered
-from sciagent.domain.calibration import calibrated
+from sciagent.domain.campaigns.calibration import calibrated
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.evidence import Finding

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.spec.campaign_spec import differences
+from sciagent.campaign.spec.campaign_spec import spec_differences, stated_units
 from sciagent.domain.answers.comparison import Comparison, HitsAtCost, RungPair, ValueComparison
 from sciagent.domain.answers.status import CampaignCounts, RungCounts
 from sciagent.errors import UsageError
@@ -41,7 +41,7 @@ def compare(connection: Connection, left: CampaignRow, right: CampaignRow) -> Co
     first, second = _side(connection, left), _side(connection, right)
     return Comparison(
         campaigns=(left.name, right.name),
-        differences=tuple(d for d in differences(left.spec, right.spec) if not d.startswith("campaign:")),
+        differences=tuple(d for d in spec_differences(left.spec, right.spec) if not d.startswith("campaign:")),
         status=(first.counts, second.counts),
         rungs=tuple(_rung_pairs(first, second)),
         overlap=report_pairs.shared(connection, left, right),
@@ -89,11 +89,12 @@ def _counts_at(side: _Side, rung: RungRow | None) -> RungCounts | None:
 
 
 def _values(connection: Connection, first: _Side, second: _Side) -> list[ValueComparison]:
-    """Returns the common objectives, as each campaign's terminal rung measured them."""
+    """Returns the common objectives, as each campaign's terminal rung measured them, in the second one's units."""
     mine, theirs = ([objective["property"] for objective in side.row.spec["objectives"]] for side in (first, second))
     compared, same = [], _calculation(first.terminal) == _calculation(second.terminal)
+    units = stated_units(first.row.spec) | stated_units(second.row.spec)
     for name in (name for name in mine if name in theirs):
-        a, b = (report_pairs.spreads(connection, side.row, side.terminal, name) for side in (first, second))
+        a, b = (report_pairs.spreads(connection, side.row, side.terminal, name, units) for side in (first, second))
         levels = [{(spread.level, spread.unit) for spread in spreads} for spreads in (a, b)]
         compared.append(
             ValueComparison(

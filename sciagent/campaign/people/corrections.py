@@ -9,7 +9,6 @@ from typing import NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.campaigns.chosen_units import typed_text
 from sciagent.domain.evidence import EvidenceKey, Finding, Measured
 from sciagent.domain.outcomes import Outcome
 from sciagent.errors import UsageError
@@ -75,10 +74,11 @@ def superseded(
         return None
     first, name = others[0], others[0].source.split(" sha256")[0]
     if revise is None:
+        new, old = (m[0].quantity.as_typed or str(m[0].quantity) for m in (first.new, first.old))
         raise UsageError(
-            f"{smiles}: {first.new[0].property} is {typed_text(first.new[0].quantity)} in {file}, and "
-            f'{typed_text(first.old[0].quantity)} in {name}, which was imported before. A correction: --revise "why it '
-            'changed" supersedes the old value. A second measurement: --replicate keeps both (nothing was imported)'
+            f"{smiles}: {first.new[0].property} is {new} in {file}, and {old} in {name}, which was imported before. "
+            'A correction: --revise "why it changed" supersedes the old value. A second measurement: --replicate keeps '
+            "both (nothing was imported)"
         )
     if len(others) > 1:
         files = ", ".join(dict.fromkeys(other.source.split(" sha256")[0] for other in others))

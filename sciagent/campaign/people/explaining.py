@@ -33,6 +33,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.evidence import IMPORT, know_properties
+from sciagent.store.results.names import names_of
 from sciagent.store.views import campaign_counts, history, report_candidates
 from sciagent.store.views.history import StoredEvidence
 from sciagent.store.views.report_queries import with_proposer
@@ -67,20 +68,23 @@ def explain(connection: Connection, candidate_id: int, rows: Sequence[CampaignRo
     candidate = history.candidate(connection, candidate_id)
     evidence = history.evidence(connection, candidate_id)
     n, first = history.children(connection, candidate_id)
+    names = names_of(connection, [candidate_id], [row.id for row in rows]).get(candidate_id, {})
     stories = tuple(_campaign(connection, row, candidate_id, evidence, ledger) for row in rows)
     from_files = report_candidates.imported(connection, [candidate_id])
     shown = {rung.evidence.key for story in stories for rung in story.rungs if rung.evidence}
-    others = (story for story, _ in evidence if story.key not in shown and story.verifier != IMPORT)
+    units = {name: unit for row in reversed(rows) for name, unit in row.units.items()}
+    unshown = (e for e in evidence if e.story.key not in shown and e.story.verifier != IMPORT)
     return Explanation(
         **{name: candidate[name] for name in ("key", "kind", "inchikey", "formula", "charge", "multiplicity")},
         smiles=candidate["text"],
+        names=names,
         atoms=candidate["n_atoms"],
         first_seen=candidate["created_at"],
         also_given_as=tuple(x for x in history.aliases(connection, candidate_id) if x != candidate["text"]),
         children=Children(n=n, first=tuple(CandidateName(key=key, smiles=smiles) for key, smiles in first)),
         campaigns=stories,
         imported=imported_values(from_files.get(candidate_id, [])),
-        other_evidence=tuple(others),
+        other_evidence=tuple(e.shown(units) for e in unshown),
     )
 
 

@@ -17,7 +17,8 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.people import corrections
 from sciagent.campaign.spec.sources import file_hash
 from sciagent.chemistry.molecule import Molecule, parse_molecule
-from sciagent.chemistry.structure_files import check_columns, csv_fault, identifier_columns, names_in
+from sciagent.chemistry.structure_files import check_columns, csv_fault, names_in
+from sciagent.domain.candidate_names import identifier_columns
 from sciagent.domain.evidence import EvidenceKey, Finding, Measured, content_hash
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Level, Property, properties

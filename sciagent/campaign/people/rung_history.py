@@ -11,11 +11,11 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.judge import RungRules, RungTerms, judge, ladder_rules, show_window
+from sciagent.campaign.core.judge import RungRules, RungTerms, judge, ladder_rules
 from sciagent.domain.answers.explanation import AttemptStory, DecisionStory, RungStory
 from sciagent.domain.answers.values import PropertyValue
-from sciagent.domain.calibration import Fits, calibrated
-from sciagent.domain.campaigns.chosen_units import shown
+from sciagent.domain.campaigns.calibration import Fits, calibrated
+from sciagent.domain.campaigns.chosen_units import show_window, shown
 from sciagent.domain.evidence import Finding
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
@@ -67,7 +67,7 @@ def _rules(
     ]
     accept = {o["property"]: Window(*o["accept"]) if o["accept"] else None for o in row.spec["objectives"]}
     terminal = [rung.name for rung in ladder].index(row.spec["terminal"])
-    return ladder_rules(terms, accept, terminal, row.spec["scheduler"]["kind"])
+    return ladder_rules(terms, accept, terminal, row.spec["scheduler"]["kind"], row.units)
 
 
 def _measures(stated: Mapping[str, Any], rung: RungRow, answer: StoredEvidence | None) -> set[str]:
@@ -87,7 +87,7 @@ def _story(
     decisions: Sequence[DecisionStory],
     attempts: Sequence[JobAttempt],
 ) -> RungStory:
-    story, tried = answer.story if answer else None, [attempt.story for attempt in attempts if attempt.story]
+    story, tried = answer.shown(row.units) if answer else None, [attempt.story for attempt in attempts if attempt.story]
     reused = story is not None and story.campaign != row.name
     core_seconds = sum(attempt.core_seconds for attempt in tried)
     if story is not None and not attempts and not reused:
@@ -98,8 +98,8 @@ def _story(
         verifier=rung.verifier,
         version=rung.verifier_version,
         settings=row.spec["ladder"][rung.position]["settings"],
-        gate=tuple(show_window(name, window) for name, window in rules.gate.items()),
-        objectives=tuple(show_window(name, window) for name, window in rules.accept.items()),
+        gate=tuple(show_window(name, window, row.units) for name, window in rules.gate.items()),
+        objectives=tuple(show_window(name, window, row.units) for name, window in rules.accept.items()),
         is_terminal=rules.is_terminal,
         **(_by_attempts(tried) if answer is None else _by_evidence(rules, answer, rung.fits)),
         job=attempts[0].job if attempts else None,
@@ -108,12 +108,14 @@ def _story(
         attempts=tuple(tried),
         decisions=tuple(decisions),
         evidence=story,
-        calibrated=tuple(
-            PropertyValue.of(shown(rung.fits[m.property].measured(m), row.units))
-            for m in (answer.measured if answer else ())
-            if m.property in rung.fits
-        ),
+        calibrated=_calibrated(row, rung, answer),
     )
+
+
+def _calibrated(row: CampaignRow, rung: RungRow, answer: StoredEvidence | None) -> tuple[PropertyValue, ...]:
+    """Returns the calibrated values of the rung, in the units of the campaign."""
+    fitted = [rung.fits[m.property].measured(m) for m in (answer.measured if answer else ()) if m.property in rung.fits]
+    return tuple(PropertyValue.of(shown(measured, row.units)) for measured in fitted)
 
 
 def _by_evidence(rules: RungRules, answer: StoredEvidence, fits: Fits) -> Mapping[str, Any]:

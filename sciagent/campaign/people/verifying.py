@@ -10,7 +10,8 @@ from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.safety import SCREEN
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.answers.values import LadderAnswer, RungAnswer, ShownValue
-from sciagent.domain.calibration import calibrated
+from sciagent.domain.campaigns.calibration import calibrated
+from sciagent.domain.campaigns.chosen_units import Units, all_shown
 from sciagent.domain.evidence import Finding
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.outcomes import Verdict
@@ -50,7 +51,7 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -
     with Worker(scratch_of(ledger.artifacts)) as worker:
         for rung in ladder.rungs:
             result, core_seconds = known_or_run(ledger, worker, rung, candidate, candidate_id)
-            rows.append(_row(rung, result, core_seconds))
+            rows.append(_row(rung, result, core_seconds, ladder.spec.chosen_units()))
             answers.append(answer_of(rung, result))
             current_place = place(ladder.rules, ladder.objectives, answers)
             if current_place.standing is not Standing.OPEN:
@@ -67,7 +68,7 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -
     )
 
 
-def _row(rung: BuiltRung, result: Finding | RecordedEvidence, core_seconds: float | None) -> RungAnswer:
+def _row(rung: BuiltRung, result: Finding | RecordedEvidence, core_seconds: float | None, units: Units) -> RungAnswer:
     """Returns a rung's answer. core_seconds: cost of the run; None for reused evidence."""
     return RungAnswer(
         rung=rung.spec.rung,
@@ -76,5 +77,8 @@ def _row(rung: BuiltRung, result: Finding | RecordedEvidence, core_seconds: floa
         **answer_of(rung, result).judgement._asdict(),
         reused=core_seconds is None,
         core_seconds=round(core_seconds or 0.0, 3),
-        values={measured.property: ShownValue.of(measured) for measured in calibrated(result.measured, rung.fits)},
+        values={
+            measured.property: ShownValue.of(measured)
+            for measured in all_shown(calibrated(result.measured, rung.fits), units)
+        },
     )

@@ -10,9 +10,9 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import open_for_people
 from sciagent.campaign.pricing.priced_campaign import PricedCampaign, remake
 from sciagent.domain.answers.explanation import Outlook, OutlookUnits, PropertyForecast
+from sciagent.domain.campaigns.chosen_units import shown_limit, unit_of
 from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.domain.cost import RESOURCE_UNITS
-from sciagent.domain.properties import properties
 from sciagent.domain.valuation import Valuation
 from sciagent.errors import SciagentError
 from sciagent.scheduling.law.interval import foretell
@@ -128,22 +128,23 @@ def _purchases(campaign: PricedCampaign, row: int) -> tuple[PaidIndex, dict[Paid
 
 
 def forecasts(campaign: PricedCampaign, row: int) -> tuple[PropertyForecast, ...]:
-    """Predicts the deciding rung's answer for each unknown objective: mean and 90 % interval, in the property's unit.
+    """Predicts the deciding rung's answer for each unknown objective: mean and 90 % interval, in the campaign's unit.
     row: row of the candidate in the pool."""
     schema, scheduler, predicted = campaign.schema, campaign.scheduler, []
+    units = campaign.built.row.units
     for question, (aim, truth) in enumerate(zip(schema.aims.aims, scheduler.truths or (), strict=True)):
         if not math.isnan(campaign.pool.scores[row, aim.columns[-1]]):
             continue
         decides = schema.columns[aim.columns[-1]]
         interval = foretell(scheduler.laws, question, np.array([row])).in_unit(truth)
+        values = (float(end[0]) for end in (interval.mean, interval.low, interval.high))
+        ends = [shown_limit(decides.property, end, units) for end in values]
         predicted.append(
             PropertyForecast(
                 property=decides.property,
                 rung=campaign.built.rungs[decides.rung].spec.rung,
-                value=float(interval.mean[0]),
-                low=float(interval.low[0]),
-                high=float(interval.high[0]),
-                unit=properties()[decides.property].unit,
+                unit=unit_of(decides.property, units),
+                **dict(zip(("value", "low", "high"), ends, strict=True)),
             )
         )
     return tuple(predicted)

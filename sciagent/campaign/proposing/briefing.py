@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -12,16 +13,15 @@ from sqlalchemy.engine import Connection
 from sciagent.agent.tools.registry import Past
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.judge import show_window
 from sciagent.campaign.proposing.workbench import CampaignWorkbench
 from sciagent.chemistry.fingerprint import features
 from sciagent.chemistry.molecule import molecule_or_none
+from sciagent.domain.campaigns.chosen_units import all_shown, show_window, unit_of
 from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut
 from sciagent.domain.cost import RESOURCE_UNITS
-from sciagent.domain.properties import properties
 from sciagent.domain.quantities import show
 from sciagent.domain.tiers import Tier
-from sciagent.report.analysis.prediction_scores import latest_scores
+from sciagent.report.analysis.prediction_scores import in_canonical, latest_scores
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database import tables as t
 from sciagent.store.results import candidates, evidence, scaffolds
@@ -39,17 +39,18 @@ MAX_TEXT = 4000
 def goal(built: Built) -> str:
     """Returns the objectives and the ladder in a few lines."""
     lines = [built.spec.description.strip()] if built.spec.description else []
+    units = built.row.units
     for objective in built.objectives:
         if objective.accept is not None:
-            wanted = show_window(objective.property, objective.accept)
+            wanted = show_window(objective.property, objective.accept, units)
         else:
-            unit = properties()[objective.property].unit
+            unit = unit_of(objective.property, units)
             wanted = f"{objective.property} as {objective.direction} as can be" + (
                 "" if unit == "1" else f", in {unit}"
             )
         lines.append(f"Wanted: {wanted}.")
     for rung in built.rungs:
-        gate = ", ".join(show_window(name, window) for name, window in rung.rules.gate.items())
+        gate = ", ".join(show_window(name, window, units) for name, window in rung.rules.gate.items())
         free = "at once" if rung.verifier.tier is Tier.FAST else "costs the budget"
         decides = ", decides" if rung.rules.is_terminal else ""
         lines.append(
@@ -82,7 +83,7 @@ def digest(connection: Connection, built: Built) -> str:
     if reasons := _reasons(connection, campaign_id):
         lines.append("Turned down so far: " + ", ".join(f"{n} x {reason}" for reason, n in reasons) + ".")
     for (rung, name), record in latest_scores(connection, built.row, SCORED).items():
-        unit = properties()[name].unit
+        unit = unit_of(name, built.row.units)
         lines.append(
             f"Predictions of {name} against {rung}: {record.n}, mean score (CRPS) {record.crps:.2g} {unit}, "
             f"{100 * record.within / record.n:.0f} % within the error given, "
@@ -119,7 +120,7 @@ def measured_lines(connection: Connection, built: Built, candidate_ids: Sequence
         for id_, row in known.items():
             values = ", ".join(
                 f"{m.property} {show(m.quantity.value, None, m.quantity.unit)}"
-                for m in row.measured
+                for m in all_shown(row.measured, built.row.units)
                 if m.property in wanted
             )
             lines[id_].append(f"{rung.spec.rung}: {values or row.outcome}")
@@ -180,7 +181,15 @@ class AgentWorkbench(CampaignWorkbench):
                 proposal.text[:200], "refused", reason="too_many", detail="no more proposals in this turn"
             )
         self._room -= 1
-        return super().propose([proposal])[0]
+        return super().propose([self._in_canonical_units(proposal)])[0]
+
+    def _in_canonical_units(self, proposal: ProposalIn) -> ProposalIn:
+        """Returns the proposal with its predictions, which are in the units of the goal, as the ledger keeps them."""
+        units = self._built.row.units
+        known = {name: stated for name, stated in proposal.predicted.items() if name in units}
+        numbers = {name: in_canonical(name, stated["value"], stated["error"], units) for name, stated in known.items()}
+        canonical = {name: {"value": value, "error": error} for name, (value, error) in numbers.items()}
+        return replace(proposal, predicted=proposal.predicted | canonical)
 
     def results_of(self, key: str) -> list[str]:
         """Returns one line per paid rung with evidence on the candidate."""

@@ -144,7 +144,8 @@ class CampaignWorkbench:
         try:
             candidate = parse_molecule(given.text, standardise=standardise, multiplicity=given.multiplicity)
         except InvalidCandidateError as error:
-            return _Entry(given, None, "refused", Reason(error.reason), error.detail)
+            named = "".join(f"; {column} {text}" for column, text in given.names.items())  # no candidate keeps them
+            return _Entry(given, None, "refused", Reason(error.reason), error.detail + named)
         return _Entry(given, candidate, "new")
 
     def _mark_duplicates(self, entries: Sequence[_Entry]) -> list[_Entry]:

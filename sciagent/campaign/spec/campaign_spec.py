@@ -23,6 +23,7 @@ from sciagent.campaign.spec.sources import (
     SeveralSpec,
     file_hash,
 )
+from sciagent.domain.campaigns.chosen_units import shown_spec
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.evidence import content_hash
 from sciagent.domain.jobs.resource_requests import text_of
@@ -193,11 +194,12 @@ class CampaignSpec(Part):
 
     def diff(self, other: Mapping[str, Any]) -> list[str]:
         """Returns lines `path: old -> new` from another spec's canonical form to this one."""
-        return differences(other, self.canonical())
+        return spec_differences(other, self.canonical())
 
     def identity_diff(self, other: Mapping[str, Any]) -> str:
         """Returns the differences that cannot be amended as indented text."""
-        return "\n  ".join(differences(_without_amendable(other), _without_amendable(self.canonical())))
+        old, new = map(_without_amendable, _alike(other, self.canonical()))
+        return "\n  ".join(differences(old, new))
 
     @property
     def safety_note(self) -> str:
@@ -240,6 +242,27 @@ def _without_amendable(canonical: Mapping[str, Any]) -> Mapping[str, Any]:
 
     ladder = [kept(rung, "ladder.") for rung in canonical["ladder"]]
     return {**kept(canonical), "goal": kept(canonical["goal"], "goal."), "ladder": ladder}
+
+
+def spec_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Returns the differences of two specs in canonical form, with values in the units that their files state.
+
+    Where these differ, both are shown in the unit of the new spec.
+    """
+    before, after = _alike(old, new)
+    return differences(before, after)
+
+
+def _alike(*specs: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Returns the canonical forms with objectives and gates in one unit a property, that of the last spec."""
+    units = {name: unit for spec in specs for name, unit in stated_units(spec).items()}
+    return [shown_spec(spec, units) for spec in specs]
+
+
+def stated_units(spec: Mapping[str, Any]) -> dict[str, str]:
+    """Returns {property: unit in which it is shown} for the objectives and all properties with another than the
+    canonical unit. spec: in canonical form."""
+    return {o["property"]: o["unit"] for o in spec.get("objectives", ()) if "unit" in o} | dict(spec.get("units", {}))
 
 
 def differences(old: Any, new: Any, path: str = "") -> list[str]:

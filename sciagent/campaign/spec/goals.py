@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from sciagent.domain.calibration import FitKind
+from sciagent.domain.campaigns.calibration import FitKind
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.properties import Property, properties

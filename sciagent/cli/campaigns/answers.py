@@ -81,10 +81,10 @@ def best(
     from sciagent.api.campaign import Campaign
 
     candidates = Campaign.open(name, open_ledger(ledger)).best(n)
-    imported = [(candidate.smiles, value) for candidate in candidates for value in candidate.imported]
-    notes = [f"  {smiles}: {value.line()} from {value.file}" for smiles, value in imported]
+    imported = [(candidate.label, value) for candidate in candidates for value in candidate.imported]
+    notes = [f"  {label}: {value.line()} from {value.file}" for label, value in imported]
     notes = ["values from files:", *notes] if notes else []
-    if against := [f"  {c.smiles}: {c.contradicted}" for c in candidates if c.contradicted]:
+    if against := [f"  {c.label}: {c.contradicted}" for c in candidates if c.contradicted]:
         notes += ["contradicted by a measurement:", *against]
     put_answer(candidates, json, [candidates.table()], *notes)
 

@@ -64,7 +64,7 @@ def _totals(comparison: Comparison) -> Iterator[Part]:
     table.add_row("core seconds to the first hit", *map(_number, comparison.cost_of_first_hit))
     yield table
     yield f"{shared.both} candidates are in both; of the hits {shared.hits_of_both} are hits of both"
-    yield from (Paragraph(hit.smiles) for hit in shared.shared_hits)
+    yield from (Paragraph(hit.label) for hit in shared.shared_hits)
     yield ""
 
 

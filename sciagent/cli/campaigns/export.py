@@ -7,7 +7,7 @@ import tempfile
 from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 class Format(StrEnum):
     CSV = "csv"
+    XLSX = "xlsx"
     JSONL = "jsonl"
     SDF = "sdf"
     PARQUET = "parquet"
@@ -39,6 +40,7 @@ class What(StrEnum):
 
 ENDINGS = {f".{each}": each for each in Format} | {".db": Format.ASE, ".zip": Format.ROCRATE}
 TEXT = (Format.CSV, Format.JSONL, Format.SDF)
+WITH_COLUMNS = (Format.CSV, Format.XLSX)
 OF_PROPOSALS = (Format.CSV, Format.JSONL, Format.PARQUET)
 
 
@@ -49,28 +51,31 @@ def export(
     ),
     format: Format | None = typer.Option(None, "--format", "-f", help="Default: by the file's ending, else csv."),
     what: What = typer.Option(What.CANDIDATES, help="Proposals: all that was handed in, unreadable texts too."),
+    columns: str | None = typer.Option(
+        None, "--columns", metavar="all|NAME,...", help="csv, xlsx: all, or such as smiles,dft.dipole; default: short."
+    ),
+    hits: bool = typer.Option(False, "--hits", help="Hits only."),
     authors: list[str] | None = typer.Option(
         None, "--author", metavar="NAME", help='RO-Crate: "NAME" or "NAME <ORCID URL>"; default: you.'
     ),
     license: str | None = typer.Option(None, metavar="LICENCE", help="RO-Crate: SPDX identifier or URL."),
     ledger: options.Ledger = None,
 ) -> None:
-    """Write every candidate with its standing, its reason and each value with unit, uncertainty and level."""
+    """Write the candidates: objectives first, each value with unit, uncertainty and level.
+
+    csv and xlsx have the names, the objectives and what became of each candidate; --columns all adds all other values.
+    """
     from sciagent.api.ledger import pick_campaign
     from sciagent.report.export.crate import author, licence, write_crate
 
     chosen = format or ENDINGS.get(output.suffix.lower() if output else "", Format.CSV)
-    if what is What.PROPOSALS and chosen not in OF_PROPOSALS:
-        raise UsageError(f"--what proposals goes with --format {', '.join(OF_PROPOSALS)}, not {chosen}")
-    if output is None and chosen not in TEXT:
-        raise UsageError(f"--format {chosen} is not written to a terminal: name a file with --output")
-    if output is not None and not output.parent.is_dir():
-        raise UsageError(f"{output}: the folder {output.parent} does not exist")
+    wanted = Wanted(chosen, what, columns, hits)
+    _check(wanted, output)
     opened = open_ledger(ledger)
     with opened.read() as connection:
         row = pick_campaign(connection, name)
         if output is None:
-            _write(opened.artifacts, connection, row, chosen, what, None)
+            _write(opened.artifacts, connection, row, wanted, None)
         elif chosen is Format.ROCRATE:
             url, people = licence(license), [author(text) for text in authors or [user()]]
             n = write_crate(connection, row, opened.artifacts, output, people, url)
@@ -78,28 +83,64 @@ def export(
         else:
             with tempfile.TemporaryDirectory(dir=output.parent, prefix=".export-") as folder:
                 part = Path(folder) / "part"
-                summary = _write(opened.artifacts, connection, row, chosen, what, part)
+                summary = _write(opened.artifacts, connection, row, wanted, part)
                 part.replace(output)
             say(f"{summary} in {output}")
 
 
+class Wanted(NamedTuple):
+    """What an export holds."""
+
+    format: Format
+    what: What
+    columns: str | None
+    """`all`, names with commas, or None for the short table."""
+    hits: bool
+    """Whether only hits are written."""
+
+
+def _check(wanted: Wanted, output: Path | None) -> None:
+    """Raises UsageError for options that do not go together."""
+    chosen, what = wanted.format, wanted.what
+    if what is What.PROPOSALS and chosen not in OF_PROPOSALS:
+        raise UsageError(f"--what proposals goes with --format {', '.join(OF_PROPOSALS)}, not {chosen}")
+    if wanted.columns is not None and (chosen not in WITH_COLUMNS or what is What.PROPOSALS):
+        raise UsageError(
+            f"--columns goes with candidates as {' or '.join(WITH_COLUMNS)}; other formats have all values"
+        )
+    if wanted.hits and (chosen is Format.ROCRATE or what is What.PROPOSALS):
+        raise UsageError("--hits goes with candidates in a table or a file of structures")
+    if output is None and chosen not in TEXT:
+        raise UsageError(f"--format {chosen} is not written to a terminal: name a file with --output")
+    if output is not None and not output.parent.is_dir():
+        raise UsageError(f"{output}: the folder {output.parent} does not exist")
+
+
 def _write(
-    artifacts: ArtifactStore, connection: Connection, row: CampaignRow, chosen: Format, what: What, path: Path | None
+    artifacts: ArtifactStore, connection: Connection, row: CampaignRow, wanted: Wanted, path: Path | None
 ) -> str:
     """Writes a file, or to stdout without a path. Returns what was written."""
     from sciagent.report.export import parquet
     from sciagent.report.export.ase_database import write_ase
+    from sciagent.report.export.excel import write_excel
     from sciagent.report.export.sdf import write_sdf
-    from sciagent.report.parts import table
+    from sciagent.report.export.sheet import write_csv
+    from sciagent.report.parts.table import write_jsonl
 
+    chosen, what, columns, hits = wanted
+    proposed = what is What.PROPOSALS
     if path and chosen is Format.ASE:
-        n, without = write_ase(connection, row, artifacts, path)
+        n, without = write_ase(connection, row, artifacts, path, hits)
         return f"{n} candidates with a geometry ({without} without a geometry are left out)"
+    if path and chosen is Format.XLSX:
+        return f"{write_excel(connection, row, path, columns, hits)} {what}"
     if path and chosen is Format.PARQUET:
-        return f"{parquet.TABLES[what](connection, row).write(path)} {what}"
+        rows = parquet.proposal_rows(connection, row) if proposed else parquet.candidate_rows(connection, row, hits)
+        return f"{rows.write(path)} {what}"
     with path.open("w", encoding="utf-8", newline="") if path else nullcontext(sys.stdout) as file:
         if chosen is Format.SDF:
-            n, solid = write_sdf(connection, row, artifacts, file)
+            n, solid = write_sdf(connection, row, artifacts, file, hits)
             return f"{n} molecules, {solid} of them in three dimensions,"
-        write_rows = table.write_jsonl if chosen is Format.JSONL else table.write_csv
-        return f"{write_rows(connection, row, file, proposed=what is What.PROPOSALS)} {what}"
+        if chosen is Format.JSONL:
+            return f"{write_jsonl(connection, row, file, proposed, hits)} {what}"
+        return f"{write_csv(connection, row, file, proposed, columns, hits)} {what}"

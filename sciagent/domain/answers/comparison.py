@@ -39,7 +39,7 @@ class ValueSpread(AnswerModel):
     level: str
     """Level of theory, or the experimental method."""
     unit: str
-    """The property's canonical unit."""
+    """The unit that the second campaign states; else the property's canonical unit."""
     n: int
     """Number of values."""
     low: float

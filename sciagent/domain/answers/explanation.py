@@ -211,7 +211,7 @@ class PropertyForecast(AnswerModel):
     high: float
     """Upper end of the 90 % interval, in `unit`."""
     unit: str
-    """The property's canonical unit."""
+    """The unit that the campaign states; else the property's canonical unit."""
 
 
 class OutlookUnits(AnswerModel):

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Self
 
 from sciagent.domain.answers.model import AnswerModel
+from sciagent.domain.candidate_names import Names, label
 from sciagent.domain.evidence import Measured
 from sciagent.domain.quantities import Censoring, show
 
@@ -18,6 +19,18 @@ class CandidateName(AnswerModel):
     """Key of the candidate, 64 hexadecimal digits."""
     smiles: str
     """The structure as text."""
+    names: Names = {}
+    """Its names and remarks in input files, by column; a molecule that stands twice in a file has two texts."""
+
+    @property
+    def label(self) -> str:
+        """The structure with its name, if it has one."""
+        return f"{self.smiles} ({self.name})" if self.names else self.smiles
+
+    @property
+    def name(self) -> str:
+        """Its identifier in the input files; empty without one."""
+        return label(self.names)
 
 
 class ShownValue(AnswerModel):
@@ -26,7 +39,7 @@ class ShownValue(AnswerModel):
     value: float
     """Value in `unit`."""
     unit: str
-    """The property's canonical unit."""
+    """The unit that the campaign states for the property; else its canonical unit."""
     uncertainty: float | None
     """Standard uncertainty (k = 1) in `unit`; null where it is unknown."""
     level: str
@@ -75,12 +88,17 @@ class EvidenceValue(PropertyValue):
 class ImportedValue(PropertyValue):
     """A value that a person imported from a file. It is shown beside the rungs' values and decides nothing."""
 
+    as_typed: str | None = None
+    """Digits and unit as they stand in the file."""
     source: str
     """File or publication."""
     who: str
     """Person who imported it."""
     at: datetime
     """Time of the import (UTC)."""
+
+    def __str__(self) -> str:
+        return self.censoring.sign + show(self.value, self.uncertainty, self.unit, self.as_typed)
 
     @property
     def file(self) -> str:
@@ -151,7 +169,7 @@ class CalculatedMolecule(AnswerModel):
 
     text: str
     """The molecule as it was given."""
-    names: Mapping[str, tuple[str, ...]] = {}
+    names: Names = {}
     """{column: texts} that the molecule's file has beside the structure."""
     key: str | None = None
     """Key of the candidate; null where the text could not be read."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from sciagent.domain.evidence import Measured
+from sciagent.domain.objectives import Window
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import Quantity, express
 
@@ -15,10 +17,14 @@ Units = Mapping[str, str]
 
 def shown(measured: Measured, units: Units) -> Measured:
     """Returns a value of the ledger in the unit that the campaign chose; in the canonical unit without a choice."""
-    unit = units.get(measured.property)
-    if unit is None or unit == measured.quantity.unit:
-        return measured
-    return replace(measured, quantity=express(measured.quantity, properties()[measured.property], unit))
+    quantity = shown_quantity(measured.property, measured.quantity, units)
+    return measured if quantity is measured.quantity else replace(measured, quantity=quantity)
+
+
+def shown_quantity(name: str, quantity: Quantity, units: Units) -> Quantity:
+    """Returns a quantity of the property `name` in the unit that the campaign chose; as it is without a choice."""
+    unit = units.get(name)
+    return quantity if unit is None or unit == quantity.unit else express(quantity, properties()[name], unit)
 
 
 def all_shown(values: Iterable[Measured], units: Units) -> list[Measured]:
@@ -26,12 +32,73 @@ def all_shown(values: Iterable[Measured], units: Units) -> list[Measured]:
     return [shown(measured, units) for measured in values]
 
 
+def unit_of(name: str, units: Units) -> str:
+    """Returns the unit in which values of the property are shown."""
+    return units.get(name) or properties()[name].unit
+
+
+def shown_limit(name: str, limit: float, units: Units) -> float:
+    """Returns a limit, given in the canonical unit of the property, in the unit that the campaign chose.
+
+    A converted limit has ten digits, so that it reads as it was written.
+    """
+    quantity = Quantity(limit, properties()[name].unit)
+    shown = shown_quantity(name, quantity, units)
+    return limit if shown is quantity else float(f"{shown.value:.10g}")
+
+
+def shown_difference(name: str, near: float, difference: float, units: Units) -> float:
+    """Returns a difference of two values near `near`, both in the canonical unit, in the unit that the campaign
+    chose."""
+    quantity = Quantity(near, properties()[name].unit, abs(difference))
+    shown = shown_quantity(name, quantity, units)
+    return (
+        difference if shown is quantity else float(f"{(shown.uncertainty or 0.0):.10g}") * (-1 if difference < 0 else 1)
+    )
+
+
+def show_window(name: str, window: Window, units: Units) -> str:
+    """Returns the limits as text in the unit that the campaign chose, such as `1.3 ≤ homo_lumo_gap ≤ 2.8 eV`."""
+    unit = unit_of(name, units)
+    low = "" if window.low is None else f"{shown_limit(name, window.low, units):g} ≤ "
+    high = "" if window.high is None else f" ≤ {shown_limit(name, window.high, units):g}"
+    return f"{low}{name}{high}" + ("" if unit == "1" else f" {unit}")
+
+
+def shown_spec(spec: Mapping[str, Any], units: Units) -> dict[str, Any]:
+    """Returns the canonical form of a spec with the numbers of its objectives and gates in the chosen units.
+
+    Only people read it: hashes, laws and verdicts are made from the canonical form.
+    """
+    return {
+        **spec,
+        "objectives": [_shown_objective(objective, units) for objective in spec.get("objectives", ())],
+        "ladder": [
+            rung | {"gate": {name: _shown_limits(name, limits, units) for name, limits in rung.get("gate", {}).items()}}
+            for rung in spec.get("ladder", ())
+        ],
+    }
+
+
+def _shown_objective(objective: Mapping[str, Any], units: Units) -> Mapping[str, Any]:
+    name = objective["property"]
+    if name not in units:
+        return objective
+    shown = {**objective, "unit": units[name]}
+    for key in ("accept", "ramp"):
+        if objective.get(key):
+            shown[key] = _shown_limits(name, objective[key], units)
+    if "scale" in objective:
+        near = next((limit for limit in objective.get("accept") or () if limit is not None), 0.0)
+        shown["scale"] = shown_difference(name, near, objective["scale"], units)
+    return shown
+
+
+def _shown_limits(name: str, limits: Sequence[float | None], units: Units) -> list[float | None]:
+    return [None if limit is None else shown_limit(name, limit, units) for limit in limits]
+
+
 def as_imported(measured: Measured) -> Measured:
     """Returns an imported value in the unit in which it was typed, if that is a unit of the property."""
     unit = (measured.quantity.as_typed or "").rpartition(" ")[2]
     return shown(measured, {measured.property: unit} if unit in properties()[measured.property].units else {})
-
-
-def typed_text(quantity: Quantity) -> str:
-    """Returns the digits and the unit as they were typed; for a value that was not typed, its text with uncertainty."""
-    return quantity.as_typed or str(quantity)

@@ -16,9 +16,9 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.status import LadderWorth, RungWorth
-from sciagent.domain.campaigns.chosen_units import Units
+from sciagent.domain.campaigns.chosen_units import Units, unit_of
 from sciagent.domain.pooling import pooled
-from sciagent.domain.properties import properties
+from sciagent.domain.quantities import Quantity
 from sciagent.report.parts import charts
 from sciagent.report.parts.agreement import SCALE_OF_ITS_METHOD, Pair, RankAgreement, agreement
 from sciagent.report.parts.candidates import named_order
@@ -121,6 +121,7 @@ def _compare(
     connection: Connection, row: CampaignRow, lower: RungRow | None, upper: RungRow, name: str
 ) -> Iterator[Compared]:
     """Yields a comparison for each pair of levels, with replicates pooled. lower: None for imported values."""
+    unit, shared = unit_of(name, row.units), name not in SCALE_OF_ITS_METHOD
     groups = defaultdict[tuple[int, int], list[Pair]](list)
     censored = Counter[tuple[int, int]]()
     for x, y, hit in report_pairs.pairs(connection, row, lower, upper, name):
@@ -129,10 +130,9 @@ def _compare(
             censored[levels] += 1
         else:
             x_value, y_value = (pooled(*zip(*each.values, strict=True)) for each in (x, y))
-            pair = Pair(*_calibrated(x_value, lower, name), *_calibrated(y_value, upper, name), hit)
+            pair = Pair(*_calibrated(x_value, lower, name, unit), *_calibrated(y_value, upper, name, unit), hit)
             groups[levels].append(pair)
     labels = report_pairs.levels(connection, [i for levels in groups for i in levels])
-    unit, shared = properties()[name].unit, name not in SCALE_OF_ITS_METHOD
     below, beside = ("imported values", ", imported") if lower is None else (lower.name, f" at {lower.name}")
     for (x_level, y_level), pairs in groups.items():
         yield Compared(
@@ -158,11 +158,15 @@ def _compare(
         )
 
 
-def _calibrated(value: tuple[float, float | None], rung: RungRow | None, name: str) -> tuple[float, float | None]:
-    """Returns a rung's value of a property with its uncertainty, calibrated where the rung has a fit. rung: None for
-    imported values."""
-    fit = rung and rung.fits.get(name)
-    return (fit.value(value[0]), fit.uncertainty(value[1])) if fit else value
+def _calibrated(
+    value: tuple[float, float | None], rung: RungRow | None, name: str, unit: str
+) -> tuple[float, float | None]:
+    """Returns a rung's value of a property in `unit`, with its uncertainty, calibrated where the rung has a fit. rung:
+    None for imported values."""
+    if rung is None or name not in rung.fits:
+        return value
+    quantity = rung.fits[name].applied(Quantity(value[0], unit, value[1]))
+    return quantity.value, quantity.uncertainty
 
 
 def _level(label: str, rung: RungRow | None, name: str) -> str:
@@ -171,10 +175,12 @@ def _level(label: str, rung: RungRow | None, name: str) -> str:
 
 
 def limits(row: CampaignRow, rung: RungRow, name: str) -> tuple[float | None, float | None] | None:
-    """Returns the rung's gate on the property; at the terminal rung without a gate, the objective's limits."""
-    gate = row.spec["ladder"][rung.position]["gate"].get(name)
-    if gate is None and rung.name == row.spec["terminal"]:
-        gate = next((o["accept"] for o in row.spec["objectives"] if o["property"] == name), None)
+    """Returns the rung's gate on the property, at the terminal rung without a gate the objective's limits; in the
+    campaign's unit."""
+    spec = row.shown_spec
+    gate = spec["ladder"][rung.position]["gate"].get(name)
+    if gate is None and rung.name == spec["terminal"]:
+        gate = next((o["accept"] for o in spec["objectives"] if o["property"] == name), None)
     return None if gate is None else (gate[0], gate[1])
 
 
@@ -207,14 +213,13 @@ class RungProvenance:
 
     rung: RungRow
     given: Mapping[str, Any]
-    """The rung of the campaign's spec: `settings`, `gate`, `on_refusal`."""
+    """The rung of the campaign's spec, in its units: `settings`, `gate`, `on_refusal`."""
+    units: Units
+    """Units that the campaign chose, by property."""
     engines: dict[str, list[str]]
     """{engine: versions seen in the latest evidence of the rung}."""
     looked_at: int
     """Number of pieces of evidence from which `engines` was read."""
-
-    units: Units
-    """Units that the campaign chose, by property."""
 
     @property
     def calibrations(self) -> list[str]:
@@ -224,19 +229,19 @@ class RungProvenance:
     @property
     def gate(self) -> list[str]:
         """Windows of the gate as texts, such as `1.3 ≤ HOMO-LUMO gap ≤ 2.8 eV`."""
-        return [window(edges, name, properties()[name].unit) for name, edges in self.given["gate"].items()]
+        return [window(edges, name, unit_of(name, self.units)) for name, edges in self.given["gate"].items()]
 
 
 def of_rungs(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[RungProvenance]:
     """Returns the provenance of each rung of the ladder."""
-    provenance = []
+    provenance, given = [], row.shown_spec["ladder"]
     for rung in ladder:
         engines = defaultdict[str, set[str]](set)
         evidence = ask.measured_by(connection, rung)
         for name, version in (item for versions, _ in evidence for item in (versions or {}).items()):
             engines[str(name)].add(str(version))
         by_name = {name: sorted(versions) for name, versions in sorted(engines.items())}
-        provenance.append(RungProvenance(rung, row.spec["ladder"][rung.position], by_name, len(evidence), row.units))
+        provenance.append(RungProvenance(rung, given[rung.position], row.units, by_name, len(evidence)))
     return provenance
 
 

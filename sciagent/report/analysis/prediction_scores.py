@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.campaigns.chosen_units import Units, shown_quantity, unit_of
 from sciagent.domain.properties import properties
+from sciagent.domain.quantities import Quantity, convert
 from sciagent.domain.tiers import Tier
 from sciagent.report.analysis.proposers import PEOPLE
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
@@ -36,6 +38,18 @@ def read(predicted: Any) -> dict[str, tuple[float, float]]:
             if len(numbers) == 2 and all(map(math.isfinite, numbers)) and numbers[1] >= 0:
                 predictions[str(name)] = numbers[0], numbers[1]
     return predictions
+
+
+def stated_in(name: str, value: float, error: float, units: Units) -> tuple[float, float]:
+    """Returns a prediction, given in the property's canonical unit, in the unit that the campaign chose."""
+    shown = shown_quantity(name, Quantity(value, properties()[name].unit, error), units)
+    return shown.value, shown.uncertainty or 0.0
+
+
+def in_canonical(name: str, value: float, error: float, units: Units) -> tuple[float, float]:
+    """Returns a prediction, given in the unit that the campaign chose, in the property's canonical unit."""
+    converted = convert(Quantity(value, unit_of(name, units), error), properties()[name])
+    return converted.value, converted.uncertainty or 0.0
 
 
 def crps(value: float, error: float, answer: float) -> float:
@@ -120,7 +134,7 @@ class PredictionAccuracy:
 
 
 class AnsweredPrediction(NamedTuple):
-    """A prediction with the answer of a rung, replicates pooled; in the property's canonical unit."""
+    """A prediction with the answer of a rung, replicates pooled; in the unit that the campaign chose."""
 
     rung: RungRow
     property: str
@@ -135,7 +149,7 @@ def answered(
 ) -> Iterator[AnsweredPrediction]:
     """Yields the predictions that a paid rung has answered, with the answer; reads 500 predictions at a time."""
     paid = [rung for rung in rungs(connection, row.id) if rung.tier != Tier.FAST]
-    stream = iter(predictions)
+    stream, units = iter(predictions), row.units
     while chunk := list(islice(stream, CHUNK)):
         stated = {int(p.candidate_id): (p, expected) for p in chunk if (expected := read(p.predicted))}
         for rung in paid:
@@ -146,7 +160,9 @@ def answered(
                 prediction, expected = stated[id_]
                 for name, quantity in (values or {}).items():
                     if name in expected:
-                        yield AnsweredPrediction(rung, name, prediction, *expected[name], quantity.value)
+                        numbers = stated_in(name, *expected[name], units)
+                        answer = shown_quantity(name, quantity, units).value
+                        yield AnsweredPrediction(rung, name, prediction, *numbers, answer)
 
 
 def latest_scores(connection: Connection, row: CampaignRow, n: int) -> dict[tuple[str, str], PredictionRecord]:
@@ -167,7 +183,7 @@ def prediction_scores(connection: Connection, row: CampaignRow) -> list[Predicti
         who = prediction.proposer or PEOPLE
         key = (rung.name != row.spec["terminal"], -rung.position, name, who)
         if key not in records:
-            records[key] = PredictionAccuracy(rung.name, name, properties()[name].unit, who)
+            records[key] = PredictionAccuracy(rung.name, name, unit_of(name, row.units), who)
         first, last = spans.get(who, (0, 0))
         width = math.ceil((last - first + 1) / BINS)
         begin = first if (n := prediction.episode) is None else n - (n - first) % width

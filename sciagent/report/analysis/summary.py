@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sciagent.domain.answers.status import CampaignCounts, JudgeAgreement
 from sciagent.report.analysis.ladder import Compared, Spending
+from sciagent.report.analysis.making import synthesis
 from sciagent.report.analysis.rejections import Rejection
 from sciagent.report.parts.agreement import decided_by_opinion
 from sciagent.report.parts.candidates import Card, Table
@@ -41,7 +42,7 @@ def answers(
     return [
         _found(row, status, passages, best),
         _sure(row, status, table, pairs, best, judged),
-        _level(row, best, passages),
+        QuestionAnswered("Can it be made?", *synthesis(best)),
         _cost(status, spending, row),
         _thrown_away(rejections, unread),
     ]
@@ -71,6 +72,7 @@ def _found(
     if decided_by_opinion(row):
         lines.append("A language model has judged, by a rubric; nothing was computed or measured at the end.")
     lines += _best(best) or ([] if n else ["Nothing has been verified at the terminal rung yet."])
+    lines += _level(row, best, passages)
     return QuestionAnswered("What was found?", figure, lines)
 
 
@@ -80,7 +82,7 @@ def _best(best: Sequence[Card]) -> list[str]:
     if top is None or not top.headline:
         return []
     values = "; ".join(f"{words(measured.property)} {value(measured)}" for _, measured in top.headline)
-    sentences, utility = [f"Best: {top.candidate.text} with {values}."], top.candidate.utility
+    sentences, utility = [f"Best: {top.candidate.label} with {values}."], top.candidate.utility
     return sentences if utility is None else [*sentences, f"Its utility is {utility:.3g}; 1 is best."]
 
 
@@ -110,22 +112,28 @@ def _sure(
     measured = any(c.headline for c in best)
     repeatability = "± is the protocol's repeatability (k = 1), not the error of the method."
     lines.append(repeatability if measured else "No value has been measured at a paid rung.")
+    lines += _caution(row)
     return QuestionAnswered("How sure is it?", figure, lines)
 
 
-def _level(row: CampaignRow, best: Sequence[Card], passages: Sequence[Passage]) -> QuestionAnswered:
+def _caution(row: CampaignRow) -> list[str]:
+    if not any(o["property"] == "homo_lumo_gap" for o in row.spec.get("objectives", ())):
+        return []
+    return ["The gap is an orbital gap, not optical: LUMO minus HOMO energy of the stated method."]
+
+
+def _level(row: CampaignRow, best: Sequence[Card], passages: Sequence[Passage]) -> list[str]:
+    """Returns sentences on the level at which the terminal rung decides."""
     name = terminal(row, passages).rung.name
     labels: dict[str, dict[str, None]] = {}
     for answer, measured in (pair for card in best for pair in card.headline):
         if answer.rung == name:
             labels.setdefault(measured.level.label, {})[words(measured.property)] = None
-    lines = [f"{label}: {', '.join(names)}" for label, names in labels.items()]
-    if any(o["property"] == "homo_lumo_gap" for o in row.spec.get("objectives", ())):
-        lines.append("The gap is an orbital gap, not optical: LUMO minus HOMO energy of the stated method.")
     if not labels:
-        lines.insert(0, f"The rung {name} decides; it has measured nothing yet.")
-    figure = next(iter(labels)).split("//")[0] if labels else name
-    return QuestionAnswered("At which level?", figure, lines)
+        return [f"The rung {name} decides; it has measured nothing yet."]
+    if len(labels) == 1:
+        return [f"Level: {next(iter(labels))}."]
+    return ["Levels: " + "; ".join(f"{label} ({', '.join(names)})" for label, names in labels.items()) + "."]
 
 
 def _cost(status: CampaignCounts, spending: Spending, row: CampaignRow) -> QuestionAnswered:

@@ -22,7 +22,9 @@ BATCH = 500  # rows of a transaction
 SHOWN = ("multiplicity", "standing", "hit", "in_seeds", "utility", "verdict", "reason", "inchikey")
 
 
-def write_ase(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, path: Path) -> tuple[int, int]:
+def write_ase(
+    connection: Connection, row: CampaignRow, artifacts: ArtifactStore, path: Path, hits: bool = False
+) -> tuple[int, int]:
     """Writes the database. Returns (rows written, candidates left out because no rung stored a geometry).
 
     Keys are `rung_property` in the property's canonical unit; `data` holds the values with unit, uncertainty and level,
@@ -34,7 +36,7 @@ def write_ase(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     keys = _keys(wanted)
     database = connect(str(path), type="db", append=False, use_lock_file=False)
     written = without = 0
-    stream = entries(connection, row, wanted)
+    stream = entries(connection, row, wanted, hits=hits)
     with database:
         pass  # a database without a row is valid, too
     while batch := list(islice(stream, BATCH)):
@@ -92,6 +94,7 @@ def _pairs(entry: Entry, keys: dict[tuple[str, str], str]) -> Mapping[str, Any]:
     pairs = {name: getattr(entry.candidate, name) for name in SHOWN}
     pairs |= {"candidate": entry.candidate.key, "net_charge": entry.candidate.charge}
     pairs |= {keys[place]: m.quantity.value for place, m in entry.values.items()}
+    pairs |= {"name": entry.candidate.name or None}
     return {name: value for name, value in pairs.items() if value is not None}
 
 
@@ -100,4 +103,10 @@ def _data(entry: Entry, source: str) -> Mapping[str, Any]:
         a.rung: {"key": a.key, "verifier": a.verifier, "version": a.version, "engines": dict(a.versions or {})}
         for a in entry.answers
     }
-    return {"text": entry.candidate.text, "geometry": source, "values": nested(entry), "evidence": evidence}
+    return {
+        "text": entry.candidate.text,
+        "names": dict(entry.candidate.names),
+        "geometry": source,
+        "values": nested(entry),
+        "evidence": evidence,
+    }

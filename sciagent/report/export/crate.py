@@ -16,8 +16,9 @@ from sqlalchemy.engine import Connection
 
 from sciagent import __version__
 from sciagent.errors import UsageError
-from sciagent.report.analysis.ladder import of_rungs
-from sciagent.report.export import parquet
+from sciagent.report.analysis.ladder import RungProvenance, of_rungs
+from sciagent.report.export import parquet, rerun
+from sciagent.report.export.sheet import write_csv
 from sciagent.report.page.build import page
 from sciagent.report.parts import table
 from sciagent.report.parts.candidates import CARDS
@@ -107,12 +108,14 @@ class _Crate:
         self.crate.license = self._entity(url, "CreativeWork", **about)
         people = [self._entity(a.orcid or f"#author-{i}", "Person", name=a.name) for i, a in enumerate(authors)]
         self.crate.root_dataset["author"] = _plain(people)
-        spec = self._text("campaign.yaml", self.row.source, "The campaign as it was given", "application/yaml")
+        steps = of_rungs(self.connection, self.row, rungs(self.connection, self.row.id))
+        spec = self._text(rerun.SPEC, self.row.source, "The campaign as it was given", "application/yaml")
+        self._rerun(steps)
         evidence = self._tables()
         self._text("report.html", page(self.connection, self.row, self.artifacts), "The report", "text/html")
         results = [evidence, *self._geometries()]
         self.crate.mainEntity = evidence
-        for rung in of_rungs(self.connection, self.row, rungs(self.connection, self.row.id)):
+        for rung in steps:
             r, settings = rung.rung, rung.given["settings"]
             tools = [self._software(r.verifier, r.verifier_version, f"Verifier of the rung {r.name}")]
             tools += [self._software(name, versions[-1], "Engine") for name, versions in rung.engines.items()]
@@ -129,11 +132,31 @@ class _Crate:
             self.crate.root_dataset.append_to("mentions", action)
         return self.crate
 
+    def _rerun(self, steps: Sequence[RungProvenance]) -> None:
+        """Writes what is needed to run the campaign again: input files, imported values, versions, and the commands."""
+        files, imports = rerun.input_files(self.row), rerun.imported_files(self.connection, self.row)
+        for file in files:
+            if file.content is not None:
+                path = self.inside / file.inside
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(file.content)
+                entity = self._file(path, f"Input file {file.given} of the campaign", "application/octet-stream")
+                entity["sha256"] = file.sha256
+        for values in imports:
+            values.write(self.inside / values.name)
+            self._file(self.inside / values.name, f"Values imported from {values.source}", "text/csv")
+        moved = rerun.rerun_spec(self.row.source, files)
+        if moved is not None:
+            self._text(rerun.RERUN, moved, "The campaign with the paths of this crate", "application/yaml")
+        self._text("versions.json", rerun.versions(steps), "Versions of verifiers and engines", "application/json")
+        text = rerun.readme(self.row, rerun.SPEC if moved is None else rerun.RERUN, files, imports)
+        self._text("README.md", text, "How to read and to run it again", "text/markdown")
+
     def _tables(self) -> Any:
         """Writes candidates, evidence and proposals as Parquet, and candidates as CSV. Returns the evidence entity."""
         path = self.inside / "candidates.csv"
         with path.open("w", encoding="utf-8", newline="") as file:
-            table.write_csv(self.connection, self.row, file)
+            write_csv(self.connection, self.row, file)
         self._file(path, "Candidates, a row each; columns carry unit and level", "text/csv")
         texts = {
             "candidates": "Candidates, a row each; units and levels are metadata of columns",

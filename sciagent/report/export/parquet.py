@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent import __version__
-from sciagent.report.parts.table import FIXED, PROPOSAL, Entry, columns, entries, proposals
+from sciagent.report.parts.table import FIXED, PROPOSAL, Entry, columns, entries, name_columns, proposals
 from sciagent.store.campaign_state.campaigns import CampaignRow
 
 GROUP = 5000  # rows of a row group, which are in memory together
@@ -50,13 +50,13 @@ class ArrowRows:
         return n
 
 
-def candidate_rows(connection: Connection, row: CampaignRow) -> ArrowRows:
+def candidate_rows(connection: Connection, row: CampaignRow, hits: bool = False) -> ArrowRows:
     """Returns a row per candidate; each value has three columns: `rung.property`, uncertainty, censoring."""
     import pyarrow as pa
 
     wanted = columns(connection, row)
     kinds = {"hit": pa.bool_(), "in_seeds": pa.bool_(), "utility": pa.float64()}
-    fields = [pa.field(name, kinds.get(name, pa.string())) for name in FIXED]
+    fields = [pa.field(name, kinds.get(name, pa.string())) for name in (*name_columns(connection, row), *FIXED)]
     uncertainty = {"description": "standard uncertainty, k = 1; null where nobody knows it"}
     for c in wanted:
         about = {name: getattr(c, name) for name in ("unit", "level", "rung", "property", "description")}
@@ -67,7 +67,7 @@ def candidate_rows(connection: Connection, row: CampaignRow) -> ArrowRows:
         ]
 
     def line(entry: Entry) -> Mapping[str, Any]:
-        cells = dict(entry.fixed)
+        cells = {**entry.named, **entry.fixed}
         for (rung, name), m in entry.values.items():
             cells[f"{rung}.{name}"] = m.quantity.value
             cells[f"{rung}.{name}.uncertainty"] = m.quantity.uncertainty
@@ -75,7 +75,7 @@ def candidate_rows(connection: Connection, row: CampaignRow) -> ArrowRows:
         return cells
 
     schema = pa.schema(fields, metadata=_about(row, "candidates"))
-    return ArrowRows(schema, (line(entry) for entry in entries(connection, row, wanted)))
+    return ArrowRows(schema, (line(entry) for entry in entries(connection, row, wanted, hits=hits)))
 
 
 EVIDENCE = (
@@ -85,7 +85,8 @@ EVIDENCE = (
     ("outcome", "string", "ok, refused, not_converged, ..."), ("reason", "string", "why it is not ok"),
     ("property", "string", "null where there is no value"), ("value", "float64", "in `unit`"),
     ("uncertainty", "float64", "standard uncertainty, k = 1, in `unit`; null where nobody knows it"),
-    ("unit", "string", "canonical unit of the property"), ("censoring", "string", "below, above or none"),
+    ("unit", "string", "that the campaign chose, else the canonical one"),
+    ("censoring", "string", "below, above or none"),
     ("n", "int64", "replicates behind the value"), ("as_typed", "string", "as a person or a file gave it"),
     ("method", "string", "of the level"), ("basis", "string", "of the level"), ("phase", "string", "of the level"),
     ("geometry", "string", "of the level: protocol of the geometry"), ("replicate", "int64", ""),
@@ -141,6 +142,6 @@ def _about(row: CampaignRow, what: str) -> dict[str, str]:
         "table": what,
         "campaign": row.name,
         "spec_hash": row.spec_hash,
-        "objectives": json.dumps(row.spec.get("objectives", [])),
+        "objectives": json.dumps(row.shown_spec["objectives"]),
         "terminal": str(row.spec.get("terminal", "")),
     }

@@ -16,10 +16,13 @@ from sciagent.store.database.artifacts import ArtifactStore
 LONGEST, SHORTEST = 1.45, 0.55
 
 
-def write_sdf(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, file: IO[str]) -> tuple[int, int]:
+def write_sdf(
+    connection: Connection, row: CampaignRow, artifacts: ArtifactStore, file: IO[str], hits: bool = False
+) -> tuple[int, int]:
     """Writes the file. Returns (entries, entries in three dimensions). Raises UsageError for a campaign of crystals.
 
-    Tags: the fixed columns; for each value `rung.property [unit]`, and its uncertainty, censoring and level.
+    The title is the candidate's name, else its InChIKey. Tags: the names, the fixed columns; for each value
+    `rung.property [unit]`, and its uncertainty, censoring and level.
     """
     if row.spec.get("subject") == "crystal":
         raise UsageError("an SD file holds molecules; export crystals with --format ase")
@@ -27,7 +30,7 @@ def write_sdf(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
 
     written = solid = 0
     with Chem.SDWriter(file) as writer:
-        for entry in entries(connection, row, columns(connection, row)):
+        for entry in entries(connection, row, columns(connection, row), hits=hits):
             mol, source = _with_coordinates(entry, artifacts)
             for name, value in _tags(entry, source).items():
                 mol.SetProp(name, value)
@@ -84,7 +87,8 @@ def placed(molecule: Molecule, xyz: str) -> Any | None:
 
 
 def _tags(entry: Entry, source: str) -> dict[str, str]:
-    tags = {"_Name": entry.candidate.inchikey or entry.candidate.key}
+    tags = {"_Name": one_line(entry.candidate.name or entry.candidate.inchikey or entry.candidate.key)}
+    tags |= {name: one_line(text) for name, text in entry.named.items() if text}
     tags |= {name: one_line(entry.fixed[name]) for name in FIXED if entry.fixed[name] not in (None, "")}
     tags |= {name: str(getattr(entry.candidate, name)) for name in ("charge", "multiplicity")} | {"geometry": source}
     for (rung, name), m in entry.values.items():

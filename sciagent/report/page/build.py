@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy.engine import Connection
 
 from sciagent import __version__
-from sciagent.report.analysis import audit, ladder, prediction_scores, proposers, rejections, summary
+from sciagent.report.analysis import audit, ladder, objectives, prediction_scores, proposers, rejections, summary
 from sciagent.report.page import episodes
 from sciagent.report.parts import agreement, candidates, charts, wording
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
@@ -56,7 +56,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     geometries = {card.candidate.key[:12]: card.geometry for card in cards if card.geometry}
     return {
         "row": row,
-        "spec": row.spec,
+        "spec": row.shown_spec,
         "status": status,
         "limits": limits,
         "answers": summary.answers(row, status, passages, spent, cards, table, pairs, fallen, unread, judged),
@@ -82,7 +82,8 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "amendments": report_queries.amendments(connection, row),
         "directives": [d for d in report_queries.directives(connection, row) if d["verb"] != "amend"],
         "sessions": rejections.sessions(connection, row),
-        "data": {"rows": table.rows, "geometries": geometries},
+        "objective_charts": objectives.objective_charts(connection, row, steps),
+        "data": {"rows": table.rows, "pictures": table.pictures, "named": table.named, "geometries": geometries},
         "funnel_chart": charts.funnel(passages),
         "cost_chart": charts.costs(spent.by_rung),
         "progress_chart": charts.progress({"": report_progress.progress(connection, row, terminal.rung)}, limits),

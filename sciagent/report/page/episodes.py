@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.campaigns.chosen_units import Units, shown_quantity, unit_of
 from sciagent.domain.properties import properties
 from sciagent.domain.tiers import Tier
-from sciagent.report.analysis.prediction_scores import crps, read
-from sciagent.report.parts.candidates import depicted, kind, status
+from sciagent.report.analysis.prediction_scores import crps, read, stated_in
+from sciagent.report.parts.candidates import depicted, status
 from sciagent.report.parts.wording import after_number, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.results import pooled
@@ -24,6 +25,7 @@ from sciagent.store.views import report_candidates
 from sciagent.store.views import report_episodes as ask
 from sciagent.store.views.report_candidates import Ranked
 from sciagent.store.views.report_episodes import Begun, EpisodeOutcome, Proposed
+from sciagent.store.views.report_objectives import kind_of
 
 LATEST = 12  # latest episodes that a report shows
 BEST = 8  # episodes of the best candidates that a report also shows
@@ -160,10 +162,10 @@ def _episode(connection: Connection, row: CampaignRow, begun: Begun, room: PageR
     ladder = rungs(connection, row.id)
     proposed = ask.proposals(connection, begun.id, PROPOSALS)
     members = report_candidates.members(connection, row, [p.candidate_id for p in proposed if p.candidate_id])
-    answers = _answers(connection, ladder, proposed)
+    answers = _answers(connection, row, ladder, proposed)
     by_turn: dict[int, list[ShownProposal]] = {}
     for p in proposed:
-        shown = _shown_proposal(p, members.get(p.candidate_id or 0), ladder, answers, room)
+        shown = _shown_proposal(p, members.get(p.candidate_id or 0), ladder, _predictions(p, answers, row.units), room)
         by_turn.setdefault(p.turn_id, []).append(shown)
     limits = (("turns", "turns"), ("tokens", "sampled tokens"), ("context", "tokens of context"))
     settings = begun.settings
@@ -210,25 +212,27 @@ def _readable(arguments: Any) -> str:
 
 
 def _shown_proposal(
-    p: Proposed, member: Ranked | None, ladder: Sequence[RungRow], answers: Answers, room: PageRoom
+    p: Proposed, member: Ranked | None, ladder: Sequence[RungRow], predictions: list[str], room: PageRoom
 ) -> ShownProposal:
     drawing, became, what = "", f"refused: {words(p.reason or 'refused')}", "fallen"
     if p.status == "duplicate":
         became, what = "already in the campaign", "open"
     elif p.status == "new" and member is not None:
-        became, what = status(member, ladder), kind(member)
+        became, what = status(member, ladder), kind_of(member.standing, member.hit)
         drawing = depicted(member) if room.drawings > 0 else ""
         room.drawings -= 1
     cut = p._replace(text=room.cut(p.text, 300), rationale=room.cut(p.rationale, 600))
-    return ShownProposal(cut, room.cut(became, 300), what, drawing, _predictions(p, answers))
+    return ShownProposal(cut, room.cut(became, 300), what, drawing, predictions)
 
 
-def _predictions(p: Proposed, answers: Answers) -> list[str]:
+def _predictions(p: Proposed, answers: Answers, units: Units) -> list[str]:
+    """Returns each prediction, in the unit that the campaign chose, with the answer to it."""
     texts = []
     for name, (value, error) in read(p.predicted).items():
         if name not in properties():
             continue
-        unit = after_number(properties()[name].unit)
+        unit = after_number(unit_of(name, units))
+        value, error = stated_in(name, value, error, units)
         answered = "; not answered yet" if p.status == "new" else ""
         if (highest := answers.get((p.candidate_id or 0, name))) is not None:
             answer, rung = highest
@@ -237,11 +241,14 @@ def _predictions(p: Proposed, answers: Answers) -> list[str]:
     return texts
 
 
-def _answers(connection: Connection, ladder: Sequence[RungRow], proposed: Sequence[Proposed]) -> Answers:
+def _answers(
+    connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], proposed: Sequence[Proposed]
+) -> Answers:
     ids = list({p.candidate_id for p in proposed if p.candidate_id is not None and read(p.predicted)})
     answers: Answers = {}
     for rung in (rung for rung in ladder if ids and rung.tier != Tier.FAST):
         values = pooled.values_of(connection, ids, rung.verifier, rung.verifier_version, rung.settings_hash, rung.fits)
         for id_, mine in values.items():
-            answers |= {(id_, name): (quantity.value, rung.name) for name, quantity in (mine or {}).items()}
+            in_units = {name: shown_quantity(name, quantity, row.units) for name, quantity in (mine or {}).items()}
+            answers |= {(id_, name): (quantity.value, rung.name) for name, quantity in in_units.items()}
     return answers

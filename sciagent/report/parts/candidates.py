@@ -18,10 +18,13 @@ from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database.artifacts import ArtifactStore
 from sciagent.store.views import report_candidates as ask
 from sciagent.store.views.report_candidates import EvidenceAnswer, Origin, Ranked, pooled_by_rung
+from sciagent.store.views.report_objectives import kind_of
 
 CARDS = 12
 ROWS = 1000
+PICTURES = 300  # rows of the table with a drawing
 COLUMNS = 14  # columns of the table besides those that every campaign has
+NAME = 9  # place of the name in a row of the table
 MAX_GEOMETRY = 100_000  # bytes of one XYZ file
 
 
@@ -68,7 +71,7 @@ def cards(
                 rank,
                 candidate,
                 status(candidate, ladder, against := _against(row, candidate, from_files)),
-                kind(candidate, against),
+                _kind(candidate, against),
                 against,
                 depicted(candidate),
                 geometry={"text": stored[0], "format": stored[1]} if stored else None,
@@ -89,14 +92,10 @@ def _against(row: CampaignRow, candidate: Ranked, imported: Sequence[EvidenceAns
     return contradiction(row, imported) if candidate.hit else None
 
 
-def kind(candidate: Ranked, against: str | None = None) -> str:
-    """Returns `hit`, `contradicted`, `verified`, `open` or `fallen`, which selects the style of a card. against: what
-    contradicts a hit."""
-    if candidate.hit:
-        return "contradicted" if against else "hit"
-    if candidate.standing == Standing.SETTLED:
-        return "verified"
-    return "open" if candidate.standing in (Standing.OPEN, Standing.PENDING, Standing.HELD) else "fallen"
+def _kind(candidate: Ranked, against: str | None) -> str:
+    """Returns `contradicted`, or the kind of `kind_of`, which selects the style of a card. against: what contradicts a
+    hit."""
+    return "contradicted" if against else kind_of(candidate.standing, candidate.hit)
 
 
 def status(candidate: Ranked, ladder: Sequence[RungRow], against: str | None = None) -> str:
@@ -134,43 +133,60 @@ class Table:
     """The table of the best candidates; replicates are pooled."""
 
     columns: list[tuple[str, str, str, str]]
-    """(rung, property, unit, level)."""
+    """(rung, property, unit, level); imported values come first, with an empty text for the rung."""
     rows: list[list[Any]]
     """Cells of each row as JSON values; see `table`."""
+    pictures: dict[str, str]
+    """{first 12 digits of the key: drawing as SVG} of the first PICTURES molecules."""
     near_edge: int
     """Number of hits that lie within one standard uncertainty of a limit."""
     imported: list[tuple[Ranked, list[MeasuredAt]]]
+
+    @property
+    def named(self) -> bool:
+        """Whether a candidate of the table has a name."""
+        return any(row[NAME] for row in self.rows)
 
 
 def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n: int = ROWS) -> Table:
     """Returns the table of the n best candidates.
 
-    A row is rank, text, status, kind, utility, score, in_seeds, inchikey, key, then [value, text] or None for each
-    column. The columns are the properties of objectives and gates at every rung that measured them, highest rung first.
+    A row is rank, text, status, kind, utility, score, in_seeds, inchikey, key, name, then [value, text] or None for
+    each column. The columns are the properties of objectives and gates: imported values, then every rung that measured
+    them, highest rung first.
     """
     ranked = ask.best(connection, row, n)
     ids = [candidate.id for candidate in ranked]
     imported = ask.imported(connection, ids)
     fits = {rung.name: rung.fits for rung in ladder}
     answers = {id_: pooled_by_rung(own, fits) for id_, own in ask.answers(connection, row, ids).items()}
-    columns = _columns(row, ladder, [answer for own in answers.values() for answer in own])
+    measured_by_people = {id_: pooled_by_rung(own, {}) for id_, own in imported.items()}
+    everything = [answer for own in (*measured_by_people.values(), *answers.values()) for answer in own]
+    columns = _columns(row, ladder, everything)
     rows = []
     for rank, c in enumerate(ranked, start=1):
-        measured = all_values(answers.get(c.id, ()))
+        measured = all_values([*measured_by_people.get(c.id, ()), *answers.get(c.id, ())])
         at = {(a.rung, m.property, m.level.label): [m.quantity.value, value(m, unit=False)] for a, m in measured}
         against = _against(row, c, imported.get(c.id, ()))
-        told = status(c, ladder, against), kind(c, against)
-        fixed = (rank, c.text, *told, c.utility, c.score, c.in_seeds, c.inchikey or "", c.key[:12])
-        rows.append([*fixed, *(at.get((rung, name, level)) for rung, name, _, level in columns)])
-    near = sum(_near_edge(row.spec, answers.get(candidate.id, ())) for candidate in ranked if candidate.hit)
+        told = status(c, ladder, against), _kind(c, against)
+        fixed = (rank, c.text, *told, c.utility, c.score, c.in_seeds)
+        labels = (c.inchikey or "", c.key[:12], c.name)
+        rows.append([*fixed, *labels, *(at.get((rung, name, level)) for rung, name, _, level in columns)])
+    near = sum(_near_edge(row.shown_spec, answers.get(candidate.id, ())) for candidate in ranked if candidate.hit)
     known = [(candidate, all_values(imported[candidate.id])) for candidate in ranked if candidate.id in imported]
-    return Table(columns, rows, near, known)
+    return Table(columns, rows, _pictures(ranked[:PICTURES]), near, known)
+
+
+def _pictures(ranked: Sequence[Ranked]) -> dict[str, str]:
+    drawings = {candidate.key[:12]: depicted(candidate) for candidate in ranked}
+    return {key: svg for key, svg in drawings.items() if svg}
 
 
 def _columns(
     row: CampaignRow, ladder: Sequence[RungRow], answers: Sequence[EvidenceAnswer]
 ) -> list[tuple[str, str, str, str]]:
-    wanted, position = list(named_order(row.spec)), {rung.name: rung.position for rung in ladder}
+    wanted = list(named_order(row.spec))
+    position = {"": len(ladder)} | {rung.name: rung.position for rung in ladder}
     measured = {
         (answer.rung, m.property, m.quantity.unit, m.level.label)
         for answer in answers

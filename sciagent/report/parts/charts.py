@@ -266,7 +266,7 @@ def scatter(pairs: Sequence[Pair], x_label: str, y_label: str, x_window: Window,
             bars = {"xerr": [error or 0.0 for error in x_errors], "yerr": [error or 0.0 for error in y_errors]}
             axes.errorbar(x, y, **bars, fmt="none", ecolor=COLOURS["muted"], elinewidth=0.8)
         axes.plot(x, y, marker, color=COLOURS[colour], markersize=size, label=label, **edges)
-    _limits(axes, x_window, y_window)
+    draw_limits(axes, x_window, y_window)
     axes.set_xlabel(cut(x_label, 52), fontsize=9.5)
     axes.set_ylabel(cut(y_label, 52), fontsize=9.5)
     axes.grid(True)
@@ -275,7 +275,7 @@ def scatter(pairs: Sequence[Pair], x_label: str, y_label: str, x_window: Window,
     return svg(chart, f"{y_label} against {x_label}", salt)
 
 
-def _limits(axes: Any, x_window: Window, y_window: Window) -> None:
+def draw_limits(axes: Any, x_window: Window, y_window: Window) -> None:
     """Draws the limits as dashed lines and shades the area inside both windows; the axes keep their ranges."""
     if not any(edge is not None for window in (x_window, y_window) for edge in window or ()):
         return

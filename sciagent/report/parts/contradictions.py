@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sciagent.domain.campaigns.chosen_units import typed_text
 from sciagent.domain.evidence import Measured
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes import Reason
@@ -32,7 +31,7 @@ def contradiction(row: CampaignRow, imported: Sequence[EvidenceAnswer]) -> str |
         if side is not None:
             files = [a.source.split(" sha256")[0] for a in imported if _holds(a, measured)]
             origin = f"{', '.join(dict.fromkeys(files))}, {measured.level.label}"
-            value = typed_text(measured.quantity)
+            value = measured.quantity.as_typed or str(measured.quantity)
             texts.append(f"{measured.property} = {value} ({origin}) lies {side} the limit of the objective")
     return "; ".join(texts) or None
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import IO, Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.candidate_names import cells
 from sciagent.domain.evidence import Measured
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import SciagentError
@@ -19,12 +18,14 @@ from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database import tables as t
 from sciagent.store.database.artifacts import ArtifactStore
 from sciagent.store.results.evidence import IMPORT
+from sciagent.store.results.names import fields_of
 from sciagent.store.views import report_candidates as ask
 from sciagent.store.views import report_queries
 from sciagent.store.views.report_candidates import EvidenceAnswer, Ranked
 
 PAGE = 500
 IMPORTED = "imported"  # label of imported values, where those of a rung have the rung's label
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # first characters of what spreadsheets take for a formula
 FORMATS = {"chemical/x-xyz": "xyz", "chemical/x-cif": "cif"}
 MAX_GEOMETRY = 2_000_000  # bytes of a geometry file
 FATE = ("status", "reason", "detail", "text", "candidate", "operation", "rationale", "predicted")
@@ -56,8 +57,15 @@ class Entry:
     calibrated."""
     values: dict[tuple[str, str], Measured]
     """{(rung, column name): value}; replicates are pooled, and values of calibrated rungs are calibrated."""
+    named: Mapping[str, str]
+    """Cells of the columns `name_columns`; empty texts for a candidate without names."""
     fixed: Mapping[str, Any]
     """Cells of the columns that every campaign has."""
+
+
+def name_columns(connection: Connection, row: CampaignRow) -> list[str]:
+    """Returns the columns with the names of input files; none if no candidate of the campaign has a name."""
+    return list(cells({}, fields_of(connection, row.id)))
 
 
 def columns(connection: Connection, row: CampaignRow) -> list[MeasuredColumn]:
@@ -88,12 +96,16 @@ def columns(connection: Connection, row: CampaignRow) -> list[MeasuredColumn]:
 
 
 def entries(
-    connection: Connection, row: CampaignRow, wanted: Sequence[MeasuredColumn], last: int = -1
+    connection: Connection, row: CampaignRow, wanted: Sequence[MeasuredColumn], last: int = -1, hits: bool = False
 ) -> Iterator[Entry]:
-    """Yields the candidates in order of arrival. last: sequence number after which to start; -1 for all."""
+    """Yields the candidates in order of arrival.
+
+    last: sequence number after which to start; -1 for all. hits: whether only hits are wanted.
+    """
     labels = {r.position: r.name for r in rungs(connection, row.id)}
-    names, fits = {(c.rung, c.property, c.level): c.name for c in wanted}, ask.fits_by_rung(connection, row)
-    while page := ask.arrived(connection, row, last, PAGE):
+    names, fields = {(c.rung, c.property, c.level): c.name for c in wanted}, fields_of(connection, row.id)
+    fits = ask.fits_by_rung(connection, row)
+    while page := ask.arrived(connection, row, last, PAGE, hits):
         ids = [candidate.id for candidate in page]
         answers, imported = ask.answers(connection, row, ids), ask.imported(connection, ids, row.units)
         for candidate in page:
@@ -107,7 +119,7 @@ def entries(
             }
             fixed = {name: getattr(candidate, name, None) for name in FIXED}
             fixed |= {"smiles": candidate.text, "rung": labels.get(candidate.position)}
-            yield Entry(candidate, own_answers, values, fixed)
+            yield Entry(candidate, own_answers, values, cells(candidate.names, fields), fixed)
         last = page[-1].seq
 
 
@@ -122,10 +134,13 @@ def nested(entry: Entry) -> dict[str, dict[str, Any]]:
     return by_rung
 
 
-def write_jsonl(connection: Connection, row: CampaignRow, file: IO[str], proposed: bool = False) -> int:
+def write_jsonl(
+    connection: Connection, row: CampaignRow, file: IO[str], proposed: bool = False, hits: bool = False
+) -> int:
     """Writes a line per candidate, or per proposal. Returns the number of lines."""
     candidates = (
-        {**entry.fixed, "values": nested(entry)} for entry in entries(connection, row, columns(connection, row))
+        {**entry.fixed, "names": entry.candidate.names, "values": nested(entry)}
+        for entry in entries(connection, row, columns(connection, row), hits=hits)
     )
     n = 0
     for n, line in enumerate(proposals(connection, row) if proposed else candidates, start=1):  # noqa: B007
@@ -133,37 +148,9 @@ def write_jsonl(connection: Connection, row: CampaignRow, file: IO[str], propose
     return n
 
 
-def write_csv(connection: Connection, row: CampaignRow, file: IO[str], proposed: bool = False) -> int:
-    """Writes a row per candidate, or per proposal. Returns the number of rows.
-
-    A candidate has columns `rung.property [unit]`, each followed by its uncertainty, censoring and level.
-    """
-    of_proposals = chain([PROPOSAL], ([*proposal.values()] for proposal in proposals(connection, row)))
-    n, writer = 0, csv.writer(file)
-    for n, cells in enumerate(of_proposals if proposed else _candidate_cells(connection, row)):  # noqa: B007
-        writer.writerow([harmless(cell) for cell in cells])
-    return n
-
-
-def _candidate_cells(connection: Connection, row: CampaignRow) -> Iterator[Sequence[Any]]:
-    """Yields the headings, then the cells of each candidate."""
-    wanted, parts = columns(connection, row), ("", " uncertainty", " censoring", " level")
-    yield [*FIXED, *(f"{c.rung}.{c.name} [{c.unit}]{part}" for c in wanted for part in parts)]
-    for entry in entries(connection, row, wanted):
-        measured = (entry.values.get((column.rung, column.name)) for column in wanted)
-        yield [*entry.fixed.values(), *(cell for m in measured for cell in _cells(m))]
-
-
-def _cells(m: Measured | None) -> Sequence[Any]:
-    if m is None:
-        return "", "", "", ""
-    q = m.quantity
-    return q.value, q.uncertainty, "" if q.censoring is Censoring.NONE else str(q.censoring), m.level.label
-
-
 def harmless(cell: Any) -> Any:
     """Returns the cell, quoted if it is a text that a spreadsheet would run as a formula."""
-    return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "@", "\t", "\r") else cell
+    return f"'{cell}" if isinstance(cell, str) and cell[:1] in FORMULA else cell
 
 
 def geometry(

@@ -18,7 +18,7 @@ MISSED = {"below_window", "above_window", "not_measured"}
 def value(m: Measured, unit: bool = True) -> str:
     """Returns a text such as `4.12 ± 0.05 eV`; `± ?` marks an unknown uncertainty, no `±` an exact value."""
     q = m.quantity
-    text = q.censoring.sign + show(q.value, q.uncertainty, unit_sign(q.unit) if unit else "1")
+    text = q.censoring.sign + show(q.value, q.uncertainty, unit_sign(q.unit) if unit else "1", q.as_typed)
     return text if q.uncertainty is not None else f"{text} (± ?)"
 
 
@@ -40,6 +40,22 @@ _NAMES = {
     "llm_tokens": "LLM tokens",
     "gpu_seconds": "GPU seconds",
 }
+
+
+def mark(kind: str) -> str:
+    """Returns the sign and the word for `hit`, `contradicted`, `verified`, `open` or `fallen`."""
+    return {
+        "hit": "▲ hit",
+        "contradicted": "⚠ hit, contradicted",
+        "verified": "● verified",
+        "open": "○ not verified yet",
+        "fallen": "✕ dropped",
+    }[kind]
+
+
+def file_name(source: str) -> str:
+    """Returns the source of an imported value without the hash of the file."""
+    return source.split(" sha256")[0]
 
 
 def unit_sign(unit: str) -> str:

@@ -2,12 +2,13 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const table = document.getElementById("candidates");
-  if (table) candidates(table, data.rows);
+  if (table) candidates(table, data);
   const dialog = document.getElementById("viewer");
   if (dialog) viewer(dialog, data.geometries);
 
-  function candidates(table, rows) {
+  function candidates(table, data) {
     const size = 25;
+    const rows = data.rows;
     const body = table.tBodies[0];
     const find = document.getElementById("find");
     const shown = document.getElementById("shown");
@@ -24,11 +25,11 @@
     }
 
     function compare(a, b) {
-      const [x, y] = [raw(a, by.column), raw(b, by.column)];
+      const [x, y] = [raw(a, by.column), raw(b, by.column)].map((value) => (value === "" ? null : value));
       if (x === null || y === null) return x === y ? a[0] - b[0] : x === null ? 1 : -1; // what is unknown comes last
       const sign = by.down ? -1 : 1;
       if (typeof x === "number") return sign * (x - y) || a[0] - b[0];
-      return sign * String(x).localeCompare(String(y), "en") || a[0] - b[0];
+      return sign * String(x).localeCompare(String(y), "en", { numeric: true }) || a[0] - b[0];
     }
 
     function cell(row, text, numeric, name) {
@@ -38,10 +39,19 @@
         made.textContent = text;
         return;
       }
-      const inner = document.createElement(name === "code" ? "code" : "span");
-      if (name !== "code") inner.className = "badge " + name;
+      const inner = document.createElement("span");
+      inner.className = "badge " + name;
       inner.textContent = text;
       made.append(inner);
+    }
+
+    function structure(row, key, text) {
+      const made = row.insertCell();
+      made.className = "structure";
+      if (data.pictures[key]) made.innerHTML = data.pictures[key]; // drawn by sciagent
+      const code = document.createElement("code");
+      code.textContent = text;
+      made.append(code);
     }
 
     const number = (value) => (value === null ? "–" : value.toFixed(3));
@@ -53,11 +63,11 @@
       for (const row of kept.slice(page * size, (page + 1) * size)) {
         const line = body.insertRow();
         cell(line, row[0], true);
-        cell(line, row[1], false, "code");
+        structure(line, row[8], row[1]);
+        if (data.named) cell(line, row[9], false);
         cell(line, row[2] + (row[6] ? ", a seed" : ""), false, row[3]);
+        for (const value of row.slice(10)) cell(line, value === null ? "–" : value[1], true);
         cell(line, number(row[4]), true);
-        cell(line, number(row[5]), true);
-        for (const value of row.slice(9)) cell(line, value === null ? "–" : value[1], true);
       }
       where.textContent = "page " + (page + 1) + " of " + pages;
       shown.textContent = kept.length === rows.length ? "" : kept.length + " found";
@@ -68,7 +78,7 @@
     function filter() {
       const text = find.value.trim().toLowerCase();
       kept = text
-        ? order.filter((row) => [row[1], row[2], row[7], row[8]].some((one) => one.toLowerCase().includes(text)))
+        ? order.filter((row) => [row[1], row[2], row[7], row[8], row[9]].some((one) => one.toLowerCase().includes(text)))
         : order;
       page = 0;
       draw();
@@ -77,7 +87,7 @@
     for (const button of table.querySelectorAll("th button")) {
       button.addEventListener("click", () => {
         const column = Number(button.dataset.column);
-        const numeric = column === 0 || column > 3;
+        const numeric = column === 0 || (column > 3 && column !== 9);
         by = { column, down: by.column === column ? !by.down : numeric && column !== 0 };
         for (const head of table.querySelectorAll("th")) head.removeAttribute("aria-sort");
         button.closest("th").setAttribute("aria-sort", by.down ? "descending" : "ascending");

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.calibration import Fit, FitKind, Fits
+from sciagent.domain.campaigns.calibration import Fit, FitKind, Fits
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 from sciagent.store.results.evidence import read_watermark

@@ -15,9 +15,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.status import DriverState
-from sciagent.domain.calibration import Fits
-from sciagent.domain.campaigns.chosen_units import Units
+from sciagent.domain.campaigns.calibration import Fits
+from sciagent.domain.campaigns.chosen_units import Units, shown_spec
 from sciagent.domain.jobs.states import CAMPAIGN_TRANSITIONS, CampaignState, check_transition
+from sciagent.domain.properties import properties
 from sciagent.errors import CampaignError, StaleLeaseError, UnknownNameError
 from sciagent.settings import lease_seconds
 from sciagent.store.campaign_state import calibrations
@@ -54,9 +55,18 @@ class CampaignRow:
 
     @property
     def units(self) -> Units:
-        """The units in which the campaign's values are shown, by property."""
-        units: Units = self.spec.get("units", {})
-        return units
+        """The units in which the campaign's values are shown, by property.
+
+        A unit is left out if this process cannot convert to it, such as that of a property of another notebook.
+        """
+        known = properties()
+        chosen = self.spec.get("units", {}).items()
+        return {name: unit for name, unit in chosen if name in known and unit in known[name].units}
+
+    @property
+    def shown_spec(self) -> dict[str, Any]:
+        """The spec with objectives and gates in the units that the campaign chose."""
+        return shown_spec(self.spec, self.units)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.calibration import Fits, calibrated_quantities
+from sciagent.domain.campaigns.calibration import Fits, calibrated_quantities
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.pooling import pooled_measured, pooled_quantity
 from sciagent.domain.properties import properties

@@ -13,6 +13,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.explanation import AttemptStory, DecisionStory, EvidenceFile, EvidenceStory, FileRemoval
 from sciagent.domain.answers.values import EvidenceValue
+from sciagent.domain.campaigns.chosen_units import Units, all_shown
 from sciagent.domain.evidence import Measured
 from sciagent.domain.jobs.states import Standing
 from sciagent.store.campaign_state.campaigns import CampaignRow
@@ -39,6 +40,11 @@ class StoredEvidence(NamedTuple):
 
     story: EvidenceStory
     measured: tuple[Measured, ...]
+
+    def shown(self, units: Units) -> EvidenceStory:
+        """Returns the story with its values in the units that a campaign chose."""
+        values = tuple(map(EvidenceValue.of, all_shown(self.measured, units)))
+        return self.story.model_copy(update={"values": values})
 
 
 def candidate(connection: Connection, candidate_id: int) -> Any:

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.calibration import Fits, calibrated
+from sciagent.domain.campaigns.calibration import Fits, calibrated
 from sciagent.domain.campaigns.chosen_units import Units, as_imported, shown
+from sciagent.domain.candidate_names import Names, label
 from sciagent.domain.evidence import Measured
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.pooling import pooled_measured
@@ -19,6 +20,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.results.evidence import IMPORT, measured_of
+from sciagent.store.results.names import names_of
 
 _CC, _CE = t.campaign_candidate.c, t.current_evidence.c
 GENERATIONS = 4  # generations of a lineage that are shown
@@ -49,11 +51,23 @@ class Ranked(NamedTuple):
     hit: bool
     in_seeds: bool
     proposal_id: int | None
+    names: Names = {}
+    """Texts of the input files, by field."""
+
+    @property
+    def name(self) -> str:
+        """Its identifier in the input files; empty without one."""
+        return label(self.names)
+
+    @property
+    def label(self) -> str:
+        """The structure with its name, if it has one."""
+        return f"{self.text} ({self.name})" if self.names else self.text
 
 
 _CANDIDATES = sa.select(
     *(t.candidate.c[name] for name in Ranked._fields[:9]),
-    *(_CC["is_hit" if name == "hit" else name] for name in Ranked._fields[9:]),
+    *(_CC["is_hit" if name == "hit" else name] for name in Ranked._fields[9:-1]),
 ).join(t.candidate, t.candidate.c.id == _CC.candidate_id)
 
 
@@ -103,19 +117,27 @@ def best(connection: Connection, row: CampaignRow, n: int, vetoed: bool = True) 
     """The n best candidates: hits first, then by depth and score. vetoed: whether to include vetoed candidates."""
     query = _CANDIDATES.where(_CC.campaign_id == row.id).order_by(*BEST_FIRST).limit(n)
     query = query if vetoed else query.where(_CC.standing != Standing.VETOED)
-    return [Ranked(*candidate) for candidate in connection.execute(query)]
+    return _ranked(connection, row, query)
 
 
-def arrived(connection: Connection, row: CampaignRow, after: int, n: int) -> list[Ranked]:
-    """The next n candidates in order of arrival, with a sequence number above `after`."""
+def arrived(connection: Connection, row: CampaignRow, after: int, n: int, hits: bool = False) -> list[Ranked]:
+    """The next n candidates in order of arrival, with a sequence number above `after`. hits: whether only hits."""
     query = _CANDIDATES.where(_CC.campaign_id == row.id, _CC.seq > after).order_by(_CC.seq).limit(n)
-    return [Ranked(*candidate) for candidate in connection.execute(query)]
+    query = query.where(_CC.is_hit) if hits else query
+    return _ranked(connection, row, query)
 
 
 def members(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dict[int, Ranked]:
     """Those of the candidates that belong to the campaign, by id."""
     query = _CANDIDATES.where(_CC.campaign_id == row.id, among(connection, _CC.candidate_id, ids))
-    return {candidate.id: Ranked(*candidate) for candidate in connection.execute(query)}
+    return {candidate.id: candidate for candidate in _ranked(connection, row, query)}
+
+
+def _ranked(connection: Connection, row: CampaignRow, query: sa.Select[Any]) -> list[Ranked]:
+    """Returns the selected candidates with their names."""
+    ranked = [Ranked(*candidate) for candidate in connection.execute(query)]
+    names = names_of(connection, [candidate.id for candidate in ranked], [row.id])
+    return [candidate._replace(names=names.get(candidate.id, {})) for candidate in ranked]
 
 
 def answers(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dict[int, list[EvidenceAnswer]]:

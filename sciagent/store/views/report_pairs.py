@@ -11,10 +11,13 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.comparison import SharedCandidates, ValueSpread
 from sciagent.domain.answers.values import CandidateName
+from sciagent.domain.campaigns.chosen_units import Units, shown_quantity
+from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.results.evidence import IMPORT
+from sciagent.store.results.names import names_of
 from sciagent.store.views.report_candidates import of_rung
 
 _CC = t.campaign_candidate.c
@@ -23,7 +26,7 @@ FIRST = 10  # number of shared hits that are named
 
 
 class Replicates(NamedTuple):
-    """One source's values of one property of a candidate, at one level, in the property's canonical unit."""
+    """One source's values of one property of a candidate, at one level, in the unit that the campaign chose."""
 
     level_id: int
     values: list[tuple[float, float | None]]
@@ -49,14 +52,14 @@ def pairs(
     )
     for rows in connection.execute(candidates, execution_options={"yield_per": CHUNK}).partitions():
         hits = dict(map(tuple, rows))
-        xs = _replicates(connection, lower, property_name, list(hits))
-        for candidate_id, ys in _replicates(connection, upper, property_name, list(xs)).items():
+        xs = _replicates(connection, lower, property_name, list(hits), row.units)
+        for candidate_id, ys in _replicates(connection, upper, property_name, list(xs), row.units).items():
             for x, y in product(xs[candidate_id], ys):
                 yield x, y, bool(hits[candidate_id])
 
 
 def _replicates(
-    connection: Connection, rung: RungRow | None, property_name: str, ids: Sequence[int]
+    connection: Connection, rung: RungRow | None, property_name: str, ids: Sequence[int], units: Units
 ) -> dict[int, list[Replicates]]:
     """Current values of a rung, or imported values, by candidate.
 
@@ -67,17 +70,22 @@ def _replicates(
     evidence = sa.select(e.id, e.candidate_id).where(among(connection, e.candidate_id, ids), *of_source)
     owner = dict(map(tuple, connection.execute(evidence.order_by(e.id))))
     values = (
-        sa.select(q.evidence_id, q.level_id, q.value, q.uncertainty, q.censoring)
+        sa.select(q.evidence_id, q.level_id, q.value, q.unit, q.uncertainty, q.censoring)
         .join(t.property_, sa.and_(p.id == q.property_id, p.name == property_name))
         .where(among(connection, q.evidence_id, list(owner)))
         .order_by(q.evidence_id, q.id)
     )
-    groups: dict[int, dict[int, list[Any]]] = {}
-    for evidence_id, level_id, *value in connection.execute(values):
-        groups.setdefault(owner[evidence_id], {}).setdefault(level_id, []).append(value)
+    groups: dict[int, dict[int, list[Quantity]]] = {}
+    for evidence_id, level_id, value, unit, spread, censoring in connection.execute(values):
+        quantity = shown_quantity(property_name, Quantity(value, unit, spread, Censoring(censoring)), units)
+        groups.setdefault(owner[evidence_id], {}).setdefault(level_id, []).append(quantity)
     return {
         candidate_id: [
-            Replicates(level_id, [(v, u) for v, u, _ in values], any(censoring != "none" for *_, censoring in values))
+            Replicates(
+                level_id,
+                [(q.value, q.uncertainty) for q in values],
+                any(q.censoring is not Censoring.NONE for q in values),
+            )
             for level_id, values in by_level.items()
         ]
         for candidate_id, by_level in groups.items()
@@ -115,25 +123,30 @@ def shared(connection: Connection, first: CampaignRow, second: CampaignRow) -> S
     counted = sa.select(sa.func.count(), *sums).select_from(joined).where(a.c.campaign_id == first.id)
     n, both, hits_of_first, hits_of_second = connection.execute(counted).one()
     query = (
-        sa.select(t.candidate.c.key, t.candidate.c.text)
+        sa.select(t.candidate.c.id, t.candidate.c.key, t.candidate.c.text)
         .select_from(joined.join(t.candidate, t.candidate.c.id == a.c.candidate_id))
         .where(a.c.campaign_id == first.id, both_hit)
         .order_by(a.c.seq)
         .limit(FIRST)
     )
+    hits = connection.execute(query).all()
+    names = names_of(connection, [hit.id for hit in hits], [first.id, second.id])
     return SharedCandidates(
         both=n,
         hits_of_both=both,
         hits_of_first_known_to_second=hits_of_first,
         hits_of_second_known_to_first=hits_of_second,
-        shared_hits=tuple(CandidateName(key=key, smiles=text) for key, text in connection.execute(query)),
+        shared_hits=tuple(CandidateName(key=key, smiles=text, names=names.get(id_, {})) for id_, key, text in hits),
     )
 
 
-def spreads(connection: Connection, row: CampaignRow, rung: RungRow, name: str) -> tuple[ValueSpread, ...]:
+def spreads(
+    connection: Connection, row: CampaignRow, rung: RungRow, name: str, units: Units
+) -> tuple[ValueSpread, ...]:
     """Statistics of a rung's values of a property, by level; usually there is one level.
 
     Only candidates that the campaign itself took to the rung count; the ledger may have values of others.
+    units: units of the answer, by property.
     """
     e, q, p, level = t.current_evidence.c, t.quantity.c, t.property_.c, t.level.c
     statistics = (sa.func.count(), sa.func.min(q.value), sa.func.avg(q.value), sa.func.max(q.value))
@@ -147,15 +160,16 @@ def spreads(connection: Connection, row: CampaignRow, rung: RungRow, name: str) 
         .where(_CC.campaign_id == row.id, _CC.depth >= rung.position, *of_rung(rung), q.censoring == "none")
         .group_by(level.label, q.unit)
     )
-    fit = rung.fits.get(name)
-    return tuple(
-        ValueSpread(
-            level=fit.level_of(label) if fit else label,
-            unit=unit,
-            n=n,
-            **{
-                key: fit.value(value) if fit else value for key, value in (("low", low), ("mean", mean), ("high", high))
-            },
-        )
-        for label, unit, n, low, mean, high in connection.execute(query)
-    )
+    fit, found = rung.fits.get(name), []
+    for label, unit, n, *numbers in connection.execute(query):
+        low, mean, high = (Quantity(fit.value(number) if fit else number, unit) for number in numbers)
+        level_label = fit.level_of(label) if fit else label
+        found.append(ValueSpread(level=level_label, **_spread(name, mean, low, high, units), n=n))
+    return tuple(found)
+
+
+def _spread(name: str, mean: Quantity, low: Quantity, high: Quantity, units: Units) -> dict[str, Any]:
+    """Returns the unit, the lowest, mean and highest value in the unit in which the property is shown."""
+    shown = shown_quantity(name, mean, units)
+    lowest, highest = sorted(shown_quantity(name, end, units).value for end in (low, high))
+    return {"unit": shown.unit, "low": lowest, "mean": shown.value, "high": highest}

@@ -122,7 +122,7 @@ def costs(connection: Connection, row: CampaignRow) -> list[tuple[int | None, st
 
 
 def fallen(connection: Connection, row: CampaignRow, names: Sequence[str], limit: int = 60) -> list[Any]:
-    """(rung position, verdict, reason, property or None, n, text and detail of the first candidate): reasons why
+    """(rung position, verdict, reason, property or None, n, id, text and detail of the first candidate): reasons why
     candidates ended, the most frequent first.
 
     names: properties of gates and objectives; a gate's detail begins with the property that missed its limits.
@@ -130,16 +130,20 @@ def fallen(connection: Connection, row: CampaignRow, names: Sequence[str], limit
     opens = [(_CC.detail.startswith(f"{name} ", autoescape=True), name) for name in names]
     missed = sa.case(*opens, else_=sa.null()) if opens else sa.null()
     ended = (_CC.campaign_id == row.id, _CC.reason.is_not(None))
-    example = sa.select(_CC.candidate_id, t.candidate.c.text, _CC.detail)
+    example = sa.select(_CC.candidate_id, _CC.candidate_id.label("id"), t.candidate.c.text, _CC.detail)
     example = example.join(t.candidate, t.candidate.c.id == _CC.candidate_id).where(_CC.campaign_id == row.id)
     by = (_CC.position, _CC.verdict, _CC.reason, missed.label("missed"))
     return _with_examples(connection, by, _CC.candidate_id, ended, example, limit)
 
 
 def unread(connection: Connection, row: CampaignRow, limit: int = 40) -> list[Any]:
-    """(status, reason, n, text and detail of the first proposal) of proposals that gave no new candidate."""
+    """(status, reason, n, candidate id or None, text and detail of the first proposal) of proposals that gave no new
+    candidate."""
     p = t.proposal.c
-    turned_away, example = (p.campaign_id == row.id, p.status != "new"), sa.select(p.id, p.text, p.detail)
+    turned_away, example = (
+        (p.campaign_id == row.id, p.status != "new"),
+        sa.select(p.id, p.candidate_id, p.text, p.detail),
+    )
     return _with_examples(connection, (p.status, p.reason), p.id, turned_away, example, limit)
 
 

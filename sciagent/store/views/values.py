@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.campaigns.chosen_units import Units, shown_quantity
+from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.errors import UnknownNameError
+from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 
 PAGE = 1000
@@ -45,7 +48,7 @@ class LedgerValue:
     uncertainty: float | None
     """Standard uncertainty, k = 1, in `unit`; None if unknown."""
     unit: str
-    """Canonical unit of the property."""
+    """Unit of a campaign that selects the values, if its author chose one; else the canonical unit."""
     censoring: str
     """`none`, or on which side of `value` the true value lies: `below`, `above`."""
     level: str
@@ -90,7 +93,17 @@ def page(connection: Connection, wanted: ValueFilter, after: int = 0, n: int = P
     record = (e.verifier, e.verifier_version, e.replicate, t.campaign.c.name, e.source, e.who, e.at)
     query = _joined(sa.select(q.id, *value, *record), wanted).where(q.id > after).order_by(q.id).limit(n)
     rows: list[Any] = list(connection.execute(query))
-    return [LedgerValue(*row[1:]) for row in rows], rows[-1].id if rows else after
+    units = campaigns.get(connection, wanted.campaign).units if wanted.campaign else {}
+    return [_in_units(LedgerValue(*row[1:]), units) for row in rows], rows[-1].id if rows else after
+
+
+def _in_units(row: LedgerValue, units: Units) -> LedgerValue:
+    if row.property not in units:
+        return row
+    quantity = Quantity(row.value, row.unit, row.uncertainty, Censoring(row.censoring))
+    shown = shown_quantity(row.property, quantity, units)
+    stated = {name: getattr(shown, name) for name in ("value", "unit", "uncertainty")}
+    return replace(row, **stated, censoring=str(shown.censoring))
 
 
 def all_pages(connection: Connection, wanted: ValueFilter) -> Iterator[list[LedgerValue]]:

@@ -120,7 +120,7 @@ def test_empty_cells_are_not_zero(ledger: Ledger, file: Path) -> None:
         ("CC,<,eV", 2, 'gap: "" is not a number'),
         ("CC,3,5,eV", 4, "more cells than the header has"),
         ('CC,"3,5",eV', 2, "decimal sign"),
-        ("CC,3,kJ/mol", 2, 'homo_lumo_gap is not given in "kJ/mol"'),
+        ("CC,3,kJ", 2, 'homo_lumo_gap is not given in "kJ"'),
         ("CC,3,pH", 2, 'homo_lumo_gap is not given in "pH"'),
         ("CC,3,", 2, 'homo_lumo_gap is not given in ""'),
         ("CC,61,eV", 2, "outside what homo_lumo_gap can be"),

@@ -20,7 +20,7 @@ def test_losses_reuse_imports_blocks_and_words_of_people_are_told(parsed: Parsed
         "C1CC",
         "explosive",
         "this campaign, earlier",
-        "4.4 ± 0.1 eV",
+        "4.40 ± 0.10 eV",
         "lab.csv",
         "ask Grace first",
         "hold Oc1ccccc1",

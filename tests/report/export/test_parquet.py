@@ -12,7 +12,7 @@ import pandas
 import pyarrow.parquet as pq
 import pytest
 
-from sciagent.report.export import parquet
+from sciagent.report.export import parquet, sheet
 from sciagent.report.parts import table
 from tests.support.reported import HIGH, Maker
 
@@ -65,7 +65,7 @@ def test_proposals_hold_what_could_not_be_read_too(told: Maker, tmp_path: Path) 
     frame = pandas.read_parquet(path)
     bad = frame[frame["status"] == "refused"].iloc[0]
     assert (bad["text"], bad["reason"], bad["proposer"], bad["turn"]) == ("C1CC", "unparsable", "evolve", 3)
-    rows = list(csv.DictReader(written(told, tmp_path / "p.csv", partial(table.write_csv, proposed=True)).open()))
+    rows = list(csv.DictReader(written(told, tmp_path / "p.csv", partial(sheet.write_csv, proposed=True)).open()))
     assert [r["text"] for r in rows] == frame["text"].tolist()
     lines = written(told, tmp_path / "p.jsonl", partial(table.write_jsonl, proposed=True)).read_text().splitlines()
     assert [json.loads(line)["status"] for line in lines] == frame["status"].tolist()

@@ -29,7 +29,8 @@ def test_values_have_unit_level_and_uncertainty_or_say_that_nobody_knows_it(pars
 def test_the_data_of_the_table_is_what_the_ledger_has(parsed: Parsed) -> None:
     data = json.loads(next(text for attributes, text in parsed.scripts if attributes.get("id") == "data"))
     assert len(data["rows"]) == 12 and len(data["geometries"]) == 6
-    assert data["rows"][0][1] == "c1ccccc1" and data["rows"][0][9] == [4.3, "4.30 ± 0.03"]
+    assert data["rows"][0][1] == "c1ccccc1" and data["rows"][0][10] == [4.4, "4.40 ± 0.10"]
+    assert data["rows"][0][11] == [4.3, "4.30 ± 0.03"]  # the measured value comes first
 
 
 def test_an_artifact_that_is_gone_leaves_the_rest_of_the_report(own_ledger: Ledger, tmp_path: Path) -> None:
@@ -54,7 +55,7 @@ def test_card_table_export_and_best_show_replicates_pooled(own_ledger: Ledger, t
         first = next(table.entries(connection, made.row, table.columns(connection, made.row)))
         answer = best(connection, made.row, 1)[0].values["homo_lumo_gap"]
     pooled = pytest.approx(4.4)  # of 4.3 and 4.5 with equal uncertainties; their scatter is the larger one
-    cell = shown.rows[0][9 + [column[0] for column in shown.columns].index("r2")]
+    cell = shown.rows[0][10 + [column[0] for column in shown.columns].index("r2")]
     assert card.headline[0][1].quantity.value == pooled and cell[0] == pooled
     assert first.values["r2", "homo_lumo_gap"].quantity.value == pooled and answer.value == pooled
     assert answer.uncertainty == pytest.approx(0.1) == card.headline[0][1].quantity.uncertainty

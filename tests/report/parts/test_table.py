@@ -12,7 +12,7 @@ from rdkit import Chem
 from sciagent.domain.evidence import Measured
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Quantity
-from sciagent.report.export import parquet
+from sciagent.report.export import parquet, sheet
 from sciagent.report.parts import table
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import evidence
@@ -28,7 +28,7 @@ def written(made: Maker, path: Path, write: Any) -> Path:
 
 
 def test_csv_has_each_value_with_unit_uncertainty_and_level(told: Maker, tmp_path: Path) -> None:
-    path = written(told, tmp_path / "a.csv", table.write_csv)
+    path = written(told, tmp_path / "a.csv", sheet.write_csv)
     rows = list(csv.DictReader(path.open(encoding="utf-8")))
     assert [r["smiles"] for r in rows] == [Chem.CanonSmiles(s) for s in SMILES]
     first = rows[0]
@@ -76,7 +76,7 @@ def test_imported_values_have_columns_beside_those_of_the_rungs(own_ledger: Ledg
     lines = written(made, tmp_path / "a.jsonl", table.write_jsonl).read_text().splitlines()
     cell = {"value": 9.4, "uncertainty": 0.1, "unit": "eV", "level": "experiment", "as_typed": "217 kcal/mol"}
     assert json.loads(lines[1])["values"] == {"imported": {"homo_lumo_gap": cell}}
-    [first, second] = csv.DictReader(written(made, tmp_path / "a.csv", table.write_csv).open(encoding="utf-8"))
+    [first, second] = csv.DictReader(written(made, tmp_path / "a.csv", sheet.write_csv).open(encoding="utf-8"))
     name = "imported.homo_lumo_gap [eV]"
     assert (first[name], second[name], second[f"{name} level"]) == ("", "9.4", "experiment")
     with own_ledger.read() as connection:

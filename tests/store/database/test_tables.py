@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.calibration import Fit, FitKind
+from sciagent.domain.campaigns.calibration import Fit, FitKind
 from sciagent.domain.campaigns.directives import Verb
 from sciagent.store.campaign_state import calibrations, campaigns, directives
 from sciagent.store.database import tables as t

@@ -161,7 +161,7 @@ def test_what_is_no_evidence_is_refused(ledger: Ledger, ids: list[int], outcome:
     ("measured", "error"),
     [
         ((gap(), gap(4.0)), LedgerError),
-        ((gap(1, "kJ/mol"),), UnitError),
+        ((gap(1, "kJ"),), UnitError),
         ((type(gap())("colour", LEVEL, gap().quantity),), UnknownNameError),
     ],
     ids=["a property twice at one level", "a foreign unit", "an unregistered property"],

@@ -18,7 +18,7 @@ def test_a_candidate_keeps_all_names_of_its_campaign_and_of_imports_and_is_found
         for _ in range(2):
             names.enter(connection, None, [(ethanol, {"code": "M-3"})])
     with ledger.read() as connection:
-        ours = names.names_of(connection, [ethanol], campaign)[ethanol]
+        ours = names.names_of(connection, [ethanol], [campaign])[ethanol]
         assert ours == {"id": ("A-1", "A-9"), "supplier": ("Acme",), "code": ("M-3",)}
         for text in ("A-9", "M-3"):
             assert [found.id for found in candidates.find(connection, text)] == [ethanol]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sciagent.domain.calibration import CalibratedLevel, Fit, FitKind, calibrated, fitted, short_label
+from sciagent.domain.campaigns.calibration import CalibratedLevel, Fit, FitKind, calibrated, fitted, short_label
 from sciagent.domain.evidence import Measured
 from sciagent.domain.properties import Level, properties
 from sciagent.domain.quantities import Censoring, Quantity, convert

@@ -1,0 +1,66 @@
+"""What a rung measured of the objectives: pooled values of the best candidates that reached it, with their standing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.domain.campaigns.chosen_units import shown_quantity
+from sciagent.domain.jobs.states import Standing
+from sciagent.domain.quantities import Censoring
+from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
+from sciagent.store.database import tables as t
+from sciagent.store.results import pooled
+from sciagent.store.views.report_candidates import BEST_FIRST
+
+_CC = t.campaign_candidate.c
+MOST = 5000  # candidates of a rung that are read, the best first
+
+
+@dataclass(frozen=True)
+class ObjectiveValues:
+    """The values that a rung gave one candidate for the objectives."""
+
+    candidate_id: int
+    kind: str
+    """`hit`, `verified`, `open` or `fallen`."""
+    values: dict[str, float]
+    """{property: value in the unit that the campaign chose}; censored values are left out."""
+
+
+def kind_of(standing: str, is_hit: bool) -> str:
+    """Returns `hit`, `verified`, `open` or `fallen`, in which a report tells candidates apart."""
+    if is_hit:
+        return "hit"
+    if standing == Standing.SETTLED:
+        return "verified"
+    return "open" if standing in (Standing.OPEN, Standing.PENDING, Standing.HELD) else "fallen"
+
+
+def objective_values(
+    connection: Connection, row: CampaignRow, rung: RungRow, names: Sequence[str]
+) -> list[ObjectiveValues]:
+    """Returns the values of the properties `names` that the rung gave the candidates that reached it, best first."""
+    query = (
+        sa.select(_CC.candidate_id, _CC.standing, _CC.is_hit)
+        .where(_CC.campaign_id == row.id, _CC.depth >= rung.position)
+        .order_by(*BEST_FIRST)
+        .limit(MOST)
+    )
+    reached = {id_: kind_of(standing, is_hit) for id_, standing, is_hit in connection.execute(query)}
+    identity = (rung.verifier, rung.verifier_version, rung.settings_hash)
+    answers = pooled.values_of(connection, list(reached), *identity, rung.fits)
+    found = []
+    for id_, kind in reached.items():
+        own = {name: q for name, q in (answers.get(id_) or {}).items() if name in names}
+        values = {
+            name: shown_quantity(name, quantity, row.units).value
+            for name, quantity in own.items()
+            if quantity.censoring is Censoring.NONE
+        }
+        if values:
+            found.append(ObjectiveValues(id_, kind, values))
+    return found
