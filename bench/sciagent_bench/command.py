@@ -153,13 +153,15 @@ def _check_plot(path: Path) -> None:
 
 
 def _print(schedulers: Mapping[str, Any]) -> None:
+    tables = []
     for key, title in (("recall", "recall at a cost"), ("cost_to", "cost of a recall, %")):
         columns = next(iter(schedulers.values()))[key]
         if columns:
             table = plain_table(title, "scheduler", *(f"{100 * float(at):g} %" for at in columns))
             for name, outcome in schedulers.items():
                 table.add_row(name, *(_cell(value, 100 if key == "cost_to" else 1) for value in outcome[key].values()))
-            show(table)
+            tables.append(table)
+    show(*tables)
 
 
 def _cell(interval: tuple[float, float | None, float | None] | None, factor: float) -> str:

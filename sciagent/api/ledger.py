@@ -14,7 +14,6 @@ from sciagent.api import html
 from sciagent.api.tables import ResultQuery, ResultTable
 from sciagent.domain.quantities import Censoring, show
 from sciagent.errors import UsageError
-from sciagent.report.export.parquet import ArrowRows
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.engine import ledger_url
 from sciagent.store.database.ledger import Ledger
@@ -25,6 +24,7 @@ from sciagent.store.views.values import LedgerValue, ValueFilter
 if TYPE_CHECKING:
     from sciagent.api.campaign import Campaign
     from sciagent.domain.answers.values import CalculatedMolecule
+    from sciagent.report.export.parquet import ArrowRows
 
 
 def open_ledger(given: LedgerLike = None, create: bool = False, idle_seconds: float | None = None) -> Ledger:
@@ -159,6 +159,8 @@ LedgerLike = str | Path | Ledger | LedgerView | None
 
 def _arrow(connection: Connection, wanted: ValueFilter) -> ArrowRows:
     import pyarrow as pa
+
+    from sciagent.report.export.parquet import ArrowRows
 
     numbers = dict.fromkeys(("value", "uncertainty"), pa.float64())
     kinds = numbers | {"replicate": pa.int64(), "at": pa.timestamp("us", tz="UTC")}

@@ -14,11 +14,12 @@ from sqlalchemy.engine import Connection
 from sciagent.api import html
 from sciagent.api.terminal import records_table, text_of
 from sciagent.errors import UsageError
-from sciagent.report.export.parquet import ArrowRows
 from sciagent.store.database.ledger import Ledger
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from sciagent.report.export.parquet import ArrowRows
 
 SHOWN = 10  # rows of a query that a notebook or a terminal shows
 R = TypeVar("R")

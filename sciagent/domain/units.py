@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from sciagent.errors import UnitError
 
@@ -66,6 +66,31 @@ def factor_between(unit: str, canonical: str) -> float:
             f"{way_out}"
         )
     return at_one
+
+
+class InBaseUnits(NamedTuple):
+    """A unit in base units of the SI."""
+
+    factor: float
+    """Value of one unit."""
+    dimension: Any
+    """Dimension, which can be multiplied, divided and compared."""
+
+
+@lru_cache(maxsize=1024)
+def in_base_units(unit: str) -> InBaseUnits:
+    """Returns a unit in base units; an amount per mole becomes one per particle. Raises UnitError for a text that is no
+    unit, and for a unit with another zero, such as degC."""
+    try:
+        at_zero, at_one = (_pint().Quantity(value, _SPELLING.get(unit, unit)) for value in (0.0, 1.0))
+        if "/mol" in unit:
+            at_zero, at_one = (quantity / _pint().avogadro_constant for quantity in (at_zero, at_one))
+        zero, one = at_zero.to_base_units(), at_one.to_base_units()
+    except Exception as error:  # pint raises errors of many kinds for a text that is no unit
+        raise UnitError(f'"{unit}" is no unit: {error}') from error
+    if zero.magnitude != 0.0 or not math.isfinite(one.magnitude):
+        raise UnitError(f'"{unit}" has another zero than its base unit; use K for temperatures')
+    return InBaseUnits(float(one.magnitude), one.dimensionality)
 
 
 def _converted(value: float, unit: str, canonical: str) -> float:

@@ -57,7 +57,7 @@ def test_a_scaffold_with_two_lists_is_enumerated_exactly_with_the_names_of_its_g
     expected = [Chem.CanonSmiles(f"c1ccc({amine})cc1{other}") for amine in amines for other in others]
     assert [row.text for row in made] == expected and {row.status for row in made} == {"new"}
     with Ledger(str(folder / "sciagent.db")).read() as connection:
-        named = names_of(connection, [row.candidate_id for row in made], 1)
+        named = names_of(connection, [row.candidate_id for row in made], [1])
     assert [named[row.candidate_id] for row in made[4:6]] == [
         {"R1": ("methylamino",), "R2": ("[H]",)},
         {"R1": ("methylamino",), "R2": ("methoxy",)},
@@ -76,3 +76,51 @@ def test_evolve_wastes_no_proposal_on_a_molecule_that_misses_a_gate(folder: Path
     assert {row.verdict for row in made[4:]} == {"pass"} and {row.status for row in made[4:]} == {"new"}
     assert max(map(Crippen.MolLogP, children)) <= 2.2
     assert all(child.HasSubstructMatch(Chem.MolFromSmarts("c1ccccc1")) for child in children)
+
+
+DERIVED = """
+campaign: softness
+subject: molecule
+derived:
+  - {property: polarity, unit: angstrom**2, formula: tpsa - 10 angstrom**2 * rings}
+  - {property: half_gap, unit: kJ/mol, formula: (lumo - homo) / 2}
+  - {property: electronegativity, unit: eV, formula: -homo - half_gap + 0.5 eV}
+objectives:
+  - {property: half_gap, unit: kJ/mol, max: 400}
+  - {property: electronegativity, unit: eV, window: [5, 12], weight: 0.5}
+ladder:
+  - rung: checks
+    verifier: molecule.checks
+    gate: {polarity: {max: 25, unit: angstrom**2}}
+  - rung: xtb
+    verifier: xtb.singlepoint
+    settings: {geometry: {conformers: 1}}
+    gate: {half_gap: {max: 500, unit: kJ/mol}}
+goal: {kind: hits, count: 9}
+budget: {core_seconds: 100}
+proposer: {kind: screen, file: molecules.csv}
+workers: 1
+"""
+
+
+def test_derived_properties_are_judged_recorded_and_shown_like_any_other(folder: Path) -> None:
+    (folder / "molecules.csv").write_text("smiles\nc1ccncc1\nCO\nNC=O\nC\n")  # formamide is too polar
+    (folder / "derived.yaml").write_text(DERIVED.lstrip())
+    sciagent("run", "derived.yaml", "--quiet", cwd=folder)
+    rows = {row["smiles"]: row for row in sciagent("best", "softness", "-n", "9", "--json", cwd=folder)}
+    assert "polarity = 43.09" in rows["NC=O"]["detail"] and not rows["NC=O"]["hit"]
+    for smiles in ("c1ccncc1", "CO", "C"):
+        values = {name: (value["value"], value["unit"]) for name, value in rows[smiles]["values"].items()}
+        half, gap = values["half_gap"], values["homo_lumo_gap"]
+        assert half == (pytest.approx(gap[0] / 2 * 96.485332), "kJ/mol")
+        chi = -values["homo"][0] - gap[0] / 2 + 0.5
+        assert values["electronegativity"] == (pytest.approx(chi), "eV")
+        uncertainty = rows[smiles]["values"]["half_gap"]["uncertainty"]
+        assert uncertainty == pytest.approx(0.001 * 96.485332), "0.001 eV for each orbital, of one calculation"
+        assert rows[smiles]["hit"] == (half[0] <= 400 and 5 <= chi <= 12)
+    assert {rows["c1ccncc1"]["hit"], rows["C"]["hit"]} == {True, False}
+    with Ledger(str(folder / "sciagent.db")).read() as connection:
+        e = t.evidence.c
+        query = sa.select(e.inputs_hash, e.revision).where(e.verifier == "derived.formula")
+        recorded = list(connection.execute(query))
+    assert len(recorded) == 4 + 3 * 2 and all(len(hash_) == 64 and revision == 0 for hash_, revision in recorded)

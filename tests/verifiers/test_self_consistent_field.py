@@ -8,12 +8,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from sciagent.programs import PROGRAMS
+from sciagent.execution.worker.claimed_jobs import CannotError, Tasks
+from sciagent.programs import ORCA, PROGRAMS
 from sciagent_verifiers.high_fidelity.pyscf_scf import PyscfScf
 from sciagent_verifiers.programs.gaussian_scf import GaussianScf
 from sciagent_verifiers.programs.orca_scf import OrcaScf
@@ -113,6 +115,17 @@ def test_what_needs_a_missing_program_is_refused_at_once(place: Path, monkeypatc
     assert found["program orca"]["state"] == "absent" and "SCIAGENT_ORCA" in found["program orca"]["detail"]
     assert found["program xtb"]["state"] == ("ok" if shutil.which("xtb") else "absent")
     assert call("status", "with-orca").exit_code in (0, 2)  # the refusal broke nothing
+
+
+def test_a_worker_without_the_program_leaves_the_job_to_others(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    request = {"settings": {}, "limits": {}}
+    about = {"verifier": "orca.scf", "verifier_version": "1", "settings_hash": OrcaScf().settings_hash}
+    row = SimpleNamespace(rung_id=1, campaign_id=1, name="a", request=request, **about)
+    with pytest.raises(CannotError, match=r"orca\.scf: ORCA is not available here"):
+        Tasks()._task(row)
+    fake_programs.put(place / "bin", "orca", "exit 1", monkeypatch)
+    assert Tasks()._task(row).verifier.programs == (ORCA,)
 
 
 @pytest.mark.parametrize(

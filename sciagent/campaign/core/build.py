@@ -38,6 +38,7 @@ from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs, spend
+from sciagent.store.results import evidence
 from sciagent.verification.contract import Verifier
 from sciagent.verification.cost import CostModel, cost_or_none
 from sciagent.verification.registry import is_function, verifier_names
@@ -92,7 +93,7 @@ class BuiltLadder:
         leading = next((i for i, r in enumerate(rungs) if not r.is_fast), len(rungs))
         self.fast, self.paid = rungs[:leading], rungs[leading:]
         """The leading fast rungs, which run on each proposal at once, and the other rungs."""
-        self.free_gates = FreeGates([(rung.verifier, rung.rules) for rung in self.fast])
+        self.free_gates = FreeGates(self.fast)
         self.terminal = spec.terminal_position
 
 
@@ -213,6 +214,7 @@ def create_or_open(
     stated: Any = {"spec": spec.canonical(), "spec_hash": spec.hash, "base": str(spec.base.resolve()), "source": source}
     amended: list[str] = []
     with ledger.begin() as connection:
+        _check_derived(connection, spec)
         row = campaigns.find(connection, spec.campaign)
         if row is None:
             if isinstance(spec.scheduler, PricedSpec) and spec.scheduler.law is not None:
@@ -237,6 +239,17 @@ def create_or_open(
             row = campaigns.get(connection, spec.campaign)
         ladder = _stored_rungs(connection, row, spec)
     return Built(ledger, row, spec, ladder), amended
+
+
+def _check_derived(connection: Connection, spec: CampaignSpec) -> None:
+    """Raises UsageError for a derived property that the ledger knows in another unit."""
+    wanted = {prop.definition.name: prop.definition.unit for rung in spec.ladder for prop in rung.derived}
+    for name, unit in evidence.stored_units(connection, list(wanted)).items():
+        if unit != wanted[name]:
+            raise UsageError(
+                f'derived property "{name}": this ledger has values of a property of this name in {unit}, which is not '
+                f"{wanted[name]}; give it another name"
+            )
 
 
 def _stored_rungs(connection: Connection, row: CampaignRow, spec: CampaignSpec) -> tuple[BuiltRung, ...]:

@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.spec.calibrations import WantedCalibration, calibrations
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.rungs import RungSpec
-from sciagent.domain.campaigns.calibration import FEWEST, Fit, fitted
+from sciagent.domain.campaigns.calibration import FEWEST, Fit, FitKind, fitted
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import UsageError, did_you_mean
@@ -69,7 +69,7 @@ def _fit(connection: Connection, rung: RungSpec, wanted: WantedCalibration) -> F
         )
     measured = [imported.values[id_] for id_ in computed]
     try:
-        return fitted(name, wanted.stated.kind, level, list(computed.values()), measured)
+        return fitted(name, FitKind(wanted.stated.kind), level, list(computed.values()), measured)
     except ValueError as error:
         raise UsageError(f"calibrate: {name} of {rung.rung}: {error}; use kind: offset, or no calibration") from None
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, BuiltRung
+from sciagent.campaign.core.derived_values import record_derived, with_derived
 from sciagent.campaign.core.judge import Answer, Judgement, Place, judge, place, steered
 from sciagent.domain.campaigns.calibration import calibrated
 from sciagent.domain.campaigns.ladder import Position
@@ -130,6 +131,7 @@ def settle(connection: Connection, built: Built, settlings: Sequence[Settling]) 
             answers[id_].append(Answer(position, gave_up or judge(built.rungs[position].rules, failed)))
         places[id_] = place(built.rules, built.objectives, answers[id_], steering[id_]).columns
     standings.update_many(connection, built.row.id, places)
+    record_derived(connection, built, list(places))
 
 
 def _answers(connection: Connection, built: Built, settlings: Sequence[Settling]) -> dict[int, list[Answer]]:
@@ -146,7 +148,7 @@ def _answers(connection: Connection, built: Built, settlings: Sequence[Settling]
         unread = [item.candidate_id for item in due if item.candidate_id not in recorded]
         read = pooled.pooled_answers(connection, unread, *identity) if unread else {}
         for id_, result in (recorded | read).items():
-            answers[id_].append(answer_of(rung, result))
+            answers[id_].append(answer_of(rung, with_derived(rung, result, answers[id_])))
     return answers
 
 
@@ -175,6 +177,7 @@ def settle_again(
         if rung in built.fast or tried & {JobState.FAILED, JobState.QUARANTINED}:
             new_place = steered(Place(**{**before, "standing": Standing(before["standing"])}), steering)
     standings.update(connection, built.row.id, candidate_id, **new_place.columns)
+    record_derived(connection, built, [candidate_id])
 
 
 def set_pending(connection: Connection, built: Built, candidate_id: int, rung: BuiltRung) -> None:

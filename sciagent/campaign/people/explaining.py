@@ -25,6 +25,7 @@ from sciagent.domain.answers.explanation import (
     RungStory,
 )
 from sciagent.domain.answers.values import CandidateName
+from sciagent.domain.campaigns.derived import VERIFIER as DERIVED
 from sciagent.domain.jobs.states import CampaignState, Standing
 from sciagent.errors import UsageError
 from sciagent.report.answers import imported_values
@@ -73,7 +74,7 @@ def explain(connection: Connection, candidate_id: int, rows: Sequence[CampaignRo
     from_files = report_candidates.imported(connection, [candidate_id])
     shown = {rung.evidence.key for story in stories for rung in story.rungs if rung.evidence}
     units = {name: unit for row in reversed(rows) for name, unit in row.units.items()}
-    unshown = (e for e in evidence if e.story.key not in shown and e.story.verifier != IMPORT)
+    unshown = (e for e in evidence if e.story.key not in shown and e.story.verifier not in (IMPORT, DERIVED))
     return Explanation(
         **{name: candidate[name] for name in ("key", "kind", "inchikey", "formula", "charge", "multiplicity")},
         smiles=candidate["text"],

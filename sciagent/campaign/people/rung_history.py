@@ -16,6 +16,7 @@ from sciagent.domain.answers.explanation import AttemptStory, DecisionStory, Run
 from sciagent.domain.answers.values import PropertyValue
 from sciagent.domain.campaigns.calibration import Fits, calibrated
 from sciagent.domain.campaigns.chosen_units import show_window, shown
+from sciagent.domain.campaigns.derived import VERIFIER, VERSION
 from sciagent.domain.evidence import Finding
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
@@ -38,7 +39,7 @@ def rung_stories(
     attempts = history.attempts(connection, row, candidate_id, [rung.id for rung in ladder])
     newest_first = [answer for answer in reversed(evidence) if answer.story.is_current]
     current = {(a.story.verifier, a.story.version, a.story.settings_hash): a for a in newest_first}  # keeps the oldest
-    answers = [current.get((rung.verifier, rung.verifier_version, rung.settings_hash)) for rung in ladder]
+    answers = [_with_derived(rung, current) for rung in ladder]
     return [
         _story(
             row,
@@ -50,6 +51,17 @@ def rung_stories(
         )
         for rung, rules, answer in zip(ladder, _rules(row, ladder, answers), answers, strict=True)
     ]
+
+
+def _with_derived(rung: RungRow, current: Mapping[tuple[str, str, str], StoredEvidence]) -> StoredEvidence | None:
+    """Returns the evidence of a rung, with the values of the properties derived after it; None without evidence."""
+    answer = current.get((rung.verifier, rung.verifier_version, rung.settings_hash))
+    if answer is None:
+        return None
+    known = [current[key] for hash_ in rung.derived.values() if (key := (VERIFIER, VERSION, hash_)) in current]
+    values = (*answer.story.values, *(value for more in known for value in more.story.values))
+    measured = (*answer.measured, *(value for more in known for value in more.measured))
+    return StoredEvidence(answer.story.model_copy(update={"values": values}), measured)
 
 
 def _rules(
@@ -73,6 +85,7 @@ def _rules(
 def _measures(stated: Mapping[str, Any], rung: RungRow, answer: StoredEvidence | None) -> set[str]:
     """Returns the properties that the rung measures, by its verifier; if that is missing, those in its evidence."""
     measured = {m.property for m in answer.measured} if answer else set()
+    measured |= set(rung.derived)
     try:
         return measured | {m.property.name for m in verifier_class(rung.verifier)(stated["settings"]).measures}
     except (UsageError, ValueError, TypeError, OSError):

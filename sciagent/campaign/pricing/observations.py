@@ -121,8 +121,8 @@ def _aim(
 
 def _prior_line(name: str, rung: BuiltRung, decides: BuiltRung) -> tuple[float, float, float] | None:
     """Returns the declared slope, intercept and residual of a property at the deciding rung against `rung`."""
-    level = next(m.level.label for m in decides.verifier.measures if m.property.name == name).split("//")[0]
-    own = next(m.level.method for m in rung.verifier.measures if m.property.name == name)
+    level = next(m.level.label for m in decides.spec.measures if m.property.name == name).split("//")[0]
+    own = next(m.level.method for m in rung.spec.measures if m.property.name == name)
     for prior in rung.verifier.priors:
         slope, intercept, residual = prior.slope, prior.intercept, prior.residual
         is_of_these = (prior.property, prior.level) == (name, level) and prior.method in (None, own)
@@ -145,7 +145,7 @@ def _gate_line(objective: Objective, rung: BuiltRung) -> tuple[float, float, flo
 
 
 def _measured(rung: BuiltRung) -> list[str]:
-    return list(dict.fromkeys(measured.property.name for measured in rung.verifier.measures))
+    return list(dict.fromkeys(measured.property.name for measured in rung.spec.measures))
 
 
 def _limits(window: Window | None) -> tuple[float, float]:

@@ -24,7 +24,7 @@ from sciagent.domain.tiers import Tier
 from sciagent.report.analysis.prediction_scores import in_canonical, latest_scores
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database import tables as t
-from sciagent.store.results import candidates, evidence, scaffolds
+from sciagent.store.results import candidates, pooled, scaffolds
 from sciagent.store.views import campaign_counts
 from sciagent.verification.sandbox.host import Worker
 
@@ -116,7 +116,8 @@ def measured_lines(connection: Connection, built: Built, candidate_ids: Sequence
         v = rung.verifier
         if rung.is_fast and not rung.rules.is_terminal:
             continue
-        known = evidence.find_reusable(connection, candidate_ids, v.name, v.version, v.settings_hash)
+        derived = [prop.settings_hash for prop in rung.spec.derived]
+        known = pooled.pooled_answers(connection, candidate_ids, v.name, v.version, v.settings_hash, derived)
         for id_, row in known.items():
             values = ", ".join(
                 f"{m.property} {show(m.quantity.value, None, m.quantity.unit)}"

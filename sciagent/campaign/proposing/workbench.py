@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, BuiltRung
+from sciagent.campaign.core.derived_values import record_derived, with_derived
 from sciagent.campaign.core.judge import Answer, Place, place
 from sciagent.campaign.core.record import answer_of, log_blocked
 from sciagent.campaign.spec.safety import SCREEN
@@ -171,7 +172,7 @@ class CampaignWorkbench:
         for key, id_ in ids.items():
             if id_ in known:
                 entry = by_key.pop(key)
-                entry.answers.append(answer_of(rung, known[id_]))
+                entry.answers.append(answer_of(rung, with_derived(rung, known[id_], entry.answers)))
                 entry.reused.append((rung, known[id_].id))
                 self._place(entry)
         if not by_key:
@@ -179,7 +180,7 @@ class CampaignWorkbench:
         batch = tuple(e.candidate for e in by_key.values() if e.candidate)
         results = self._worker.run(Request(v.name, v.request_settings, batch, rung.limits))
         for entry, result in zip(by_key.values(), results, strict=True):
-            entry.answers.append(answer_of(rung, result.finding))
+            entry.answers.append(answer_of(rung, with_derived(rung, result.finding, entry.answers)))
             entry.computed.append((rung, result))
             self._place(entry)
 
@@ -208,6 +209,7 @@ class CampaignWorkbench:
         self._write_standings(connection, fresh)
         for rung in self._built.fast:
             self._write_fast(connection, rung, ids)
+        record_derived(connection, self._built, [new.id for new in fresh])
         self._write_blocked(connection, fresh, turn_id)
         self._write_reuse(connection, fresh)
 

@@ -38,10 +38,25 @@ def calibrations(
 
 
 def check_calibrations(
-    objectives: Mapping[int, ObjectiveSpec], ladder: Mapping[int, RungSpec], terminal: int, faults: Faults
+    objectives: Mapping[int, ObjectiveSpec],
+    ladder: Mapping[int, RungSpec],
+    terminal: int,
+    has_derived: bool,
+    faults: Faults,
 ) -> None:
-    """Adds a fault for a calibration without a property, with several levels, or stated twice. terminal: position of
-    the terminal rung. objectives, ladder: the valid parts, by position in the file."""
+    """Adds a fault for a calibration without a property, with several levels, stated twice, or beside derived
+    properties, whose recorded values are made from values that are not calibrated.
+
+    objectives, ladder: the valid parts, by position in the file. terminal: position of the terminal rung. has_derived:
+    whether the campaign has derived properties.
+    """
+    if has_derived:
+        parts = (("objectives", objectives), ("ladder", ladder))
+        places = [(key, i, "calibrate") for key, each in parts for i, part in each.items() if part.calibrate]
+        for place in places:
+            message = "a campaign with derived properties cannot calibrate yet"
+            faults.add(place, message, "leave out calibrate or derived")
+        return
     for i, rung in ladder.items():
         if rung.calibrate is None:
             continue

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
 from sciagent.campaign.spec.checks import check_together, default_terminal, draft
+from sciagent.campaign.spec.derived import DerivedSpec, canonical, register_all, with_derived
 from sciagent.campaign.spec.goals import NAME, BudgetSpec, Count, GoalSpec, ObjectiveSpec, Part
 from sciagent.campaign.spec.rungs import RungSpec
 from sciagent.campaign.spec.safety import SCREEN, SafetySpec, screened
@@ -54,6 +55,7 @@ class CampaignSpec(Part):
     standardise: Literal["refuse", "parent"] = Field(
         "refuse", description="A structure of several fragments: refuse it, or keep the parent molecule."
     )
+    derived: tuple[DerivedSpec, ...] = Field((), description="Properties that are computed from others by formulas.")
     objectives: tuple[ObjectiveSpec, ...] = Field(min_length=1, description="The wanted properties.")
     ladder: tuple[RungSpec, ...] = Field(min_length=1, description="The rungs, in order, cheapest first.")
     terminal: str = Field(
@@ -78,6 +80,12 @@ class CampaignSpec(Part):
     _base: Path | None = PrivateAttr(None)
     _files: dict[tuple[str, ...], str] = PrivateAttr(default_factory=dict)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _know_derived(cls, data: Any) -> Any:
+        register_all(data.get("derived") if isinstance(data, dict) else None)
+        return data
+
     @field_validator("terminal")
     @classmethod
     def _default_terminal(cls, value: str, info: ValidationInfo) -> str:
@@ -95,7 +103,8 @@ class CampaignSpec(Part):
         check_together(draft(self.__dict__))
         is_stated = "safety" in self.model_fields_set
         ladder = screened(self.ladder, self.safety, is_stated, self.subject)  # last, since it shifts positions
-        self.__dict__["ladder"] = tuple(rung.owned_by(self.campaign) for rung in ladder)
+        owned = tuple(rung.owned_by(self.campaign) for rung in ladder)
+        self.__dict__["ladder"] = with_derived(self.derived, owned, self.terminal)
         context = info.context or {}
         if context.get("base") is None:
             return self
@@ -145,9 +154,11 @@ class CampaignSpec(Part):
         parts |= {"safety"} if self.subject == "molecule" else set()
         whole = self.model_dump(mode="json", include=parts)
         units = self.chosen_units()
+        derived = [prop for rung in self.ladder for prop in rung.derived]
         return (
             whole
             | ({"units": units} if units else {})
+            | ({"derived": [canonical(prop, self.ladder) for prop in derived]} if derived else {})
             | {
                 "schema": SCHEMA,
                 "objectives": [
@@ -169,7 +180,11 @@ class CampaignSpec(Part):
         property, else of the first gate."""
         gates = ((name, gate.unit) for rung in self.ladder for name, gate in rung.gate.items())
         units: dict[str, str] = {}
-        for name, unit in (*((objective.property, objective.unit) for objective in self.objectives), *gates):
+        for name, unit in (
+            *((objective.property, objective.unit) for objective in self.objectives),
+            *((prop.property, prop.unit) for prop in self.derived),
+            *gates,
+        ):
             units.setdefault(name, unit or properties()[name].unit)
         return {name: unit for name, unit in units.items() if unit != properties()[name].unit}
 

@@ -13,14 +13,18 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from sciagent.campaign.spec.calibrations import check_calibrations
-from sciagent.campaign.spec.goals import BudgetSpec, GoalSpec, ObjectiveSpec, Part
+from sciagent.campaign.spec.derived import DerivedSpec, resolved
+from sciagent.campaign.spec.goals import BudgetSpec, GoalSpec, ObjectiveSpec, Part, fault_of
 from sciagent.campaign.spec.rungs import RungSpec, default_label, find_verifier
 from sciagent.campaign.spec.sources import BestRungSpec
+from sciagent.domain.campaigns.derived import DerivedProperty
 from sciagent.domain.tiers import Tier
-from sciagent.errors import did_you_mean
+from sciagent.errors import UsageError, did_you_mean
 from sciagent.verification.registry import verifier_class
 from sciagent.yaml.validation import Faults
 
+SKIPPING = ("priced", "best_rung")
+"""Schedulers under which a candidate may skip a paid rung."""
 PartType = TypeVar("PartType", bound=Part)
 
 
@@ -42,6 +46,10 @@ class Draft:
     """The scheduler, if it ranks by one rung."""
     all_objectives: bool
     """Whether every objective is valid."""
+    scheduler: str
+    """Kind of the scheduler."""
+    derived: Mapping[int, DerivedSpec]
+    """Valid derived properties, by position in the file."""
 
 
 def draft(data: Mapping[str, Any], base: Path | None = None) -> Draft:
@@ -60,6 +68,8 @@ def draft(data: Mapping[str, Any], base: Path | None = None) -> Draft:
         budget=_valid_or_none(BudgetSpec, data.get("budget")),
         ranking=_valid_or_none(BestRungSpec, data.get("scheduler")),
         all_objectives=len(good_objectives) == len(objectives),
+        scheduler=str(_stated(data.get("scheduler"), "kind") or "priced"),
+        derived={i: d for i, item in enumerate(_items(data, "derived")) if (d := _valid_or_none(DerivedSpec, item))},
     )
 
 
@@ -78,7 +88,8 @@ def check_together(parts: Draft) -> None:
         _check_rungs(parts, faults)
         _check_terminal(parts, faults)
         _check_opinions(parts, faults)
-        _check_objectives(parts, faults)
+        known = _check_derived(parts, faults)
+        _check_objectives(parts, faults, known)
         limits = [objective.accept() for objective in parts.objectives.values()]
         if parts.goal and parts.goal.kind == "hits" and parts.all_objectives and limits and not any(limits):
             message = "hits need acceptance limits, and no objective has any"
@@ -132,7 +143,52 @@ def _check_opinions(parts: Draft, faults: Faults) -> None:
             faults.add(("ladder", i, "verifier"), message, f'move it before them, and let "{last}" decide')
 
 
-def _check_objectives(parts: Draft, faults: Faults) -> None:
+def _check_derived(parts: Draft, faults: Faults) -> dict[str, str]:
+    """Adds a fault for a derived property whose parts are not measured, and for a gate on it at another rung than the
+    one after which it is known. Returns the label of that rung by property."""
+    if len(parts.ladder) != len(parts.labels) or parts.terminal not in parts.labels:
+        return {}
+    ladder = [parts.ladder[i] for i in sorted(parts.ladder)][: parts.labels.index(parts.terminal) + 1]
+    formulas: dict[str, str] = {}
+    known: dict[str, str] = {}
+    for i, stated in parts.derived.items():
+        if stated.property in known:
+            faults.add(("derived", i, "property"), f'"{stated.property}" stands above already')
+            continue
+        try:
+            prop = resolved(stated, ladder, formulas)
+        except UsageError as error:
+            faults.take(("derived", i, "formula"), fault_of(error))
+            continue
+        formulas[stated.property], known[stated.property] = prop.formula.text, ladder[prop.last].rung
+        _check_skipping(parts, i, prop, ladder, faults)
+    for i, rung in parts.ladder.items():
+        _check_gates(i, rung, known, faults)
+    return known
+
+
+def _check_skipping(
+    parts: Draft, place: int, prop: DerivedProperty, ladder: Sequence[RungSpec], faults: Faults
+) -> None:
+    """Adds a fault if an objective or a gate needs a derived property of two paid rungs, and the scheduler may skip
+    one."""
+    paid = sorted(ladder[position].rung for position in prop.rungs if ladder[position].tier is not Tier.FAST)
+    used = {o.property for o in parts.objectives.values()}.union(*(rung.gate for rung in ladder))
+    if len(paid) > 1 and parts.scheduler in SKIPPING and prop.definition.name in used:
+        message = f"{parts.scheduler} may skip one of the rungs that it needs: {', '.join(paid)}"
+        faults.add(("derived", place, "formula"), message, "use the scheduler thresholds, halving or exhaustive")
+
+
+def _check_gates(place: int, rung: RungSpec, known: Mapping[str, str], faults: Faults) -> None:
+    """Adds a fault for a gate on a property that is not known after the rung. known: labels by derived property."""
+    own = {measure.property.name for measure in rung.configured.measures}
+    for name in rung.gate:
+        if name not in own and known.get(name) != rung.rung:
+            hint = f'put the gate at the rung "{known[name]}"' if name in known else "state it under derived"
+            faults.add(("ladder", place, "gate", name), f'"{name}" is not known after this rung', hint, on_key=True)
+
+
+def _check_objectives(parts: Draft, faults: Faults, derived: Iterable[str]) -> None:
     seen: dict[str, int] = {}
     for i, objective in parts.objectives.items():
         first = seen.setdefault(objective.property, i)
@@ -143,12 +199,12 @@ def _check_objectives(parts: Draft, faults: Faults) -> None:
     if unclear or parts.terminal not in parts.labels:
         return  # another check reports this
     last = parts.labels.index(parts.terminal)
-    measured = _measured(rung for i, rung in parts.ladder.items() if i <= last)
+    measured = _measured(rung for i, rung in parts.ladder.items() if i <= last) | set(derived)
     for i, objective in parts.objectives.items():
         if objective.property not in measured:
             message = f'no rung up to the terminal "{parts.terminal}" measures "{objective.property}"'
             faults.add(("objectives", i, "property"), message, f"measured: {', '.join(sorted(measured)) or 'nothing'}")
-    check_calibrations(parts.objectives, parts.ladder, last, faults)
+    check_calibrations(parts.objectives, parts.ladder, last, bool(parts.derived), faults)
 
 
 def _check_ranking(parts: Draft, ranking: BestRungSpec, faults: Faults) -> None:

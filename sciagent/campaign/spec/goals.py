@@ -20,7 +20,6 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from sciagent.domain.campaigns.calibration import FitKind
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.properties import Property, properties
@@ -107,7 +106,9 @@ class CalibrateSpec(Part):
     the fitted values."""
 
     source: Literal["measured"] = Field(alias="from", description="measured: the imported values of the property.")
-    kind: FitKind = Field(description="offset: measured = computed + a; linear: measured = b * computed + a.")
+    kind: Literal["offset", "linear"] = Field(
+        description="offset: measured = computed + a; linear: measured = b * computed + a."
+    )
     level: str | None = Field(
         None, description="Level of the measured values, such as experiment; needed if they have several."
     )

@@ -19,10 +19,11 @@ from sciagent.campaign.spec.goals import (
     fault_of,
     window_fault,
 )
+from sciagent.domain.campaigns.derived import DerivedProperty, is_derived
 from sciagent.domain.evidence import canonical_json
 from sciagent.domain.jobs import resource_requests
 from sciagent.domain.objectives import Window
-from sciagent.domain.properties import properties
+from sciagent.domain.properties import PropertyAtLevel, properties
 from sciagent.domain.tiers import Tier
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.verification.contract import Verifier
@@ -103,6 +104,7 @@ class RungSpec(Part):
     _base: Path | None = PrivateAttr(None)
     _campaign: str = PrivateAttr("")
     _verifier: Verifier[Any] | None = PrivateAttr(None)
+    _derived: tuple[DerivedProperty, ...] = PrivateAttr(())
 
     @model_validator(mode="before")
     @classmethod
@@ -163,6 +165,7 @@ class RungSpec(Part):
         if verifier is None:
             return value
         measured = {measure.property.name: measure.property for measure in verifier.measures}
+        measured |= {name: properties()[name] for name in value if is_derived(name)}  # `checks` looks at the rung
         with Faults() as faults:
             for name, gate in value.items():
                 if name not in measured:
@@ -226,4 +229,22 @@ class RungSpec(Part):
 
     def measured(self) -> tuple[str, ...]:
         """Returns the names of properties that the verifier can report."""
-        return tuple(sorted({measure.property.name for measure in self.configured.measures}))
+        return tuple(sorted({measure.property.name for measure in self.measures}))
+
+    @property
+    def measures(self) -> tuple[PropertyAtLevel, ...]:
+        """The properties that are known after the rung: those of its verifier, and those derived then."""
+        return (*self.configured.measures, *(PropertyAtLevel(prop.definition, prop.level) for prop in self.derived))
+
+    @property
+    def derived(self) -> tuple[DerivedProperty, ...]:
+        """The campaign's derived properties that are known after this rung."""
+        return self._derived
+
+    def deriving(self, derived: tuple[DerivedProperty, ...]) -> RungSpec:
+        """Returns the rung as the last one that these derived properties need."""
+        if not derived and not self._derived:
+            return self
+        completed = self.model_copy()
+        completed._derived = derived
+        return completed

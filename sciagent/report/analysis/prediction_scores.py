@@ -154,7 +154,13 @@ def answered(
         stated = {int(p.candidate_id): (p, expected) for p in chunk if (expected := read(p.predicted))}
         for rung in paid:
             answers = pooled.values_of(
-                connection, list(stated), rung.verifier, rung.verifier_version, rung.settings_hash, rung.fits
+                connection,
+                list(stated),
+                rung.verifier,
+                rung.verifier_version,
+                rung.settings_hash,
+                rung.derived.values(),
+                rung.fits,
             )
             for id_, values in answers.items():
                 prediction, expected = stated[id_]

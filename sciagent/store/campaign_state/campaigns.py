@@ -6,7 +6,7 @@ import os
 import socket
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.status import DriverState
+from sciagent.domain.campaigns import derived
 from sciagent.domain.campaigns.calibration import Fits
 from sciagent.domain.campaigns.chosen_units import Units, shown_spec
 from sciagent.domain.jobs.states import CAMPAIGN_TRANSITIONS, CampaignState, check_transition
@@ -81,6 +82,8 @@ class RungRow:
     verifier_version: str
     tier: str
     settings_hash: str
+    derived: Mapping[str, str] = field(default_factory=dict)
+    """Settings hash of the evidence of each derived property that is known after this rung."""
     fits: Fits = field(default_factory=dict)
     """Calibrations of its values, by property."""
 
@@ -92,9 +95,13 @@ def names(connection: Connection) -> list[str]:
 
 def find(connection: Connection, name: str) -> CampaignRow | None:
     """The campaign of this name; None if there is none."""
-    columns = [t.campaign.c[field] for field in CampaignRow.__dataclass_fields__]
+    columns = [t.campaign.c[name_] for name_ in CampaignRow.__dataclass_fields__]
     row = connection.execute(sa.select(*columns).where(t.campaign.c.name == name)).mappings().one_or_none()
-    return None if row is None else CampaignRow(**dict(row) | {"state": CampaignState(row["state"])})
+    if row is None:
+        return None
+    for stated in row["spec"].get("derived", ()):
+        derived.register(stated["property"], stated["unit"])
+    return CampaignRow(**dict(row) | {"state": CampaignState(row["state"])})
 
 
 def get(connection: Connection, name: str) -> CampaignRow:
@@ -118,10 +125,18 @@ def create(connection: Connection, *, name: str, rungs: Sequence[Mapping[str, An
 def rungs(connection: Connection, campaign_id: int) -> list[RungRow]:
     """The ladder of a campaign, in order."""
     c = t.rung.c
-    columns = (c[name] for name in RungRow.__dataclass_fields__ if name != "fits")
-    rows = connection.execute(sa.select(*columns).where(c.campaign_id == campaign_id).order_by(c.position)).mappings()
+    own = [name for name in RungRow.__dataclass_fields__ if name not in ("derived", "fits")]
+    query = sa.select(*(c[name] for name in own)).where(c.campaign_id == campaign_id)
     fits = calibrations.current(connection, campaign_id)
-    return [RungRow(**row, fits=fits.get(row["id"], {})) for row in rows]
+    rows = connection.execute(query.order_by(c.position)).mappings()
+    ladder = [RungRow(**row, fits=fits.get(row["id"], {})) for row in rows]
+    spec = connection.execute(sa.select(t.campaign.c.spec).where(t.campaign.c.id == campaign_id)).scalar() or {}
+    identities = {rung.name: (rung.verifier, rung.verifier_version, rung.settings_hash) for rung in ladder}
+    for stated in spec.get("derived", ()):
+        place = list(identities).index(stated["after"])
+        known = {**ladder[place].derived, stated["property"]: derived.settings_hash(stated, identities)}
+        ladder[place] = replace(ladder[place], derived=known)
+    return ladder
 
 
 def write_requests(connection: Connection, by_rung: Mapping[int, Mapping[str, Any]]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Collection, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from operator import attrgetter
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.campaigns.derived import VERIFIER, VERSION
 from sciagent.domain.evidence import EvidenceKey, Finding, Measured
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Kind, Level, Property, properties
@@ -246,12 +247,33 @@ def find_reusable(
     return {evidence.candidate_id: evidence for evidence in all_of(connection, query, candidate_ids)}
 
 
-def reusable(verifier: str, version: str, settings_hash: str) -> sa.Select[Any]:
-    """A query for current reusable evidence under these settings."""
+def reusable(verifier: str, version: str, settings_hash: str, derived: Collection[str] = ()) -> sa.Select[Any]:
+    """A query for current reusable evidence under these settings. derived: settings hashes of derived properties whose
+    evidence is selected, too."""
     e = t.current_evidence.c
-    return sa.select(*(e[name] for name in _RECORDED)).where(
-        e.verifier == verifier, e.verifier_version == version, e.settings_hash == settings_hash, e.reusable == sa.true()
-    )
+    query = sa.select(*(e[name] for name in _RECORDED)).where(e.reusable == sa.true())
+    return query.where(under(verifier, version, settings_hash, derived))
+
+
+def under(verifier: str, version: str, settings_hash: str, derived: Collection[str] = ()) -> sa.ColumnElement[bool]:
+    """A condition that selects the current evidence of these settings, and of derived properties by their hashes."""
+    e = t.current_evidence.c
+    own = sa.and_(e.verifier == verifier, e.verifier_version == version, e.settings_hash == settings_hash)
+    if not derived:
+        return own
+    also = sa.and_(e.verifier == VERIFIER, e.verifier_version == VERSION, e.settings_hash.in_(sorted(derived)))
+    return sa.or_(own, also)
+
+
+def latest(
+    connection: Connection, candidate_ids: Sequence[int], verifier: str, version: str, settings_hash: str
+) -> dict[int, tuple[RecordedEvidence, int]]:
+    """{candidate id: (current reusable evidence, its revision)}."""
+    found = find_reusable(connection, candidate_ids, verifier, version, settings_hash)
+    e = t.evidence.c
+    query = sa.select(e.id, e.revision).where(among(connection, e.id, [recorded.id for recorded in found.values()]))
+    revisions = dict(map(tuple, connection.execute(query))) if found else {}
+    return {id_: (recorded, revisions[recorded.id]) for id_, recorded in found.items()}
 
 
 def all_of(connection: Connection, query: sa.Select[Any], candidate_ids: Sequence[int]) -> list[RecordedEvidence]:
@@ -287,6 +309,13 @@ def _measured(connection: Connection, rows: Sequence[Sequence[Any]]) -> dict[int
         quantity = Quantity(value, unit, uncertainty, CENSORED[censoring], n, typed)
         by_evidence.setdefault(evidence_id, []).append(Measured(names[property_id], levels[level_id], quantity))
     return {evidence_id: tuple(values) for evidence_id, values in by_evidence.items()}
+
+
+def stored_units(connection: Connection, names: Sequence[str]) -> dict[str, str]:
+    """{property: canonical unit} of those of the properties that the ledger knows."""
+    p = t.property_.c
+    query = sa.select(p.name, p.unit).where(p.name.in_(names))
+    return {str(name): str(unit) for name, unit in connection.execute(query)} if names else {}
 
 
 def property_names(connection: Connection, property_ids: Set[int]) -> dict[int, str]:

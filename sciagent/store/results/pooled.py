@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from sqlalchemy.engine import Connection
@@ -18,11 +18,19 @@ from sciagent.store.results.evidence import CENSORED, RecordedEvidence, all_of, 
 
 
 def pooled_answers(
-    connection: Connection, candidate_ids: Sequence[int], verifier: str, version: str, settings_hash: str
+    connection: Connection,
+    candidate_ids: Sequence[int],
+    verifier: str,
+    version: str,
+    settings_hash: str,
+    derived: Collection[str] = (),
 ) -> dict[int, RecordedEvidence]:
-    """Like `find_reusable`, with replicates pooled: the first replicate with an answer gets the values of all."""
+    """Like `find_reusable`, with replicates pooled: the first replicate with an answer gets the values of all.
+
+    derived: settings hashes of the derived properties that are known after the rung; their values are included.
+    """
     replicates: dict[int, list[RecordedEvidence]] = {}
-    for replicate in all_of(connection, reusable(verifier, version, settings_hash), candidate_ids):
+    for replicate in all_of(connection, reusable(verifier, version, settings_hash, derived), candidate_ids):
         replicates.setdefault(replicate.candidate_id, []).append(replicate)
     pooled = {}
     for id_, same in replicates.items():
@@ -50,12 +58,13 @@ def values_of(
     verifier: str,
     version: str,
     settings_hash: str,
+    derived: Collection[str] = (),
     fits: Fits | None = None,
 ) -> dict[int, Values | None]:
     """Only the values of `pooled_answers`, in canonical units; None if no replicate gave an answer. fits: calibrations
     to apply."""
     e, q = t.current_evidence.c, t.quantity.c
-    query = reusable(verifier, version, settings_hash).with_only_columns(
+    query = reusable(verifier, version, settings_hash, derived).with_only_columns(
         e.candidate_id, e.outcome, q.property_id, q.value, q.uncertainty, q.censoring
     )
     query = query.select_from(t.current_evidence.outerjoin(t.quantity, q.evidence_id == e.id))

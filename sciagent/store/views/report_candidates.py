@@ -19,7 +19,7 @@ from sciagent.domain.pooling import pooled_measured
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
-from sciagent.store.results.evidence import IMPORT, measured_of
+from sciagent.store.results.evidence import IMPORT, measured_of, under
 from sciagent.store.results.names import names_of
 
 _CC, _CE = t.campaign_candidate.c, t.current_evidence.c
@@ -176,9 +176,8 @@ def fits_by_rung(connection: Connection, row: CampaignRow) -> dict[str, Fits]:
 
 
 def of_rung(rung: RungRow) -> tuple[sa.ColumnElement[bool], ...]:
-    """Conditions that select the current evidence of this rung."""
-    version = _CE.verifier_version == rung.verifier_version
-    return _CE.verifier == rung.verifier, version, _CE.settings_hash == rung.settings_hash
+    """Conditions that select the current evidence of this rung, and of the properties derived after it."""
+    return (under(rung.verifier, rung.verifier_version, rung.settings_hash, rung.derived.values()),)
 
 
 def _evidence(connection: Connection, ids: Sequence[int], *conditions: sa.ColumnElement[bool]) -> Sequence[Any]:

@@ -52,7 +52,7 @@ def objective_values(
     )
     reached = {id_: kind_of(standing, is_hit) for id_, standing, is_hit in connection.execute(query)}
     identity = (rung.verifier, rung.verifier_version, rung.settings_hash)
-    answers = pooled.values_of(connection, list(reached), *identity, rung.fits)
+    answers = pooled.values_of(connection, list(reached), *identity, rung.derived.values(), rung.fits)
     found = []
     for id_, kind in reached.items():
         own = {name: q for name, q in (answers.get(id_) or {}).items() if name in names}

@@ -113,6 +113,13 @@ def test_calibrate_is_refused_where_it_has_no_effect_or_stands_twice(folder: Pat
         load_spec(folder / "twice.yaml")
 
 
+def test_calibrate_is_refused_beside_derived_properties(folder: Path) -> None:
+    derived = "derived:\n  - {property: twice_logp, formula: 2 * logp}\nladder:"
+    (folder / "both.yaml").write_text(SPEC.format(name="both", calibrate=CALIBRATE).replace("ladder:", derived))
+    with pytest.raises(SpecError, match="a campaign with derived properties cannot calibrate yet"):
+        load_spec(folder / "both.yaml")
+
+
 def test_a_spec_without_the_key_has_the_hash_that_it_had(folder: Path) -> None:
     canonical = opened(folder, "bare", "weight: 1.0").spec.canonical()
     assert "calibrate" not in canonical["objectives"][0]

@@ -11,7 +11,7 @@ import pytest
 
 from sciagent.campaign.people.calculating import calculate, molecules_of, rungs_for
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.errors import SciagentError
+from sciagent.errors import SciagentError, UsageError
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates, names
 from sciagent.verification.sandbox.host import Worker
@@ -28,11 +28,13 @@ CASES: Mapping[str, Mapping[str, Any]] = {
     "xtb.singlepoint": {"geometry": QUICK},
     "xtb.solvation": {"geometry": QUICK},
     "pyscf.scf": SMALL,
-    "pyscf.ip_ea": SMALL,
+    "pyscf.ip_ea": SMALL | {"which": ["ip"]},
     "pyscf.solvation": SMALL,
     "pyscf.tda": SMALL,
 }
 """{verifier: cheap settings}. `lm.judge` needs a model and a rubric."""
+PROGRAMS = ("xtb.program", "crest.conformers", "orca.scf", "gaussian.scf")
+"""Verifiers that call a program of the chemist's; where it is missing, `calc` says so by name."""
 LONG = ("pyscf.scf", "pyscf.ip_ea", "pyscf.solvation", "pyscf.tda")
 
 
@@ -52,7 +54,8 @@ def local(tmp_path: Path) -> Iterator[Ledger]:
 def test_no_verifier_is_forgotten() -> None:
     points = distribution("sciagent").entry_points.select(group="sciagent.verifiers")
     ours = {point.name for point in points if point.value.startswith("sciagent_verifiers")}
-    assert ours <= {*CASES, "lm.judge"} | {name for name in ours if name.split(".")[1] in ("program", "thermo")}
+    others = {"lm.judge", *PROGRAMS, "xtb.thermo", "pyscf.thermo"}  # with tests of their own
+    assert ours <= {*CASES} | others
 
 
 @pytest.mark.parametrize(
@@ -68,6 +71,16 @@ def test_a_verifier_answers_for_ethanol(verifier: str, local: Ledger, worker: Wo
     assert bool(answer.values) == bool(measured)
     (again,) = calculate(local, rungs, molecules_of(["OCC"]), worker=worker)
     assert again.reused and again.values == answer.values
+
+
+@pytest.mark.parametrize("verifier", PROGRAMS)
+def test_a_program_answers_or_is_missing_by_name(verifier: str, local: Ledger, worker: Worker, tmp_path: Path) -> None:
+    try:
+        (answer,) = calculate(local, rungs_for(verifier, {}, tmp_path), molecules_of(["CCO"]), worker=worker)
+    except UsageError as error:
+        assert verifier in str(error) and "export SCIAGENT_" in str(error)
+    else:
+        assert answer.outcome == "ok", answer.detail
 
 
 def test_a_unit_is_shown_as_asked(local: Ledger, worker: Worker, tmp_path: Path) -> None:
@@ -91,4 +104,4 @@ def test_the_safety_screen_stops_a_molecule_and_its_name_is_kept(local: Ledger, 
     assert answer.outcome == "refused" and not answer.values and answer.detail
     with local.begin() as connection:
         (id_,) = candidates.enter(connection, [parse_molecule(answer.smiles)]).values()
-        assert names.names_of(connection, [id_], None) == {id_: {"name": ("TNT",)}}
+        assert names.names_of(connection, [id_], ()) == {id_: {"name": ("TNT",)}}

@@ -63,3 +63,19 @@ def test_explain_says_why_one_fell_why_one_waits_and_what_was_reused(folder: Pat
     assert "Open: it waits for dft" in waits and "2 of 2 places of dft are used" in waits
     again = told("explain", "O", "-c", "wide")
     assert "known before from campaign small" in again and "it cost this campaign nothing" in again.lower()
+
+
+def test_status_says_how_to_go_on_and_after_an_amendment_only_to_resume(folder: Path) -> None:
+    text = told("status", "small")
+    assert "sciagent amend small --budget KEY=NUMBER --reason WHY), then: sciagent resume small" in text
+    assert data("status", "small")["amended"] is False
+    told("amend", "small", "--budget", "rungs.dft=3", "-r", "one more")
+    text = told("status", "small")
+    assert "it was amended since it ended; go on with: sciagent resume small" in text and "raise" not in text
+    assert data("status", "small")["amended"] is True
+
+
+def test_the_episode_of_a_script_is_stopped_with_its_campaign(folder: Path) -> None:
+    [episode] = data("trace", "small")
+    assert episode["state"] == "stopped" and episode["why"].startswith("its campaign ended: ")
+    assert "0\tscreen\tstopped" in told("trace", "small")

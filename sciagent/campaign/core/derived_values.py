@@ -1,0 +1,74 @@
+"""Derived values of a campaign: computed beside the answers of their last rung, and recorded as evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.build import Built, BuiltRung
+from sciagent.campaign.core.judge import Answer
+from sciagent.domain.campaigns.derived import VERIFIER, VERSION, DerivedProperty, Part
+from sciagent.domain.campaigns.ladder import Position
+from sciagent.domain.evidence import EvidenceKey, Finding, content_hash
+from sciagent.domain.outcomes import Outcome
+from sciagent.domain.quantities import Quantity
+from sciagent.store.results import candidates, evidence, pooled
+from sciagent.store.results.evidence import NewEvidence, RecordedEvidence
+
+Result = TypeVar("Result", Finding, RecordedEvidence)
+
+
+def with_derived(rung: BuiltRung, result: Result, earlier: Sequence[Answer]) -> Result:
+    """Returns the result of a rung with the derived values that are known after it. earlier: answers of lower rungs."""
+    if not rung.spec.derived or result.outcome is not Outcome.OK:
+        return result
+    values: dict[Part, Quantity] = {}
+    for position, measured in [*((a.position, a.measured) for a in earlier), (rung.rules.position, result.measured)]:
+        values |= {(position, each.property): each.quantity for each in measured}
+    added = tuple(value for prop in rung.spec.derived if (value := prop.measured(values)) is not None)
+    return replace(result, measured=result.measured + added)
+
+
+def record_derived(connection: Connection, built: Built, candidate_ids: Sequence[int]) -> None:
+    """Records the derived values of candidates whose parts are in the ledger. A value whose parts have changed
+    supersedes the earlier one. Runs inside a write transaction."""
+    derived = [prop for rung in built.rungs for prop in rung.spec.derived]
+    if not derived or not candidate_ids:
+        return
+    answers = {}
+    for position in sorted({position for prop in derived for position in prop.rungs}):
+        v = built.rungs[position].verifier
+        answers[position] = pooled.pooled_answers(connection, candidate_ids, v.name, v.version, v.settings_hash)
+    loaded = candidates.load(connection, list(candidate_ids))
+    for prop in derived:
+        held = evidence.latest(connection, candidate_ids, VERIFIER, VERSION, prop.settings_hash)
+        for id_, candidate in loaded.items():
+            used = {position: answers[position][id_] for position in prop.rungs if id_ in answers[position]}
+            new = _evidence(prop, candidate.key, id_, used, held.get(id_))
+            if new is not None:
+                evidence.record_once(connection, [new])
+
+
+def _evidence(
+    prop: DerivedProperty,
+    candidate_key: str,
+    candidate_id: int,
+    used: Mapping[Position, RecordedEvidence],
+    held: tuple[RecordedEvidence, int] | None,
+) -> NewEvidence | None:
+    """Returns the evidence to record; None if there is no value, or the ledger has it already.
+
+    used: answers by position of the rung. held: the current evidence and its revision."""
+    measured = prop.measured({(p, m.property): m.quantity for p, answer in used.items() for m in answer.measured})
+    if measured is None or (held is not None and held[0].measured == (measured,)):
+        return None
+    revision = 0 if held is None else held[1] + 1
+    inputs_hash = content_hash(sorted(answer.key for answer in used.values()))
+    key = EvidenceKey(candidate_key, VERIFIER, VERSION, prop.settings_hash, inputs_hash, revision=revision)
+    finding = Finding(candidate_key, Outcome.OK, (measured,), diagnostics={"formula": prop.formula.text})
+    if held is None:
+        return NewEvidence(finding, key, candidate_id)
+    return NewEvidence(finding, key, candidate_id, why="its parts have changed", supersedes=held[0].id)
