@@ -18,6 +18,7 @@ from sciagent.domain.answers.explanation import Explanation, RefusedText
 from sciagent.domain.answers.margins import LimitMargin
 from sciagent.domain.answers.status import CampaignCounts, Status
 from sciagent.domain.answers.values import BestCandidate, LadderAnswer, ShownValue
+from sciagent.domain.campaigns.calibration import short_label
 from sciagent.domain.candidate_names import cells as named
 from sciagent.domain.jobs.states import CampaignState
 
@@ -107,9 +108,15 @@ def best_brief(candidate: BestCandidate, properties: Sequence[str]) -> Mapping[s
         "utility": candidate.utility,
         "P(hit)": candidate.p_hit,
         **nearest_limit(candidate),
-        "stands": "hit" if candidate.hit else (candidate.reason or "").replace("_", " "),
+        "stands": _stands(candidate),
         "seed": "a seed" if candidate.in_seeds else "",
     }
+
+
+def _stands(candidate: BestCandidate) -> str:
+    if candidate.hit:
+        return "hit, contradicted" if candidate.contradicted else "hit"
+    return (candidate.reason or "").replace("_", " ")
 
 
 def nearest_limit(candidate: BestCandidate) -> Mapping[str, str]:
@@ -146,12 +153,12 @@ def one_of(kinds: set[str | None]) -> str | None:
 
 def values_and_level(values: Mapping[str, ShownValue | None]) -> Mapping[str, Any]:
     """Returns the values with the method of the first one, as cells. values: by property; None if not measured."""
-    return {**values, "level": next((value.level.split("//")[0] for value in values.values() if value), None)}
+    return {**values, "level": next((short_label(value.level) for value in values.values() if value), None)}
 
 
 def best_record(candidate: BestCandidate) -> Mapping[str, Any]:
     """Returns the cells of a best candidate for a data frame."""
-    fixed = ("smiles", "hit", "utility", "p_hit", "verified", "in_seeds", "reason", "key")
+    fixed = ("smiles", "hit", "contradicted", "utility", "p_hit", "verified", "in_seeds", "reason", "key")
     cells = {name: getattr(candidate, name) for name in fixed}
     cells = named(candidate.names, tuple(candidate.names)) | cells
     for name, value in candidate.values.items():

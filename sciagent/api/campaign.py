@@ -218,6 +218,16 @@ class Campaign:
         with self._store.read() as connection:
             return answers.CampaignStatus(**dict(status(connection, campaigns.get(connection, self.name))))
 
+    def calibrations(self) -> tuple[str, ...]:
+        """Returns a sentence on each calibration on measured values, with its leave-one-out error.
+
+        The fits are those that the next run uses. Raises UsageError if one cannot be made.
+        """
+        from sciagent.campaign.core.calibrating import fit_lines, fits_of
+
+        with self._store.read() as connection:
+            return tuple(fit_lines(self.spec, fits_of(connection, self.spec)))
+
     def best(self, n: int = 10) -> ResultTable[BestCandidate]:
         """Returns the n best candidates: hits first, then by the highest rung reached and the score there."""
         from sciagent.campaign.pricing.chances import with_chances

@@ -169,6 +169,8 @@ def _rung(rung: RungStory, full: bool, waived_by: str | None, labels: Sequence[s
     yield from _judgement(rung, full, waived_by)
     if rung.evidence:
         yield from _values(rung.evidence.values)
+        for value in rung.calibrated:
+            yield Paragraph(f"calibrated, which counts: {value.line()}", 2)
         yield Paragraph(_origin(rung, rung.evidence), 2)
     for decision in rung.decisions:
         yield Paragraph(f"{_decision(decision, full)}, {_moment(decision.at)}", 2)

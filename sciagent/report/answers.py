@@ -16,6 +16,7 @@ from sciagent.domain.jobs.states import CampaignState, Standing
 from sciagent.errors import UnknownNameError
 from sciagent.report.analysis import audit, ladder, proposers
 from sciagent.report.parts import agreement, margins
+from sciagent.report.parts.contradictions import contradiction
 from sciagent.store.campaign_state import campaigns, trajectories
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
@@ -47,9 +48,9 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
     ids = [candidate.id for candidate in ranked]
     answers, imported = report_candidates.answers(connection, row, ids), report_candidates.imported(connection, ids)
     errors = margins.method_errors(connection, row, campaigns.rungs(connection, row.id))
-    found = []
+    found, fits = [], report_candidates.fits_by_rung(connection, row)
     for candidate in ranked:
-        highest = at_highest_rung(report_candidates.pooled_by_rung(answers.get(candidate.id, ())))
+        highest = at_highest_rung(report_candidates.pooled_by_rung(answers.get(candidate.id, ()), fits))
         same = ("key", "names", "inchikey", "utility", "hit", "in_seeds", "score", "reason", "detail")
         found.append(
             BestCandidate(
@@ -59,6 +60,7 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
                 verified=candidate.standing == Standing.SETTLED,
                 values={name: RungValue.of(measured, rung=a.rung) for name, (a, measured) in highest.items()},
                 imported=imported_values(imported.get(candidate.id, ())),
+                contradicted=contradiction(row, imported.get(candidate.id, ())) if candidate.hit else None,
                 margins=margins.margins(row, highest, errors),
             )
         )
@@ -68,7 +70,8 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
 def candidate_margins(connection: Connection, row: CampaignRow, candidate_id: int) -> tuple[LimitMargin, ...]:
     """Returns the distance of each objective's value of a candidate from its limits."""
     answers = report_candidates.answers(connection, row, [candidate_id]).get(candidate_id, ())
-    highest = at_highest_rung(report_candidates.pooled_by_rung(answers))
+    fits = report_candidates.fits_by_rung(connection, row)
+    highest = at_highest_rung(report_candidates.pooled_by_rung(answers, fits))
     return margins.margins(row, highest, margins.method_errors(connection, row, campaigns.rungs(connection, row.id)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from sqlalchemy.engine import Connection
 from sciagent.agent.proposers.enumerate import Enumerate
 from sciagent.agent.proposers.evolve import Evolve
 from sciagent.agent.proposers.screen import Screen
+from sciagent.campaign.core.calibrating import LedgerFits, fits_of
 from sciagent.campaign.core.free_gates import FreeGates
 from sciagent.campaign.core.judge import RungRules, RungTerms, ladder_rules
 from sciagent.campaign.core.libraries import library_of
@@ -21,6 +22,7 @@ from sciagent.campaign.spec.load import parse_spec
 from sciagent.campaign.spec.rungs import RungSpec
 from sciagent.campaign.spec.sources import EnumerateSpec, EvolveSpec, LlmSpec, OneProposerSpec, PricedSpec, ScreenSpec
 from sciagent.chemistry.editing.edits import EditLimits
+from sciagent.domain.campaigns.calibration import Fit
 from sciagent.domain.campaigns.ports import Proposer
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
@@ -54,6 +56,8 @@ class BuiltRung:
     rules: RungRules
     limits: Limits
     cost_model: CostModel
+    fits: dict[str, Fit] = field(default_factory=dict, compare=False)
+    """Calibrations of its values, by property; `calibrating.refit` writes them."""
 
     @property
     def is_fast(self) -> bool:
@@ -153,9 +157,15 @@ class Built(BuiltLadder):
         return scratch_of(self.ledger.artifacts)
 
 
-def built_ladder(spec: CampaignSpec) -> BuiltLadder:
-    """Builds the ladder of a spec without a ledger: ids are 0, and cost models have learnt nothing."""
-    return BuiltLadder(spec, _build_rungs(spec, {}, {}))
+def built_ladder(spec: CampaignSpec, fits: LedgerFits | None = None) -> BuiltLadder:
+    """Builds the ladder of a spec that is no campaign of a ledger: ids are 0, and cost models have learnt nothing.
+
+    fits: calibrations, by position of the rung.
+    """
+    ladder = BuiltLadder(spec, _build_rungs(spec, {}, {}))
+    for position, by_property in (fits or {}).items():
+        ladder.rungs[position].fits.update(by_property)
+    return ladder
 
 
 def built_rungs(ladder: Sequence[RungSpec]) -> tuple[BuiltRung, ...]:
@@ -209,6 +219,7 @@ def create_or_open(
         if row is None:
             if isinstance(spec.scheduler, PricedSpec) and spec.scheduler.law is not None:
                 campaigns.get(connection, spec.scheduler.law.source)  # raises an error if it does not exist
+            fits_of(connection, spec)  # raises an error if a calibration cannot be made
             identity, rungs = spec.identity_hash, _rung_rows(spec)
             row = campaigns.create(connection, name=spec.campaign, identity_hash=identity, rungs=rungs, **stated)
         elif row.identity_hash != spec.identity_hash:
@@ -255,7 +266,10 @@ def _stored_rungs(connection: Connection, row: CampaignRow, spec: CampaignSpec) 
     ratios = {
         r.name: spend.cost_ratios(connection, r.verifier, r.verifier_version, r.settings_hash) for r in rows.values()
     }
-    return _build_rungs(spec, {name: r.id for name, r in rows.items()}, ratios)
+    built = _build_rungs(spec, {name: r.id for name, r in rows.items()}, ratios)
+    for each in built:
+        each.fits.update(rows[each.spec.rung].fits)
+    return built
 
 
 def _retry_limited(connection: Connection, row: CampaignRow, canonical: Mapping[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
@@ -10,6 +11,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.derived_values import record_derived, with_derived
 from sciagent.campaign.core.judge import Answer, Judgement, Place, judge, place, steered
+from sciagent.domain.campaigns.calibration import calibrated
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.evidence import Finding
@@ -69,6 +71,8 @@ def known_or_run(
 
 
 def answer_of(rung: BuiltRung, result: Finding | RecordedEvidence) -> Answer:
+    """Returns the judged answer of a rung; its values are calibrated."""
+    result = replace(result, measured=calibrated(result.measured, rung.fits)) if rung.fits else result
     measured = result.measured if result.outcome is Outcome.OK else ()
     return Answer(rung.rules.position, judge(rung.rules, result), measured)
 

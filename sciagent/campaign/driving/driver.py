@@ -16,6 +16,7 @@ from sciagent.campaign.driving.dispatch import WINDOW, promote, resume_queued
 from sciagent.campaign.driving.intake import Intake
 from sciagent.campaign.driving.local_jobs import LocalJobs, reap
 from sciagent.campaign.driving.mailbox import Mailbox
+from sciagent.campaign.driving.refitting import refit
 from sciagent.campaign.driving.remote_jobs import RemoteJobs
 from sciagent.campaign.driving.session import INTERRUPTED, DriverSession, Ending, Heartbeat
 from sciagent.campaign.proposing.sources import source_of
@@ -59,6 +60,7 @@ class Driver:
             check_here(built.paid, self._workers or built.spec.workers)
         with built.ledger.begin() as connection:
             session.lease = campaigns.take_driver(connection, built.row.id, session.owner)
+            refit(connection, built)
             last = directives.last(connection, built.row.id)
         with ExitStack() as undo:  # undoes a start that fails half way
             undo.callback(self.release)

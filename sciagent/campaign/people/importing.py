@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.campaign.people import corrections
 from sciagent.campaign.spec.sources import file_hash
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.chemistry.structure_files import check_columns, csv_fault, names_in
@@ -89,15 +90,17 @@ def import_file(
     who: str = "unknown",
     skip_bad: bool = False,
     revise: str | None = None,
+    replicate: bool = False,
     dry_run: bool = False,
     keep: Sequence[str] | None = None,
 ) -> ImportReport:
     """Records each row of a file as evidence of the verifier `import` at the stated level.
 
     A molecule with two rows gets two replicates. Values that are in the ledger already are not written again, even if
-    they came from a file of another name. A value that differs from the one recorded from a file of this name raises
-    UsageError; with revise="reason" it supersedes the old value. keep: columns whose texts become names of the
-    molecules; None: the column that looks like an identifier.
+    they came from a file of another name. A value that differs from the one recorded for the same molecule, property
+    and level raises UsageError, whichever file that came from; with revise="reason" it supersedes the old value.
+    replicate: whether values that differ from those of other files are kept beside them instead. keep: columns whose
+    texts become names of the molecules; None: the column that looks like an identifier.
     Raises InputFileError, with up to fifty faults, and writes nothing if a row is faulty and skip_bad is False.
     """
     report = ImportReport()
@@ -128,7 +131,7 @@ def import_file(
         hint = "nothing was imported; mend the file, or leave these rows out with --skip-bad"
         raise InputFileError("\n".join([*report.faults[:MAX_FAULTS], *more, hint]))
     if not dry_run:
-        _write(ledger, path, rows, who, revise, report)
+        _write(ledger, path, rows, who, revise, replicate, report)
     return report
 
 
@@ -231,20 +234,30 @@ def _number(text: str) -> float:
 
 
 def _write(
-    ledger: Ledger, path: Path, rows: Sequence[_Row], who: str, revise: str | None, report: ImportReport
+    ledger: Ledger,
+    path: Path,
+    rows: Sequence[_Row],
+    who: str,
+    revise: str | None,
+    replicate: bool,
+    report: ImportReport,
 ) -> None:
     """Writes all rows in one transaction."""
+    if revise is not None and replicate:
+        raise UsageError("a value either supersedes another one or is its replicate: give --revise or --replicate")
     source = f"{path.name[:120]} sha256:{file_hash(path)[:16]}"
     with ledger.begin() as connection:
         # candidates are written before evidence, since a writer that holds the watermark must not wait for a lock
         ids = candidates.enter(connection, {row.molecule.key: row.molecule for row in rows}.values())
         names.enter(connection, None, [(ids[row.molecule.key], row.names) for row in rows])
         elsewhere: Counter[Any] = Counter()
+        taken: set[int] = set()  # evidence of other files that this import supersedes
         for start in range(0, len(rows), CHUNK):
             chunk = rows[start : start + CHUNK]
             known_keys = evidence.ids_by_key(connection, [row.key.hash for row in chunk])
             first = [row for row in chunk if row.key.replicate == 0]
             elsewhere.update(_elsewhere(connection, [(ids[row.molecule.key], row.key) for row in first]))
+            in_others = {id_ for id_, *_ in elsewhere}
             new: list[NewEvidence] = []
             for molecule, key, measured, _ in chunk:
                 id_, values = ids[molecule.key], _values(measured)
@@ -260,7 +273,12 @@ def _write(
                         f"{molecule.smiles} stands in the ledger with another value from {path.name}; "
                         'supersede it with --revise "why it changed" (nothing was imported)'
                     )
-                report.revised += current is not None
+                if current is None and not replicate and id_ in in_others:
+                    others = corrections.differing(connection, id_, key.settings_hash, measured)
+                    others = [other for other in others if other.id not in taken]
+                    old = corrections.superseded(connection, others, molecule.smiles, path.name, revise, who)
+                    taken |= {other.id for other in others}
+                report.revised += old is not None
                 finding = Finding(molecule.key, Outcome.OK, measured=measured)
                 new.append(NewEvidence(finding, key, id_, source=source, who=who, why=revise, supersedes=old))
             report.recorded += len(evidence.record(connection, new))

@@ -13,7 +13,9 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.judge import RungRules, RungTerms, judge, ladder_rules
 from sciagent.domain.answers.explanation import AttemptStory, DecisionStory, RungStory
-from sciagent.domain.campaigns.chosen_units import show_window
+from sciagent.domain.answers.values import PropertyValue
+from sciagent.domain.campaigns.calibration import Fits, calibrated
+from sciagent.domain.campaigns.chosen_units import show_window, shown
 from sciagent.domain.campaigns.derived import VERIFIER, VERSION
 from sciagent.domain.evidence import Finding
 from sciagent.domain.objectives import Window
@@ -112,21 +114,28 @@ def _story(
         gate=tuple(show_window(name, window, row.units) for name, window in rules.gate.items()),
         objectives=tuple(show_window(name, window, row.units) for name, window in rules.accept.items()),
         is_terminal=rules.is_terminal,
-        **(_by_attempts(tried) if answer is None else _by_evidence(rules, answer)),
+        **(_by_attempts(tried) if answer is None else _by_evidence(rules, answer, rung.fits)),
         job=attempts[0].job if attempts else None,
         reused=reused,
         core_seconds=round(core_seconds, 3),
         attempts=tuple(tried),
         decisions=tuple(decisions),
         evidence=story,
+        calibrated=_calibrated(row, rung, answer),
     )
 
 
-def _by_evidence(rules: RungRules, answer: StoredEvidence) -> Mapping[str, Any]:
-    """Returns outcome, verdict, reason and detail by the evidence."""
+def _calibrated(row: CampaignRow, rung: RungRow, answer: StoredEvidence | None) -> tuple[PropertyValue, ...]:
+    """Returns the calibrated values of the rung, in the units of the campaign."""
+    fitted = [rung.fits[m.property].measured(m) for m in (answer.measured if answer else ()) if m.property in rung.fits]
+    return tuple(PropertyValue.of(shown(measured, row.units)) for measured in fitted)
+
+
+def _by_evidence(rules: RungRules, answer: StoredEvidence, fits: Fits) -> Mapping[str, Any]:
+    """Returns outcome, verdict, reason and detail by the evidence. fits: the rung's calibrations."""
     story = answer.story
     reason = Reason(story.reason) if story.reason else None
-    judged = judge(rules, Finding("", Outcome(story.outcome), answer.measured, reason, story.detail))
+    judged = judge(rules, Finding("", Outcome(story.outcome), calibrated(answer.measured, fits), reason, story.detail))
     return {"outcome": story.outcome, **judged._asdict()}
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from sciagent.campaign.core.build import BuiltRung, built_ladder, check_programs, prepare
+from sciagent.campaign.core.calibrating import fits_of
 from sciagent.campaign.core.judge import Answer, place
 from sciagent.campaign.core.record import answer_of, known_or_run, log_blocked
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.safety import SCREEN
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.answers.values import LadderAnswer, RungAnswer, ShownValue
+from sciagent.domain.campaigns.calibration import calibrated
 from sciagent.domain.campaigns.chosen_units import Units, all_shown
 from sciagent.domain.evidence import Finding
 from sciagent.domain.jobs.states import Standing
@@ -35,11 +37,12 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -
             key=None, smiles=None, verdict=Verdict.FAIL, reason=error.reason, detail=error.detail, rungs=()
         )
     with ledger.begin() as connection:
+        fits = fits_of(connection, spec)
         candidate_id = candidates.enter(connection, [candidate])[candidate.key]
         if not spec.safety.screen:
             payload = {"key": candidate.key, "text": smiles[:500], "reason": spec.safety.reason, "who": who}
             log_event(connection, None, "safety_off", payload)
-    ladder = built_ladder(spec)
+    ladder = built_ladder(spec, fits)
     for rung in ladder.rungs:
         check_programs(rung)
     prepare(ladder.rungs)
@@ -74,5 +77,8 @@ def _row(rung: BuiltRung, result: Finding | RecordedEvidence, core_seconds: floa
         **answer_of(rung, result).judgement._asdict(),
         reused=core_seconds is None,
         core_seconds=round(core_seconds or 0.0, 3),
-        values={measured.property: ShownValue.of(measured) for measured in all_shown(result.measured, units)},
+        values={
+            measured.property: ShownValue.of(measured)
+            for measured in all_shown(calibrated(result.measured, rung.fits), units)
+        },
     )

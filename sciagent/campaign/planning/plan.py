@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sciagent.campaign.core.build import BuiltLadder, built_ladder
+from sciagent.campaign.core.calibrating import LedgerFits, fit_lines, fits_of
 from sciagent.campaign.planning.buying import BudgetProblem, Purchases, buy, warm_up
 from sciagent.campaign.planning.inputs import Sample, Step, from_ledger, sample_of, step_of
 from sciagent.campaign.planning.wording import assumptions, planned_limit, planned_rung, sentences
@@ -32,7 +33,11 @@ def plan(spec: CampaignSpec, ledger: Ledger | None = None) -> Plan:
 
     Raises UsageError if no paid rung measures an objective, or if no molecule can be read.
     """
-    ladder = built_ladder(spec)
+    fits: LedgerFits = {}
+    if ledger is not None:
+        with ledger.read() as connection:
+            fits = fits_of(connection, spec)
+    ladder = built_ladder(spec, fits)
     schema = _schema_of(ladder)
     sample = sample_of(ladder)
     ratios, learnt, rate, source = from_ledger(ledger, ladder, schema)
@@ -54,6 +59,7 @@ def plan(spec: CampaignSpec, ledger: Ledger | None = None) -> Plan:
         rungs=tuple(planned_rung(step, gains.get(step.label, ()), cases) for step in steps),
         cases=cases,
         learnt_from=source,
+        calibrations=tuple(fit_lines(spec, fits)),
     )
     assumed = assumptions(answer, spec, schema, ledger is not None)
     return answer.model_copy(update={"assumptions": tuple(assumed), "sentences": tuple(sentences(answer, spec))})

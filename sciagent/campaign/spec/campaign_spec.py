@@ -161,7 +161,10 @@ class CampaignSpec(Part):
             | ({"derived": [canonical(prop, self.ladder) for prop in derived]} if derived else {})
             | {
                 "schema": SCHEMA,
-                "objectives": [_objective(objective) for objective in self.domain_objectives()],
+                "objectives": [
+                    {**_objective(objective.domain()), **objective.model_dump(mode="json", include={"calibrate"})}
+                    for objective in self.objectives
+                ],
                 "ladder": [_rung(rung) for rung in self.ladder],
                 "terminal": self.terminal,
                 "goal": self.goal.model_dump(mode="json"),
@@ -236,7 +239,7 @@ def _objective(objective: Objective) -> Mapping[str, Any]:
 
 def _rung(rung: RungSpec) -> Mapping[str, Any]:
     return {
-        **rung.model_dump(mode="json", include={"rung", "verifier", "limits", "on_refusal"}),
+        **rung.model_dump(mode="json", include={"rung", "verifier", "limits", "on_refusal", "calibrate"}),
         **({"resources": rung.holds} if text_of(rung.holds) else {}),
         "settings": rung.configured.settings.model_dump(mode="json"),
         "gate": {name: _window(window) for name, window in rung.window_gates().items()},

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from sciagent.campaign.spec.calibrations import check_calibrations
 from sciagent.campaign.spec.derived import DerivedSpec, resolved
 from sciagent.campaign.spec.goals import BudgetSpec, GoalSpec, ObjectiveSpec, Part, fault_of
 from sciagent.campaign.spec.rungs import RungSpec, default_label, find_verifier
@@ -203,6 +204,7 @@ def _check_objectives(parts: Draft, faults: Faults, derived: Iterable[str]) -> N
         if objective.property not in measured:
             message = f'no rung up to the terminal "{parts.terminal}" measures "{objective.property}"'
             faults.add(("objectives", i, "property"), message, f"measured: {', '.join(sorted(measured)) or 'nothing'}")
+    check_calibrations(parts.objectives, parts.ladder, last, bool(parts.derived), faults)
 
 
 def _check_ranking(parts: Draft, ranking: BestRungSpec, faults: Faults) -> None:

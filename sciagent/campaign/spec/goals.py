@@ -101,6 +101,19 @@ def window_fault(low: float | None, high: float | None, unit: str | None, prop: 
     return ""
 
 
+class CalibrateSpec(Part):
+    """A fit of a rung's values to imported, measured ones. Evidence stays as computed; gates, verdicts and the law use
+    the fitted values."""
+
+    source: Literal["measured"] = Field(alias="from", description="measured: the imported values of the property.")
+    kind: Literal["offset", "linear"] = Field(
+        description="offset: measured = computed + a; linear: measured = b * computed + a."
+    )
+    level: str | None = Field(
+        None, description="Level of the measured values, such as experiment; needed if they have several."
+    )
+
+
 class ObjectiveSpec(Part):
     """What the campaign wants of one property. Every number is in `unit`."""
 
@@ -119,6 +132,11 @@ class ObjectiveSpec(Part):
         "window, or 10 % of the one limit, or 1 in the canonical unit.",
     )
     weight: Positive = Field(1.0, description="Weight in the geometric mean of desirabilities.")
+    calibrate: CalibrateSpec | None = Field(
+        None,
+        exclude_if=lambda value: value is None,
+        description="Calibrates the rung whose value counts: the highest one up to the terminal rung that measures it.",
+    )
 
     @field_validator("property")
     @classmethod

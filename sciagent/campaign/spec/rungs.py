@@ -9,7 +9,16 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from sciagent.campaign.spec.goals import NAME, GateSpec, Part, canonical_window, check_unit, fault_of, window_fault
+from sciagent.campaign.spec.goals import (
+    NAME,
+    CalibrateSpec,
+    GateSpec,
+    Part,
+    canonical_window,
+    check_unit,
+    fault_of,
+    window_fault,
+)
 from sciagent.domain.campaigns.derived import DerivedProperty, is_derived
 from sciagent.domain.evidence import canonical_json
 from sciagent.domain.jobs import resource_requests
@@ -81,6 +90,11 @@ class RungSpec(Part):
     resources: dict[str, Amount] = Field(
         default_factory=dict,
         description="Resources that one verification holds: cores, gpu, and others by name; default: one core.",
+    )
+    calibrate: CalibrateSpec | None = Field(
+        None,
+        exclude_if=lambda value: value is None,
+        description="Calibrates the rung's values of all properties that its gate or an objective names.",
     )
     on_refusal: Literal["drop", "skip"] = Field(
         default_factory=lambda: "skip",

@@ -90,8 +90,10 @@ def best(
     candidates = Campaign.open(name, open_ledger(ledger)).best(n)
     imported = [(candidate.label, value) for candidate in candidates for value in candidate.imported]
     notes = [f"  {label}: {value.line()} from {value.file}" for label, value in imported]
-    sure = certainty_lines(candidates)
-    put_answer(candidates, json, [candidates.table()], *sure, *(["values from files:"] if notes else []), *notes)
+    notes = ["values from files:", *notes] if notes else []
+    if against := [f"  {c.label}: {c.contradicted}" for c in candidates if c.contradicted]:
+        notes += ["contradicted by a measurement:", *against]
+    put_answer(candidates, json, [candidates.table()], *certainty_lines(candidates), *notes)
 
 
 def explain(

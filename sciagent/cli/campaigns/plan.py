@@ -33,7 +33,11 @@ def plan(
     answer = planned(load_spec(file), _ledger(ledger))
     title = Line(f"{answer.campaign}: what its budget is likely to buy", "bold")
     assumed = [Paragraph("Assumed", 0), *map(Paragraph, answer.assumptions)]
-    put_answer(answer, json, [title, "", *_rungs(answer), *_cases(answer), *answer.sentences, "", *assumed])
+    put_answer(
+        answer,
+        json,
+        [title, "", *_rungs(answer), *_cases(answer), *answer.sentences, *answer.calibrations, "", *assumed],
+    )
 
 
 def _ledger(url: str | None) -> Ledger | None:

@@ -103,6 +103,8 @@ def _drive(
     if not hush:
         say(f"starting {name}: {plural(len(campaign.spec.ladder), 'rung')}, ledger {campaign.ledger.url}")
         say(_who_proposes(campaign.spec))
+        for line in campaign.calibrations():
+            say(line)
     progress = Progress(campaign.ledger.store, name, hush, leave=end_at_once)
     status = campaign.run(workers=workers, executor=executor, site=site, report=target, progress=progress)
     conclude(progress, campaign, status, target, json)

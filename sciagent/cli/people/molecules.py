@@ -83,6 +83,7 @@ def import_(
     parent: bool = typer.Option(False, "--parent", help="Keep the parent molecule of salts; default: refuse them."),
     skip_bad: bool = typer.Option(False, "--skip-bad", help="Leave bad rows out; default: import nothing."),
     revise: str | None = typer.Option(None, metavar="WHY", help="Supersede values that changed."),
+    replicate: bool = typer.Option(False, help="Keep values that differ from those of other files beside them."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Check the file; write nothing."),
     keep: list[str] | None = typer.Option(None, help="A column that becomes a name of the molecules. Repeat it."),
     ledger: options.Ledger = None,
@@ -102,6 +103,7 @@ def import_(
         who=user(),
         skip_bad=skip_bad,
         revise=revise,
+        replicate=replicate,
         dry_run=dry_run,
         keep=keep,
     )

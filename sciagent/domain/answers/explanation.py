@@ -10,7 +10,7 @@ from datetime import datetime
 
 from sciagent.domain.answers.margins import LimitMargin
 from sciagent.domain.answers.model import AnswerModel
-from sciagent.domain.answers.values import CandidateName, EvidenceValue, ImportedValue, RungResult
+from sciagent.domain.answers.values import CandidateName, EvidenceValue, ImportedValue, PropertyValue, RungResult
 
 
 class FileRemoval(AnswerModel):
@@ -148,7 +148,9 @@ class RungStory(RungResult):
     decisions: tuple[DecisionStory, ...]
     """Decisions, oldest first."""
     evidence: EvidenceStory | None
-    """Evidence of the rung; null without an answer."""
+    """Evidence of the rung, as it was computed; null without an answer."""
+    calibrated: tuple[PropertyValue, ...] = ()
+    """Calibrated values, by which gate and objectives judge; empty without a calibration."""
 
 
 class ProposedText(AnswerModel):

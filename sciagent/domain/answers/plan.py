@@ -165,6 +165,8 @@ class Plan(AnswerModel):
     """Cases, one entry per assumed share of hits."""
     learnt_from: str | None
     """Name of the campaign whose law was used; null without one."""
+    calibrations: tuple[str, ...] = ()
+    """Calibrations on measured values with their leave-one-out error, as sentences."""
     assumptions: tuple[str, ...] = ()
     """Assumptions, as sentences."""
     sentences: tuple[str, ...] = ()

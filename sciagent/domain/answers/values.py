@@ -135,6 +135,9 @@ class BestCandidate(CandidateName):
     """Value of each property at the highest rung that measured it, by property name."""
     imported: tuple[ImportedValue, ...]
     """Values imported from files."""
+    contradicted: str | None
+    """For a hit: the imported values that lie outside the limits of an objective by more than their uncertainty, as a
+    sentence; null where none does."""
     margins: tuple[LimitMargin, ...]
     """Distance of each objective's value from its limits, with the two uncertainties."""
 

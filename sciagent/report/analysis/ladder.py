@@ -18,6 +18,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.answers.status import LadderWorth, RungWorth
 from sciagent.domain.campaigns.chosen_units import Units, unit_of
 from sciagent.domain.pooling import pooled
+from sciagent.domain.quantities import Quantity
 from sciagent.report.parts import charts
 from sciagent.report.parts.agreement import SCALE_OF_ITS_METHOD, Pair, RankAgreement, agreement
 from sciagent.report.parts.candidates import named_order
@@ -28,6 +29,7 @@ from sciagent.store.views import report_pairs
 from sciagent.store.views import report_queries as ask
 
 MAX_COMPARED = 8  # charts of rung against rung
+MAX_WITH_IMPORTED = 24  # charts of imported values against a rung
 LITTLE = 0.01  # share of the value below which a rung is called worthless
 WASTED = ("no_answer", "inconclusive")
 
@@ -110,16 +112,16 @@ def imported(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]
         comparison
         for name in dict.fromkeys([*(name for name in named_order(row.spec) if name in known), *known])
         for rung in ladder
-        if ask.measures(connection, rung, name)
         for comparison in _compare(connection, row, None, rung, name)
     )
-    return list(islice(comparisons, MAX_COMPARED))
+    return list(islice(comparisons, MAX_WITH_IMPORTED))
 
 
 def _compare(
     connection: Connection, row: CampaignRow, lower: RungRow | None, upper: RungRow, name: str
 ) -> Iterator[Compared]:
     """Yields a comparison for each pair of levels, with replicates pooled. lower: None for imported values."""
+    unit, shared = unit_of(name, row.units), name not in SCALE_OF_ITS_METHOD
     groups = defaultdict[tuple[int, int], list[Pair]](list)
     censored = Counter[tuple[int, int]]()
     for x, y, hit in report_pairs.pairs(connection, row, lower, upper, name):
@@ -127,18 +129,18 @@ def _compare(
         if x.is_censored or y.is_censored:
             censored[levels] += 1
         else:
-            pair = Pair(*pooled(*zip(*x.values, strict=True)), *pooled(*zip(*y.values, strict=True)), hit)
+            x_value, y_value = (pooled(*zip(*each.values, strict=True)) for each in (x, y))
+            pair = Pair(*_calibrated(x_value, lower, name, unit), *_calibrated(y_value, upper, name, unit), hit)
             groups[levels].append(pair)
     labels = report_pairs.levels(connection, [i for levels in groups for i in levels])
-    unit, shared = unit_of(name, row.units), name not in SCALE_OF_ITS_METHOD
     below, beside = ("imported values", ", imported") if lower is None else (lower.name, f" at {lower.name}")
     for (x_level, y_level), pairs in groups.items():
         yield Compared(
             property=words(name),
             lower=below,
             upper=upper.name,
-            x_level=labels[x_level],
-            y_level=labels[y_level],
+            x_level=_level(labels[x_level], lower, name),
+            y_level=_level(labels[y_level], upper, name),
             unit=unit,
             seen=len(pairs),
             drawn=min(len(pairs), charts.DRAWN),
@@ -154,6 +156,22 @@ def _compare(
                 f"{below}-{upper.name}-{name}-{x_level}-{y_level}".replace(" ", "-"),
             ),
         )
+
+
+def _calibrated(
+    value: tuple[float, float | None], rung: RungRow | None, name: str, unit: str
+) -> tuple[float, float | None]:
+    """Returns a rung's value of a property in `unit`, with its uncertainty, calibrated where the rung has a fit. rung:
+    None for imported values."""
+    if rung is None or name not in rung.fits:
+        return value
+    quantity = rung.fits[name].applied(Quantity(value[0], unit, value[1]))
+    return quantity.value, quantity.uncertainty
+
+
+def _level(label: str, rung: RungRow | None, name: str) -> str:
+    fit = rung and rung.fits.get(name)
+    return fit.level_of(label) if fit else label
 
 
 def limits(row: CampaignRow, rung: RungRow, name: str) -> tuple[float | None, float | None] | None:
@@ -197,11 +215,16 @@ class RungProvenance:
     given: Mapping[str, Any]
     """The rung of the campaign's spec, in its units: `settings`, `gate`, `on_refusal`."""
     units: Units
-    """Units of the gate."""
+    """Units that the campaign chose, by property."""
     engines: dict[str, list[str]]
     """{engine: versions seen in the latest evidence of the rung}."""
     looked_at: int
     """Number of pieces of evidence from which `engines` was read."""
+
+    @property
+    def calibrations(self) -> list[str]:
+        """A sentence on each calibration of the rung."""
+        return [fit.sentence(self.rung.name, self.units.get(name)) for name, fit in self.rung.fits.items()]
 
     @property
     def gate(self) -> list[str]:

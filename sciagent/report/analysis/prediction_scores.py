@@ -160,6 +160,7 @@ def answered(
                 rung.verifier_version,
                 rung.settings_hash,
                 rung.derived.values(),
+                rung.fits,
             )
             for id_, values in answers.items():
                 prediction, expected = stated[id_]

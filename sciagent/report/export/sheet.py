@@ -15,6 +15,7 @@ from sciagent.domain.quantities import Censoring
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.report.parts.table import (
     FIXED,
+    IMPORTED,
     PROPOSAL,
     Entry,
     MeasuredColumn,
@@ -75,9 +76,11 @@ def _all_names(row: CampaignRow, named: Sequence[str], measured: Sequence[Measur
 
 
 def _objectives_first(row: CampaignRow, measured: Sequence[MeasuredColumn]) -> list[MeasuredColumn]:
-    """Returns the columns of objectives' properties, the highest rung first, then the others in ladder order."""
+    """Returns the columns of objectives' properties, the highest rung first and imported values last, then the others
+    in ladder order."""
     wanted = [o["property"] for o in row.spec.get("objectives", ())]
-    first = [c for name in wanted for c in reversed(measured) if c.property == name]
+    order = sorted(reversed(measured), key=lambda column: column.rung == IMPORTED)
+    first = [c for name in wanted for c in order if c.property == name]
     return [*first, *(c for c in measured if c not in first)]
 
 

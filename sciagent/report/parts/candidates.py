@@ -13,6 +13,7 @@ from sciagent.domain.answers.margins import LimitMargin
 from sciagent.domain.evidence import Measured, at_highest_rung
 from sciagent.domain.jobs.states import Standing
 from sciagent.errors import SciagentError
+from sciagent.report.parts.contradictions import contradiction
 from sciagent.report.parts.margins import margins, method_errors
 from sciagent.report.parts.table import geometry
 from sciagent.report.parts.wording import MISSED, value, words
@@ -42,7 +43,9 @@ class Card:
     candidate: Ranked
     status: str
     kind: str
-    """`hit`, `verified`, `open` or `fallen`."""
+    """`hit`, `contradicted`, `verified`, `open` or `fallen`."""
+    contradicted: str | None
+    """The imported values that contradict a hit, as a sentence; None if none does."""
     drawing: str
     geometry: Mapping[str, str] | None
     """`text` of a geometry file, and its `format`."""
@@ -64,17 +67,18 @@ def cards(
     answers, imported = ask.answers(connection, row, ids), ask.imported(connection, ids)
     wanted = [o["property"] for o in row.spec.get("objectives", ())]
     errors = method_errors(connection, row, ladder)
-    shown_cards = []
+    shown_cards, fits = [], {rung.name: rung.fits for rung in ladder}
     for rank, candidate in enumerate(ranked, start=1):
         own, from_files = answers.get(candidate.id, []), imported.get(candidate.id, [])
-        highest = at_highest_rung(pooled_by_rung(own))
+        highest = at_highest_rung(pooled_by_rung(own, fits))
         stored = geometry(artifacts, own, MAX_GEOMETRY)
         shown_cards.append(
             Card(
                 rank,
                 candidate,
-                status(candidate, ladder),
-                kind_of(candidate.standing, candidate.hit),
+                status(candidate, ladder, against := _against(row, candidate, from_files)),
+                _kind(candidate, against),
+                against,
                 depicted(candidate),
                 geometry={"text": stored[0], "format": stored[1]} if stored else None,
                 headline=[highest[name] for name in wanted if name in highest],
@@ -91,11 +95,22 @@ def all_values(answers: Sequence[EvidenceAnswer]) -> list[MeasuredAt]:
     return [(answer, measured) for answer in answers for measured in answer.measured]
 
 
-def status(candidate: Ranked, ladder: Sequence[RungRow]) -> str:
-    """Returns a few words: that it is a hit, which limit it failed, or which rung it has reached."""
+def _against(row: CampaignRow, candidate: Ranked, imported: Sequence[EvidenceAnswer]) -> str | None:
+    return contradiction(row, imported) if candidate.hit else None
+
+
+def _kind(candidate: Ranked, against: str | None) -> str:
+    """Returns `contradicted`, or the kind of `kind_of`, which selects the style of a card. against: what contradicts a
+    hit."""
+    return "contradicted" if against else kind_of(candidate.standing, candidate.hit)
+
+
+def status(candidate: Ranked, ladder: Sequence[RungRow], against: str | None = None) -> str:
+    """Returns a few words: that it is a hit, which limit it failed, or which rung it has reached. against: what
+    contradicts a hit."""
     rung, settled = ladder[candidate.position].name, candidate.standing == Standing.SETTLED
     if candidate.hit:
-        return "hit"
+        return "hit, contradicted by a measurement" if against else "hit"
     if candidate.standing in (Standing.HELD, Standing.VETOED):
         return f"{'held' if candidate.standing == Standing.HELD else 'taken out'} by a person at {rung}"
     if candidate.reason:
@@ -154,15 +169,18 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
     ranked = ask.best(connection, row, n)
     ids = [candidate.id for candidate in ranked]
     imported = ask.imported(connection, ids)
-    answers = {id_: pooled_by_rung(own) for id_, own in ask.answers(connection, row, ids).items()}
-    measured_by_people = {id_: pooled_by_rung(own) for id_, own in imported.items()}
+    fits = {rung.name: rung.fits for rung in ladder}
+    answers = {id_: pooled_by_rung(own, fits) for id_, own in ask.answers(connection, row, ids).items()}
+    measured_by_people = {id_: pooled_by_rung(own, {}) for id_, own in imported.items()}
     everything = [answer for own in (*measured_by_people.values(), *answers.values()) for answer in own]
     columns = _columns(row, ladder, everything)
     rows = []
     for rank, c in enumerate(ranked, start=1):
         measured = all_values([*measured_by_people.get(c.id, ()), *answers.get(c.id, ())])
         at = {(a.rung, m.property, m.level.label): [m.quantity.value, value(m, unit=False)] for a, m in measured}
-        fixed = (rank, c.text, status(c, ladder), kind_of(c.standing, c.hit), c.utility, c.score, c.in_seeds)
+        against = _against(row, c, imported.get(c.id, ()))
+        told = status(c, ladder, against), _kind(c, against)
+        fixed = (rank, c.text, *told, c.utility, c.score, c.in_seeds)
         labels = (c.inchikey or "", c.key[:12], c.name)
         rows.append([*fixed, *labels, *(at.get((rung, name, level)) for rung, name, _, level in columns)])
     near_limits = _near_limits(connection, row, ladder, [answers.get(c.id, ()) for c in ranked if c.hit])

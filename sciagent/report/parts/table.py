@@ -17,12 +17,14 @@ from sciagent.errors import SciagentError
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database import tables as t
 from sciagent.store.database.artifacts import ArtifactStore
+from sciagent.store.results.evidence import IMPORT
 from sciagent.store.results.names import fields_of
 from sciagent.store.views import report_candidates as ask
 from sciagent.store.views import report_queries
 from sciagent.store.views.report_candidates import EvidenceAnswer, Ranked
 
 PAGE = 500
+IMPORTED = "imported"  # label of imported values, where those of a rung have the rung's label
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # first characters of what spreadsheets take for a formula
 FORMATS = {"chemical/x-xyz": "xyz", "chemical/x-cif": "cif"}
 MAX_GEOMETRY = 2_000_000  # bytes of a geometry file
@@ -33,9 +35,10 @@ FIXED = ("key", "smiles", "inchikey", "standing", "rung", "verdict", "reason", "
 
 @dataclass(frozen=True)
 class MeasuredColumn:
-    """A property as a rung measured it."""
+    """A property as a rung measured it, or as it was imported."""
 
     rung: str
+    """Label of the rung; `imported` for imported values."""
     property: str
     unit: str
     level: str
@@ -50,9 +53,10 @@ class Entry:
 
     candidate: Ranked
     answers: list[EvidenceAnswer]
-    """All evidence of the candidate from the campaign's rungs, with separate replicates."""
+    """All evidence of the candidate from the campaign's rungs, then from files, with separate replicates, not
+    calibrated."""
     values: dict[tuple[str, str], Measured]
-    """{(rung, column name): value}; replicates are pooled."""
+    """{(rung, column name): value}; replicates are pooled, and values of calibrated rungs are calibrated."""
     named: Mapping[str, str]
     """Cells of the columns `name_columns`; empty texts for a candidate without names."""
     fixed: Mapping[str, Any]
@@ -65,10 +69,12 @@ def name_columns(connection: Connection, row: CampaignRow) -> list[str]:
 
 
 def columns(connection: Connection, row: CampaignRow) -> list[MeasuredColumn]:
-    """Returns all properties measured by the campaign's rungs, in ladder order, then by property and level."""
+    """Returns all properties measured by the campaign's rungs, in ladder order, then imported ones; each by property
+    and level."""
     measured: list[MeasuredColumn] = []
     e, q, p, lv, cc = t.current_evidence.c, t.quantity.c, t.property_.c, t.level.c, t.campaign_candidate.c
-    for rung in rungs(connection, row.id):
+    sources = [(rung.name, rung.fits, ask.of_rung(rung)) for rung in rungs(connection, row.id)]
+    for label, fits, conditions in [*sources, (IMPORTED, {}, (e.verifier == IMPORT,))]:
         query = (
             sa.select(p.name, p.unit, p.description, lv.label)
             .distinct()
@@ -77,14 +83,15 @@ def columns(connection: Connection, row: CampaignRow) -> list[MeasuredColumn]:
             .join(t.level, lv.id == q.level_id)
             .join(t.current_evidence, e.id == q.evidence_id)
             .join(t.campaign_candidate, cc.candidate_id == e.candidate_id)
-            .where(cc.campaign_id == row.id, *ask.of_rung(rung))
+            .where(cc.campaign_id == row.id, *conditions)
             .order_by(p.name, lv.label)
         )
         rows = connection.execute(query).all()
         names = [row[0] for row in rows]
-        for name, unit, description, level in rows:
+        for name, unit, description, raw_level in rows:
+            level = fits[name].level_of(raw_level) if name in fits else raw_level
             shown = name if names.count(name) == 1 else f"{name}@{level}"
-            measured.append(MeasuredColumn(rung.name, name, row.units.get(name, unit), level, shown, description))
+            measured.append(MeasuredColumn(label, name, row.units.get(name, unit), level, shown, description))
     return measured
 
 
@@ -97,13 +104,16 @@ def entries(
     """
     labels = {r.position: r.name for r in rungs(connection, row.id)}
     names, fields = {(c.rung, c.property, c.level): c.name for c in wanted}, fields_of(connection, row.id)
+    fits = ask.fits_by_rung(connection, row)
     while page := ask.arrived(connection, row, last, PAGE, hits):
-        answers = ask.answers(connection, row, [candidate.id for candidate in page])
+        ids = [candidate.id for candidate in page]
+        answers, imported = ask.answers(connection, row, ids), ask.imported(connection, ids, row.units)
         for candidate in page:
-            own_answers = answers.get(candidate.id, [])
+            from_files = (answer._replace(rung=IMPORTED) for answer in imported.get(candidate.id, ()))
+            own_answers = [*answers.get(candidate.id, ()), *from_files]
             values = {
                 (a.rung, names[place]): m
-                for a in ask.pooled_by_rung(own_answers)
+                for a in ask.pooled_by_rung(own_answers, fits)
                 for m in a.measured
                 if (place := (a.rung, m.property, m.level.label)) in names
             }
@@ -119,6 +129,7 @@ def nested(entry: Entry) -> dict[str, dict[str, Any]]:
     for (rung, name), m in entry.values.items():
         q = m.quantity
         cell = {"value": q.value, "uncertainty": q.uncertainty, "unit": q.unit, "level": m.level.label}
+        cell |= {} if q.as_typed is None else {"as_typed": q.as_typed}
         by_rung[rung][name] = cell if q.censoring is Censoring.NONE else cell | {"censoring": str(q.censoring)}
     return by_rung
 

@@ -43,8 +43,14 @@ _NAMES = {
 
 
 def mark(kind: str) -> str:
-    """Returns the sign and the word for `hit`, `verified`, `open` or `fallen`."""
-    return {"hit": "▲ hit", "verified": "● verified", "open": "○ not verified yet", "fallen": "✕ dropped"}[kind]
+    """Returns the sign and the word for `hit`, `contradicted`, `verified`, `open` or `fallen`."""
+    return {
+        "hit": "▲ hit",
+        "contradicted": "⚠ hit, contradicted",
+        "verified": "● verified",
+        "open": "○ not verified yet",
+        "fallen": "✕ dropped",
+    }[kind]
 
 
 def file_name(source: str) -> str:

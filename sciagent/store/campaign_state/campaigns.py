@@ -16,11 +16,13 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.status import DriverState
 from sciagent.domain.campaigns import derived
+from sciagent.domain.campaigns.calibration import Fits
 from sciagent.domain.campaigns.chosen_units import Units, shown_spec
 from sciagent.domain.jobs.states import CAMPAIGN_TRANSITIONS, CampaignState, check_transition
 from sciagent.domain.properties import properties
 from sciagent.errors import CampaignError, StaleLeaseError, UnknownNameError
 from sciagent.settings import lease_seconds
+from sciagent.store.campaign_state import calibrations
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 
@@ -82,6 +84,8 @@ class RungRow:
     settings_hash: str
     derived: Mapping[str, str] = field(default_factory=dict)
     """Settings hash of the evidence of each derived property that is known after this rung."""
+    fits: Fits = field(default_factory=dict)
+    """Calibrations of its values, by property."""
 
 
 def names(connection: Connection) -> list[str]:
@@ -121,9 +125,11 @@ def create(connection: Connection, *, name: str, rungs: Sequence[Mapping[str, An
 def rungs(connection: Connection, campaign_id: int) -> list[RungRow]:
     """The ladder of a campaign, in order."""
     c = t.rung.c
-    own = [name for name in RungRow.__dataclass_fields__ if name != "derived"]
+    own = [name for name in RungRow.__dataclass_fields__ if name not in ("derived", "fits")]
     query = sa.select(*(c[name] for name in own)).where(c.campaign_id == campaign_id)
-    ladder = [RungRow(*row) for row in connection.execute(query.order_by(c.position))]
+    fits = calibrations.current(connection, campaign_id)
+    rows = connection.execute(query.order_by(c.position)).mappings()
+    ladder = [RungRow(**row, fits=fits.get(row["id"], {})) for row in rows]
     spec = connection.execute(sa.select(t.campaign.c.spec).where(t.campaign.c.id == campaign_id)).scalar() or {}
     identities = {rung.name: (rung.verifier, rung.verifier_version, rung.settings_hash) for rung in ladder}
     for stated in spec.get("derived", ()):

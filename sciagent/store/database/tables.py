@@ -21,7 +21,7 @@ metadata = MetaData(
 )
 APPEND_ONLY = (
     *("evidence", "quantity", "artifact", "decision", "spend", "cost_observation", "campaign_amendment", "directive"),
-    *("artifact_removal", "law"),
+    *("artifact_removal", "law", "calibration"),
 )
 _Items = sa.schema.SchemaItem | Iterable[Column[Any]]
 
@@ -351,6 +351,20 @@ law = table(
     needed(Json, "state"),
     needed(UtcDateTime, "at"),
     Index("ix_law_campaign", "campaign_id", "id"),
+)
+
+# fits of a rung's values of a property to measured ones, in the canonical unit; the last one counts
+calibration = table(
+    "calibration",
+    references("campaign", "rung"),
+    needed(String(100), "property"),
+    needed(String(20), "kind"),
+    needed(Text, "measured_level"),
+    needed(Integer, "n"),
+    needed(sa.Double, "slope", "intercept", "mean_absolute_error", "root_mean_square_error", "error_without"),
+    needed(Id, "watermark"),
+    needed(UtcDateTime, "at"),
+    Index("ix_calibration_campaign", "campaign_id", "id"),
 )
 
 # people's directives to a campaign; written under the lock of the campaign's row, so that ids are in commit order

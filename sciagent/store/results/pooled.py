@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.campaigns.calibration import Fits, calibrated_quantities
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.pooling import pooled_measured, pooled_quantity
 from sciagent.domain.properties import properties
@@ -58,8 +59,10 @@ def values_of(
     version: str,
     settings_hash: str,
     derived: Collection[str] = (),
+    fits: Fits | None = None,
 ) -> dict[int, Values | None]:
-    """Only the values of `pooled_answers`, in canonical units; None if no replicate gave an answer."""
+    """Only the values of `pooled_answers`, in canonical units; None if no replicate gave an answer. fits: calibrations
+    to apply."""
     e, q = t.current_evidence.c, t.quantity.c
     query = reusable(verifier, version, settings_hash, derived).with_only_columns(
         e.candidate_id, e.outcome, q.property_id, q.value, q.uncertainty, q.censoring
@@ -79,6 +82,8 @@ def values_of(
                 quantity = Quantity(value, properties()[name].unit, uncertainty, CENSORED[censoring])
                 values.setdefault(name, []).append(quantity)
     return {
-        id_: None if values is None else {name: pooled_quantity(same) for name, same in values.items()}
+        id_: None
+        if values is None
+        else calibrated_quantities({name: pooled_quantity(same) for name, same in values.items()}, fits or {})
         for id_, values in replicates.items()
     }

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.campaigns.chosen_units import as_imported, shown
+from sciagent.domain.campaigns.calibration import Fits, calibrated
+from sciagent.domain.campaigns.chosen_units import Units, as_imported, shown
 from sciagent.domain.candidate_names import Names, label
 from sciagent.domain.evidence import Measured
 from sciagent.domain.jobs.states import Standing
@@ -146,15 +147,32 @@ def answers(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dic
     return _answers(connection, rows, lambda measured: shown(measured, row.units))
 
 
-def imported(connection: Connection, ids: Sequence[int]) -> dict[int, list[EvidenceAnswer]]:
-    """Current imported values of these candidates, whichever person imported them, in the units they came with."""
-    return _answers(connection, [("", row) for row in _evidence(connection, ids, _CE.verifier == IMPORT)], as_imported)
+def imported(connection: Connection, ids: Sequence[int], units: Units | None = None) -> dict[int, list[EvidenceAnswer]]:
+    """Current imported values of these candidates, whichever person imported them.
+
+    units: those of a campaign; None: each value is in the unit that it came with.
+    """
+    rows = [("", row) for row in _evidence(connection, ids, _CE.verifier == IMPORT)]
+    return _answers(connection, rows, as_imported if units is None else lambda measured: shown(measured, units))
 
 
-def pooled_by_rung(answers: Iterable[EvidenceAnswer]) -> list[EvidenceAnswer]:
-    """One answer per rung, with the values of its replicates pooled. answers: of one candidate, in ladder order."""
+def pooled_by_rung(answers: Iterable[EvidenceAnswer], fits: Mapping[str, Fits]) -> list[EvidenceAnswer]:
+    """One answer per rung, with the values of its replicates pooled and calibrated.
+
+    answers: of one candidate, in ladder order. fits: calibrations by label of the rung, from `fits_by_rung`.
+    """
     by_rung = [list(same) for _, same in groupby(answers, key=lambda answer: answer.rung)]
-    return [same[0]._replace(measured=pooled_measured(answer.measured for answer in same)) for same in by_rung]
+    return [
+        same[0]._replace(
+            measured=calibrated(pooled_measured(answer.measured for answer in same), fits.get(same[0].rung, {}))
+        )
+        for same in by_rung
+    ]
+
+
+def fits_by_rung(connection: Connection, row: CampaignRow) -> dict[str, Fits]:
+    """Calibrations of the campaign, by label of the rung."""
+    return {rung.name: rung.fits for rung in rungs(connection, row.id) if rung.fits}
 
 
 def of_rung(rung: RungRow) -> tuple[sa.ColumnElement[bool], ...]:

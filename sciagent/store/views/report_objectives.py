@@ -51,7 +51,8 @@ def objective_values(
         .limit(MOST)
     )
     reached = {id_: kind_of(standing, is_hit) for id_, standing, is_hit in connection.execute(query)}
-    answers = pooled.values_of(connection, list(reached), rung.verifier, rung.verifier_version, rung.settings_hash)
+    identity = (rung.verifier, rung.verifier_version, rung.settings_hash)
+    answers = pooled.values_of(connection, list(reached), *identity, rung.derived.values(), rung.fits)
     found = []
     for id_, kind in reached.items():
         own = {name: q for name, q in (answers.get(id_) or {}).items() if name in names}

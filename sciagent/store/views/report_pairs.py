@@ -40,10 +40,15 @@ def pairs(
 ) -> Iterator[tuple[Replicates, Replicates, bool]]:
     """Yields (values of `lower`, values of `upper`, whether it is a hit) for candidates with values of both sources.
 
-    lower: a rung, or None for imported values. A candidate has one pair for each combination of levels.
+    lower: a rung, or None for imported values; these count beside all values of `upper`, whichever campaign paid for
+    them. A candidate has one pair for each combination of levels.
     """
+    e = t.current_evidence.c
+    from_files = sa.exists().where(e.candidate_id == _CC.candidate_id, e.verifier == IMPORT)
     candidates = sa.select(_CC.candidate_id, _CC.is_hit).where(
-        _CC.campaign_id == row.id, _CC.is_hit.in_([True, False]), _CC.depth >= upper.position
+        _CC.campaign_id == row.id,
+        _CC.is_hit.in_([True, False]),
+        from_files if lower is None else _CC.depth >= upper.position,
     )
     for rows in connection.execute(candidates, execution_options={"yield_per": CHUNK}).partitions():
         hits = dict(map(tuple, rows))
@@ -161,14 +166,16 @@ def spreads(
         .where(_CC.campaign_id == row.id, _CC.depth >= rung.position, *of_rung(rung), q.censoring == "none")
         .group_by(level.label, q.unit)
     )
-    return tuple(
-        ValueSpread(level=label, **_spread(name, Quantity(mean, unit), (low, high), units), n=n)
-        for label, unit, n, low, mean, high in connection.execute(query)
-    )
+    fit, found = rung.fits.get(name), []
+    for label, unit, n, *numbers in connection.execute(query):
+        low, mean, high = (Quantity(fit.value(number) if fit else number, unit) for number in numbers)
+        level_label = fit.level_of(label) if fit else label
+        found.append(ValueSpread(level=level_label, **_spread(name, mean, low, high, units), n=n))
+    return tuple(found)
 
 
-def _spread(name: str, mean: Quantity, ends: tuple[float, float], units: Units) -> dict[str, Any]:
+def _spread(name: str, mean: Quantity, low: Quantity, high: Quantity, units: Units) -> dict[str, Any]:
     """Returns the unit, the lowest, mean and highest value in the unit in which the property is shown."""
     shown = shown_quantity(name, mean, units)
-    low, high = sorted(shown_quantity(name, Quantity(end, mean.unit), units).value for end in ends)
-    return {"unit": shown.unit, "low": low, "mean": shown.value, "high": high}
+    lowest, highest = sorted(shown_quantity(name, end, units).value for end in (low, high))
+    return {"unit": shown.unit, "low": lowest, "mean": shown.value, "high": highest}

@@ -227,7 +227,9 @@ def test_the_same_values_under_another_name_are_known(ledger: Ledger, file: Path
     assert run(ledger, file, text).recorded == 3
     again = run(ledger, tmp_path / "renamed.csv", text)
     assert (again.recorded, again.known) == (0, 3)
-    more = run(ledger, tmp_path / "more.csv", "smiles,gap\nOCC,3.10\nCCO,3.1\nCCO,3.10\nCCO,3.2\nN,12\n")
+    more = run(
+        ledger, tmp_path / "more.csv", "smiles,gap\nOCC,3.10\nCCO,3.1\nCCO,3.10\nCCO,3.2\nN,12\n", replicate=True
+    )
     assert (more.recorded, more.known) == (3, 2)  # a third replicate, another value, another molecule
     other = import_file(ledger, file, columns=(GAP,), level=Level("PBE0", "def2-SVP"), who="Ada")
     assert other.recorded == 3

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from sciagent.domain.answers.status import RungWorth
@@ -14,6 +15,7 @@ from sciagent.domain.jobs.states import Standing
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.report.analysis.ladder import Compared, imported, ladder_worth
+from sciagent.report.export import sheet
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
@@ -66,6 +68,23 @@ def test_every_rung_is_compared_with_all_molecules_that_a_file_knows_too(made: M
         "r2": (5, MEASURED.label),
     }
     assert found["r2"].figures.bias == pytest.approx(0.02)
+
+
+def test_statistics_of_imported_values_equal_those_that_pandas_computes_from_the_export(
+    made: Maker, tmp_path: Path
+) -> None:
+    made.place(5, Standing.DROPPED, 1, verdict="fail", depth=1, score=0.5)  # r2's value is of another campaign
+    with made.ledger.read() as connection, (tmp_path / "all.csv").open("w", encoding="utf-8", newline="") as file:
+        sheet.write_csv(connection, made.row, file)
+    frame = pd.read_csv(tmp_path / "all.csv")
+    for rung, compared in comparisons(made).items():
+        pair = frame[["imported.solvation_free_energy [eV]", f"{rung}.solvation_free_energy [eV]"]].dropna()
+        measured, computed = pair.iloc[:, 0], pair.iloc[:, 1]
+        figures = compared.figures
+        assert figures.n == len(pair) == {"r1": 6, "r2": 5}[rung]
+        assert figures.mae == pytest.approx((computed - measured).abs().mean(), abs=1e-12)
+        assert figures.bias == pytest.approx((computed - measured).mean(), abs=1e-12)
+        assert figures.spearman == pytest.approx(measured.corr(computed, method="spearman"), abs=1e-12)
 
 
 def test_replicates_of_an_import_are_averaged_and_count_once(made: Maker) -> None:

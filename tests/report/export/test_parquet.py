@@ -50,7 +50,7 @@ def test_evidence_has_a_row_a_value_with_its_origin(told: Maker, tmp_path: Path)
     with told.ledger.read() as connection:
         parquet.evidence_rows(connection, told.row).write(path)
     frame = pandas.read_parquet(path)
-    assert len(frame) == 12 + 9 + 5 + 1  # weights, gaps at two levels, and one that did not converge
+    assert len(frame) == 12 + 9 + 5 + 1 + 1  # weights, gaps at two levels, one that did not converge, one from a file
     at_pbe0 = frame[frame["method"] == "PBE0"]
     assert at_pbe0["value"].tolist() == list(HIGH) and set(at_pbe0["unit"]) == {"eV"}
     assert set(at_pbe0["versions"]) == {'{"engine": "1.2"}'} and set(at_pbe0["campaign"]) == {"dyes"}

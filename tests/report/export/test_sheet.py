@@ -33,6 +33,7 @@ def test_the_short_table_has_the_objectives_first_the_highest_rung_before_the_ot
     assert [h for h in headings if h.endswith("level")] == [
         "r2.homo_lumo_gap [eV] level",
         "r1.homo_lumo_gap [eV] level",
+        "imported.homo_lumo_gap [eV] level",
     ]
     assert headings[-3:] == ["rung", "reason", "inchikey"] and "r0.molecular_weight [g/mol]" not in headings
     assert len(rows) == 12 and float(rows[0]["r2.homo_lumo_gap [eV]"]) == 4.3

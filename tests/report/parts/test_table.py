@@ -9,10 +9,16 @@ from typing import Any
 
 from rdkit import Chem
 
-from sciagent.report.export import sheet
+from sciagent.domain.evidence import Measured
+from sciagent.domain.properties import Level
+from sciagent.domain.quantities import Quantity
+from sciagent.report.export import parquet, sheet
 from sciagent.report.parts import table
 from sciagent.store.database.ledger import Ledger
+from sciagent.store.results import evidence
+from tests.support import reported
 from tests.support.reported import SMILES, Maker
+from tests.support.rows import new_evidence
 
 
 def written(made: Maker, path: Path, write: Any) -> Path:
@@ -56,3 +62,25 @@ def test_two_levels_under_one_rung_stay_apart(own_ledger: Ledger, tmp_path: Path
         f"homo_lumo_gap@{GFN2.label}": 2.0,
         f"homo_lumo_gap@{PBE0.label}": 4.0,
     }
+
+
+def test_imported_values_have_columns_beside_those_of_the_rungs(own_ledger: Ledger, tmp_path: Path) -> None:
+    made = Maker(own_ledger, tmp_path)
+    made.enter(("C", "CC"))
+    made.answer(0, 1, reported.gap(2.0, reported.GFN2))
+    typed = Quantity(9.4, "eV", 0.1, as_typed="217 kcal/mol")
+    measured = Measured("homo_lumo_gap", Level("experiment"), typed)
+    new = new_evidence(made.ids[1], measured, verifier="import", subject="1", source="lab.csv")
+    with own_ledger.begin() as connection:
+        evidence.record(connection, [new])
+    lines = written(made, tmp_path / "a.jsonl", table.write_jsonl).read_text().splitlines()
+    cell = {"value": 9.4, "uncertainty": 0.1, "unit": "eV", "level": "experiment", "as_typed": "217 kcal/mol"}
+    assert json.loads(lines[1])["values"] == {"imported": {"homo_lumo_gap": cell}}
+    [first, second] = csv.DictReader(written(made, tmp_path / "a.csv", sheet.write_csv).open(encoding="utf-8"))
+    name = "imported.homo_lumo_gap [eV]"
+    assert (first[name], second[name], second[f"{name} level"]) == ("", "9.4", "experiment")
+    with own_ledger.read() as connection:
+        written_values = [row for row in parquet.evidence_rows(connection, made.row).rows if row["rung"] == "imported"]
+        names = parquet.candidate_rows(connection, made.row).schema.names
+    assert [(row["source"], row["as_typed"]) for row in written_values] == [("lab.csv", "217 kcal/mol")]
+    assert "imported.homo_lumo_gap" in names

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
+from sciagent.domain.campaigns.calibration import Fit, FitKind
 from sciagent.domain.campaigns.directives import Verb
-from sciagent.store.campaign_state import campaigns, directives
+from sciagent.store.campaign_state import calibrations, campaigns, directives
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 from sciagent.store.database.ledger import Ledger
@@ -25,6 +26,7 @@ CHANGES = {
     "directive": "why = 'x'",
     "artifact_removal": "size = 0",
     "law": "version = 'x'",
+    "calibration": "slope = 0",
 }
 
 
@@ -50,6 +52,8 @@ def full(ledger: Ledger) -> Ledger:
         removal = {"sha256": "a" * 64, "size": 12, "who": "me", "why": "old", "at": db_now(connection)}
         connection.execute(t.artifact_removal.insert().values(removal))
         laws.write(connection, row.id, {"price": 0.1})
+        fit = Fit("homo_lumo_gap", FitKind.LINEAR, "experiment", 1.1, 0.2, 9, 0.1, 0.2, 0.3)
+        calibrations.write(connection, row.id, {rung_id: {fit.property: fit}})
         connection.execute(
             t.decision.insert().values(
                 campaign_id=row.id,

@@ -1,0 +1,109 @@
+"""Fits rungs to imported values. Whatever the ledger holds of a property counts, whichever campaign paid for it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.spec.calibrations import WantedCalibration, calibrations
+from sciagent.campaign.spec.campaign_spec import CampaignSpec
+from sciagent.campaign.spec.rungs import RungSpec
+from sciagent.domain.campaigns.calibration import FEWEST, Fit, FitKind, fitted
+from sciagent.domain.properties import properties
+from sciagent.domain.quantities import Censoring
+from sciagent.errors import UsageError, did_you_mean
+from sciagent.store.results import pooled
+from sciagent.store.views.shared_values import ImportedLevel, imported_levels
+
+# a text that YAML reads as a text without quotes
+PLAIN = re.compile(r"(?!(?:on|off|yes|no|true|false|null|y|n)$)[A-Za-z][\w/-]*$", re.IGNORECASE)
+LedgerFits = dict[int, dict[str, Fit]]
+"""{position of the rung: fits by property}."""
+
+
+def fits_of(connection: Connection, spec: CampaignSpec) -> LedgerFits:
+    """Returns the fits that the spec asks for, from all molecules of the ledger that a rung and a file share.
+
+    Raises UsageError if they share too few molecules, or if a fit cannot be made.
+    """
+    fits: LedgerFits = {}
+    for wanted in calibrations(spec.objectives, spec.ladder, spec.terminal_position):
+        fits.setdefault(wanted.position, {})[wanted.property] = _fit(connection, spec.ladder[wanted.position], wanted)
+    return fits
+
+
+def fit_lines(spec: CampaignSpec, fits: LedgerFits) -> Iterator[str]:
+    """Yields a sentence on each fit, in the units of the spec."""
+    units = spec.chosen_units()
+    for position, by_property in fits.items():
+        for name, fit in by_property.items():
+            yield fit.sentence(spec.ladder[position].rung, units.get(name))
+
+
+def _fit(connection: Connection, rung: RungSpec, wanted: WantedCalibration) -> Fit:
+    """Returns one fit. Raises UsageError."""
+    name, verifier = wanted.property, rung.configured
+    level, imported = _level(imported_levels(connection, name), rung, wanted)
+    identity = (verifier.name, verifier.version, verifier.settings_hash)
+    answers = pooled.values_of(connection, sorted(imported.values), *identity)
+    computed = {
+        id_: values[name].value
+        for id_, values in sorted(answers.items())
+        if values and name in values and values[name].censoring is Censoring.NONE
+    }
+    if len(computed) < FEWEST:
+        raise UsageError(
+            f"calibrate: {rung.rung} and the imported values share {len(computed)} "
+            f"molecule{'' if len(computed) == 1 else 's'} with a {name}; a fit needs {FEWEST}. "
+            + (
+                f"{len(imported.values)} molecules have an imported value; compute the others with: "
+                f"{command(rung, imported.files[0])}"
+                if len(imported.values) >= FEWEST
+                else f"Import more measured values first; {len(imported.values)} molecules have one"
+            )
+        )
+    measured = [imported.values[id_] for id_ in computed]
+    try:
+        return fitted(name, FitKind(wanted.stated.kind), level, list(computed.values()), measured)
+    except ValueError as error:
+        raise UsageError(f"calibrate: {name} of {rung.rung}: {error}; use kind: offset, or no calibration") from None
+
+
+def _level(levels: Mapping[str, ImportedLevel], rung: RungSpec, wanted: WantedCalibration) -> tuple[str, ImportedLevel]:
+    """Returns the level of the measured values, and the values. Raises UsageError unless one level fits."""
+    name, stated = wanted.property, wanted.stated.level
+    if not levels:
+        raise UsageError(
+            f"calibrate: the ledger has no imported values of {name}; import at least {FEWEST} with: sciagent import "
+            f"FILE.csv --value 'COLUMN={name}[{properties()[name].unit}]' --method experiment"
+        )
+    if stated is None and len(levels) > 1:
+        raise UsageError(
+            f'calibrate: {name} was imported at {len(levels)} levels; name one, as in level: "{next(iter(levels))}"; '
+            f"known: {', '.join(levels)}"
+        )
+    chosen = next(iter(levels)) if stated is None else stated
+    if chosen not in levels:
+        hint = did_you_mean(chosen, list(levels))
+        raise UsageError(f'calibrate: no {name} was imported at level "{chosen}"{hint}; known: {", ".join(levels)}')
+    return chosen, levels[chosen]
+
+
+def command(rung: RungSpec, file: str) -> str:
+    """Returns the command that computes a rung's values for the molecules of a file."""
+    settings = (f"--set {shlex.quote(f'{key}={value}')} " for key, value in _flat(rung.settings))
+    return f"sciagent calc {rung.verifier} {''.join(settings)}--file {shlex.quote(file)}"
+
+
+def _flat(settings: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+    """Yields settings as texts that `sciagent calc --set` takes."""
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{path}{key}.")
+        else:
+            yield f"{path}{key}", value if isinstance(value, str) and PLAIN.match(value) else json.dumps(value)

@@ -1,0 +1,170 @@
+"""The calibration of a rung on measured values: a straight line or an offset, with its leave-one-out error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from sciagent.domain.evidence import Measured
+from sciagent.domain.properties import Level, properties
+from sciagent.domain.quantities import Quantity, convert, express
+
+FEWEST = 8
+"""Smallest number of molecules for a fit."""
+
+
+class FitKind(StrEnum):
+    """The form of a fit of measured on computed values."""
+
+    OFFSET = "offset"
+    """measured = computed + intercept"""
+    LINEAR = "linear"
+    """measured = slope * computed + intercept"""
+
+
+@dataclass(frozen=True)
+class CalibratedLevel(Level):
+    """The level of a calibrated value. The ledger never holds it, since evidence stays as it was computed."""
+
+    fit: str = ""
+    """The fit in words, such as `linear fit, n = 19`."""
+
+    @property
+    def label(self) -> str:
+        return labelled(super().label, self.fit)
+
+
+def labelled(level: str, fit: str) -> str:
+    """Returns the label of a calibrated level, such as `GFN2-xTB + linear fit, n = 19`."""
+    return f"{level} + {fit}"
+
+
+def short_label(level: str) -> str:
+    """Returns the label of a level without the protocol of its geometry."""
+    method, _, rest = level.partition("//")
+    _, is_calibrated, fit = rest.partition(" + ")
+    return labelled(method, fit) if is_calibrated else method
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fit of measured on computed values of one property at one rung, in the property's canonical unit."""
+
+    property: str
+    """Name of the property."""
+    kind: FitKind
+    """The form of the fit."""
+    measured_level: str
+    """Label of the level of the measured values, such as `experiment`."""
+    slope: float
+    """1 for an offset."""
+    intercept: float
+    """Measured value where the computed one is 0."""
+    n: int
+    """Number of molecules; each has the same weight."""
+    mean_absolute_error: float
+    """Mean absolute error of the values predicted for each molecule from a fit to the others."""
+    root_mean_square_error: float
+    """Root mean square of the same errors."""
+    error_without: float
+    """Mean absolute error of the computed values themselves."""
+
+    def words(self) -> str:
+        """Text for levels: `linear fit, n = 19`."""
+        name = "linear fit" if self.kind is FitKind.LINEAR else "offset"
+        return f"{name}, n = {self.n}"
+
+    def sentence(self, rung: str, unit: str | None = None) -> str:
+        """Returns a sentence with the line and its leave-one-out error. rung: its label. unit: a unit of the property;
+        None, or a unit that is no multiple of the canonical one: the canonical unit."""
+        prop = properties()[self.property]
+        unit = prop.unit if unit is None or prop.conversion(unit) is not None else unit
+        numbers = (self.intercept, self.mean_absolute_error, self.error_without)
+        intercept, error, without = (express(Quantity(number, prop.unit), prop, unit).value for number in numbers)
+        tail = "" if unit == "1" else f" {unit}"
+        scaled = rung if self.kind is FitKind.OFFSET else f"{self.slope:.3g} × {rung}"
+        line = f"{scaled} {'-' if intercept < 0 else '+'} {abs(intercept):.3g}{tail}"
+        return (
+            f"{self.property} of {rung} is calibrated on {self.measured_level}: {line}, {self.words()}, leave-one-out "
+            f"mean absolute error {error:.3g}{tail}, without the fit {without:.3g}{tail}"
+        )
+
+    def level_of(self, level: str) -> str:
+        """Returns the label of the calibrated level. level: label of the computed values."""
+        return labelled(level, self.words())
+
+    def value(self, computed: float) -> float:
+        """Returns the calibrated value, in the canonical unit."""
+        return self.slope * computed + self.intercept
+
+    def uncertainty(self, repeatability: float | None) -> float:
+        """Returns the standard uncertainty of a calibrated value, in the canonical unit.
+
+        u**2 = (slope * repeatability)**2 + e**2, with the root mean square leave-one-out error e. So it holds the
+        method's error on molecules like those of the fit. An unknown repeatability counts as 0. The result is slightly
+        too large, since e holds the repeatability of the fitted molecules as well.
+        """
+        return math.hypot(self.slope * (repeatability or 0.0), self.root_mean_square_error)
+
+    def applied(self, quantity: Quantity) -> Quantity:
+        """Returns the calibrated quantity, in the unit of the computed one. A bound stays a bound on its side."""
+        prop = properties()[self.property]
+        computed = convert(quantity, prop)
+        spread = self.uncertainty(computed.uncertainty)
+        calibrated = replace(computed, value=self.value(computed.value), uncertainty=spread, as_typed=None)
+        return express(calibrated, prop, quantity.unit)
+
+    def measured(self, measured: Measured) -> Measured:
+        """Returns the calibrated value, whose level names the fit."""
+        level = CalibratedLevel(**vars(measured.level), fit=self.words())
+        return replace(measured, level=level, quantity=self.applied(measured.quantity))
+
+
+Fits = Mapping[str, Fit]
+"""The fits of one rung, by property."""
+
+
+def calibrated(values: Iterable[Measured], fits: Fits) -> tuple[Measured, ...]:
+    """Returns the values of a rung, calibrated where there is a fit of the property."""
+    return tuple(fits[m.property].measured(m) if m.property in fits else m for m in values)
+
+
+def calibrated_quantities(values: Mapping[str, Quantity], fits: Fits) -> dict[str, Quantity]:
+    """Returns the values of a rung by property, calibrated where there is a fit of the property."""
+    return {name: fits[name].applied(quantity) if name in fits else quantity for name, quantity in values.items()}
+
+
+def fitted(
+    property_name: str, kind: FitKind, measured_level: str, computed: Sequence[float], measured: Sequence[float]
+) -> Fit:
+    """Returns the fit by least squares with equal weights.
+
+    computed, measured: (n,) values of the same molecules, in the canonical unit. The leave-one-out error of a molecule
+    is its residual divided by 1 - h, with its leverage h. Raises ValueError for fewer than `FEWEST` molecules, for
+    computed values without spread, and for a slope that is not positive.
+    """
+    n = len(computed)
+    if n < FEWEST:
+        raise ValueError(f"{n} molecules; a fit needs {FEWEST}")
+    x, y = math.fsum(computed) / n, math.fsum(measured) / n
+    slope, spread = 1.0, 0.0
+    if kind is FitKind.LINEAR:
+        spread = math.fsum((c - x) ** 2 for c in computed)
+        if not spread > 1e-12 * max(abs(x), 1e-6) ** 2:
+            raise ValueError("the computed values are all alike")
+        slope = math.fsum((c - x) * (m - y) for c, m in zip(computed, measured, strict=True)) / spread
+        if slope <= 0:
+            raise ValueError(f"the measured values fall as the computed ones rise (slope {slope:.3g})")
+    intercept = y - slope * x
+    errors = []
+    for c, m in zip(computed, measured, strict=True):
+        leverage = 1 / n + ((c - x) ** 2 / spread if spread else 0.0)
+        if leverage > 1 - 1e-9:
+            raise ValueError("a single molecule decides the slope")
+        errors.append((m - slope * c - intercept) / (1 - leverage))
+    mean = math.fsum(map(abs, errors)) / n
+    root = math.sqrt(math.fsum(error * error for error in errors) / n)
+    without = math.fsum(abs(m - c) for c, m in zip(computed, measured, strict=True)) / n
+    return Fit(property_name, kind, measured_level, slope, intercept, n, mean, root, without)

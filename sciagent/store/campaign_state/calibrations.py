@@ -1,0 +1,31 @@
+"""Calibrations of a campaign's rungs. A fit is never changed; the last one of a rung and a property counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.domain.campaigns.calibration import Fit, FitKind, Fits
+from sciagent.store.database import tables as t
+from sciagent.store.database.clock import db_now
+from sciagent.store.results.evidence import read_watermark
+
+
+def write(connection: Connection, campaign_id: int, by_rung: Mapping[int, Fits]) -> None:
+    """Write fits. by_rung: {rung id: fits by property}."""
+    alike = {"campaign_id": campaign_id, "watermark": read_watermark(connection), "at": db_now(connection)}
+    rows = [{**alike, "rung_id": rung_id, **vars(fit)} for rung_id, fits in by_rung.items() for fit in fits.values()]
+    if rows:
+        connection.execute(sa.insert(t.calibration), rows)
+
+
+def current(connection: Connection, campaign_id: int) -> dict[int, dict[str, Fit]]:
+    """{rung id: current fits by property}."""
+    c = t.calibration.c
+    query = sa.select(c.rung_id, *(c[name] for name in Fit.__dataclass_fields__)).where(c.campaign_id == campaign_id)
+    by_rung: dict[int, dict[str, Fit]] = {}
+    for rung_id, name, kind, *numbers in connection.execute(query.order_by(c.id)):
+        by_rung.setdefault(rung_id, {})[name] = Fit(name, FitKind(kind), *numbers)
+    return by_rung

@@ -1,0 +1,94 @@
+"""Hits that an imported value contradicts, in every answer that shows them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sciagent.domain.evidence import Measured
+from sciagent.domain.jobs.states import Standing
+from sciagent.domain.properties import Level
+from sciagent.domain.quantities import Censoring, Quantity
+from sciagent.report import answers
+from sciagent.report.parts import candidates
+from sciagent.store.campaign_state import campaigns
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.results import evidence
+from tests.support.pages import Parsed, rendered
+from tests.support.reported import PBE0, Maker, gap
+from tests.support.rows import new_evidence
+
+EXPERIMENT = Level("experiment")
+
+
+@pytest.fixture
+def hit(own_ledger: Ledger, tmp_path: Path) -> Maker:
+    """One hit: its gap of 4.3 eV lies in the window from 4.0 to 4.6 eV."""
+    made = Maker(own_ledger, tmp_path)
+    made.enter(("c1ccccc1",))
+    made.answer(0, 2, gap(4.3, PBE0))
+    made.place(0, Standing.SETTLED, 2, verdict="pass", depth=2, score=0.9, utility=0.9, is_hit=True, hit_tier="x")
+    return made
+
+
+def write(made: Maker, *values: Quantity, level: Level = EXPERIMENT) -> None:
+    new = [
+        new_evidence(
+            made.ids[0],
+            Measured("homo_lumo_gap", level, value),
+            verifier="import",
+            source="lab.csv sha256:12",
+            replicate=i,
+        )
+        for i, value in enumerate(values)
+    ]
+    with made.ledger.begin() as connection:
+        evidence.record(connection, new)
+
+
+def against(made: Maker) -> str | None:
+    with made.ledger.read() as connection:
+        [found] = answers.best(connection, made.row, 1)
+    return found.contradicted
+
+
+@pytest.mark.parametrize(
+    ("value", "contradicts"),
+    [
+        (Quantity(4.7, "eV", 0.05), True),
+        (Quantity(4.7, "eV", 0.2), False),
+        (Quantity(4.7, "eV"), True),
+        (Quantity(3.5, "eV", 0.1), True),
+        (Quantity(4.2, "eV", 0.01), False),
+        (Quantity(3.5, "eV", censoring=Censoring.BELOW), True),
+        (Quantity(3.5, "eV", censoring=Censoring.ABOVE), False),
+    ],
+)
+def test_a_value_outside_the_limits_by_more_than_its_uncertainty_contradicts_a_hit(
+    hit: Maker, value: Quantity, contradicts: bool
+) -> None:
+    write(hit, value)
+    assert (against(hit) is not None) is contradicts
+
+
+def test_replicates_contradict_together_or_not_at_all(hit: Maker) -> None:
+    write(hit, Quantity(4.7, "eV"), Quantity(4.3, "eV"))
+    assert against(hit) is None  # their mean is 4.5 eV
+
+
+def test_a_gap_at_another_level_of_theory_does_not_contradict(hit: Maker) -> None:
+    write(hit, Quantity(5.7, "eV", 0.0), level=Level("HF", "def2-SVP"))
+    assert against(hit) is None
+
+
+def test_the_badge_the_card_and_the_answer_say_so(hit: Maker) -> None:
+    write(hit, Quantity(5.2, "eV", 0.1, as_typed="5.20 eV"))
+    told = "homo_lumo_gap = 5.20 eV (lab.csv, experiment) lies above the limit of the objective"
+    assert against(hit) == told
+    with hit.ledger.read() as connection:
+        ladder = campaigns.rungs(connection, hit.row.id)
+        [row] = candidates.table(connection, hit.row, ladder).rows
+    assert row[2:4] == ["hit, contradicted by a measurement", "contradicted"]
+    page = Parsed(rendered(hit)).text
+    assert f"A measurement contradicts this hit: {told}." in page and "⚠ hit, contradicted by a measurement" in page
