@@ -233,6 +233,65 @@ def _number(text: str) -> float:
     return value
 
 
+@dataclass
+class _Writer:
+    """Writes the rows of a file, in the order of the file."""
+
+    connection: Connection
+    path: Path
+    source: str
+    who: str
+    revise: str | None
+    replicate: bool
+    report: ImportReport
+    elsewhere: Counter[Any] = field(default_factory=Counter)
+    """{(candidate id, values): count} of evidence from files of other names."""
+    taken: set[int] = field(default_factory=set)
+    """Ids of evidence of other files that this import supersedes."""
+
+    def write(self, chunk: Sequence[_Row], ids: Mapping[str, int]) -> None:
+        known_keys = evidence.ids_by_key(self.connection, [row.key.hash for row in chunk])
+        first = [row for row in chunk if row.key.replicate == 0]
+        self.elsewhere.update(_elsewhere(self.connection, [(ids[row.molecule.key], row.key) for row in first]))
+        in_others = {id_ for id_, *_ in self.elsewhere}
+        new: list[NewEvidence] = []
+        for row in chunk:
+            id_, values = ids[row.molecule.key], _values(row.measured)
+            current, key = _latest(self.connection, row.key) if row.key.hash in known_keys else (None, row.key)
+            in_other_file = current is None and self.elsewhere[id_, *values] > 0
+            self.elsewhere[id_, *values] -= in_other_file
+            if in_other_file or (current is not None and _values(current.measured) == values):
+                self.report.known += 1
+                continue
+            if current is None:
+                old = self._other_file(row, id_) if not self.replicate and id_ in in_others else None
+            else:
+                old = self._revised(row.molecule.smiles, current.id)
+            self.report.revised += old is not None
+            finding = Finding(row.molecule.key, Outcome.OK, measured=row.measured)
+            new.append(
+                NewEvidence(finding, key, id_, source=self.source, who=self.who, why=self.revise, supersedes=old)
+            )
+        self.report.recorded += len(evidence.record(self.connection, new))
+
+    def _revised(self, smiles: str, current: int) -> int:
+        """Returns the evidence of this file that the row supersedes. Raises UsageError without a reason."""
+        if self.revise is None:
+            raise UsageError(
+                f"{smiles} stands in the ledger with another value from {self.path.name}; "
+                'supersede it with --revise "why it changed" (nothing was imported)'
+            )
+        return current
+
+    def _other_file(self, row: _Row, id_: int) -> int | None:
+        """Returns the evidence of another file that the row supersedes; None if the files agree."""
+        others = corrections.differing(self.connection, id_, row.key.settings_hash, row.measured)
+        others = [other for other in others if other.id not in self.taken]
+        self.taken |= {other.id for other in others}
+        smiles, name = row.molecule.smiles, self.path.name
+        return corrections.superseded(self.connection, others, smiles, name, self.revise, self.who)
+
+
 def _write(
     ledger: Ledger,
     path: Path,
@@ -250,38 +309,9 @@ def _write(
         # candidates are written before evidence, since a writer that holds the watermark must not wait for a lock
         ids = candidates.enter(connection, {row.molecule.key: row.molecule for row in rows}.values())
         names.enter(connection, None, [(ids[row.molecule.key], row.names) for row in rows])
-        elsewhere: Counter[Any] = Counter()
-        taken: set[int] = set()  # evidence of other files that this import supersedes
+        writer = _Writer(connection, path, source, who, revise, replicate, report)
         for start in range(0, len(rows), CHUNK):
-            chunk = rows[start : start + CHUNK]
-            known_keys = evidence.ids_by_key(connection, [row.key.hash for row in chunk])
-            first = [row for row in chunk if row.key.replicate == 0]
-            elsewhere.update(_elsewhere(connection, [(ids[row.molecule.key], row.key) for row in first]))
-            in_others = {id_ for id_, *_ in elsewhere}
-            new: list[NewEvidence] = []
-            for molecule, key, measured, _ in chunk:
-                id_, values = ids[molecule.key], _values(measured)
-                current, key = _latest(connection, key) if key.hash in known_keys else (None, key)
-                in_other_file = current is None and elsewhere[id_, *values] > 0
-                elsewhere[id_, *values] -= in_other_file
-                recorded, old = (_values(current.measured), current.id) if current else (None, None)
-                if in_other_file or recorded == values:
-                    report.known += 1
-                    continue
-                if current is not None and revise is None:
-                    raise UsageError(
-                        f"{molecule.smiles} stands in the ledger with another value from {path.name}; "
-                        'supersede it with --revise "why it changed" (nothing was imported)'
-                    )
-                if current is None and not replicate and id_ in in_others:
-                    others = corrections.differing(connection, id_, key.settings_hash, measured)
-                    others = [other for other in others if other.id not in taken]
-                    old = corrections.superseded(connection, others, molecule.smiles, path.name, revise, who)
-                    taken |= {other.id for other in others}
-                report.revised += old is not None
-                finding = Finding(molecule.key, Outcome.OK, measured=measured)
-                new.append(NewEvidence(finding, key, id_, source=source, who=who, why=revise, supersedes=old))
-            report.recorded += len(evidence.record(connection, new))
+            writer.write(rows[start : start + CHUNK], ids)
 
 
 def _latest(connection: Connection, key: EvidenceKey) -> tuple[evidence.RecordedEvidence | None, EvidenceKey]:

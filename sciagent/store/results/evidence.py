@@ -150,6 +150,10 @@ def _checked(evidence: NewEvidence) -> tuple[Measured, ...]:
     return tuple(_as_read(m) for m in finding.measured)
 
 
+_QUANTITY = ("value", "unit", "uncertainty", "censoring", "n", "as_typed")
+"""The fields of a quantity that are columns. The kind of its uncertainty is in the diagnostics of the evidence."""
+
+
 def _as_read(measured: Measured) -> Measured:
     """The value in its canonical unit, with numbers and texts as the database returns them."""
     q = convert(measured.quantity, properties()[measured.property])
@@ -174,7 +178,7 @@ def _record(
             "evidence_id": id_,
             "property_id": property_ids[m.property],
             "level_id": level_ids[m.level],
-            **vars(m.quantity),
+            **{name: getattr(m.quantity, name) for name in _QUANTITY},
         }
         for id_, mine in zip(ids, measured, strict=True)
         for m in mine
