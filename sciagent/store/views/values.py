@@ -93,7 +93,8 @@ def page(connection: Connection, wanted: ValueFilter, after: int = 0, n: int = P
     record = (e.verifier, e.verifier_version, e.replicate, t.campaign.c.name, e.source, e.who, e.at)
     query = _joined(sa.select(q.id, *value, *record), wanted).where(q.id > after).order_by(q.id).limit(n)
     rows: list[Any] = list(connection.execute(query))
-    units = campaigns.get(connection, wanted.campaign).units if wanted.campaign else {}
+    campaign = campaigns.find(connection, wanted.campaign) if wanted.campaign else None
+    units = campaign.units if campaign else {}
     return [_in_units(LedgerValue(*row[1:]), units) for row in rows], rows[-1].id if rows else after
 
 
