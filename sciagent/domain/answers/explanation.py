@@ -148,7 +148,7 @@ class RungStory(RungResult):
     """Decisions, oldest first."""
     evidence: EvidenceStory | None
     """Evidence of the rung, as it was computed; null without an answer."""
-    calibrated: tuple[PropertyValue, ...] = ()
+    calibrated: tuple[PropertyValue, ...]
     """Calibrated values, by which gate and objectives judge; empty without a calibration."""
 
 
