@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -14,12 +15,20 @@ from sciagent.api import html
 from sciagent.api.explanation_text import paragraphs
 from sciagent.api.terminal import Paragraph, records_table, text_of
 from sciagent.domain.answers.explanation import Explanation, RefusedText
+from sciagent.domain.answers.margins import LimitMargin
 from sciagent.domain.answers.status import CampaignCounts, Status
 from sciagent.domain.answers.values import BestCandidate, LadderAnswer, ShownValue
 from sciagent.domain.campaigns.calibration import short_label
 from sciagent.domain.candidate_names import cells as named
 from sciagent.domain.jobs.states import CampaignState
 
+KIND_WORDS = {
+    "molecule": "of each molecule, from its own conformers or repeated runs",
+    "class": "usual for such molecules, not computed for each",
+    "fit": "together with the leave-one-out error of the fit",
+    None: "of the protocol",
+}
+"""What is said of the uncertainties, by their kind."""
 TIERS = {"high_fidelity": "high", "simulation": "sim"}  # short labels, since the table is narrow
 
 
@@ -99,6 +108,7 @@ def best_brief(candidate: BestCandidate, properties: Sequence[str]) -> Mapping[s
         **values_and_level({name: candidate.values.get(name) for name in properties}),
         "utility": candidate.utility,
         "P(hit)": candidate.p_hit,
+        **nearest_limit(candidate),
         "stands": _stands(candidate),
         "seed": "a seed" if candidate.in_seeds else "",
     }
@@ -108,6 +118,38 @@ def _stands(candidate: BestCandidate) -> str:
     if candidate.hit:
         return "hit, contradicted" if candidate.contradicted else "hit"
     return (candidate.reason or "").replace("_", " ")
+
+
+def nearest_limit(candidate: BestCandidate) -> Mapping[str, str]:
+    """Returns the cell `clear by`: the distance from the limit that is nearest, relative to the method's error, in the
+    unit of the value. There is no such cell where the error of the method is not known for any objective."""
+
+    def relative(margin: LimitMargin) -> float:
+        size = margin.method.mean_absolute_error if margin.method else 0.0
+        return margin.margin / size if size else math.copysign(math.inf, margin.margin)
+
+    known = [margin for margin in candidate.margins if margin.method]
+    if not known:
+        return {}
+    nearest = min(known, key=relative)
+    name = f"{nearest.property}: " if len(candidate.margins) > 1 else ""
+    return {"clear by": f"{name}{nearest.cell()}"}
+
+
+def certainty_lines(candidates: Sequence[BestCandidate]) -> Iterator[str]:
+    """Yields one line for each objective on what its ± means, and on the error of the method against experiment."""
+    by_property: dict[tuple[str, str], list[LimitMargin]] = {}
+    for margin in (margin for candidate in candidates for margin in candidate.margins):
+        by_property.setdefault((margin.property, margin.rung), []).append(margin)
+    for (name, rung), margins in by_property.items():
+        kinds = {margin.uncertainty_kind for margin in margins if margin.repeatability}
+        method = next((str(margin.method) for margin in margins if margin.method), "error against experiment not known")
+        yield f"{name} at {rung}: ± is the repeatability {KIND_WORDS.get(one_of(kinds), KIND_WORDS[None])}; {method}"
+
+
+def one_of(kinds: set[str | None]) -> str | None:
+    """Returns the only kind; None for several or none."""
+    return next(iter(kinds)) if len(kinds) == 1 else None
 
 
 def values_and_level(values: Mapping[str, ShownValue | None]) -> Mapping[str, Any]:

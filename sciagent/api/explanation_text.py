@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
@@ -11,6 +12,7 @@ from sciagent.domain.answers.explanation import (
     DecisionStory,
     EvidenceStory,
     Explanation,
+    Outlook,
     ProposalStory,
     RefusedText,
     RungStory,
@@ -25,6 +27,8 @@ VERDICTS = {
     "error": "went wrong",
     "not_applicable": "does not take it",
 }
+_INDEX = re.compile(r", index \S+ at price [^;\s]+")  # part of the reason of a `priced` decision; --full shows it
+KINDS = {"class": " (± usual for such molecules)", "molecule": " (± of this molecule)"}
 JOBS = {"queued": "decided, waits for a worker", "running": "is at work", "cancelled": "cancelled, not run"}
 RESOURCES = {"core_seconds": "core-second", "wall_seconds": "core-second (by the clock)", "gpu_seconds": "GPU-second"}
 
@@ -79,6 +83,12 @@ def _campaign(story: CampaignStory, full: bool) -> Iterator[Paragraph]:
     yield from _heading(f"In campaign {story.campaign}: {standing}")
     yield Paragraph(story.why)
     yield Paragraph(_score_and_cost(story))
+    for margin in story.margins:
+        yield Paragraph(f"{margin.property} at {margin.rung} is {margin}")
+        if margin.method is not None:
+            yield Paragraph(f"the method: {margin.method}; {margin.method.source}", 2)
+    if full and story.outlook and story.outlook.index is not None:
+        yield Paragraph(_index_and_price(story.outlook))
     for number, proposal in enumerate(story.proposed):
         yield from _proposal(proposal, "Again" if number else "Proposed")
     waivers, labels = _waivers(story), [rung.rung for rung in story.rungs]
@@ -115,6 +125,13 @@ def _proposal(proposal: ProposalStory, verb: str) -> Iterator[Paragraph]:
         yield Paragraph("from " + " and ".join(f"{parent.smiles} ({parent.key[:8]})" for parent in proposal.parents), 2)
     if proposal.rationale:
         yield Paragraph(f"“{proposal.rationale}”", 2)
+
+
+def _index_and_price(outlook: Outlook) -> str:
+    """Returns a line with the numbers by which the `priced` scheduler ranks an open candidate."""
+    unit = outlook.units.index if outlook.units else ""
+    value = f", value {outlook.value:.3g}" if outlook.value is not None else ""
+    return f"index {outlook.index:.3g} {unit} at price {outlook.price or 0:.3g}{value}"
 
 
 def _waivers(story: CampaignStory) -> dict[str, str]:
@@ -157,7 +174,7 @@ def _rung(rung: RungStory, full: bool, waived_by: str | None, labels: Sequence[s
         yield Paragraph(_origin(rung, rung.evidence), 2)
     for decision in rung.decisions:
         yield Paragraph(f"{_decision(decision, full)}, {_moment(decision.at)}", 2)
-        if by := _law_and_price(decision, full, labels):
+        if full and (by := _law_and_price(decision, labels)):
             yield Paragraph(by, 3)
     if full or len(rung.attempts) > 1 or not rung.evidence:
         for attempt in rung.attempts:
@@ -214,13 +231,15 @@ def _values(values: Sequence[EvidenceValue]) -> Iterator[Paragraph]:
 
 def _value(value: PropertyValue, level: bool = True) -> str:
     unknown = "" if value.uncertainty is not None else ", uncertainty unknown"
+    if value.uncertainty:
+        unknown = KINDS.get(value.uncertainty_kind or "", "")
     return (value.line() if level else f"{value.property} = {value}") + unknown
 
 
 def _decision(decision: DecisionStory, full: bool) -> str:
     person = decision.chooser.removeprefix("person:") if decision.chooser.startswith("person:") else None
     why = (decision.why or "").removeprefix(decision.chooser).removeprefix(": ")
-    why = why and f": {why}"
+    why = why and f": {why if full else _INDEX.sub('', why)}"
     if decision.action == "promote" and person:
         return f"promoted by {person}{why}"
     verb = {"run": "chosen", "reuse": "reused"}.get(decision.action, decision.action)
@@ -230,10 +249,10 @@ def _decision(decision: DecisionStory, full: bool) -> str:
     return f"{verb}{by}{why}"
 
 
-def _law_and_price(decision: DecisionStory, full: bool, labels: Sequence[str]) -> str:
+def _law_and_price(decision: DecisionStory, labels: Sequence[str]) -> str:
     """Returns a text on the law and the prices behind a purchase."""
     law = decision.law_version
-    parts = [] if law is None else [f"by law {law if full else law[:8]}"]
+    parts = [] if law is None else [f"by law {law}"]
     if decision.price:
         prices = (f"{amount:.3g} for one {_resource(name, labels)}" for name, amount in decision.price.items())
         parts.append(f"price {', '.join(prices)}, in hits or utility")

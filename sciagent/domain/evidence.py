@@ -15,6 +15,10 @@ from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Quantity
 
 NO_INPUTS = ""
+UNCERTAINTY_KIND = "uncertainty_kind"
+"""Key of the diagnostics under which a verifier says, by property, whose repeatability its uncertainties are."""
+MOLECULE, CLASS = "molecule", "class"
+"""Kinds of uncertainties: the spread over conformers, seeds or replicates of this molecule; that of its class."""
 _ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 

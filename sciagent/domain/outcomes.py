@@ -102,6 +102,7 @@ class Reason(StrEnum):
     OVERLAPPING_ATOMS = "overlapping_atoms"
     BOND_CHANGED = "bond_changed"  # the relaxation made another molecule
     GEOMETRY_NOT_CONVERGED = "geometry_not_converged"
+    IMAGINARY_FREQUENCY = "imaginary_frequency"  # the relaxed geometry is a saddle point, no minimum
     SCF_NOT_CONVERGED = "scf_not_converged"
     SCF_UNSTABLE = "scf_unstable"
     TRIPLET_GROUND_STATE = "triplet_ground_state"

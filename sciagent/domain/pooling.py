@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from sciagent.domain.evidence import Measured
+from sciagent.domain.evidence import MOLECULE, Measured
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Censoring, Quantity
 
@@ -28,7 +28,17 @@ def pooled_quantity(quantities: Sequence[Quantity]) -> Quantity:
     mean, _ = pooled([q.value for q in exact], [q.uncertainty for q in exact])
     used = [*exact, *(q for q in below if q.value < mean), *(q for q in above if q.value > mean)]
     mean, error = pooled([q.value for q in used], [q.uncertainty for q in used])
-    return Quantity(mean, exact[0].unit, error, n=n)
+    return Quantity(mean, exact[0].unit, error, n=n, uncertainty_kind=_pooled_kind(used, error))
+
+
+def _pooled_kind(used: Sequence[Quantity], error: float | None) -> str | None:
+    """Returns whose spread a pooled uncertainty is: that of the replicates where it exceeds the propagated one."""
+    kinds = {q.uncertainty_kind for q in used}
+    stated = [q.uncertainty for q in used if q.uncertainty]
+    propagated = 1 / math.sqrt(sum(1 / u**2 for u in stated)) if len(stated) == len(used) else 0.0
+    if error is not None and error > propagated * (1 + 1e-9):
+        return MOLECULE
+    return kinds.pop() if len(kinds) == 1 else None
 
 
 def _pooled_bounds(below: Sequence[Quantity], above: Sequence[Quantity], n: int) -> Quantity:

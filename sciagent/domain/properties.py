@@ -179,6 +179,12 @@ CONFORMATIONAL_FREE_ENERGY = Property(
     low=-5,
     high=0,
 )
+ZERO_POINT_ENERGY = Property("zero_point_energy", _ENERGY, "energy of the vibrations at 0 K, harmonic", low=0)
+ENTHALPY = Property("enthalpy", _ENERGY, "total energy with vibrations, rotation, translation and kT for the volume")
+GIBBS_FREE_ENERGY = Property(
+    "gibbs_free_energy", _ENERGY, "enthalpy minus temperature times entropy, at the temperature and state of the level"
+)
+LOWEST_FREQUENCY = Property("lowest_frequency", ("cm^-1",), "lowest vibrational frequency, harmonic", low=0)
 OXIDATION_POTENTIAL = Property("oxidation_potential", ("V", "mV"), "oxidation potential against the named reference")
 REDUCTION_POTENTIAL = Property("reduction_potential", ("V", "mV"), "reduction potential against the named reference")
 JUDGED_SCORE = Property(

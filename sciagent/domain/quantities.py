@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from sciagent.domain.properties import Property
@@ -44,6 +44,10 @@ class Quantity:
     """Number of replicates that the value is pooled from."""
     as_typed: str | None = None
     """Digits and unit as a person or a file gave them."""
+    uncertainty_kind: str | None = field(default=None, compare=False)
+    """Whose spread the uncertainty is: `molecule` for that of conformers, seeds or replicates of this molecule, `class`
+    for the usual one of such molecules, `fit` for it together with the error of a calibration; None if the evidence does not say. It is kept with the evidence's diagnostics,
+    not with the value."""
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.value):

@@ -8,15 +8,16 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.answers.margins import LimitMargin
 from sciagent.domain.answers.status import Status
 from sciagent.domain.answers.values import BestCandidate, ImportedValue, RungValue
 from sciagent.domain.evidence import at_highest_rung
 from sciagent.domain.jobs.states import CampaignState, Standing
 from sciagent.errors import UnknownNameError
 from sciagent.report.analysis import audit, ladder, proposers
-from sciagent.report.parts import agreement
+from sciagent.report.parts import agreement, margins
 from sciagent.report.parts.contradictions import contradiction
-from sciagent.store.campaign_state import trajectories
+from sciagent.store.campaign_state import campaigns, trajectories
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.views import campaign_counts, report_candidates, report_episodes
@@ -47,6 +48,7 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
     ids = [candidate.id for candidate in ranked]
     answers, imported = report_candidates.answers(connection, row, ids), report_candidates.imported(connection, ids)
     found, fits = [], report_candidates.fits_by_rung(connection, row)
+    errors = margins.method_errors(connection, row, campaigns.rungs(connection, row.id))
     for candidate in ranked:
         highest = at_highest_rung(report_candidates.pooled_by_rung(answers.get(candidate.id, ()), fits))
         same = ("key", "names", "inchikey", "utility", "hit", "in_seeds", "score", "reason", "detail")
@@ -59,9 +61,17 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
                 values={name: RungValue.of(measured, rung=a.rung) for name, (a, measured) in highest.items()},
                 imported=imported_values(imported.get(candidate.id, ())),
                 contradicted=contradiction(row, imported.get(candidate.id, ())) if candidate.hit else None,
+                margins=margins.margins(row, highest, errors),
             )
         )
     return found
+
+
+def candidate_margins(connection: Connection, row: CampaignRow, candidate_id: int) -> tuple[LimitMargin, ...]:
+    """Returns the distance of each objective's value of a candidate from its limits."""
+    answers = report_candidates.answers(connection, row, [candidate_id]).get(candidate_id, ())
+    highest = at_highest_rung(report_candidates.pooled_by_rung(answers))
+    return margins.margins(row, highest, margins.method_errors(connection, row, campaigns.rungs(connection, row.id)))
 
 
 def imported_values(answers: Sequence[EvidenceAnswer]) -> tuple[ImportedValue, ...]:

@@ -66,6 +66,7 @@ def entry(name: str, samples: Mapping[str, Candidate]) -> Mapping[str, Any]:
         "needs": needs,
         "cost": costs,
         "priors": [asdict(p) for p in verifier_type.priors],
+        "method_errors": [asdict(error) for error in verifier_type.method_errors],
         "engines": list(verifier_type.engines),
         "programs": [_program(program) for program in verifier_type.programs],
         "reusable": verifier_type.reusable,

@@ -21,9 +21,10 @@ from sciagent.domain.tiers import Tier
 from sciagent.errors import SimulatorError
 from sciagent.programs import Program
 from sciagent.verification.files import WITH_PATHS, ReferenceFile, StructureFile
+from sciagent.verification.method_error import MethodError
 
 __all__ = [
-    "ArtifactFile", "Context", "Cost", "Finding", "Level", "Measured", "Outcome", "Prior", "Property",
+    "ArtifactFile", "Context", "Cost", "Finding", "Level", "Measured", "MethodError", "Outcome", "Prior", "Property",
     "PropertyAtLevel", "Quantity", "Reason", "ReferenceFile", "Refusal", "Settings", "SimulatorError", "StructureFile",
     "Tier", "Verifier", "at",
 ]  # fmt: skip
@@ -105,6 +106,8 @@ class Verifier(ABC, Generic[C]):
     engines: ClassVar[tuple[str, ...]] = ()
     programs: ClassVar[tuple[Program, ...]] = ()
     priors: ClassVar[tuple[Prior, ...]] = ()
+    method_errors: ClassVar[tuple[MethodError, ...]] = ()
+    """Errors against experiment, from a benchmark; shown where a limit is judged and no measured values are at hand."""
 
     def __init__(self, settings: Any = None, base: Path | None = None) -> None:
         """base: folder from which relative paths in the settings start; default: the working directory."""

@@ -224,18 +224,42 @@ def prepare(
     energy, then relaxed. (A ranking by the force field gives anti or gauche ethanol, depending on the seed.)
     Raises SimulatorError as `embed`, `check_bonds` and `tblite_engine.relax` do.
     """
-    geometries, diagnostics, _ = embed(mol, charge, multiplicity, protocol.conformers, seed)
-    geometry = geometries[0]
-    if protocol.method == "gfn2":
-        from sciagent_simulators.tblite_engine import energies, relax
+    geometries, diagnostics = search(mol, charge, multiplicity, protocol, seed)
+    geometry, details = finished(mol, geometries[0], protocol)
+    return geometry, diagnostics | details
 
-        solvation = Solvation(protocol.solvent) if protocol.solvent else None
-        if len(geometries) > 1:
-            geometry = geometries[int(energies(geometries, solvation=solvation).argmin())]
-        geometry, result = relax(geometry, solvation=solvation)
-        diagnostics |= {"relax_steps": result.steps, "relax_fmax": result.fmax, "relax_recovery": result.recovery}
+
+def search(
+    mol: Any, charge: int, multiplicity: int, protocol: GeometryProtocol, seed: int
+) -> tuple[list[Geometry], dict[str, Any]]:
+    """Returns the force-field conformers of the protocol's search, lowest by its method first, and diagnostics.
+
+    A conformer that GFN2-xTB cannot rank comes last. Raises SimulatorError as `embed` and `tblite_engine.energies` do.
+    """
+    geometries, diagnostics, _ = embed(mol, charge, multiplicity, protocol.conformers, seed)
+    if protocol.method == "gfn2" and len(geometries) > 1:
+        from sciagent_simulators.tblite_engine import energies
+
+        order = np.argsort(energies(geometries, solvation=_solvation(protocol)), kind="stable")
+        geometries = [geometries[k] for k in order]
+    return geometries, diagnostics
+
+
+def finished(mol: Any, geometry: Geometry, protocol: GeometryProtocol) -> tuple[Geometry, dict[str, Any]]:
+    """Returns the geometry of a conformer of `search`, relaxed where the protocol says so, with its bonds checked, and
+    diagnostics. Raises SimulatorError as `check_bonds` and `tblite_engine.relax` do."""
+    details: dict[str, Any] = {}
+    if protocol.method == "gfn2":
+        from sciagent_simulators.tblite_engine import relax
+
+        geometry, result = relax(geometry, solvation=_solvation(protocol))
+        details = {"relax_steps": result.steps, "relax_fmax": result.fmax, "relax_recovery": result.recovery}
     check_bonds(geometry, bonds_of(mol))
-    return geometry, diagnostics
+    return geometry, details
+
+
+def _solvation(protocol: GeometryProtocol) -> Solvation | None:
+    return Solvation(protocol.solvent) if protocol.solvent else None
 
 
 def _relax_in_force_field(molecule: Any) -> tuple[str, list[float]]:

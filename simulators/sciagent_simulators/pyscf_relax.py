@@ -22,10 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.domain.outcomes import Reason
+from sciagent.errors import SimulatorError
 from sciagent_simulators.geometry import Geometry, check, failure
 from sciagent_simulators.pyscf_engine import DftSettings, build, mean_field
 from sciagent_simulators.scf_recovery import converge
 from sciagent_simulators.tblite_engine import BOHR, HARTREE
+from sciagent_simulators.thermochemistry.tblite_hessian import tblite_hessian
 
 Matrix = NDArray[np.float64]
 
@@ -142,29 +144,15 @@ def internal(forces: Matrix, positions: Matrix) -> Matrix:
     return projected
 
 
-def xtb_hessian(geometry: Geometry, step: float = 0.005) -> Matrix | None:
-    """Returns the Hessian by central differences of GFN2-xTB forces, 3n x 3n, eV/angstrom^2, or None if tblite fails.
+def xtb_hessian(geometry: Geometry) -> Matrix | None:
+    """Returns the Hessian of GFN2-xTB, 3n x 3n, eV/angstrom^2, or None if tblite fails (elements beyond radon).
 
-    step: angstrom. Eigenvalues are made positive and raised to SOFTEST. tblite fails for elements beyond radon.
+    Eigenvalues are made positive and raised to SOFTEST.
     """
-    from ase.calculators.calculator import CalculationFailed
-    from tblite.ase import TBLite
-
-    atoms = geometry.atoms
-    rows = []
     try:
-        atoms.calc = TBLite(method="GFN2-xTB", charge=geometry.charge, multiplicity=geometry.multiplicity, verbosity=0)
-        for k in range(geometry.positions.size):
-            forces = []
-            for sign in (1, -1):
-                moved = geometry.positions.copy()
-                moved.flat[k] += sign * step
-                atoms.positions = moved
-                forces.append(atoms.get_forces().ravel())
-            rows.append((forces[1] - forces[0]) / (2 * step))
-    except (CalculationFailed, RuntimeError):
+        hessian = tblite_hessian(geometry)
+    except SimulatorError:
         return None
-    hessian = np.array(rows)
     values, modes = np.linalg.eigh((hessian + hessian.T) / 2)
     stiff: Matrix = (modes * np.maximum(np.abs(values), SOFTEST)) @ modes.T
     return stiff

@@ -138,7 +138,7 @@ def relax(
     try:
         done = bool(optimiser.run(fmax=fmax, steps=max_steps))
     except CalculationFailed as error:
-        raise _translated(error, f"at step {optimiser.nsteps} of the relaxation: ") from error
+        raise translated(error, f"at step {optimiser.nsteps} of the relaxation: ") from error
     moved = geometry.moved(atoms.positions)
     if not done:
         force = float(np.linalg.norm(atoms.get_forces(), axis=1).max())
@@ -254,7 +254,7 @@ def _converge(geometry: Geometry, method: Method, solvation: Solvation | None) -
                 raw = calculator.singlepoint(raw)
             return _read(raw, geometry, name)
         except TBLiteRuntimeError as error:
-            problem = _translated(error)
+            problem = translated(error)
             if problem.reason != Reason.SCF_NOT_CONVERGED:
                 break
     assert problem is not None
@@ -280,6 +280,7 @@ def _read(raw: Any, geometry: Geometry, recovery: str) -> XtbResult:
     )
 
 
-def _translated(error: Exception, where: str = "") -> SimulatorError:
+def translated(error: Exception, where: str = "") -> SimulatorError:
+    """Returns tblite's error with its reason; `where` is put before its message."""
     reasons = (reason for words, reason in REASONS.items() if words in str(error).lower())
     return failure(next(reasons, Reason.EXCEPTION), where + " ".join(str(error).split()))

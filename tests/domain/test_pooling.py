@@ -60,3 +60,10 @@ def test_bounds_are_pooled(replicates: list[Quantity], expected: Quantity) -> No
 def test_a_bound_that_contradicts_the_exact_values_enters_at_the_bound() -> None:
     found = pooled_quantity([quantity(3.0), quantity(1.0, "<")])
     assert (found.value, found.censoring, found.n) == (2.0, Censoring.NONE, 2)
+
+
+def test_replicates_that_scatter_more_than_their_class_make_the_uncertainty_their_own() -> None:
+    near, far = ([Quantity(v, "eV", 0.1, uncertainty_kind="class") for v in (1.0, x)] for x in (1.05, 3.0))
+    assert pooled_quantity(near).uncertainty_kind == "class"
+    assert pooled_quantity(far).uncertainty_kind == "molecule"
+    assert pooled_quantity([Quantity(1.0, "eV"), Quantity(2.0, "eV")]).uncertainty_kind == "molecule"

@@ -162,3 +162,27 @@ def test_a_second_opinion_on_the_dipole_enters_its_uncertainty_and_on_orbitals_d
 def test_a_saturated_molecule_lies_outside_the_lines_of_its_lumo(context):
     told = finding("CC", context, {"second_opinion": True}).diagnostics["second_opinion"]
     assert "homo_deviations" in told and "lumo" in told and "lumo_deviations" not in told
+
+
+def test_the_repeatability_of_this_molecule_changes_the_uncertainty_alone(tmp_path):
+    """1,2-dimethoxyethane: its gauche and anti conformers differ by 1 D, more than its class."""
+    of_class, own = (
+        finding("COCCOC", Context(scratch=tmp_path, checkpoint=tmp_path), s)
+        for s in ({}, {"repeatability": "molecule"})
+    )
+    assert values(own) == pytest.approx(values(of_class), rel=1e-6)
+    assert {m.quantity.uncertainty for m in of_class.measured} == {FLEXIBLE[p] for p in FLEXIBLE}
+    assert set(of_class.diagnostics["uncertainty_kind"].values()) == {"class"}
+    assert set(own.diagnostics["uncertainty_kind"].values()) == {"molecule"}
+    assert own.diagnostics["conformers_compared"] == 4
+    dipole = next(m.quantity for m in own.measured if m.property == "dipole")
+    assert 0.3 < dipole.uncertainty < 2.0
+    rigid = finding("c1ccccc1", Context(scratch=tmp_path, checkpoint=tmp_path), {"repeatability": "molecule"})
+    homo = next(m.quantity for m in rigid.measured if m.property == "homo")
+    assert homo.uncertainty == pytest.approx(RIGID[HOMO], rel=0.2)
+
+
+def test_the_setting_enters_the_hash_only_where_it_is_given():
+    assert XtbSinglepoint().settings_hash == XtbSinglepoint({"repeatability": "class"}).settings_hash
+    assert XtbSinglepoint({"repeatability": "molecule"}).settings_hash != XtbSinglepoint().settings_hash
+    assert "repeatability" not in XtbSinglepoint().settings.model_dump(mode="json")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.domain.evidence import ArtifactFile, Measured
+from sciagent.domain.evidence import CLASS, MOLECULE, UNCERTAINTY_KIND, ArtifactFile, Measured
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.quantities import Quantity
 from sciagent.verification.contract import Context, Finding, Level, Property, Refusal
@@ -49,15 +49,18 @@ class Calculation(MoleculeVerifier):
         spread: tuple[Spread, Spread] | None = None,
         further: Spread | None = None,
         level: Level | None = None,
+        own: Spread | None = None,
     ) -> tuple[Measured, ...]:
         """Returns the values, in canonical units, with their uncertainties; values of None are left out.
 
-        spread, level: in place of the verifier's own. further: more standard uncertainties, added in quadrature.
+        spread, level: in place of the verifier's own. further: more standard uncertainties, added in quadrature. own:
+        the repeatability of this molecule; with that of a rigid one, it takes the place of its class's.
         Raises SimulatorError implausible (implausible_value) for a value outside the property's bounds.
         """
         from rdkit.Chem.rdMolDescriptors import CalcNumRotatableBonds
 
-        own = (spread or self.spread)[CalcNumRotatableBonds(molecule.mol) > 0]
+        rigid, flexible = spread or self.spread
+        of_class = flexible if CalcNumRotatableBonds(molecule.mol) > 0 else rigid
         rows = []
         for prop, value in values.items():
             if value is None:
@@ -66,7 +69,8 @@ class Calculation(MoleculeVerifier):
             if not low <= value <= high:
                 detail = f"{prop.name} = {value:.4g} {prop.unit}; plausible is {prop.low} to {prop.high}"
                 raise failure(Reason.IMPLAUSIBLE_VALUE, detail)
-            uncertainty = math.hypot(own[prop], (further or {}).get(prop, 0.0))
+            width = of_class[prop] if own is None or prop not in own else math.hypot(rigid[prop], own[prop])
+            uncertainty = math.hypot(width, (further or {}).get(prop, 0.0))
             rows.append(Measured(prop.name, level or self.level, Quantity(value, prop.unit, uncertainty)))
         return tuple(rows)
 
@@ -78,15 +82,20 @@ class Calculation(MoleculeVerifier):
         diagnostics: Mapping[str, Any],
         structures: Mapping[str, Geometry | str],
         detail: str = "",
+        own: Spread | None = None,
     ) -> Finding:
         """Returns the finding of a successful calculation.
 
-        structures: geometries or XYZ texts by the suffix of their file's name, such as `cation`; "" for none.
+        structures: geometries or XYZ texts by the suffix of their file's name, such as `cation`; "" for none. own: as
+        in `measured`. The diagnostics name, by property, whose repeatability the uncertainty is.
         """
+        kinds = {row.property: CLASS for row in rows} | {prop.name: MOLECULE for prop in own or ()}
+
         artifacts = []
         for what, structure in structures.items():
             file = context.scratch / f"{molecule.key[:16]}{'-' + what if what else ''}.xyz"
             text = structure if isinstance(structure, str) else structure.to_xyz(molecule.smiles)
             file.write_text(text, encoding="utf-8")
             artifacts.append(ArtifactFile(file.name, str(file), "chemical/x-xyz"))
-        return Finding(molecule.key, Outcome.OK, rows, None, detail, dict(diagnostics), tuple(artifacts))
+        facts = {**diagnostics, UNCERTAINTY_KIND: {row.property: kinds[row.property] for row in rows}}
+        return Finding(molecule.key, Outcome.OK, rows, None, detail, facts, tuple(artifacts))

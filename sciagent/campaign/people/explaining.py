@@ -28,7 +28,7 @@ from sciagent.domain.answers.values import CandidateName
 from sciagent.domain.campaigns.derived import VERIFIER as DERIVED
 from sciagent.domain.jobs.states import CampaignState, Standing
 from sciagent.errors import UsageError
-from sciagent.report.answers import imported_values
+from sciagent.report.answers import candidate_margins, imported_values
 from sciagent.store.campaign_state import campaigns, directives, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
@@ -116,6 +116,7 @@ def _campaign(
         people=tuple(PersonWord(verb=d.verb, rung=d.rung, who=d.who, why=d.why, at=d.at) for d in people),
         core_seconds=round(sum(rung.core_seconds for rung in rungs), 3),
         outlook=outlook,
+        margins=candidate_margins(connection, row, candidate_id),
         why=_why(connection, row, ladder, place, rungs, outlook),
     )
 

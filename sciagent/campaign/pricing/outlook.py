@@ -68,9 +68,9 @@ def outlook_in(campaign: PricedCampaign, connection: Connection, candidate_id: i
     limit = built.limit_by_rung.get(rung.rules.position, math.inf)
     used = campaign_counts.jobs_by_rung(connection, built.row.id).get(rung.id, 0)
     sentences = [
-        _worth(worth, unit),
+        _worth(worth),
         *(sentence(forecast) for forecast in foretold),
-        _index(worth.index, price, per),
+        _index(worth.index, price),
         _ahead(ahead),
         _next(rung.spec.rung, cost, share),
         *(f"Of 100 like it, {100 * n:.0f} would then get {label}." for label, n in later.items()),
@@ -160,23 +160,23 @@ def sentence(forecast: PropertyForecast) -> str:
     return f"{forecast.rung} is expected to say {text}."
 
 
-def _worth(worth: Valuation, unit: str) -> str:
+def _worth(worth: Valuation) -> str:
     chance = None if worth.p_hit is None else f"chance of a hit is {_percent(worth.p_hit)}"
     what = chance or f"expected payoff is {worth.payoff:.2g}"
-    return f"Its {what} by the law of now; its value, after what is still to be paid, {worth.value:.2g} {unit}."
+    return f"Its {what}, as predicted from the results so far."
 
 
-def _index(index: float, price: float, per: str) -> str:
+def _index(index: float, price: float) -> str:
     if price <= 0:
-        return f"Its index is {index:.3g} {per}; the budget is enough for all that is worth anything."
+        return "The budget is enough for all that is worth anything."
     if index >= price:
-        return f"Its index, {index:.3g} {per}, is above the price, {price:.3g}: it is worth what it costs."
-    return f"Its index, {index:.3g} {per}, is below the price, {price:.3g}: the budget does more elsewhere."
+        return "It is worth what it costs."
+    return "The budget does more on other candidates."
 
 
 def _ahead(n: int | None) -> str:
-    few = {0: "No other open candidate has", 1: "One other open candidate has"}
-    return "" if n is None else f"{few.get(n, f'{n} other open candidates have')} a higher one."
+    few = {0: "No other open candidate promises", 1: "One other open candidate promises"}
+    return "" if n is None else f"{few.get(n, f'{n} other open candidates promise')} more for its cost."
 
 
 def _next(label: str, cost: dict[str, float], share: float | None) -> str:

@@ -12,6 +12,7 @@ from sciagent.api.terminal import Line, Paragraph, Part
 from sciagent.cli.shared import options
 from sciagent.cli.shared.common import Exit, put_answer
 from sciagent.cli.shared.markdown import parts_of
+from sciagent.domain.properties import Level
 
 SAMPLES = {"benzene": "c1ccccc1", "aspirin": "CC(=O)Oc1ccccc1C(=O)O"}
 
@@ -78,6 +79,7 @@ def _lines(entry: Mapping[str, Any]) -> Iterator[Part]:
         words = ", ".join(f"{_amount(amount)} {name.replace('_', ' ')}" for name, amount in amounts.items())
         yield Paragraph(f"{cost['candidate']} ({cost['atoms']} atoms): {words}", 1)
     yield from _settings(entry)
+    yield from _errors(entry["method_errors"])
     yield from _priors(entry["priors"])
 
 
@@ -104,6 +106,20 @@ def _settings(entry: Mapping[str, Any]) -> Iterator[Part]:
         yield from parts_of(setting["about"], 2)
     if not entry["settings"]:
         yield Paragraph("none", 1)
+
+
+def _errors(errors: Sequence[Mapping[str, Any]]) -> Iterator[Paragraph]:
+    """Yields the declared errors of the methods against experiment, computed minus measured."""
+    yield Paragraph("Errors against experiment, from benchmarks", 0)
+    for error in errors:
+        unit = "" if error["unit"] == "1" else f" {error['unit']}"
+        level = Level(error["method"], error["basis"], error["phase"]).label
+        figures = f"mean absolute {error['mean_absolute_error']:.3g}{unit}, mean {error['mean_error']:+.3g}{unit}"
+        where = f"n = {error['n']}, {error['chemistry']}"
+        beside = "" if error["reference"] == "experiment" else f"; beside {error['reference']}"
+        yield Paragraph(f"{error['property']} at {level}: {figures} ({where}{beside}); {error['source']}", 1)
+    if not errors:
+        yield Paragraph("none is declared", 1)
 
 
 def _priors(priors: Sequence[Mapping[str, Any]]) -> Iterator[Paragraph]:

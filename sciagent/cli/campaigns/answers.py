@@ -18,23 +18,29 @@ if TYPE_CHECKING:
 MAX_SHOWN = 1500  # characters of a text; --json prints all
 
 
-def status(name: options.CampaignName = None, ledger: options.Ledger = None, json: options.Json = False) -> None:
+def status(
+    name: options.CampaignName = None,
+    verbose: bool = typer.Option(False, "--verbose", help="The state of the scheduler's model too."),
+    ledger: options.Ledger = None,
+    json: options.Json = False,
+) -> None:
     """Show the state of a campaign: rungs, hits, cost and budget. Reads only; a running campaign is not disturbed."""
     from sciagent.api.campaign import Campaign
 
     answer = Campaign.open(name, open_ledger(ledger)).status()
-    put_answer(answer, json, _parts(answer))
+    put_answer(answer, json, _parts(answer, verbose))
 
 
-def _parts(status: Status) -> Iterator[Part]:
+def _parts(status: Status, verbose: bool) -> Iterator[Part]:
     from sciagent.api.answers import budget_line, rung_table
 
     yield rung_table(status)
     yield budget_line(status)
     if status.audit:
         yield f"audit: {status.audit.words}"
+    if verbose and status.audit:
         yield f"conformal guard {status.audit.guard.words}"
-    if status.value:
+    if verbose and status.value:
         yield f"law, as of its last fit: {status.value.words}"
     yield from (judge.words for judge in status.opinions)
     if status.trouble:
@@ -78,6 +84,7 @@ def best(
     json: options.Json = False,
 ) -> None:
     """The best candidates: hits first, then by the highest rung reached and the score there."""
+    from sciagent.api.answers import certainty_lines
     from sciagent.api.campaign import Campaign
 
     candidates = Campaign.open(name, open_ledger(ledger)).best(n)
@@ -86,20 +93,22 @@ def best(
     notes = ["values from files:", *notes] if notes else []
     if against := [f"  {c.label}: {c.contradicted}" for c in candidates if c.contradicted]:
         notes += ["contradicted by a measurement:", *against]
-    put_answer(candidates, json, [candidates.table()], *notes)
+    put_answer(candidates, json, [candidates.table()], *certainty_lines(candidates), *notes)
 
 
 def explain(
     candidate: options.Candidate,
     campaign: options.Campaign = None,
-    full: bool = typer.Option(False, "--full", help="Settings, engine versions, keys and files too."),
+    full: bool = typer.Option(
+        False, "--full", help="Settings, engine versions, keys, files and the numbers of the scheduler too."
+    ),
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
     """Show a candidate: who proposed it, what each rung answered, the reason for its verdict, and its cost.
 
-    If it waits in a priced campaign: its value, its chance of a hit, its index against the price, and what would be
-    bought next. A text that was proposed and refused is explained, too.
+    If it waits in a priced campaign: its chance of a hit, whether it is worth its cost, and what would be run next. A
+    text that was proposed and refused is explained, too.
     """
     from sciagent.api.explanation_text import paragraphs
     from sciagent.campaign.people.explaining import explain_named

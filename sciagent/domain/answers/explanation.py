@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
+from sciagent.domain.answers.margins import LimitMargin
 from sciagent.domain.answers.model import AnswerModel
 from sciagent.domain.answers.values import CandidateName, EvidenceValue, ImportedValue, PropertyValue, RungResult
 
@@ -309,6 +310,8 @@ class CampaignStory(AnswerModel):
     """Cost of the candidate to this campaign, in core-seconds."""
     outlook: Outlook | None
     """Outlook of the candidate; null unless it waits in a campaign scheduled by `priced`."""
+    margins: tuple[LimitMargin, ...]
+    """Distance of each objective's value from its limits, with the two uncertainties."""
     why: str
     """Explanation of the standing, in a sentence or two."""
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Self
 
+from sciagent.domain.answers.margins import LimitMargin
 from sciagent.domain.answers.model import AnswerModel
 from sciagent.domain.candidate_names import Names, label
 from sciagent.domain.evidence import Measured
@@ -44,6 +45,9 @@ class ShownValue(AnswerModel):
     """Standard uncertainty (k = 1) in `unit`; null where it is unknown."""
     level: str
     """Level of theory, or the experimental method."""
+    uncertainty_kind: str | None
+    """`molecule`: the uncertainty is the spread over conformers, seeds or replicates of this molecule. `class`: it is
+    the usual one of such molecules. Null where the evidence does not say."""
 
     @classmethod
     def of(cls, measured: Measured, **more: object) -> Self:
@@ -131,9 +135,11 @@ class BestCandidate(CandidateName):
     """Value of each property at the highest rung that measured it, by property name."""
     imported: tuple[ImportedValue, ...]
     """Values imported from files."""
-    contradicted: str | None = None
+    contradicted: str | None
     """For a hit: the imported values that lie outside the limits of an objective by more than their uncertainty, as a
     sentence; null where none does."""
+    margins: tuple[LimitMargin, ...]
+    """Distance of each objective's value from its limits, with the two uncertainties."""
 
 
 class RungResult(AnswerModel):

@@ -86,6 +86,15 @@ def _best(best: Sequence[Card]) -> list[str]:
     return sentences if utility is None else [*sentences, f"Its utility is {utility:.3g}; 1 is best."]
 
 
+def _method_sentence(table: Table) -> str:
+    """Returns a sentence on the hits that the method cannot tell from a miss."""
+    if not table.judged:
+        return "The method's error against experiment is not known for these limits."
+    verb = "lies" if table.doubtful < 2 else "lie"
+    share = f"{table.doubtful or 'None'} of {table.judged}"
+    return f"{share} {verb} nearer to a limit than the method's error against experiment."
+
+
 def _sure(
     row: CampaignRow,
     status: CampaignCounts,
@@ -99,7 +108,8 @@ def _sure(
         shown, near = min(status.hits, sum(r[3] == "hit" for r in table.rows)), table.near_edge
         figure = f"{shown - near} of {shown} clear of the limits"
         lie = f"{near or 'None'} of {many(shown, 'hit')} {'lies' if near < 2 else 'lie'}"
-        lines.append(f"{lie} within one standard uncertainty of a limit.")
+        lines.append(f"{lie} within the repeatability (k = 1) of a limit.")
+        lines.append(_method_sentence(table))
     last = [p for p in pairs if p.upper == row.spec.get("terminal") and p.figures.spearman is not None]
     for comparison in last[:2]:
         figures = comparison.figures
@@ -110,7 +120,7 @@ def _sure(
             figure = f"Spearman {figures.spearman:.2f}"
     lines += [f"{judge.words[0].upper()}{judge.words[1:]}." for judge in judged]
     measured = any(c.headline for c in best)
-    repeatability = "± is the protocol's repeatability (k = 1), not the error of the method."
+    repeatability = "± is the repeatability of the protocol (k = 1), not the method's error."
     lines.append(repeatability if measured else "No value has been measured at a paid rung.")
     lines += _caution(row)
     return QuestionAnswered("How sure is it?", figure, lines)

@@ -20,7 +20,7 @@ from sqlalchemy.engine import Connection
 from sciagent import __version__
 from sciagent.report.analysis import audit, ladder, objectives, prediction_scores, proposers, rejections, summary
 from sciagent.report.page import episodes
-from sciagent.report.parts import agreement, candidates, charts, wording
+from sciagent.report.parts import agreement, candidates, charts, glossary, wording
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database.artifacts import ArtifactStore
 from sciagent.store.results.evidence import know_properties
@@ -70,9 +70,9 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "predicted": scores,
         "shown_episodes": episodes.selection(connection, row),
         "cards": cards,
+        "glossary": glossary.WORDS,
         "table": table,
         "audit": audit.audit(connection, row),
-        "value": ladder.value_of_rungs(connection, row),
         "pairs": [*pairs, *ladder.imported(connection, row, steps)],
         "rejections": fallen,
         "unread": unread,

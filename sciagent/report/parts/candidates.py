@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.answers.margins import LimitMargin
 from sciagent.domain.evidence import Measured, at_highest_rung
 from sciagent.domain.jobs.states import Standing
 from sciagent.errors import SciagentError
 from sciagent.report.parts.contradictions import contradiction
+from sciagent.report.parts.margins import margins, method_errors
 from sciagent.report.parts.table import geometry
 from sciagent.report.parts.wording import MISSED, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
@@ -49,6 +52,8 @@ class Card:
     headline: list[MeasuredAt]
     """Value of each objective's property at the highest rung that measured it; replicates are pooled."""
     imported: list[MeasuredAt]
+    margins: Mapping[str, LimitMargin]
+    """{property: distance of the value from the limits of its objective}."""
     origin: Origin
     answers: list[EvidenceAnswer]
     """All evidence of the candidate, with separate replicates; imported values come last."""
@@ -62,6 +67,7 @@ def cards(
     answers, imported = ask.answers(connection, row, ids), ask.imported(connection, ids)
     wanted = [o["property"] for o in row.spec.get("objectives", ())]
     shown_cards, fits = [], {rung.name: rung.fits for rung in ladder}
+    errors = method_errors(connection, row, ladder)
     for rank, candidate in enumerate(ranked, start=1):
         own, from_files = answers.get(candidate.id, []), imported.get(candidate.id, [])
         highest = at_highest_rung(pooled_by_rung(own, fits))
@@ -77,6 +83,7 @@ def cards(
                 geometry={"text": stored[0], "format": stored[1]} if stored else None,
                 headline=[highest[name] for name in wanted if name in highest],
                 imported=all_values(from_files),
+                margins={margin.property: margin for margin in margins(row, highest, errors)},
                 origin=ask.origin(connection, candidate),
                 answers=[*own, *from_files],
             )
@@ -140,6 +147,10 @@ class Table:
     """{first 12 digits of the key: drawing as SVG} of the first PICTURES molecules."""
     near_edge: int
     """Number of hits that lie within one standard uncertainty of a limit."""
+    doubtful: int
+    """Number of hits that lie nearer to a limit than the mean absolute error of the method."""
+    judged: int
+    """Number of hits for which the error of the method is known."""
     imported: list[tuple[Ranked, list[MeasuredAt]]]
 
     @property
@@ -172,14 +183,25 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
         fixed = (rank, c.text, *told, c.utility, c.score, c.in_seeds)
         labels = (c.inchikey or "", c.key[:12], c.name)
         rows.append([*fixed, *labels, *(at.get((rung, name, level)) for rung, name, _, level in columns)])
-    near = sum(_near_edge(row.shown_spec, answers.get(candidate.id, ())) for candidate in ranked if candidate.hit)
+    near_limits = _near_limits(connection, row, ladder, [answers.get(c.id, ()) for c in ranked if c.hit])
     known = [(candidate, all_values(imported[candidate.id])) for candidate in ranked if candidate.id in imported]
-    return Table(columns, rows, _pictures(ranked[:PICTURES]), near, known)
+    return Table(columns, rows, _pictures(ranked[:PICTURES]), *near_limits, known)
 
 
 def _pictures(ranked: Sequence[Ranked]) -> dict[str, str]:
     drawings = {candidate.key[:12]: depicted(candidate) for candidate in ranked}
     return {key: svg for key, svg in drawings.items() if svg}
+
+
+def _near_limits(
+    connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], hits: Sequence[Sequence[EvidenceAnswer]]
+) -> tuple[int, int, int]:
+    """Returns the fields near_edge, doubtful and judged of `Table`. hits: pooled answers of each hit."""
+    errors = method_errors(connection, row, ladder)
+    of_hits = [margins(row, at_highest_rung(answers), errors) for answers in hits]
+    near = sum(any(m.margin <= (m.repeatability or -math.inf) for m in of_hit) for of_hit in of_hits)
+    doubtful = sum(any(m.is_clear() is False for m in of_hit) for of_hit in of_hits)
+    return near, doubtful, sum(any(m.method for m in of_hit) for of_hit in of_hits)
 
 
 def _columns(
@@ -200,10 +222,3 @@ def named_order(spec: Mapping[str, Any]) -> dict[str, None]:
     """Returns the properties that a spec names as an ordered set: those of the objectives, then those of the gates."""
     names = [o["property"] for o in spec.get("objectives", ())]
     return dict.fromkeys(names + [name for rung in spec.get("ladder", ()) for name in rung.get("gate", {})])
-
-
-def _near_edge(spec: Mapping[str, Any], answers: Sequence[EvidenceAnswer]) -> bool:
-    """Returns whether the value of an objective's property lies within one standard uncertainty of a limit."""
-    highest = {name: measured.quantity for name, (_, measured) in at_highest_rung(answers).items()}
-    limits = [(highest.get(o["property"]), edge) for o in spec.get("objectives", ()) for edge in o.get("accept") or ()]
-    return any(q and q.uncertainty and edge is not None and abs(q.value - edge) <= q.uncertainty for q, edge in limits)

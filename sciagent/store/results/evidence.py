@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence, Set
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Mapping, Sequence, Set
+from dataclasses import asdict, dataclass, field, replace
 from operator import attrgetter
 from typing import Any
 
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.campaigns.derived import VERIFIER, VERSION
-from sciagent.domain.evidence import EvidenceKey, Finding, Measured
+from sciagent.domain.evidence import UNCERTAINTY_KIND, EvidenceKey, Finding, Measured
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Kind, Level, Property, properties
 from sciagent.domain.quantities import Censoring, Quantity, convert
@@ -297,7 +297,22 @@ def measured_of(connection: Connection, evidence_ids: Sequence[int]) -> dict[int
     """{evidence id: values}."""
     q = t.quantity.c
     query = sa.select(q.evidence_id, *_MEASURED).where(among(connection, q.evidence_id, evidence_ids)).order_by(q.id)
-    return _measured(connection, connection.execute(query).all())
+    measured = _measured(connection, connection.execute(query).all())
+    kinds = _uncertainty_kinds(connection, evidence_ids)
+    return {id_: tuple(_with_kind(value, kinds.get(id_, {})) for value in values) for id_, values in measured.items()}
+
+
+def _uncertainty_kinds(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, Mapping[str, str]]:
+    """{evidence id: {property: kind of its uncertainty}} of the evidence that states it."""
+    e = t.evidence.c
+    kinds = e.diagnostics[UNCERTAINTY_KIND]
+    rows = connection.execute(sa.select(e.id, kinds).where(among(connection, e.id, evidence_ids)))
+    return {int(id_): stated for id_, stated in rows if isinstance(stated, dict)}
+
+
+def _with_kind(measured: Measured, kinds: Mapping[str, str]) -> Measured:
+    kind = kinds.get(measured.property)
+    return replace(measured, quantity=replace(measured.quantity, uncertainty_kind=kind)) if kind else measured
 
 
 def _measured(connection: Connection, rows: Sequence[Sequence[Any]]) -> dict[int, tuple[Measured, ...]]:

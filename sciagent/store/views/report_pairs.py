@@ -108,6 +108,12 @@ def imported_properties(connection: Connection, row: CampaignRow) -> list[str]:
     return list(connection.execute(query).scalars())
 
 
+def experimental_levels(connection: Connection, ids: Sequence[int]) -> set[int]:
+    """Those of the levels that are experiments: they have neither a basis set nor a computed geometry."""
+    rows = connection.execute(sa.select(t.level.c.id, t.level.c.spec).where(t.level.c.id.in_(ids)))
+    return {int(id_) for id_, spec in rows if not (spec.get("basis") or spec.get("geometry"))}
+
+
 def levels(connection: Connection, ids: Sequence[int]) -> dict[int, str]:
     """{level id: label}."""
     query = sa.select(t.level.c.id, t.level.c.label).where(t.level.c.id.in_(ids))

@@ -72,7 +72,7 @@ def test_one_that_waits_is_told_with_value_chance_index_price_and_next_rung(ledg
         assert one["units"]["next_cost"] == {"core_seconds": "s"} and one["units"]["index"] == "hits a budget"
         assert 0 <= one["ahead"] < len(waiting) and one["law_watermark"] <= one["watermark"]
         text = told(ledger, id_)["why"]
-        for part in ("chance of a hit", "index", "price", "Next it would get dft", "6 of 6 places of dft are used"):
+        for part in ("chance of a hit", "more for its cost", "Next it would get dft", "6 of 6 places of dft are used"):
             assert part in text, part
 
 
@@ -84,7 +84,7 @@ def test_what_the_rung_that_decides_would_say_is_foretold_with_interval_and_unit
         assert gap["low"] < gap["value"] < gap["high"]
         assert gap["value"] == pytest.approx((gap["low"] + gap["high"]) / 2)
         assert 0 < gap["value"] < 20, "in eV, not in the law's unit"
-        assert f"{sentence(PropertyForecast(**gap))} Its index" in one["why"]
+        assert sentence(PropertyForecast(**gap)) in one["why"] and "index" not in one["why"]
 
 
 def test_what_is_known_already_is_not_foretold(ledger: Ledger) -> None:
@@ -194,7 +194,7 @@ def test_where_too_many_are_open_to_be_compared_nobody_is_counted(
     whole = told(ledger, id_ := standing(ledger, "open")[0])["outlook"]
     monkeypatch.setattr(outlook, "COMPARED", 0)
     alone = told(ledger, id_)["outlook"]
-    assert alone["ahead"] is None and "higher one" not in alone["text"]
+    assert alone["ahead"] is None and "more for its cost" not in alone["text"]
     assert alone["p_hit"] == pytest.approx(whole["p_hit"], rel=1e-6)
 
 
@@ -229,7 +229,11 @@ def test_explain_prints_both(ran: Path) -> None:
     assert sciagent("explain", BROKEN, "--json", cwd=ran)["refused"][0]["campaign"] == "small"
     assert "no candidate" in sciagent("explain", "C1CCC", cwd=ran, expect=2).stderr
     found = sciagent("best", "small", "-n", "20", "--json", cwd=ran)
-    texts = [" ".join(sciagent("explain", one["key"][:12], cwd=ran).stdout.split()) for one in found if one["verified"]]
+    texts = [
+        " ".join(sciagent("explain", one["key"][:12], "--full", cwd=ran).stdout.split())
+        for one in found
+        if one["verified"]
+    ]
     assert any("by law " in text and "for one dft" in text for text in texts), "the first were bought before any law"
 
 

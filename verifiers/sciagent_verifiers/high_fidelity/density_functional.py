@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -111,7 +111,15 @@ class DensityFunctional(Calculation):
     tier = Tier.HIGH_FIDELITY
     settings: DensityFunctionalSettings
     engines = ("pyscf", "pyscf-dispersion", "tblite", "ase")
-    preload = ("numpy", "ase.optimize", "rdkit.Chem.AllChem", "tblite.ase", "pyscf.dft", "pyscf.df", "pyscf.tdscf")
+    preload: ClassVar[tuple[str, ...]] = (
+        "numpy",
+        "ase.optimize",
+        "rdkit.Chem.AllChem",
+        "tblite.ase",
+        "pyscf.dft",
+        "pyscf.df",
+        "pyscf.tdscf",
+    )
 
     @property
     def level(self) -> Level:

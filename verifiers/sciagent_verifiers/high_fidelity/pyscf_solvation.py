@@ -11,6 +11,7 @@ from sciagent_simulators.pyscf_engine import ground_state
 from sciagent_simulators.pyscf_solvent import Solvent
 from sciagent_simulators.tblite_engine import HARTREE
 from sciagent_verifiers.high_fidelity.density_functional import DensityFunctional, DensityFunctionalSettings, Functional
+from sciagent_verifiers.method_errors import PYSCF_SOLVATION
 
 RIGID = {SOLVATION_ENERGY: 0.001}
 FLEXIBLE = {SOLVATION_ENERGY: 0.03}
@@ -50,6 +51,7 @@ class PyscfSolvation(DensityFunctional):
     Settings = SolvationSettings
     settings: SolvationSettings
     spread = RIGID, FLEXIBLE
+    method_errors = PYSCF_SOLVATION
 
     @property
     def measures(self) -> tuple[PropertyAtLevel, ...]:

@@ -11,6 +11,7 @@ from sciagent_simulators.geometry import failure
 from sciagent_simulators.pyscf_engine import ground_state
 from sciagent_simulators.pyscf_excited import NANOMETRE_EV, NEAR, check_charge_transfer, excite
 from sciagent_verifiers.high_fidelity.density_functional import DensityFunctional, DensityFunctionalSettings, Functional
+from sciagent_verifiers.method_errors import PYSCF_TDA
 
 LOWEST = 0.3  # eV; with a lower S1 a single determinant cannot distinguish ground and excited state
 RIGID = {S1_ENERGY: 0.002, S1_OSCILLATOR_STRENGTH: 0.002, T1_ENERGY: 0.002}
@@ -48,6 +49,7 @@ class PyscfTda(DensityFunctional):
     version = "2"
     Settings = TdaSettings
     settings: TdaSettings
+    method_errors = PYSCF_TDA
 
     @property
     def measures(self) -> tuple[PropertyAtLevel, ...]:

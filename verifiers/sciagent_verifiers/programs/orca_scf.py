@@ -24,8 +24,8 @@ class OrcaScf(SelfConsistentField):
     and PySCF (B3LYP/G). ORCA approximates Coulomb and exchange (RIJCOSX) unless `keywords: [NoCOSX]` says otherwise;
     both count as one level, as density fitting in PySCF does. Double hybrids and correlated methods are refused.
 
-    Not tested with the real program here: tests read recorded output and run a program that writes it. The reader gave
-    the published values for 26 outputs of ORCA 5.0 and 6.0 in the test data of cclib (not part of this package).
+    Not tested with the real program here: tests read recorded output and run a program that writes it. The reader and
+    cclib 1.8.1 gave equal values for eight outputs of ORCA 5.0 in cclib's test data (not part of this package).
 
     The uncertainty is repeatability (k = 1) over the seed of the conformer search, as for `pyscf.scf`.
 

@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.verification.contract import Context, Level, Tier
-from sciagent_simulators.geometry import Geometry, GeometryProtocol, prepare
+from sciagent.errors import SimulatorError
+from sciagent.verification.contract import Context, Level, Property, Tier
+from sciagent_simulators.geometry import Geometry, GeometryProtocol, finished, prepare, search
 from sciagent_simulators.implicit_solvent import Solvation
-from sciagent_verifiers.calculation import Calculation
+from sciagent_simulators.repeatability import ranks_that_matter, spread
+from sciagent_verifiers.calculation import Calculation, Spread
+
+Values = Callable[[Geometry], Mapping[Property, float | None]]
+"""A function from a geometry to values in canonical units; it may raise SimulatorError."""
+
+
+Repeatability = Literal["class", "molecule"]
+# Left at its default the setting is left out of the settings hash, so that evidence older than it keeps its keys.
+REPEATABILITY: Repeatability = Field(
+    "class",
+    exclude_if=lambda value: value == "class",
+    description="Whose spread over the seed of the conformer search the uncertainty is: `class` takes the usual one of "
+    "molecules with or without rotatable bonds, `molecule` computes the lowest few conformers of this molecule's own "
+    "search, at about a quarter more cost.",
+)
 
 
 class TightBinding(Calculation):
-    """A verifier that uses tblite. Its settings have `method`, `solvent`, `geometry` and `max_atoms`."""
+    """A verifier that uses tblite. Its settings have `method`, `solvent`, `geometry`, `repeatability` and
+    `max_atoms`."""
 
     tier = Tier.SIMULATION
     engines: ClassVar[tuple[str, ...]] = ("tblite", "ase")
@@ -38,6 +58,30 @@ class TightBinding(Calculation):
         graph = molecule.mol, molecule.charge, molecule.multiplicity
         return prepare(*graph, protocol or self.settings.geometry, seed)
 
+    def geometry_and_spread(
+        self, molecule: Molecule, context: Context, values: Values
+    ) -> tuple[Geometry, dict[str, Any], Spread | None]:
+        """Returns the geometry and diagnostics as `geometry` does, and the repeatability of this molecule.
+
+        The last is None unless the settings ask for it. values: gives the values of a conformer. A property that the
+        conformers do not have keeps the uncertainty of its class. Raises SimulatorError as `geometry` does.
+        """
+        if self.settings.repeatability == "class":
+            return *self.geometry(molecule, context), None
+        protocol = self.settings.geometry
+        seed = protocol.seed(molecule.key, context.replicate)
+        conformers, diagnostics = search(molecule.mol, molecule.charge, molecule.multiplicity, protocol, seed)
+        geometry, details = finished(molecule.mol, conformers[0], protocol)
+        n, found = len(conformers), list[Mapping[Property, float | None]]()
+        for conformer in conformers[: ranks_that_matter(n)]:
+            try:
+                found.append(values(conformer))
+            except SimulatorError:
+                found.append({})
+        spreads = {prop: spread([one.get(prop) for one in found], n) for prop in found[0]}
+        known = {prop: width for prop, width in spreads.items() if width is not None}
+        return geometry, diagnostics | details | {"conformers_compared": len(found)}, known
+
     def geometry_seconds(self, candidate: Molecule, further: float = 0.0) -> float:
         """Returns the core-seconds of embedding, ranking and relaxation; fitted to 12 to 68 atoms, 10 conformers.
 
@@ -45,4 +89,4 @@ class TightBinding(Calculation):
         """
         share: float = 0.6 + 0.4 * self.settings.geometry.conformers / 10 + further
         seconds: float = 4e-5 * share * candidate.n_atoms**2.8
-        return seconds
+        return seconds * (1.25 if self.settings.repeatability == "molecule" else 1.0)

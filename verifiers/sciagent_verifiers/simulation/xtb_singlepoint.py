@@ -11,9 +11,10 @@ from sciagent.domain.properties import DIPOLE, HOMO, HOMO_LUMO_GAP, LUMO, TOTAL_
 from sciagent.verification.contract import Context, Cost, Finding, Prior, Property, PropertyAtLevel, Settings, at
 from sciagent_simulators.geometry import GeometryProtocol
 from sciagent_simulators.implicit_solvent import Solvent
-from sciagent_simulators.tblite_engine import single_point
+from sciagent_simulators.tblite_engine import XtbResult, single_point
+from sciagent_verifiers.method_errors import XTB_SINGLEPOINT
 from sciagent_verifiers.simulation.second_opinion import second_opinion
-from sciagent_verifiers.simulation.tight_binding import TightBinding
+from sciagent_verifiers.simulation.tight_binding import REPEATABILITY, Repeatability, TightBinding
 
 RIGID = {HOMO: 0.001, LUMO: 0.001, HOMO_LUMO_GAP: 0.001, DIPOLE: 0.005, TOTAL_ENERGY: 0.001}
 FLEXIBLE = {HOMO: 0.05, LUMO: 0.06, HOMO_LUMO_GAP: 0.06, DIPOLE: 0.5, TOTAL_ENERGY: 0.016}
@@ -38,6 +39,7 @@ class XtbSettings(Settings):
         description="The other GFN method on the same geometry, told in the diagnostics; how far the two dipoles lie "
         "apart enters the uncertainty of the dipole.",
     )
+    repeatability: Repeatability = REPEATABILITY
 
 
 class XtbSinglepoint(TightBinding):
@@ -50,8 +52,8 @@ class XtbSinglepoint(TightBinding):
 
     The uncertainty is repeatability (k = 1) over the seed of the conformer search: 8 seeds, 10 conformers, 14
     molecules. Without rotatable bonds values repeat within 0.001 eV; with them it is the root mean square over
-    molecules. It is not the error of the method: the mean absolute error of GFN2-xTB dipoles is 0.37 D, the mean error
-    +0.30 D (46 molecules). With `second_opinion` the uncertainty of the dipole includes the difference between GFN1 and
+    molecules. With `repeatability: molecule` it is that of this molecule. It is not the error of the method
+    (`method_errors`). With `second_opinion` the uncertainty of the dipole includes the difference between GFN1 and
     GFN2. Their orbital energies are not comparable, so that difference is in the diagnostics only.
 
     Source: Bannwarth, Ehlert, Grimme, J. Chem. Theory Comput. 15, 1652 (2019).
@@ -62,6 +64,7 @@ class XtbSinglepoint(TightBinding):
     Settings = XtbSettings
     settings: XtbSettings
     spread = RIGID, FLEXIBLE
+    method_errors = XTB_SINGLEPOINT
     priors = (
         Prior(
             property="homo_lumo_gap", level="PBE0/def2-SVP", spearman=0.83, residual=0.49, n=206, slope=0.85,
@@ -83,14 +86,20 @@ class XtbSinglepoint(TightBinding):
         return Cost(core_seconds=0.02 + self.geometry_seconds(candidate))
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
-        geometry, diagnostics = self.geometry(molecule, context)
         method, solvation = self.settings.method, self.solvation
+        geometry, diagnostics, own = self.geometry_and_spread(
+            molecule, context, lambda conformer: _values(single_point(conformer, method, solvation=solvation))
+        )
         result = single_point(geometry, method, solvation=solvation)
-        gap = {HOMO: result.homo, LUMO: result.lumo, HOMO_LUMO_GAP: result.gap}
-        values: dict[Property, float | None] = {**gap, DIPOLE: result.dipole, TOTAL_ENERGY: result.energy}
+        values = _values(result)
         details: dict[str, Any] = {"scf_step": result.recovery, "fmax": result.fmax}
         further: dict[Property, float] = {}
         if self.settings.second_opinion:
             details["second_opinion"], further = second_opinion(geometry, method, values, solvation)
-        rows = self.measured(molecule, values, further=further)
-        return self.calculated(molecule, context, rows, diagnostics | details, {"": geometry})
+        rows = self.measured(molecule, values, further=further, own=own)
+        return self.calculated(molecule, context, rows, diagnostics | details, {"": geometry}, own=own)
+
+
+def _values(result: XtbResult) -> dict[Property, float | None]:
+    orbitals = {HOMO: result.homo, LUMO: result.lumo, HOMO_LUMO_GAP: result.gap}
+    return {**orbitals, DIPOLE: result.dipole, TOTAL_ENERGY: result.energy}

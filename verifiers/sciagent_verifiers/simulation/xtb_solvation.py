@@ -13,8 +13,9 @@ from sciagent.verification.contract import Context, Cost, Finding, Level, Prior,
 from sciagent_simulators.geometry import Geometry, GeometryProtocol
 from sciagent_simulators.implicit_solvent import Model, Solvation, Solvent, unparametrised
 from sciagent_simulators.tblite_engine import single_point
+from sciagent_verifiers.method_errors import XTB_SOLVATION
 from sciagent_verifiers.simulation.second_opinion import OTHER, GfnMethod
-from sciagent_verifiers.simulation.tight_binding import TightBinding
+from sciagent_verifiers.simulation.tight_binding import REPEATABILITY, Repeatability, TightBinding
 
 RIGID = {SOLVATION_ENERGY: 0.001}
 FLEXIBLE = {SOLVATION_ENERGY: 0.02}
@@ -41,6 +42,7 @@ class XtbSolvationSettings(Settings):
     )
     geometry: GeometryProtocol = Field(GeometryProtocol(), description="How the gas-phase geometry is made.")
     max_atoms: int = Field(200, ge=1, description="Hydrogens included; larger molecules are refused.")
+    repeatability: Repeatability = REPEATABILITY
 
     @model_validator(mode="after")
     def _parameters_exist(self) -> XtbSolvationSettings:
@@ -61,22 +63,15 @@ class XtbSolvation(TightBinding):
     The value is the energy of one conformer in the solvent minus that in vacuum. It refers to the transfer from 1 mol/L
     of ideal gas to 1 mol/L of solution at 298.15 K, as in hydration databases (from 1 bar it is 1.90 kcal/mol higher).
 
-    The default is GFN1-xTB with ALPB on the GFN2-xTB gas geometry, which agrees well with experiment
-    (benchmarks/numbers/xtb_solvation.json; water, 516 neutral solutes of FreeSolv), kcal/mol:
-
-    | | mean absolute error | mean error | Spearman |
-    |---|---|---|---|
-    | GFN1-xTB ALPB | 1.15 | -0.18 | 0.92 |
-    | GFN1-xTB GBSA | 1.12 | 0.18 | 0.91 |
-    | GFN2-xTB ALPB | 1.58 | -0.04 | 0.84 |
-    | GFN2-xTB GBSA | 1.75 | 0.04 | 0.81 |
-    | GFN2-xTB ALPB, each state at its own geometry | 1.63 | -0.19 | 0.83 |
+    The default is GFN1-xTB with ALPB on the GFN2-xTB gas geometry, which agrees well with experiment (`method_errors`;
+    Spearman 0.92 over 516 neutral solutes; GFN2-xTB with ALPB: 0.84).
 
     GFN1-xTB errs by 5 to 8 kcal/mol for dinitroanilines, thiophosphates and ammonia (too negative) and halogenated
     uracils (too positive). Other solvents were checked against xtb 6.5.1, not against experiment; ions were not.
 
     The uncertainty is repeatability (k = 1) over the seed of the conformer search; with rotatable bonds it is the root
-    mean square over 10 molecules, 4 seeds each (GFN2-xTB: 0.005 eV). With `second_opinion` it includes the difference
+    mean square over 10 molecules, 4 seeds each (GFN2-xTB: 0.005 eV), or with
+    `repeatability: molecule` that of this molecule. With `second_opinion` it includes the difference
     between GFN1 and GFN2; module `second_opinion` says how reliable that is.
 
     Sources: Ehlert, Stahn, Spicher, Grimme, J. Chem. Theory Comput. 17, 4250 (2021); FreeSolv: Mobley, Guthrie,
@@ -88,6 +83,7 @@ class XtbSolvation(TightBinding):
     Settings = XtbSolvationSettings
     settings: XtbSolvationSettings
     spread = RIGID, FLEXIBLE
+    method_errors = XTB_SOLVATION
     priors = (Prior("solvation_free_energy", "experiment(water)", 0.92, residual=0.069, n=516, source=SOURCE),)
 
     @property
@@ -109,7 +105,9 @@ class XtbSolvation(TightBinding):
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
         settings = self.settings
-        gas, diagnostics = self.geometry(molecule, context)
+        gas, diagnostics, own = self.geometry_and_spread(
+            molecule, context, lambda c: {SOLVATION_ENERGY: self._difference(settings.method, c, c)}
+        )
         dissolved, structures = gas, {"": gas}
         if settings.relax == "solvent":
             in_solvent = settings.geometry.model_copy(update={"solvent": settings.solvent})
@@ -127,8 +125,8 @@ class XtbSolvation(TightBinding):
             except SimulatorError as error:
                 opinion["failed"] = str(error.reason)
             diagnostics["second_opinion"] = opinion
-        rows = self.measured(molecule, {SOLVATION_ENERGY: value}, further={SOLVATION_ENERGY: further})
-        return self.calculated(molecule, context, rows, diagnostics, structures)
+        rows = self.measured(molecule, {SOLVATION_ENERGY: value}, further={SOLVATION_ENERGY: further}, own=own)
+        return self.calculated(molecule, context, rows, diagnostics, structures, own=own)
 
     def _difference(self, method: GfnMethod, gas: Geometry, dissolved: Geometry) -> float:
         """Returns E in the solvent minus E in vacuum, eV."""

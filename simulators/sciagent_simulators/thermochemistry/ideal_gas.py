@@ -1,0 +1,146 @@
+"""Thermal corrections of a molecule: ideal gas, rigid rotor, harmonic oscillator, and Grimme's quasi-harmonic entropy.
+
+The enthalpy has the harmonic vibrations with their zero-point energy. The entropy of a vibration is interpolated
+between that of a harmonic oscillator (high frequencies) and of a free rotor with the same frequency (low ones), since
+the harmonic entropy of a soft mode grows without limit.
+
+Energies are in eV, entropies in eV/K, frequencies in cm^-1. The electronic entropy is that of the multiplicity 2S + 1;
+degeneracy in space (as in the radical NO) is not counted, nor are mirror images.
+
+Sources: McQuarrie, Statistical Mechanics, 1976, ch. 5, 6 and 8. Interpolation: Grimme, Chem. Eur. J. 18, 9955 (2012),
+eqs. 3 to 8, with 100 cm^-1, exponent 4 and the limiting moment of inertia 1e-44 kg m^2.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sciagent_simulators.geometry import Geometry
+from sciagent_simulators.thermochemistry.rotational_symmetry import is_linear, symmetry_number
+
+Array = NDArray[np.float64]
+
+# CODATA 2018
+K = 8.617333262e-5  # eV/K
+HC = 1.239841984e-4  # eV cm
+PLANCK = 6.62607015e-34  # J s
+K_SI = 1.380649e-23  # J/K
+DALTON = 1.66053906660e-27  # kg
+LIGHT = 2.99792458e10  # cm/s
+ATMOSPHERE = 101325.0  # Pa
+LITRE_OF_MOLES = 6.02214076e26  # molecules per m^3 at 1 mol/L
+
+CROSSOVER = 100.0  # cm^-1
+LIMITING_MOMENT = 1e-44  # kg m^2
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Temperature and standard state."""
+
+    temperature: float = 298.15
+    """K."""
+    pressure: float | None = 1.0
+    """Pressure in atm; None for a concentration of 1 mol/L."""
+
+    @property
+    def volume(self) -> float:
+        """The volume of one molecule, m^3."""
+        if self.pressure is None:
+            return 1 / LITRE_OF_MOLES
+        return K_SI * self.temperature / (self.pressure * ATMOSPHERE)
+
+    @property
+    def label(self) -> str:
+        state = "1 mol/L" if self.pressure is None else f"{self.pressure:g} atm"
+        return f"{self.temperature:g} K, {state}"
+
+
+@dataclass(frozen=True)
+class Thermal:
+    """The thermal functions of a molecule above its electronic energy."""
+
+    zero_point: float
+    """Energy of the vibrations at 0 K, eV."""
+    enthalpy: float
+    """H(T) - E(electronic), with the zero-point energy and kT for the volume, eV."""
+    entropy: float
+    """Quasi-harmonic entropy, eV/K."""
+    harmonic_entropy: float
+    """Entropy with harmonic oscillators only, eV/K."""
+    symmetry: int
+    """Rotational symmetry number."""
+
+    def gibbs(self, temperature: float) -> float:
+        """Returns G(T) - E(electronic), eV."""
+        return self.enthalpy - temperature * self.entropy
+
+
+def thermal(geometry: Geometry, frequencies: Array, conditions: Conditions, symmetry: int | None = None) -> Thermal:
+    """Returns the thermal functions. frequencies: (m,), cm^-1, positive. symmetry: None for that of the geometry.
+
+    Raises ValueError for a frequency that is not positive.
+    """
+    if (frequencies <= 0).any():
+        raise ValueError(f"frequencies must be positive: {frequencies.min():.1f} cm^-1")
+    temperature = conditions.temperature
+    number = symmetry_number(geometry) if symmetry is None else symmetry
+    rotation_energy, rotation_entropy = rotation(geometry, temperature, number)
+    zero_point = 0.5 * HC * float(frequencies.sum())
+    vibration = zero_point + float((HC * frequencies / np.expm1(HC * frequencies / (K * temperature))).sum())
+    outer = translation_entropy(geometry, conditions) + rotation_entropy + K * math.log(geometry.multiplicity)
+    harmonic = oscillator_entropy(frequencies, temperature)
+    share = rotor_share(frequencies)
+    mixed = (1 - share) * harmonic + share * free_rotor_entropy(frequencies, temperature)
+    return Thermal(
+        zero_point=zero_point,
+        enthalpy=2.5 * K * temperature + rotation_energy + vibration,  # translation 3/2 kT, volume kT
+        entropy=outer + float(mixed.sum()),
+        harmonic_entropy=outer + float(harmonic.sum()),
+        symmetry=number,
+    )
+
+
+def translation_entropy(geometry: Geometry, conditions: Conditions) -> float:
+    """Returns the entropy of translation by Sackur and Tetrode, eV/K."""
+    mass = float(geometry.atoms.get_masses().sum()) * DALTON
+    states = (2 * math.pi * mass * K_SI * conditions.temperature / PLANCK**2) ** 1.5 * conditions.volume
+    return K * (math.log(states) + 2.5)
+
+
+def rotation(geometry: Geometry, temperature: float, symmetry: int) -> tuple[float, float]:
+    """Returns energy (eV) and entropy (eV/K) of a classical rigid rotor; both are 0 for an atom."""
+    if len(geometry.numbers) == 1:
+        return 0.0, 0.0
+    moments = np.sort(geometry.atoms.get_moments_of_inertia()) * DALTON * 1e-20
+    factors = 8 * math.pi**2 * moments * K_SI * temperature / PLANCK**2
+    if is_linear(geometry):
+        return K * temperature, K * (math.log(factors[2] / symmetry) + 1)
+    states = math.sqrt(math.pi * float(np.prod(factors))) / symmetry
+    return 1.5 * K * temperature, K * (math.log(states) + 1.5)
+
+
+def oscillator_entropy(frequencies: Array, temperature: float) -> Array:
+    """Returns the entropy of each harmonic oscillator, (m,), eV/K."""
+    x = HC * frequencies / (K * temperature)
+    entropy: Array = K * (x / np.expm1(x) - np.log(-np.expm1(-x)))
+    return entropy
+
+
+def free_rotor_entropy(frequencies: Array, temperature: float) -> Array:
+    """Returns the entropy of a free rotor with each frequency, (m,), eV/K."""
+    moment = PLANCK / (8 * math.pi**2 * frequencies * LIGHT)
+    moment = moment * LIMITING_MOMENT / (moment + LIMITING_MOMENT)
+    states = np.sqrt(8 * math.pi**3 * moment * K_SI * temperature / PLANCK**2)
+    entropy: Array = K * (0.5 + np.log(states))
+    return entropy
+
+
+def rotor_share(frequencies: Array) -> Array:
+    """Returns the weight of the free rotor in each mode's entropy, (m,): 1/2 at CROSSOVER."""
+    share: Array = 1 / (1 + (frequencies / CROSSOVER) ** 4)
+    return share

@@ -1,0 +1,109 @@
+"""Harmonic frequencies of a molecule from its Hessian, with translations and rotations projected out.
+
+Frequencies are in cm^-1; an imaginary frequency is given as a negative number. Hessians are in eV/angstrom^2.
+
+Source: Wilson, Decius, Cross, Molecular Vibrations, 1955, ch. 2; the projection is that of Miller, Handy, Adams, J.
+Chem. Phys. 72, 99 (1980).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sciagent.domain.outcomes import Reason
+from sciagent_simulators.geometry import Geometry, failure
+from sciagent_simulators.thermochemistry.rotational_symmetry import is_linear
+
+Array = NDArray[np.float64]
+
+# cm^-1 of a mode with curvature 1 eV/(angstrom^2 Da): sqrt(e / (1e-20 m^2 * Da)) / (2 pi c), CODATA 2018
+WAVENUMBER = 521.4708984
+
+
+@dataclass(frozen=True, eq=False)
+class NormalModes:
+    """The vibrations of a molecule of n atoms: 3n - 6 modes, 3n - 5 of a linear molecule, none of an atom."""
+
+    frequencies: Array
+    """(m,), cm^-1, ascending; negative for an imaginary frequency."""
+    displacements: Array
+    """(m, n, 3), Cartesian displacements, each mode normalised to 1."""
+
+    def imaginary(self, limit: float) -> list[int]:
+        """Returns the indices of the modes whose imaginary frequency is larger than `limit` (cm^-1)."""
+        return [int(k) for k in np.flatnonzero(self.frequencies < -limit)]
+
+    def described(self, mode: int, symbols: list[str]) -> str:
+        """Returns the mode's frequency and its most moving atoms, such as `312i cm^-1 (mainly H3, H4)`."""
+        frequency = self.frequencies[mode]
+        sizes = np.linalg.norm(self.displacements[mode], axis=1)
+        most = [int(k) for k in np.argsort(-sizes, kind="stable")[:4] if sizes[k] > 0.3 * sizes.max()]
+        value = f"{abs(frequency):.0f}{'i' if frequency < 0 else ''} cm^-1"
+        return f"{value} (mainly {', '.join(f'{symbols[k]}{k + 1}' for k in sorted(most))})"
+
+
+def normal_modes(geometry: Geometry, hessian: Array) -> NormalModes:
+    """Returns the normal modes. hessian: 3n x 3n, eV/angstrom^2; its antisymmetric part is ignored.
+
+    Masses are the standard atomic weights, those of natural abundance.
+    """
+    n = len(geometry.numbers)
+    masses = np.repeat(geometry.atoms.get_masses(), 3)
+    weighted = (hessian + hessian.T) / 2 / np.sqrt(np.outer(masses, masses))
+    inner = vibrational_space(geometry)
+    values, modes = np.linalg.eigh(inner.T @ weighted @ inner)
+    frequencies = np.sign(values) * np.sqrt(np.abs(values)) * WAVENUMBER
+    cartesian = (inner @ modes) / np.sqrt(masses)[:, None]
+    cartesian /= np.maximum(np.linalg.norm(cartesian, axis=0), 1e-12)
+    return NormalModes(frequencies, cartesian.T.reshape(-1, n, 3))
+
+
+def real_frequencies(modes: NormalModes, geometry: Geometry, limit: float) -> tuple[Array, str]:
+    """Returns positive frequencies, (m,), cm^-1, and a note on imaginary ones up to `limit`, which are taken as real.
+
+    Small imaginary frequencies of flat modes are numerical noise. Raises SimulatorError unstable
+    (imaginary_frequency), which names the modes beyond the limit: the geometry is then a saddle point.
+    """
+    symbols = list(geometry.atoms.symbols)
+    if large := modes.imaginary(limit):
+        named = ", ".join(modes.described(k, symbols) for k in large)
+        detail = f"not a minimum: {len(large)} imaginary mode{'s' if len(large) > 1 else ''}: {named}"
+        raise failure(Reason.IMAGINARY_FREQUENCY, detail, frequencies=[round(float(f), 1) for f in modes.frequencies])
+    small = modes.imaginary(0.0)
+    named = ", ".join(modes.described(k, symbols) for k in small)
+    note = f"imaginary below {limit:g} cm^-1 and taken as real: {named}" if small else ""
+    positive: Array = np.maximum(np.abs(modes.frequencies), 1.0)
+    return positive, note
+
+
+def vibrational_space(geometry: Geometry) -> Array:
+    """Returns an orthonormal basis, 3n x m, of mass-weighted displacements without translation and rotation."""
+    atoms = geometry.atoms
+    root = np.sqrt(atoms.get_masses())[:, None]
+    arms = geometry.positions - atoms.get_center_of_mass()
+    rigid = [(root * axis).ravel() for axis in np.eye(3)]
+    rigid += [(root * np.cross(axis, arms)).ravel() for axis in np.eye(3)]
+    left, _, _ = np.linalg.svd(np.array(rigid).T, full_matrices=True)
+    rank = 3 if len(arms) == 1 else 5 if is_linear(geometry) else 6
+    space: Array = left[:, rank:]
+    return space
+
+
+def numerical_hessian(forces: Callable[[Array], Array], positions: Array, step: float) -> Array:
+    """Returns the Hessian by central differences, 3n x 3n, eV/angstrom^2, not symmetrised.
+
+    forces: returns n x 3, eV/angstrom, at positions n x 3. step: angstrom.
+    """
+    rows = []
+    for k in range(positions.size):
+        pair = []
+        for sign in (1, -1):
+            moved = positions.copy()
+            moved.flat[k] += sign * step
+            pair.append(forces(moved).ravel())
+        rows.append((pair[1] - pair[0]) / (2 * step))
+    return np.array(rows)

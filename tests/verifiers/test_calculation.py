@@ -1,0 +1,42 @@
+"""Values with the uncertainty of their class or of the molecule, and which of the two it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sciagent.chemistry.molecule import parse_molecule
+from sciagent.domain.properties import DIPOLE, HOMO
+from sciagent.errors import SimulatorError
+from sciagent.verification.contract import Context
+from sciagent_verifiers.simulation.xtb_singlepoint import FLEXIBLE, RIGID, XtbSinglepoint
+
+VERIFIER = XtbSinglepoint()
+
+
+def uncertainties(smiles: str, own: dict | None = None, further: dict | None = None) -> list[float | None]:
+    rows = VERIFIER.measured(parse_molecule(smiles), {HOMO: -10.0, DIPOLE: 1.0}, own=own, further=further)
+    return [row.quantity.uncertainty for row in rows]
+
+
+def test_the_class_is_told_by_rotatable_bonds() -> None:
+    assert uncertainties("c1ccccc1") == [RIGID[HOMO], RIGID[DIPOLE]]
+    assert uncertainties("CCCC") == [FLEXIBLE[HOMO], FLEXIBLE[DIPOLE]]
+
+
+def test_the_molecules_own_spread_replaces_its_class_and_the_rest_is_added_in_quadrature() -> None:
+    assert uncertainties("CCCC", own={DIPOLE: 0.012}) == pytest.approx([FLEXIBLE[HOMO], 0.013])
+    assert uncertainties("CCCC", own={DIPOLE: 0.012}, further={DIPOLE: 0.084}) == pytest.approx([FLEXIBLE[HOMO], 0.085])
+
+
+def test_each_property_says_whose_uncertainty_it_has(tmp_path: Path) -> None:
+    molecule = parse_molecule("CCCC")
+    rows = VERIFIER.measured(molecule, {HOMO: -10.0, DIPOLE: 1.0}, own={DIPOLE: 0.01})
+    found = VERIFIER.calculated(molecule, Context(tmp_path, tmp_path), rows, {"a": 1}, {}, own={DIPOLE: 0.01})
+    assert found.diagnostics == {"a": 1, "uncertainty_kind": {"homo": "class", "dipole": "molecule"}}
+
+
+def test_a_value_beyond_the_bounds_of_its_property_is_refused() -> None:
+    with pytest.raises(SimulatorError, match="plausible"):
+        VERIFIER.measured(parse_molecule("C"), {HOMO: -1000.0})

@@ -1,0 +1,62 @@
+"""Frequencies of PBE0/def2-SVP against observed fundamentals, cm^-1 (Shimanouchi, NSRDS-NBS 39, 1972)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from sciagent.chemistry.molecule import parse_molecule
+from sciagent.verification.contract import Context, Outcome
+from sciagent_simulators.geometry import Geometry
+from sciagent_simulators.pyscf_engine import DftSettings, ground_state
+from sciagent_simulators.thermochemistry.normal_modes import normal_modes
+from sciagent_simulators.thermochemistry.pyscf_hessian import is_numerical, pyscf_hessian
+from sciagent_verifiers.high_fidelity.pyscf_thermo import PyscfThermo
+
+QUICK = {"grid": 1, "spin_check": "off", "geometry": {"conformers": 1}}
+
+
+@pytest.fixture
+def context(tmp_path) -> Context:
+    return Context(scratch=tmp_path, checkpoint=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("smiles", "observed"), [("O", (1595, 3657, 3756)), ("N", (950, 1627, 1627, 3337, 3444, 3444))]
+)
+def test_frequencies_lie_above_the_fundamentals(context, smiles, observed):
+    """By the anharmonicity (3 to 5 percent) and PBE0's short bonds: 0 to 7 percent; ammonia's inversion by 12."""
+    found = next(iter(PyscfThermo(QUICK).verify([parse_molecule(smiles)], context)))
+    assert found.outcome is Outcome.OK and found.diagnostics["hessian"] == "analytic"
+    ratio = np.array(found.diagnostics["frequencies"]) / observed
+    assert ratio.max() < 1.13 and ratio.min() > 1.0 and ratio[1:].max() < 1.07
+    value = {m.property: m.quantity.value for m in found.measured}
+    assert value["zero_point_energy"] == pytest.approx(sum(found.diagnostics["frequencies"]) * 1.2398e-4 / 2, abs=1e-4)
+    assert value["gibbs_free_energy"] < value["enthalpy"]
+    assert found.artifacts[-1].name.endswith("frequencies.csv")
+
+
+def test_the_analytic_hessian_is_that_of_differences(monkeypatch):
+    """The two differ by the grid, which does not move in the gradients: 4 cm^-1."""
+    fluoride = Geometry((9, 1), np.array([[0, 0, 0], [0, 0, 0.93]]))
+    settings = DftSettings(functional="pbe", grid_level=1, spin_check="off")
+    mf, _ = ground_state(fluoride, settings)
+    analytic, how = pyscf_hessian(mf, fluoride, settings)
+    assert how == "analytic" and not is_numerical(mf)
+    monkeypatch.setattr("sciagent_simulators.thermochemistry.pyscf_hessian.is_numerical", lambda mf: True)
+    numerical, how = pyscf_hessian(mf, fluoride, settings)
+    assert how == "numerical"
+    both = [normal_modes(fluoride, hessian).frequencies for hessian in (analytic, numerical)]
+    assert both[0] == pytest.approx(both[1], abs=4.0)
+
+
+def test_settings():
+    assert PyscfThermo().settings.optimise
+    levels = [m.level.label for m in PyscfThermo({"solvent": "water"}).measures]
+    start = "//PBE0/def2-SVP//GFN2-xTB//ETKDGv3x10"
+    assert levels[0] == "PBE0+SMD harmonic (298.15 K, 1 mol/L)/def2-SVP(water)" + start
+    for wrong in ({"optimise": False}, {"solvent": "water", "pressure": 1}, {"temperature": -1}):
+        with pytest.raises(ValidationError):
+            PyscfThermo(wrong)
+    assert PyscfThermo().cost(parse_molecule("O"))["core_seconds"] < 10

@@ -1,0 +1,71 @@
+"""Against xtb 6.5.1 (`xtb FILE --ohess vtight`), whose quasi-harmonic scheme is the same."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from sciagent.chemistry.molecule import parse_molecule
+from sciagent.verification.contract import Context, Outcome
+from sciagent_verifiers.simulation.xtb_thermo import XtbThermo
+
+HARTREE = 27.211386245988
+# TOTAL FREE ENERGY, TOTAL ENTHALPY and zero point energy, hartree
+XTB = {
+    "O": (-5.068036205286, -5.046636932150, 0.020126503660),
+    "N": (-4.410715366884, -4.388896237556, 0.033544663038),
+    "c1ccccc1": (-15.807338987418, -15.776592445492, 0.097513915086),
+}
+
+
+@pytest.fixture
+def context(tmp_path) -> Context:
+    return Context(scratch=tmp_path, checkpoint=tmp_path)
+
+
+def values(smiles, context, settings=None):
+    found = next(iter(XtbThermo(settings).verify([parse_molecule(smiles)], context)))
+    assert found.outcome is Outcome.OK, found.detail
+    return {m.property: m.quantity.value for m in found.measured}, found
+
+
+@pytest.mark.parametrize("smiles", XTB)
+def test_free_energies_are_those_of_the_program_xtb(smiles, context):
+    """Within 0.002 eV: xtb has the two lowest modes of benzene at 353 and 373 cm^-1; by symmetry they are equal."""
+    found, _ = values(smiles, context)
+    expected = [HARTREE * energy for energy in XTB[smiles]]
+    got = [found[name] for name in ("gibbs_free_energy", "enthalpy", "zero_point_energy")]
+    assert got == pytest.approx(expected, abs=0.002)
+
+
+def test_a_finding_has_levels_files_and_frequencies(context):
+    found, whole = values("CO", context, {"solvent": "water"})
+    assert found["lowest_frequency"] == pytest.approx(min(whole.diagnostics["frequencies"]), abs=0.01)
+    assert len(whole.diagnostics["frequencies"]) == 12
+    assert {m.level.label for m in whole.measured} == {
+        "GFN2-xTB+ALPB harmonic (298.15 K, 1 mol/L)(water)//GFN2-xTB(water)//ETKDGv3x10",
+        "GFN2-xTB+ALPB harmonic(water)//GFN2-xTB(water)//ETKDGv3x10",
+    }
+    assert {m.quantity.unit for m in whole.measured} == {"eV", "cm^-1"}
+    assert [a.name.partition("-")[2] for a in whole.artifacts] == ["", "frequencies.csv"]
+
+
+def test_an_atom_has_no_frequency(context):
+    found, _ = values("[Ne]", context)
+    assert "lowest_frequency" not in found and found["zero_point_energy"] == 0
+
+
+def test_a_higher_temperature_lowers_the_free_energy(context):
+    low, high = (values("N", context, {"temperature": t})[0]["gibbs_free_energy"] for t in (298.15, 500))
+    assert low - high > 0.4  # S is about 2 meV/K
+
+
+def test_settings_that_do_not_fit_are_refused():
+    for wrong in (
+        {"solvent": "aqua regia"},
+        {"solvent": "water", "pressure": 2},
+        {"geometry": {"method": "mmff94"}},
+        {"geometry": {"solvent": "water"}},
+    ):
+        with pytest.raises(ValidationError):
+            XtbThermo(wrong)

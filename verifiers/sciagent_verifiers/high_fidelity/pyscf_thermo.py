@@ -1,0 +1,105 @@
+"""The verifier `pyscf.thermo`: enthalpy and free energy of a molecule by frequencies of a density functional."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field, model_validator
+
+from sciagent.chemistry.molecule import Molecule
+from sciagent.domain.properties import ENTHALPY, GIBBS_FREE_ENERGY, LOWEST_FREQUENCY, ZERO_POINT_ENERGY
+from sciagent.verification.contract import Context, Cost, Finding, PropertyAtLevel
+from sciagent_simulators.pyscf_engine import ground_state
+from sciagent_simulators.pyscf_solvent import Solvent
+from sciagent_simulators.thermochemistry.normal_modes import normal_modes
+from sciagent_simulators.thermochemistry.pyscf_hessian import pyscf_hessian
+from sciagent_verifiers.high_fidelity.density_functional import DensityFunctional, DensityFunctionalSettings
+from sciagent_verifiers.thermal import ThermalSettings, thermal_measures, thermal_values, with_frequencies
+
+RIGID = {ZERO_POINT_ENERGY: 0.0005, ENTHALPY: 0.001, GIBBS_FREE_ENERGY: 0.002, LOWEST_FREQUENCY: 3.0}
+FLEXIBLE = {ZERO_POINT_ENERGY: 0.005, ENTHALPY: 0.03, GIBBS_FREE_ENERGY: 0.035, LOWEST_FREQUENCY: 15.0}
+
+
+class PyscfThermoSettings(DensityFunctionalSettings, ThermalSettings):
+    """The settings of pyscf.scf, always relaxed in the gas phase, with temperature and standard state."""
+
+    optimise: bool = Field(True, description="Always true: frequencies need the geometry of their own level.")
+    fmax: float = Field(0.005, gt=0, le=0.05, description="Largest force on an atom, eV/angstrom.")
+    max_atoms: int = Field(40, ge=1, description="Larger molecules are refused; hydrogens included.")
+
+    @model_validator(mode="after")
+    def _one_level(self) -> PyscfThermoSettings:
+        if not self.optimise:
+            raise ValueError("frequencies need the geometry of their own level; leave optimise out")
+        if self.solvent and self.pressure:
+            raise ValueError("pressure is that of a gas; in a solvent the standard state is 1 mol/L")
+        return self
+
+    @property
+    def relaxed_in(self) -> Solvent | None:
+        return None
+
+
+class PyscfThermo(DensityFunctional):
+    """Enthalpy, free energy, zero-point energy and lowest frequency of a molecule by density functionals, PySCF.
+
+    The geometry is relaxed at this level in the gas phase. The Hessian is analytic, or numerical for functionals with
+    non-local correlation (VV10). Translations and rotations are projected out. A molecule is an ideal gas of rigid
+    rotors and harmonic oscillators, with the quasi-harmonic entropy of Grimme. The free energy is that of one conformer
+    and needs a difference: of a reaction, or of two states. With a solvent the electronic energy is that in the solvent
+    at the gas-phase geometry, frequencies are those of the gas phase, as SMD is parametrised, and the standard state is
+    1 mol/L.
+
+    An imaginary frequency beyond `imaginary_limit` means a saddle point: the finding is `unstable`
+    (`imaginary_frequency`) and names the mode by its frequency and atoms. The finding's files are the geometry and a
+    table of the modes.
+
+    Harmonic frequencies of PBE0/def2-SVP lie 3 to 5 percent above the observed fundamentals of water, ammonia
+    and benzene (`scale`).
+    Free energies of three gas reactions by PBE0/def2-TZVP are 18 to 41 kJ/mol too negative
+    (`benchmarks/numbers/thermo.json`). The uncertainty is repeatability (k = 1) over the seed of the conformer
+    search, not the error of the functional. Its values are estimates, not measured.
+
+    Sources: those of `sciagent_simulators.thermochemistry.ideal_gas`; PySCF: Sun et al., J. Chem. Phys. 153, 024109
+    (2020).
+    """
+
+    name = "pyscf.thermo"
+    version = "1"
+    Settings = PyscfThermoSettings
+    settings: PyscfThermoSettings
+    spread = RIGID, FLEXIBLE
+    preload: ClassVar[tuple[str, ...]] = (*DensityFunctional.preload, "pyscf.hessian")
+
+    @property
+    def measures(self) -> tuple[PropertyAtLevel, ...]:
+        return thermal_measures(self.level, self.settings, self.settings.solvent)
+
+    def cost(self, candidate: Molecule) -> Cost:
+        """Returns the cost of fields, spin check and relaxation, and of the Hessian: a gas-phase field for each atom.
+
+        Water, ammonia, benzene with PBE0/def2-SVP took 4, 7 and 360 core-seconds on a busy machine."""
+        gas = self.scf_seconds(candidate, gas=True)
+        seconds = 0.5 + gas + self.spin_seconds(candidate, gas=True) + self.relax_seconds(candidate, gas=True)
+        seconds += self.scf_seconds(candidate) if self.settings.solvent else 0.0
+        return Cost(core_seconds=seconds + gas * candidate.n_atoms)
+
+    def finding(self, molecule: Molecule, context: Context) -> Finding:
+        chosen = self.settings
+        geometry, diagnostics = self.start(molecule, context)
+        files = [self.checkpoint(molecule, context, part).with_suffix(".chk") for part in ("gas", "hessian", "solvent")]
+        gas = chosen.engine(solvent=None)
+        mf, result = ground_state(geometry, gas, files[0], context.threads)
+        hessian, how = pyscf_hessian(mf, geometry, gas, files[1], context.threads)
+        modes = normal_modes(geometry, hessian)
+        energy = result.energy
+        diagnostics |= result.diagnostics | {"hessian": how}
+        if chosen.solvent:
+            _, solute = ground_state(geometry, chosen.engine(spin_check="off"), files[2], context.threads)
+            diagnostics["solvent_contribution"] = solute.energy - energy
+            energy = solute.energy
+        values, facts, note = thermal_values(geometry, modes, energy, chosen, chosen.solvent)
+        levels = {m.property: m.level for m in self.measures}
+        rows = tuple(row for p, v in values.items() for row in self.measured(molecule, {p: v}, level=levels[p]))
+        finding = self.calculated(molecule, context, rows, diagnostics | facts, {"": geometry}, note)
+        return with_frequencies(finding, context.scratch, geometry, modes, chosen.scale)

@@ -1,0 +1,99 @@
+"""The verifier `xtb.thermo`: enthalpy and free energy of a molecule by frequencies of GFN2-xTB."""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from sciagent.chemistry.molecule import Molecule
+from sciagent.domain.properties import ENTHALPY, GIBBS_FREE_ENERGY, LOWEST_FREQUENCY, ZERO_POINT_ENERGY
+from sciagent.verification.contract import Context, Cost, Finding, Level, PropertyAtLevel
+from sciagent_simulators.geometry import GeometryProtocol, bonds_of, check_bonds
+from sciagent_simulators.implicit_solvent import Solvent
+from sciagent_simulators.tblite_engine import RECOVERY, relax
+from sciagent_simulators.thermochemistry.normal_modes import normal_modes
+from sciagent_simulators.thermochemistry.tblite_hessian import tblite_hessian
+from sciagent_verifiers.simulation.tight_binding import TightBinding
+from sciagent_verifiers.thermal import ThermalSettings, thermal_measures, thermal_values, with_frequencies
+
+FMAX = 0.005  # eV/angstrom
+ACCURACY = 0.05
+RIGID = {ZERO_POINT_ENERGY: 0.0005, ENTHALPY: 0.001, GIBBS_FREE_ENERGY: 0.002, LOWEST_FREQUENCY: 2.0}
+FLEXIBLE = {ZERO_POINT_ENERGY: 0.005, ENTHALPY: 0.02, GIBBS_FREE_ENERGY: 0.03, LOWEST_FREQUENCY: 15.0}
+
+
+class XtbThermoSettings(ThermalSettings):
+    """Temperature, standard state, solvent and geometry."""
+
+    solvent: Solvent | None = Field(None, description="Geometry, energy and frequencies in this solvent (ALPB).")
+    geometry: GeometryProtocol = Field(GeometryProtocol(), description="How the first geometry is made.")
+    max_atoms: int = Field(150, ge=1, description="Hydrogens included; larger molecules are refused.")
+
+    @model_validator(mode="after")
+    def _one_level(self) -> XtbThermoSettings:
+        if self.geometry.method != "gfn2":
+            raise ValueError("frequencies need a geometry at their own level: geometry: {method: gfn2}")
+        if self.geometry.solvent and self.geometry.solvent != self.solvent:
+            raise ValueError("geometry and frequencies are in one solvent: set solvent, and leave geometry.solvent out")
+        if self.solvent and self.pressure:
+            raise ValueError("pressure is that of a gas; in a solvent the standard state is 1 mol/L")
+        return self
+
+    @property
+    def protocol(self) -> GeometryProtocol:
+        """The protocol of the geometry, in the solvent."""
+        return self.geometry.model_copy(update={"solvent": self.solvent}) if self.solvent else self.geometry
+
+
+class XtbThermo(TightBinding):
+    """Enthalpy, free energy, zero-point energy and lowest frequency of a molecule by GFN2-xTB.
+
+    The geometry is relaxed tightly (0.005 eV/angstrom), and the Hessian comes from central differences of gradients.
+    Translations and rotations are projected out. A molecule is an ideal gas of rigid rotors and harmonic oscillators,
+    with the quasi-harmonic entropy of Grimme. The free energy is that of one conformer, and needs a difference: of a
+    reaction, or of two states. In a solvent (ALPB, parametrised at 298 K) everything is at the geometry there, and the
+    standard state is 1 mol/L.
+
+    An imaginary frequency beyond `imaginary_limit` means a saddle point: the finding is `unstable`
+    (`imaginary_frequency`) and names the mode by its frequency and atoms. The finding's files are the geometry and a
+    table of the modes.
+
+    GFN2-xTB was fitted to geometries and frequencies, not to reaction energies: free energies of three gas reactions
+    (`benchmarks/numbers/thermo.json`) are 45 to 231 kJ/mol too negative. The uncertainty is repeatability (k = 1) over
+    the seed of the conformer search, not the error of the method. Its values are estimates, not measured.
+
+    Sources: Bannwarth, Ehlert, Grimme, J. Chem. Theory Comput. 15, 1652 (2019); ideal_gas, in sciagent_simulators.
+    """
+
+    name = "xtb.thermo"
+    version = "1"
+    Settings = XtbThermoSettings
+    settings: XtbThermoSettings
+    spread = RIGID, FLEXIBLE
+
+    @property
+    def level(self) -> Level:
+        solvent = self.settings.solvent
+        method = "GFN2-xTB+ALPB" if solvent else "GFN2-xTB"
+        return Level(method, phase=solvent or "gas", geometry=self.settings.protocol.label)
+
+    @property
+    def measures(self) -> tuple[PropertyAtLevel, ...]:
+        return thermal_measures(self.level, self.settings, self.settings.solvent)
+
+    def cost(self, candidate: Molecule) -> Cost:
+        """Returns the cost of the geometry, its tight relaxation and 6n gradients."""
+        hessian = 6e-5 * candidate.n_atoms**3
+        return Cost(core_seconds=0.05 + self.geometry_seconds(candidate, further=0.5) + hessian)
+
+    def finding(self, molecule: Molecule, context: Context) -> Finding:
+        settings = self.settings
+        first, diagnostics = self.geometry(molecule, context, settings.protocol)
+        geometry, result = relax(first, fmax=FMAX, solvation=self.solvation)
+        check_bonds(geometry, bonds_of(molecule.mol))
+        damping = RECOVERY[result.recovery].get("mixer-damping", 0.4)
+        modes = normal_modes(geometry, tblite_hessian(geometry, self.solvation, damping, ACCURACY))
+        values, facts, note = thermal_values(geometry, modes, result.energy, settings, settings.solvent)
+        levels = {m.property: m.level for m in self.measures}
+        rows = tuple(row for p, v in values.items() for row in self.measured(molecule, {p: v}, level=levels[p]))
+        finding = self.calculated(molecule, context, rows, diagnostics | facts, {"": geometry}, note)
+        return with_frequencies(finding, context.scratch, geometry, modes, settings.scale)

@@ -1,0 +1,103 @@
+"""The settings and values that the thermochemistry of tight binding and of density functionals have in common."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from sciagent.domain.evidence import ArtifactFile
+from sciagent.domain.properties import ENTHALPY, GIBBS_FREE_ENERGY, LOWEST_FREQUENCY, ZERO_POINT_ENERGY, Property
+from sciagent.verification.contract import Finding, Level, PropertyAtLevel, Settings, at
+from sciagent_simulators.geometry import Geometry
+from sciagent_simulators.thermochemistry.ideal_gas import Conditions, thermal
+from sciagent_simulators.thermochemistry.normal_modes import NormalModes, real_frequencies
+
+HARMONIC = ZERO_POINT_ENERGY, LOWEST_FREQUENCY
+THERMAL = ENTHALPY, GIBBS_FREE_ENERGY
+
+
+class ThermalSettings(Settings):
+    """Temperature, standard state and the treatment of frequencies."""
+
+    temperature: float = Field(298.15, ge=1, le=5000, description="K.")
+    pressure: float | None = Field(
+        None, gt=0, le=1000, description="Of the gas, atm; default: 1 atm in the gas phase, 1 mol/L in a solvent."
+    )
+    scale: float = Field(1.0, ge=0.5, le=1.5, description="Factor on all frequencies.")
+    imaginary_limit: float = Field(
+        50.0,
+        ge=0,
+        le=500,
+        description="Imaginary frequencies up to this, cm^-1, are taken as real; a larger one makes the finding "
+        "unstable.",
+    )
+    symmetry_number: int | None = Field(
+        None, ge=1, le=60, description="Rotational symmetry number; default: that of the geometry."
+    )
+
+    def conditions(self, solvent: str | None) -> Conditions:
+        """Returns temperature and standard state. The default pressure follows from the solvent."""
+        return Conditions(self.temperature, self.pressure if self.pressure or solvent else 1.0)
+
+
+def harmonic_level(level: Level, settings: ThermalSettings) -> Level:
+    """Returns the level of zero-point energy and lowest frequency."""
+    scaled = "" if settings.scale == 1.0 else f" x {settings.scale:g}"
+    return replace(level, method=f"{level.method} harmonic{scaled}")
+
+
+def thermal_level(level: Level, settings: ThermalSettings, solvent: str | None) -> Level:
+    """Returns the level of enthalpy and free energy, with temperature and standard state."""
+    harmonic = harmonic_level(level, settings)
+    return replace(harmonic, method=f"{harmonic.method} ({settings.conditions(solvent).label})")
+
+
+def thermal_measures(level: Level, settings: ThermalSettings, solvent: str | None) -> tuple[PropertyAtLevel, ...]:
+    """Returns the four properties, each at its level."""
+    return at(thermal_level(level, settings, solvent), *THERMAL) + at(harmonic_level(level, settings), *HARMONIC)
+
+
+def thermal_values(
+    geometry: Geometry, modes: NormalModes, energy: float, settings: ThermalSettings, solvent: str | None
+) -> tuple[Mapping[Property, float | None], dict[str, Any], str]:
+    """Returns the values in canonical units, diagnostics, and a note on small imaginary frequencies.
+
+    energy: electronic energy, eV, with the solvent's contribution. Raises SimulatorError unstable
+    (imaginary_frequency).
+    """
+    real, note = real_frequencies(modes, geometry, settings.imaginary_limit)
+    frequencies = real * settings.scale
+    conditions = settings.conditions(solvent)
+    found = thermal(geometry, frequencies, conditions, settings.symmetry_number)
+    values = {
+        ZERO_POINT_ENERGY: found.zero_point,
+        ENTHALPY: energy + found.enthalpy,
+        GIBBS_FREE_ENERGY: energy + found.gibbs(conditions.temperature),
+        LOWEST_FREQUENCY: float(frequencies.min()) if frequencies.size else None,
+    }
+    diagnostics = {
+        "electronic_energy": energy,
+        "frequencies": [round(float(f), 2) for f in frequencies],
+        "symmetry_number": found.symmetry,
+        "entropy": found.entropy,
+        "harmonic_entropy": found.harmonic_entropy,
+        "conditions": conditions.label,
+    }
+    return values, diagnostics, note
+
+
+def with_frequencies(finding: Finding, folder: Path, geometry: Geometry, modes: NormalModes, scale: float) -> Finding:
+    """Returns the finding with a CSV file of the modes: number, frequency (cm^-1, negative if imaginary), atoms."""
+    file = folder / f"{finding.candidate_key[:16]}-frequencies.csv"
+    symbols = list(geometry.atoms.symbols)
+    with file.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(("mode", "frequency_cm^-1", "mainly_moving"))
+        for k, frequency in enumerate(modes.frequencies * scale):
+            writer.writerow((k + 1, f"{frequency:.2f}", modes.described(k, symbols).partition("mainly ")[2][:-1]))
+    return replace(finding, artifacts=(*finding.artifacts, ArtifactFile(file.name, str(file), "text/csv")))
