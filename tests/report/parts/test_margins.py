@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sciagent.domain.answers.margins import MEASURED
+from sciagent.domain.campaigns.calibration import Fit, FitKind
 from sciagent.domain.campaigns.chosen_units import shown
 from sciagent.domain.evidence import Measured
 from sciagent.domain.jobs.states import Standing
@@ -42,7 +43,7 @@ def of_solvation(value: float, unit: str, level: Level = ALPB, errors: MethodErr
     in_unit = shown(measured, {"solvation_free_energy": unit})
     row: Any = Row("solvation_free_energy", [-6 * KCAL, -2 * KCAL])
     answers: Any = {"solvation_free_energy": (Answer(), in_unit)}
-    return margins(row, answers, errors or MethodErrors({}, {"alpb": XTB_SOLVATION}))[0]
+    return margins(row, answers, errors or MethodErrors({}, {"alpb": XTB_SOLVATION}, {}))[0]
 
 
 def test_margin_and_error_are_in_the_unit_of_the_value() -> None:
@@ -56,9 +57,12 @@ def test_margin_and_error_are_in_the_unit_of_the_value() -> None:
     assert of_solvation(-1.0 * KCAL, "kcal/mol").margin == pytest.approx(-1.0, abs=1e-4)
 
 
-def test_an_error_of_another_level_or_of_a_fitted_value_is_not_taken() -> None:
+def test_an_error_of_another_level_is_not_taken_and_a_fitted_value_has_that_of_its_fit() -> None:
     assert of_solvation(-0.1, "eV", Level("GFN1-xTB+ALPB", phase="hexane")).method is None
-    assert of_solvation(-0.1, "eV", Level("GFN1-xTB+ALPB + linear fit, n = 19", phase="water")).method is None
+    name = "solvation_free_energy"
+    fit = Fit(name, FitKind.LINEAR, "experiment", 0.9, 0.1, 19, 0.03, 0.04, 0.06)
+    errors = MethodErrors({}, {"alpb": XTB_SOLVATION}, {"alpb": {name: fit}})
+    assert of_solvation(-0.1, "eV", errors=errors).method.mean_absolute_error == pytest.approx(0.03)
 
 
 def dipole_campaign(ledger: Ledger, folder: Path) -> Maker:
