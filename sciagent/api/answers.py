@@ -25,6 +25,7 @@ from sciagent.domain.jobs.states import CampaignState
 KIND_WORDS = {
     "molecule": "of each molecule, from its own conformers or repeated runs",
     "class": "usual for such molecules, not computed for each",
+    "fit": "together with the leave-one-out error of the fit",
     None: "of the protocol",
 }
 """What is said of the uncertainties, by their kind."""

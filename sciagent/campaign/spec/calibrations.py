@@ -52,28 +52,40 @@ def check_calibrations(
     """
     if has_derived:
         parts = (("objectives", objectives), ("ladder", ladder))
-        places = [(key, i, "calibrate") for key, each in parts for i, part in each.items() if part.calibrate]
-        for place in places:
+        for place in [(key, i, "calibrate") for key, each in parts for i, part in each.items() if part.calibrate]:
             message = "a campaign with derived properties cannot calibrate yet"
             faults.add(place, message, "leave out calibrate or derived")
         return
     for i, rung in ladder.items():
-        if rung.calibrate is None:
-            continue
-        names = _named(rung, list(objectives.values()))
-        if not names:
-            message = "no gate of the rung and no objective names a property that it measures"
-            faults.add(("ladder", i, "calibrate"), message, "it would have no effect")
-        for name in names:
-            _check_levels(rung, name, ("ladder", i, "calibrate"), faults)
+        if rung.calibrate is not None:
+            _check_rung(rung, list(objectives.values()), ("ladder", i, "calibrate"), faults)
     rungs = [rung for i, rung in sorted(ladder.items()) if i <= terminal]
     for i, objective in objectives.items():
-        if objective.calibrate is None or (at := _highest(objective.property, rungs)) is None:
-            continue
-        rung, place = rungs[at], ("objectives", i, "calibrate")
-        _check_levels(rung, objective.property, place, faults)
-        if rung.calibrate is not None:
-            faults.add(place, f'rung "{rung.rung}", which measures it, states calibrate, too', "state it in one place")
+        if objective.calibrate is not None:
+            _check_objective(objective, rungs, ("objectives", i, "calibrate"), faults)
+
+
+def _check_rung(
+    rung: RungSpec, objectives: Sequence[ObjectiveSpec], place: Sequence[str | int], faults: Faults
+) -> None:
+    names = _named(rung, objectives)
+    if not names:
+        message = "no gate of the rung and no objective names a property that it measures"
+        faults.add(place, message, "it would have no effect")
+    for name in names:
+        _check_levels(rung, name, place, faults)
+
+
+def _check_objective(
+    objective: ObjectiveSpec, rungs: Sequence[RungSpec], place: Sequence[str | int], faults: Faults
+) -> None:
+    """Adds a fault if the rung that measures the objective cannot be calibrated. rungs: up to the terminal one."""
+    if (at := _highest(objective.property, rungs)) is None:
+        return  # another check reports this
+    _check_levels(rungs[at], objective.property, place, faults)
+    if rungs[at].calibrate is not None:
+        message = f'rung "{rungs[at].rung}", which measures it, states calibrate, too'
+        faults.add(place, message, "state it in one place")
 
 
 def _check_levels(rung: RungSpec, name: str, place: Sequence[str | int], faults: Faults) -> None:

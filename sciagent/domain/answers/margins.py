@@ -99,4 +99,6 @@ def _digits(uncertainty: float, unit: str) -> str:
 
 
 def _whose(kind: str | None) -> str:
-    return {"molecule": "repeatability", "class": "repeatability of its class"}.get(kind or "", "repeatability")
+    return {"molecule": "repeatability", "class": "repeatability of its class", "fit": "with the error of the fit"}.get(
+        kind or "", "repeatability"
+    )

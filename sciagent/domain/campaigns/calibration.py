@@ -113,7 +113,9 @@ class Fit:
         prop = properties()[self.property]
         computed = convert(quantity, prop)
         spread = self.uncertainty(computed.uncertainty)
-        calibrated = replace(computed, value=self.value(computed.value), uncertainty=spread, as_typed=None)
+        calibrated = replace(
+            computed, value=self.value(computed.value), uncertainty=spread, as_typed=None, uncertainty_kind="fit"
+        )
         return express(calibrated, prop, quantity.unit)
 
     def measured(self, measured: Measured) -> Measured:

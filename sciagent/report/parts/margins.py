@@ -7,12 +7,14 @@ enough; otherwise from the benchmark that its verifier declares for this propert
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.margins import MEASURED, LimitMargin, MethodFigures
+from sciagent.domain.campaigns.calibration import Fit, Fits
+from sciagent.domain.campaigns.chosen_units import unit_of
 from sciagent.domain.evidence import Measured
 from sciagent.domain.pooling import pooled
 from sciagent.domain.properties import Property, properties
@@ -25,23 +27,23 @@ from sciagent.store.views.report_candidates import EvidenceAnswer
 from sciagent.verification.method_error import MethodError
 from sciagent.verification.registry import verifier_class
 
-FITTED = "fit, n ="  # part of a level's method whose values were corrected by measured ones; its error is in them
-
 
 @dataclass(frozen=True)
 class MethodErrors:
     """The errors of a campaign's rungs against experiment."""
 
     measured: Mapping[tuple[str, str], MethodFigures]
-    """{(rung, property): errors over shared molecules}, in canonical units."""
+    """{(rung, property): errors over shared molecules}, in the units of the campaign."""
     declared: Mapping[str, tuple[MethodError, ...]]
     """{rung: errors that its verifier declares}."""
+    fits: Mapping[str, Fits] = field(default_factory=dict)
+    """{rung: calibrations by property}; the error of a calibrated value is that of its fit."""
 
     def figures(self, rung: str, measured: Measured) -> MethodFigures | None:
         """Returns the errors that hold for a value of a rung, in the unit of the value; None if nothing is known."""
         prop, level = properties()[measured.property], measured.level
-        if FITTED in level.method:
-            return None
+        if fit := self.fits.get(rung, {}).get(prop.name):
+            return _in_unit(_left_out(fit, prop), prop, measured.quantity)
         if figures := self.measured.get((rung, prop.name)):
             return _in_unit(figures, prop, measured.quantity)
         return next(
@@ -64,7 +66,9 @@ def method_errors(connection: Connection, row: CampaignRow, ladder: Sequence[Run
             if report_queries.measures(connection, rung, name):
                 figures = _from_measured(connection, row, rung, name)
                 shared |= {(rung.name, name): figures} if figures else {}
-    return MethodErrors(shared, {rung.name: _declared(rung.verifier) for rung in ladder})
+    return MethodErrors(
+        shared, {rung.name: _declared(rung.verifier) for rung in ladder}, {rung.name: rung.fits for rung in ladder}
+    )
 
 
 def margins(
@@ -120,9 +124,22 @@ def _from_measured(connection: Connection, row: CampaignRow, rung: RungRow, name
         n=len(errors),
         mean_error=float(errors.mean()),
         mean_absolute_error=float(np.abs(errors).mean()),
-        unit=properties()[name].unit,
+        unit=unit_of(name, row.units),
         chemistry="candidates of this campaign",
         reference="experiment",
+        source=MEASURED,
+    )
+
+
+def _left_out(fit: Fit, prop: Property) -> MethodFigures:
+    """Returns the leave-one-out error of a calibration, in the canonical unit."""
+    return MethodFigures(
+        n=fit.n,
+        mean_error=0.0,
+        mean_absolute_error=fit.mean_absolute_error,
+        unit=prop.unit,
+        chemistry="the molecules of the fit, each left out in turn",
+        reference=fit.measured_level,
         source=MEASURED,
     )
 
