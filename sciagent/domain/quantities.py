@@ -46,8 +46,8 @@ class Quantity:
     """Digits and unit as a person or a file gave them."""
     uncertainty_kind: str | None = field(default=None, compare=False)
     """Whose spread the uncertainty is: `molecule` for that of conformers, seeds or replicates of this molecule, `class`
-    for the usual one of such molecules, `fit` for it together with the error of a calibration; None if the evidence does not say. It is kept with the evidence's diagnostics,
-    not with the value."""
+    for the usual one of such molecules, `fit` for either together with the error of a calibration; None if the evidence
+    does not say. It is kept with the evidence's diagnostics, not with the value."""
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.value):

@@ -7,7 +7,7 @@ enough; otherwise from the benchmark that its verifier declares for this propert
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from sqlalchemy.engine import Connection
@@ -36,8 +36,8 @@ class MethodErrors:
     """{(rung, property): errors over shared molecules}, in the units of the campaign."""
     declared: Mapping[str, tuple[MethodError, ...]]
     """{rung: errors that its verifier declares}."""
-    fits: Mapping[str, Fits]
-    """{rung: calibrations by property}."""
+    fits: Mapping[str, Fits] = field(default_factory=dict)
+    """{rung: calibrations by property}; the error of a calibrated value is that of its fit."""
 
     def figures(self, rung: str, measured: Measured) -> MethodFigures | None:
         """Returns the errors that hold for a value of a rung, in the unit of the value; None if nothing is known."""

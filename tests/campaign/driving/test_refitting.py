@@ -12,7 +12,7 @@ from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.people.importing import Column, import_file
 from sciagent.campaign.spec.load import load_spec
 from sciagent.domain.properties import Level
-from sciagent.errors import SpecError, UsageError
+from sciagent.errors import UsageError
 from sciagent.report.answers import best
 from sciagent.report.parts import table
 from sciagent.store.campaign_state import campaigns
@@ -104,23 +104,3 @@ def test_a_campaign_is_calibrated_stored_and_calibrated_again(folder: Path) -> N
         written = connection.exec_driver_sql("SELECT n FROM calibration ORDER BY id").scalars().all()
         events = connection.exec_driver_sql("SELECT count(*) FROM event WHERE kind = 'calibrated'").scalar()
     assert written == [8, 10] and events == 2
-
-
-def test_calibrate_is_refused_where_it_has_no_effect_or_stands_twice(folder: Path) -> None:
-    text = SPEC.format(name="twice", calibrate=CALIBRATE)
-    (folder / "twice.yaml").write_text(text.replace("molecule.checks\n", f"molecule.checks\n    {CALIBRATE}\n"))
-    with pytest.raises(SpecError, match='rung "checks", which measures it, states calibrate, too'):
-        load_spec(folder / "twice.yaml")
-
-
-def test_calibrate_is_refused_beside_derived_properties(folder: Path) -> None:
-    derived = "derived:\n  - {property: twice_logp, formula: 2 * logp}\nladder:"
-    (folder / "both.yaml").write_text(SPEC.format(name="both", calibrate=CALIBRATE).replace("ladder:", derived))
-    with pytest.raises(SpecError, match="a campaign with derived properties cannot calibrate yet"):
-        load_spec(folder / "both.yaml")
-
-
-def test_a_spec_without_the_key_has_the_hash_that_it_had(folder: Path) -> None:
-    canonical = opened(folder, "bare", "weight: 1.0").spec.canonical()
-    assert "calibrate" not in canonical["objectives"][0]
-    assert all("calibrate" not in rung for rung in canonical["ladder"])

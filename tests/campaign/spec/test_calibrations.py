@@ -1,4 +1,4 @@
-"""The calibrations that a campaign file asks for, and those that are refused."""
+"""What `calibrate` in a campaign file asks for, and where it is refused."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.spec.calibrations import calibrations
+from sciagent.campaign.spec.load import load_spec
 from sciagent.errors import SpecError
-from tests.campaign.fake_verifiers import changed, make_folder  # noqa: F401
-
-OBJECTIVE = "    scale: 0.5\n"
-RUNG = "    limits: {wall_seconds: 120}\n"
-LINEAR = "    calibrate: {from: measured, kind: linear}\n"
+from tests.campaign.driving.test_refitting import CALIBRATE, SPEC
 
 
-@pytest.mark.parametrize("place", [OBJECTIVE, RUNG])
-def test_an_objective_or_its_rung_asks_for_the_same_calibration(place: str, folder: Path) -> None:
-    spec = changed(folder, (place, place + LINEAR))
-    [wanted] = calibrations(spec.objectives, spec.ladder, spec.terminal_position)
-    assert (spec.ladder[wanted.position].rung, wanted.property, wanted.stated.kind) == (
-        "dft",
-        "homo_lumo_gap",
-        "linear",
-    )
+@pytest.fixture(autouse=True)
+def _seeds(tmp_path: Path) -> None:
+    (tmp_path / "alkanes.csv").write_text("smiles\nC\n")
 
 
-def test_a_calibration_that_is_stated_twice_is_refused(folder: Path) -> None:
-    with pytest.raises(SpecError, match='rung "dft", which measures it, states calibrate, too'):
-        changed(folder, (OBJECTIVE, OBJECTIVE + LINEAR), (RUNG, RUNG + LINEAR))
+def test_calibrate_is_refused_where_it_has_no_effect_or_stands_twice(tmp_path: Path) -> None:
+    text = SPEC.format(name="twice", calibrate=CALIBRATE)
+    (tmp_path / "twice.yaml").write_text(text.replace("molecule.checks\n", f"molecule.checks\n    {CALIBRATE}\n"))
+    with pytest.raises(SpecError, match='rung "checks", which measures it, states calibrate, too'):
+        load_spec(tmp_path / "twice.yaml")
 
 
-def test_a_rung_without_a_property_of_the_campaign_is_not_calibrated(folder: Path) -> None:
-    gate = "      sa_score: {max: 4}\n"
-    with pytest.raises(SpecError, match="no gate of the rung and no objective names a property"):
-        changed(folder, ("    gate:\n" + gate, LINEAR))
+def test_calibrate_is_refused_beside_derived_properties(tmp_path: Path) -> None:
+    derived = "derived:\n  - {property: twice_logp, formula: 2 * logp}\nladder:"
+    (tmp_path / "both.yaml").write_text(SPEC.format(name="both", calibrate=CALIBRATE).replace("ladder:", derived))
+    with pytest.raises(SpecError, match="a campaign with derived properties cannot calibrate yet"):
+        load_spec(tmp_path / "both.yaml")
+
+
+def test_a_spec_without_the_key_has_the_hash_that_it_had(tmp_path: Path) -> None:
+    (tmp_path / "bare.yaml").write_text(SPEC.format(name="bare", calibrate="weight: 1.0"))
+    canonical = load_spec(tmp_path / "bare.yaml").canonical()
+    assert "calibrate" not in canonical["objectives"][0]
+    assert all("calibrate" not in rung for rung in canonical["ladder"])

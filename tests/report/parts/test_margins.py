@@ -43,7 +43,7 @@ def of_solvation(value: float, unit: str, level: Level = ALPB, errors: MethodErr
     in_unit = shown(measured, {"solvation_free_energy": unit})
     row: Any = Row("solvation_free_energy", [-6 * KCAL, -2 * KCAL])
     answers: Any = {"solvation_free_energy": (Answer(), in_unit)}
-    return margins(row, answers, errors or MethodErrors({}, {"alpb": XTB_SOLVATION}, {}))[0]
+    return margins(row, answers, errors or MethodErrors({}, {"alpb": XTB_SOLVATION}))[0]
 
 
 def test_margin_and_error_are_in_the_unit_of_the_value() -> None:
@@ -57,12 +57,36 @@ def test_margin_and_error_are_in_the_unit_of_the_value() -> None:
     assert of_solvation(-1.0 * KCAL, "kcal/mol").margin == pytest.approx(-1.0, abs=1e-4)
 
 
-def test_an_error_of_another_level_is_not_taken_and_a_fitted_value_has_that_of_its_fit() -> None:
+def test_an_error_of_another_level_is_not_taken() -> None:
     assert of_solvation(-0.1, "eV", Level("GFN1-xTB+ALPB", phase="hexane")).method is None
+
+
+def test_the_error_of_a_calibrated_value_is_the_leave_one_out_error_of_its_fit() -> None:
+    fit = Fit("solvation_free_energy", FitKind.LINEAR, "experiment", 1.1, -0.01, 19, 0.03, 0.04, 0.05)
+    errors = MethodErrors({}, {"alpb": XTB_SOLVATION}, {"alpb": {"solvation_free_energy": fit}})
+    found = of_solvation(-2.4 * KCAL, "kcal/mol", errors=errors).method
+    assert found.mean_absolute_error == pytest.approx(0.03 / KCAL, rel=1e-4) and found.mean_error == 0
+    assert (found.n, found.unit, found.reference, found.source) == (19, "kcal/mol", "experiment", MEASURED)
+
+
+def test_errors_from_measured_values_are_in_the_unit_of_the_campaign(own_ledger: Ledger, tmp_path: Path) -> None:
     name = "solvation_free_energy"
-    fit = Fit(name, FitKind.LINEAR, "experiment", 0.9, 0.1, 19, 0.03, 0.04, 0.06)
-    errors = MethodErrors({}, {"alpb": XTB_SOLVATION}, {"alpb": {name: fit}})
-    assert of_solvation(-0.1, "eV", errors=errors).method.mean_absolute_error == pytest.approx(0.03)
+    objective = {"property": name, "direction": "limit", "unit": "eV", "accept": [None, 0.0], "scale": 1, "weight": 1}
+    made = Maker(own_ledger, tmp_path, objectives=[objective], units={name: "kcal/mol"})
+    made.enter(("CO", "CCO", "CCCO", "CCCCO", "CC(C)O"))
+    experiment = Level("experiment", phase="water")
+    for i in range(5):
+        made.answer(i, 2, Measured(name, ALPB, Quantity(-0.2, "eV", 0.01)))
+        made.place(i, Standing.SETTLED, 2, verdict="pass", depth=2, score=0.5)
+        measured = Measured(name, experiment, Quantity(-0.2 - 0.5 * KCAL, "eV"))
+        new = new_evidence(made.ids[i], measured, verifier="import", subject=f"m{i}", source="lab.csv")
+        with own_ledger.begin() as connection:
+            evidence.record(connection, [new])
+    with own_ledger.read() as connection:
+        [margin] = best(connection, made.row, 1)[0].margins
+    assert (margin.unit, margin.method.unit) == ("kcal/mol", "kcal/mol")
+    assert margin.method.mean_absolute_error == pytest.approx(0.5, rel=1e-4)
+    assert margin.margin == pytest.approx(0.2 / KCAL, rel=1e-4)
 
 
 def dipole_campaign(ledger: Ledger, folder: Path) -> Maker:
