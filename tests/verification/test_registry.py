@@ -98,11 +98,14 @@ def clashing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.syspath_prepend(str(target))
     inherited = os.environ.get("PYTHONPATH")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(target), *([inherited] if inherited else [])]))
+    before = properties()
     forget_registry()
     properties.cache_clear()
     yield tmp_path
     forget_registry()
     properties.cache_clear()
+    for name in before.keys() - properties().keys():  # functions of other test modules in this process
+        properties().add(before[name], before.provider(name))
 
 
 CAMPAIGN = """
