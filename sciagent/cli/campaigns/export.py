@@ -114,6 +114,9 @@ def _check(wanted: Wanted, output: Path | None) -> None:
         raise UsageError(f"--format {chosen} is not written to a terminal: name a file with --output")
     if output is not None and not output.parent.is_dir():
         raise UsageError(f"{output}: the folder {output.parent} does not exist")
+    is_special = output is not None and output.exists() and not (output.is_file() or output.is_dir())
+    if is_special:
+        raise UsageError(f"{output} is no regular file; without --output, text goes to stdout")
 
 
 def _write(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -68,6 +69,13 @@ def test_a_crate_needs_a_licence_and_takes_authors(folder: Path) -> None:
 def test_what_cannot_be_meant_is_refused(folder: Path, arguments: tuple[str, ...], says: str) -> None:
     result = call("export", "dyes", *arguments)
     assert isinstance(result.exception, UsageError) and says in str(result.exception)
+
+
+def test_a_device_or_a_pipe_is_not_replaced_by_a_file(folder: Path) -> None:
+    os.mkfifo(folder / "pipe.csv")
+    result = call("export", "dyes", "-o", str(folder / "pipe.csv"))
+    assert isinstance(result.exception, UsageError) and "no regular file" in str(result.exception)
+    assert (folder / "pipe.csv").is_fifo()
 
 
 def test_proposals_go_to_stdout(folder: Path) -> None:
