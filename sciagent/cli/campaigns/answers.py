@@ -10,7 +10,7 @@ import typer
 
 from sciagent.api.terminal import Line, Paragraph, Part, records_table
 from sciagent.cli.shared import options
-from sciagent.cli.shared.common import Exit, open_ledger, put, put_answer, put_json, say, say_upgraded
+from sciagent.cli.shared.common import Exit, open_ledger, put, put_answer, put_json, say, say_upgraded, wrapped
 
 if TYPE_CHECKING:
     from sciagent.domain.answers.status import CampaignCounts, Status
@@ -93,7 +93,7 @@ def best(
     notes = ["values from files:", *notes] if notes else []
     if against := [f"  {c.label}: {c.contradicted}" for c in candidates if c.contradicted]:
         notes += ["contradicted by a measurement:", *against]
-    put_answer(candidates, json, [candidates.table()], *certainty_lines(candidates), *notes)
+    put_answer(candidates, json, [candidates.table()], *map(wrapped, certainty_lines(candidates)), *notes)
 
 
 def explain(

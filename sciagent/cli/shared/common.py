@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -60,6 +62,11 @@ def put_answer(answer: Any, json: bool, parts: Iterable[Part], *notes: str) -> N
     show(*parts)
     for note in notes:
         say(note)
+
+
+def wrapped(text: str) -> str:
+    """Returns a text that may be broken into lines of the terminal's width; a SMILES in it would be broken, too."""
+    return textwrap.fill(text, shutil.get_terminal_size().columns)
 
 
 def say(text: str) -> None:

@@ -84,6 +84,8 @@ def margins(
         answer, measured = highest.get(objective["property"], (None, None))
         if not limits or answer is None or measured is None or measured.quantity.censoring is not Censoring.NONE:
             continue
+        if measured.property not in properties():
+            continue  # of a function of a notebook, which this process does not have
         quantity, prop = measured.quantity, properties()[objective["property"]]
         found.append(
             LimitMargin(

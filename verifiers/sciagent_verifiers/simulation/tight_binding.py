@@ -31,8 +31,8 @@ REPEATABILITY: Repeatability = Field(
 
 
 class TightBinding(Calculation):
-    """A verifier that uses tblite. Its settings have `method`, `solvent`, `geometry`, `repeatability` and
-    `max_atoms`."""
+    """A verifier that uses tblite. Its settings have `method`, `solvent`, `geometry`, `max_atoms`, and `repeatability`
+    unless its geometry is relaxed at its own level."""
 
     tier = Tier.SIMULATION
     engines: ClassVar[tuple[str, ...]] = ("tblite", "ase")
@@ -47,6 +47,11 @@ class TightBinding(Calculation):
     def solvation(self) -> Solvation | None:
         """The solvent with the model ALPB; None in the gas phase."""
         return Solvation(self.settings.solvent) if self.settings.solvent else None
+
+    @property
+    def _compares_conformers(self) -> bool:
+        """Whether the uncertainty is that of this molecule's own conformers."""
+        return getattr(self.settings, "repeatability", "class") == "molecule"
 
     def geometry(
         self, molecule: Molecule, context: Context, protocol: GeometryProtocol | None = None
@@ -66,7 +71,7 @@ class TightBinding(Calculation):
         The last is None unless the settings ask for it. values: gives the values of a conformer. A property that the
         conformers do not have keeps the uncertainty of its class. Raises SimulatorError as `geometry` does.
         """
-        if self.settings.repeatability == "class":
+        if not self._compares_conformers:
             return *self.geometry(molecule, context), None
         protocol = self.settings.geometry
         seed = protocol.seed(molecule.key, context.replicate)
@@ -89,4 +94,4 @@ class TightBinding(Calculation):
         """
         share: float = 0.6 + 0.4 * self.settings.geometry.conformers / 10 + further
         seconds: float = 4e-5 * share * candidate.n_atoms**2.8
-        return seconds * (1.25 if self.settings.repeatability == "molecule" else 1.0)
+        return seconds * (1.25 if self._compares_conformers else 1.0)
