@@ -60,6 +60,11 @@ class Pace:
         self._seconds: dict[Position, float] = {}
         self._together = together or {}
 
+    @property
+    def known(self) -> bool:
+        """Whether any job has finished."""
+        return bool(self._seconds)
+
     def observe(self, position: Position, wall_seconds: float) -> None:
         """Updates the mean. A job of more than ten times the mean replaces it, so that fewer jobs are claimed ahead."""
         old = self._seconds.get(position, wall_seconds)
