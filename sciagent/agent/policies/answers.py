@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from sciagent.agent.messages import LogprobMode, Message, Sampled, Sampling, Tokens, ToolCall, split_thinking
+from sciagent.agent.messages import NO_CHANCE, LogprobMode, Message, Sampled, Sampling, Tokens, ToolCall, split_thinking
 from sciagent.domain.text import storable
 
 MAX_CONTENT = 200_000  # characters of a text; the rest is cut
@@ -18,6 +18,8 @@ THOUGHTS = ("reasoning", "reasoning_content")  # fields in which servers put the
 
 LogprobSource = Literal["raw", "processed"] | None
 """The distribution of a server's log-probabilities; None if unknown."""
+
+GRAMMAR = "a grammar of the server restricted the answer, and the tokens that it allowed are not known"
 
 
 def read_answer(text: str, strike: Callable[[str], str]) -> Mapping[str, Any]:
@@ -60,7 +62,7 @@ def sampled_of(
     # strict tools: the grammar begins with a call; the text of an incomplete call stays in the content
     begun = bool(calls) or sampling.call or "tool_call" in content or "<function" in content
     grammar = sampling.schema is not None or (with_tools and begun)
-    tokens = _tokens(answer, choice, grammar, _mode(sampling, grammar, source))
+    tokens = _tokens(answer, choice, grammar, sampling, _mode(sampling, grammar, source))
     usage = answer["usage"] if isinstance(answer.get("usage"), dict) else {}
     prompt_tokens = _count(usage.get("prompt_tokens")) or len(tokens.prompt_ids if tokens else ())
     output_tokens = _count(usage.get("completion_tokens")) or len(tokens.output_ids if tokens else ())
@@ -92,7 +94,23 @@ def _mode(sampling: Sampling, grammar: bool, source: LogprobSource) -> LogprobMo
     return "masked" if grammar else "raw"
 
 
-def _tokens(answer: Mapping[str, Any], choice: Mapping[str, Any], grammar: bool, mode: LogprobMode) -> Tokens | None:
+def _untrainable(sampling: Sampling, grammar: bool, mode: LogprobMode) -> str:
+    """Returns why no policy gradient may use the tokens; empty if one may."""
+    if sampling.temperature <= 0:
+        return NO_CHANCE
+    if not _is_behaviour(sampling, mode):
+        return f"drawn at temperature {sampling.temperature:g}, with log-probabilities that are {mode}: see `logprobs`"
+    return GRAMMAR if grammar else ""
+
+
+def _is_behaviour(sampling: Sampling, mode: LogprobMode) -> bool:
+    """Whether the log-probabilities are those of the distribution that the tokens were drawn from."""
+    return mode == "processed" or (sampling.temperature == 1 and mode in ("raw", "masked"))
+
+
+def _tokens(
+    answer: Mapping[str, Any], choice: Mapping[str, Any], grammar: bool, sampling: Sampling, mode: LogprobMode
+) -> Tokens | None:
     """Returns the tokens; None unless all ids and log-probabilities are present, since training needs them all."""
     prompt: Any = answer.get("prompt_token_ids") or choice.get("prompt_token_ids")
     output: Any = choice.get("token_ids")
@@ -106,7 +124,10 @@ def _tokens(answer: Mapping[str, Any], choice: Mapping[str, Any], grammar: bool,
     # the server does not mark forced tokens; a token without alternatives has probability 1
     forced = tuple(grammar and value == 0 for value in values)
     template = _text(answer.get("chat_template_hash"))[:64] or "server"
-    return Tokens(tuple(prompt), tuple(output), tuple(map(float, values)), forced, mode, template)
+    logprobs = tuple(map(float, values))
+    behaviour = logprobs if _is_behaviour(sampling, mode) else None
+    why = _untrainable(sampling, grammar, mode)
+    return Tokens(tuple(prompt), tuple(output), logprobs, forced, mode, template, behaviour=behaviour, untrainable=why)
 
 
 def _are_ids(value: Any) -> bool:

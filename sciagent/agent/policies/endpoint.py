@@ -13,6 +13,7 @@ from typing import Any
 
 from sciagent.agent.messages import CLOSE, OPEN, Message, PolicyError, Sampled, Sampling
 from sciagent.agent.policies.answers import LogprobSource, read_answer, sampled_of
+from sciagent.domain.policies import PolicyIdentity
 from sciagent.domain.text import without_secrets
 from sciagent.errors import UsageError
 
@@ -47,7 +48,7 @@ class EndpointPolicy:
         async def bound(response: httpx2.Response) -> None:
             bound_body(response, answer_mb << 20)
 
-        self.name = model
+        self.name, self._url = model, base_url
         self._openai, self._logprobs, self._timeout = openai, logprobs, timeout
         self._strike: Callable[[str], str] = lambda text: without_secrets(text, (api_key,))
         self._refused: frozenset[str] = frozenset()  # request options that this server does not support
@@ -95,6 +96,9 @@ class EndpointPolicy:
             return sampled_of(answer, sampling, self.name, time.monotonic() - began, "tools" in request, self._logprobs)
         except ValueError as error:
             raise PolicyError(f"{self.name} sent what cannot be read: {error}", retry=True) from error
+
+    def identity(self, served: str) -> PolicyIdentity:
+        return PolicyIdentity(served, self._url)
 
     def _answer_text(self, request: Mapping[str, Any]) -> str:
         """Returns the body of the answer. An option that the server refuses is left out, and is left out of later
