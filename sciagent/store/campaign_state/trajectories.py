@@ -171,8 +171,10 @@ def write_turn(connection: Connection, trajectory_id: int, new: NewTurn) -> int:
     """Write a turn; returns its id."""
     values = {"trajectory_id": trajectory_id, "watermark": read_watermark(connection), "at": db_now(connection)}
     values |= vars(new) | {"policy_version": new.policy_version[:200]}
-    sampled, asked = values.pop("sampled"), values.pop("asked")
-    values |= {} if sampled is None else vars(sampled)
-    values |= {} if asked is None else {"asked_watermark": asked.watermark, "asked_at": asked.at}
+    del values["sampled"], values["asked"]
+    if new.sampled is not None:
+        values |= vars(new.sampled)
+    if new.asked is not None:
+        values |= {"asked_watermark": new.asked.watermark, "asked_at": new.asked.at}
     values = {name: value for name, value in values.items() if value is not None}  # NULL, not the JSON value null
     return int(connection.execute(sa.insert(t.turn).values(values).returning(_U.id)).scalar_one())

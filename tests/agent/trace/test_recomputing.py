@@ -12,7 +12,7 @@ from sciagent.agent.policies.local import LocalPolicy
 from sciagent.agent.tools.calls import Toolbox
 from sciagent.agent.trace.linearise import RecordedCall
 from sciagent.agent.trace.recomputing import behaviour_of
-from tests.agent.policies.local_policy import TALK, policy
+from tests.agent.policies.local_policy import TALK, TOOL, policy
 
 __all__ = ["policy"]
 NAMES = ("propose", "modify", "crossover", "best", "finish")
@@ -29,7 +29,7 @@ def test_every_token_was_as_likely_as_the_turn_says(policy: LocalPolicy, structu
     schema = tools.answer_schema if structured else None
     for seed in range(3):
         sampling = Sampling(temperature, max_tokens=80, seed=seed, schema=schema)
-        sampled = policy.sample(TALK, tools.schemas, sampling)
+        sampled = policy.sample(TALK, [] if structured else [TOOL], sampling)
         assert sampled.tokens and sampled.tokens.behaviour and sampled.untrainable is None
         call = RecordedCall.of(0, sampled.tokens)
         again = behaviour_of(policy, call, stored(temperature, sampled.grammar), tools.content(required=False))

@@ -11,10 +11,10 @@ import sqlalchemy as sa
 from sciagent.agent import question_threads
 from sciagent.agent.policies.answers import GRAMMAR
 from sciagent.agent.trace.recorded import recorded_calls
-from sciagent.code_version import code_version
 from sciagent.campaign.core.build import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.spec.load import parse_spec
+from sciagent.code_version import code_version
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.report.answers import episode
 from sciagent.store.campaign_state import campaigns
@@ -252,7 +252,7 @@ def test_notes_and_finish(ledger: Ledger, tmp_path: Path, server: ChatServer) ->
     with talking(ledger, tmp_path, server, proposals=1) as driver:
         driver.run()
     began = rows(ledger, t.trajectory)
-    assert began[0]["settings"]["ended"] == "finished by the model"
+    assert began[0]["ended_why"] == "finished by the model"
     assert "alcohols are fine" in server.bodies[1]["messages"][1]["content"]
 
 
