@@ -11,10 +11,10 @@ from typing import NamedTuple, assert_never
 from sciagent.rewards.spec import Unsettled
 
 
-class Settling(StrEnum):
+class Settlement(StrEnum):
     """How far the evidence up to a watermark has decided about a candidate."""
 
-    PAID = "paid"
+    ANSWERED = "answered"
     """The terminal rung has answered."""
     REFUSED = "refused"
     """A gate, a check or the terminal rung has thrown the candidate out."""
@@ -26,47 +26,47 @@ class Settling(StrEnum):
     """Nothing more has been bought for the candidate."""
 
 
-class State(NamedTuple):
+class CandidateState(NamedTuple):
     """What is known of a candidate at a watermark."""
 
-    settling: Settling
+    settlement: Settlement
     payoff: float | None = None
-    """Payoff by the terminal rung's answer; set if `settling` is `PAID`."""
+    """Payoff by the terminal rung's answer; set if `settlement` is `ANSWERED`."""
     expected: float | None = None
     """Payoff that the law expects, without what later choices may add; None without a law."""
     chance: float | None = None
     """Probability with which the candidate was drawn for the terminal rung; None if no lot was drawn."""
 
 
-def worth(state: State, unsettled: Unsettled) -> float | None:
+def worth(state: CandidateState, unsettled: Unsettled) -> float | None:
     """Returns the worth of a candidate; None if it is undecided.
 
     `robust` is the doubly robust estimate, Robins, Rotnitzky and Zhao (1994): what the law expects, corrected by the
     answers of those that a lot has drawn. It has no bias if the chance is right or if the law is. Its values may be
     negative or above the largest payoff. A candidate without a known chance is undecided under it.
     """
-    if state.settling is Settling.KNOWN:
+    if state.settlement is Settlement.KNOWN:
         return 0.0
     match unsettled:
         case "settled":
             return _settled(state)
         case "posterior":
-            return state.expected if state.settling is Settling.OPEN else _settled(state)
+            return state.expected if state.settlement is Settlement.OPEN else _settled(state)
         case "robust":
             return _robust(state)
     assert_never(unsettled)
 
 
-def _settled(state: State) -> float | None:
-    if state.settling is Settling.PAID:
+def _settled(state: CandidateState) -> float | None:
+    if state.settlement is Settlement.ANSWERED:
         return state.payoff
-    return 0.0 if state.settling is Settling.REFUSED else None
+    return 0.0 if state.settlement is Settlement.REFUSED else None
 
 
-def _robust(state: State) -> float | None:
-    if state.settling is Settling.REFUSED and state.chance is None:
+def _robust(state: CandidateState) -> float | None:
+    if state.settlement is Settlement.REFUSED and state.chance is None:
         return 0.0  # thrown out by what every candidate has to pass, before any lot
-    if state.settling is Settling.UNDECIDED or state.expected is None or not state.chance:
+    if state.settlement is Settlement.UNDECIDED or state.expected is None or not state.chance:
         return None
     answer = _settled(state)
     return state.expected if answer is None else state.expected + (answer - state.expected) / state.chance

@@ -6,24 +6,24 @@ import numpy as np
 import pytest
 
 from sciagent.errors import SpecError
-from sciagent.rewards.estimators import Settling, State, worth
+from sciagent.rewards.estimators import CandidateState, Settlement, worth
 from sciagent.rewards.spec import load_rewards
 
 
 @pytest.mark.parametrize(
     ("state", "settled", "posterior", "robust"),
     [
-        (State(Settling.PAID, payoff=1.0, expected=0.4, chance=0.5), 1.0, 1.0, 0.4 + 0.6 / 0.5),
-        (State(Settling.REFUSED, expected=0.4, chance=0.5), 0.0, 0.0, 0.4 - 0.4 / 0.5),
-        (State(Settling.REFUSED), 0.0, 0.0, 0.0),
-        (State(Settling.OPEN, expected=0.4, chance=0.5), None, 0.4, 0.4),
-        (State(Settling.OPEN, expected=0.4), None, 0.4, None),
-        (State(Settling.UNDECIDED, expected=0.4, chance=0.5), None, None, None),
-        (State(Settling.KNOWN, payoff=1.0), 0.0, 0.0, 0.0),
+        (CandidateState(Settlement.ANSWERED, payoff=1.0, expected=0.4, chance=0.5), 1.0, 1.0, 0.4 + 0.6 / 0.5),
+        (CandidateState(Settlement.REFUSED, expected=0.4, chance=0.5), 0.0, 0.0, 0.4 - 0.4 / 0.5),
+        (CandidateState(Settlement.REFUSED), 0.0, 0.0, 0.0),
+        (CandidateState(Settlement.OPEN, expected=0.4, chance=0.5), None, 0.4, 0.4),
+        (CandidateState(Settlement.OPEN, expected=0.4), None, 0.4, None),
+        (CandidateState(Settlement.UNDECIDED, expected=0.4, chance=0.5), None, None, None),
+        (CandidateState(Settlement.KNOWN, payoff=1.0), 0.0, 0.0, 0.0),
     ],
 )
 def test_the_worth_of_a_candidate(
-    state: State, settled: float | None, posterior: float | None, robust: float | None
+    state: CandidateState, settled: float | None, posterior: float | None, robust: float | None
 ) -> None:
     found = worth(state, "settled"), worth(state, "posterior"), worth(state, "robust")
     assert found == (settled, posterior, pytest.approx(robust) if robust is not None else None)
@@ -36,7 +36,12 @@ def test_robust_has_no_bias_whatever_the_law_expects() -> None:
     expected = 0.5 + 0.4 * rng.random(n)  # a law that is far too hopeful
     drawn = rng.random(n) < chance
     found = [
-        worth(State(Settling.PAID, u, e, chance) if is_drawn else State(Settling.OPEN, None, e, chance), "robust")
+        worth(
+            CandidateState(Settlement.ANSWERED, u, e, chance)
+            if is_drawn
+            else CandidateState(Settlement.OPEN, None, e, chance),
+            "robust",
+        )
         for u, e, is_drawn in zip(truth, expected, drawn, strict=True)
     ]
     errors = np.array(found, dtype=float) - truth
