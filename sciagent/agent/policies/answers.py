@@ -19,6 +19,7 @@ THOUGHTS = ("reasoning", "reasoning_content")  # fields in which servers put the
 LogprobSource = Literal["raw", "processed"] | None
 """The distribution of a server's log-probabilities; None if unknown."""
 
+SERVER = "server"  # the hash of a chat template that only the server knows
 GRAMMAR = "a grammar of the server restricted the answer, and the tokens that it allowed are not known"
 
 
@@ -123,7 +124,7 @@ def _tokens(
         return None
     # the server does not mark forced tokens; a token without alternatives has probability 1
     forced = tuple(grammar and value == 0 for value in values)
-    template = _text(answer.get("chat_template_hash"))[:64] or "server"
+    template = _text(answer.get("chat_template_hash"))[:64] or SERVER
     logprobs = tuple(map(float, values))
     behaviour = logprobs if _is_behaviour(sampling, mode) else None
     why = _untrainable(sampling, grammar, mode)
