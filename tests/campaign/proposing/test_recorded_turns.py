@@ -1,5 +1,5 @@
-"""What a model sampled in a campaign comes back from the ledger: its calls, its training rows, and how likely each token
-was, also after the campaign went on in another process."""
+"""What a model sampled comes back from the ledger: its calls, its training rows, and how likely each token was, also
+after the campaign went on under another driver."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ objectives: [{{property: logp, max: 5}}]
 ladder: [{{rung: quick, verifier: bad.quick}}]
 goal: {{kind: graded}}
 budget: {{proposals: 40, llm_tokens: {tokens}}}
-proposer: {{kind: llm, model: tiny, turns: 3, episodes: 2, max_tokens: 60, tools: [modify, best], context: 8000, {more}}}
+proposer:
+  {{kind: llm, model: tiny, turns: 3, episodes: 2, max_tokens: 60, tools: [modify, best], context: 8000, {more}}}
 scheduler: {{kind: exhaustive}}
 workers: 1
 """
