@@ -12,7 +12,8 @@ from rich.table import Table
 from sqlalchemy.engine import Connection
 
 from sciagent.api import html
-from sciagent.api.terminal import records_table, text_of
+from sciagent.api.columns import with_units_in_headings
+from sciagent.api.terminal import Records, records_table, text_of
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
 
@@ -49,13 +50,16 @@ class ResultTable(tuple[R, ...]):
 
     def table(self) -> Table:
         """Returns the rows as a table for a terminal."""
-        return records_table([self.brief(row) for row in self], self.title)
+        return records_table(self._shown(), self.title)
+
+    def _shown(self) -> Records:
+        return with_units_in_headings([self.brief(row) for row in self])
 
     def __repr__(self) -> str:
         return text_of(self.table()) if self else f"{self.title}: none yet"
 
     def _repr_html_(self) -> str:
-        return html.table([self.brief(row) for row in self], self.title)
+        return html.table(self._shown(), self.title)
 
 
 @dataclass(frozen=True)
