@@ -112,7 +112,7 @@ def _stands(candidate: BestCandidate, several: bool) -> str:
     if candidate.hit:
         return "hit, contradicted" if candidate.contradicted else "hit"
     reason = (candidate.reason or "").replace("_", " ")
-    missed, is_value, _ = candidate.detail.partition(" = ")
+    missed, is_value, _ = (candidate.detail or "").partition(" = ")
     if several and is_value and candidate.reason in MISSED:
         return f"{missed} {reason}"
     return reason or ("" if candidate.verified else "not verified")

@@ -70,6 +70,11 @@ def test_every_rung_is_compared_with_all_molecules_that_a_file_knows_too(made: M
     assert found["r2"].figures.bias == pytest.approx(0.02)
 
 
+def test_the_head_of_the_report_tells_the_error_against_imported_values(made: Maker) -> None:
+    head = Parsed(rendered(made)).text.split("What was asked")[0]
+    assert "(imported, n = 5): mean absolute error" in head and "mean error +0.02 eV" in head
+
+
 def test_statistics_of_imported_values_equal_those_that_pandas_computes_from_the_export(
     made: Maker, tmp_path: Path
 ) -> None:
