@@ -110,7 +110,7 @@ def _sure(
     judged: Sequence[JudgeAgreement],
     measured: Sequence[Compared],
 ) -> QuestionAnswered:
-    lines, figure = _against_imported(row, measured)
+    lines, figure = against_imported(row, measured)
     if status.hits:
         shown, near = min(status.hits, sum(r[3] == "hit" for r in table.rows)), table.near_edge
         figure = f"{shown - near} of {shown} clear of the limits"
@@ -132,7 +132,7 @@ def _sure(
     return QuestionAnswered("How sure is it?", figure or "not yet known", lines)
 
 
-def _against_imported(row: CampaignRow, measured: Sequence[Compared]) -> tuple[list[str], str]:
+def against_imported(row: CampaignRow, measured: Sequence[Compared]) -> tuple[list[str], str]:
     """Returns sentences on the distance of the terminal rung's values from imported ones, and the first in short."""
     lines, figure = [], ""
     wanted = [words(o["property"]) for o in row.spec.get("objectives", ())]
