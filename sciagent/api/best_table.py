@@ -10,8 +10,7 @@ from typing import Any, Self
 
 from rich.table import Table
 
-from sciagent.api.columns import plain_records
-from sciagent.api.tables import Cells, ResultTable
+from sciagent.api.tables import Cells, ResultTable, plain_records
 from sciagent.api.terminal import records_table
 from sciagent.domain.answers.margins import LimitMargin
 from sciagent.domain.answers.values import BestCandidate, ShownValue

@@ -7,9 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sciagent.api.columns import heading, plain_cells
 from sciagent.api.ledger import LedgerLike, open_ledger
-from sciagent.api.tables import ResultTable
+from sciagent.api.tables import ResultTable, heading, plain_cells
 from sciagent.campaign.people.calculating import calculate, check_units, molecules_of, rungs_for
 from sciagent.domain.answers.values import CalculatedMolecule, PropertyValue
 from sciagent.domain.outcomes import Outcome
