@@ -138,16 +138,22 @@ def certainty_lines(candidates: Sequence[BestCandidate], properties: Sequence[st
     for all properties of which the same is said."""
     same: dict[str, list[str]] = {}
     for name in properties:
-        values = [candidate.values[name] for candidate in candidates if name in candidate.values]
-        margins = [margin for candidate in candidates for margin in candidate.margins if margin.property == name]
-        for rung in dict.fromkeys(value.rung for value in values):
-            kinds = {value.uncertainty_kind for value in values if value.rung == rung and value.uncertainty}
-            said = [f"± is the repeatability {KIND_WORDS.get(one_of(kinds), KIND_WORDS[None])}"] if kinds else []
-            if of_rung := [margin.method for margin in margins if margin.rung == rung]:
-                said.append(next((str(m) for m in of_rung if m), "error against experiment not known"))
-            if said:
+        for rung in dict.fromkeys(c.values[name].rung for c in candidates if name in c.values):
+            if said := [*_repeatability(candidates, name, rung), *_method(candidates, name, rung)]:
                 same.setdefault(f"at {rung}: {'; '.join(said)}", []).append(name)
     yield from (f"{', '.join(names)} {line}" for line, names in same.items())
+
+
+def _repeatability(candidates: Sequence[BestCandidate], name: str, rung: str) -> Iterator[str]:
+    values = [candidate.values[name] for candidate in candidates if name in candidate.values]
+    if kinds := {value.uncertainty_kind for value in values if value.rung == rung and value.uncertainty}:
+        yield f"± is the repeatability {KIND_WORDS.get(one_of(kinds), KIND_WORDS[None])}"
+
+
+def _method(candidates: Sequence[BestCandidate], name: str, rung: str) -> Iterator[str]:
+    margins = [m for candidate in candidates for m in candidate.margins if (m.property, m.rung) == (name, rung)]
+    if margins and any(margin.repeatability != 0 for margin in margins):  # a descriptor of the structure is exact
+        yield next((str(m.method) for m in margins if m.method), "error against experiment not known")
 
 
 def one_of(kinds: set[str | None]) -> str | None:
