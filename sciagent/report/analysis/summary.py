@@ -141,10 +141,10 @@ def against_imported(row: CampaignRow, measured: Sequence[Compared]) -> tuple[li
         if comparison.upper == row.spec["terminal"] and comparison.property in wanted and mae is not None:
             against = f"against {comparison.x_level} (imported, n = {comparison.figures.n})"
             lines.append(
-                f"{comparison.property} by {comparison.upper} {against}: mean absolute error {mae:.2g}{unit}, "
-                f"mean error {bias:+.2g}{unit}."
+                f"{comparison.property} by {comparison.upper} {against}: mean absolute error {mae:.3g}{unit}, "
+                f"mean error {bias:+.3g}{unit}."
             )
-            figure = figure or f"mean absolute error {mae:.2g}{unit}"
+            figure = figure or f"mean absolute error {mae:.3g}{unit}"
     return lines, figure
 
 

@@ -253,8 +253,13 @@ Window = tuple[float | None, float | None] | None
 
 
 @contexted
-def scatter(pairs: Sequence[Pair], x_label: str, y_label: str, x_window: Window, y_window: Window, salt: str) -> str:
-    """Draws a property at two levels, a point per candidate. Triangles are hits, dashed lines are limits."""
+def scatter(
+    pairs: Sequence[Pair], x_label: str, y_label: str, x_window: Window, y_window: Window, salt: str, shared: bool
+) -> str:
+    """Draws a property at two levels, a point per candidate. Triangles are hits, dashed lines are limits.
+
+    shared: whether the levels share a scale; a dotted line then marks equal values.
+    """
     chart, axes = figure(4.3, 3.9)
     drawn = pairs if len(pairs) <= DRAWN else random.Random(1).sample(pairs, DRAWN)
     edges = {"markeredgecolor": COLOURS["surface"] if len(drawn) < 400 else "none", "markeredgewidth": 0.7}
@@ -266,6 +271,9 @@ def scatter(pairs: Sequence[Pair], x_label: str, y_label: str, x_window: Window,
             bars = {"xerr": [error or 0.0 for error in x_errors], "yerr": [error or 0.0 for error in y_errors]}
             axes.errorbar(x, y, **bars, fmt="none", ecolor=COLOURS["muted"], elinewidth=0.8)
         axes.plot(x, y, marker, color=COLOURS[colour], markersize=size, label=label, **edges)
+    if shared:
+        ends = [pick(low, high) for pick, low, high in zip((max, min), axes.get_xlim(), axes.get_ylim(), strict=True)]
+        axes.plot(ends, ends, ":", color=COLOURS["muted"], linewidth=1.2, zorder=0.6, scalex=False, scaley=False)
     draw_limits(axes, x_window, y_window)
     axes.set_xlabel(cut(x_label, 52), fontsize=9.5)
     axes.set_ylabel(cut(y_label, 52), fontsize=9.5)
