@@ -161,6 +161,14 @@ class Table:
         """Whether a candidate of the table has a name."""
         return any(row[NAME] for row in self.rows)
 
+    @property
+    def levels(self) -> dict[str, list[str]]:
+        """{level: the columns that hold its values}."""
+        by_level: dict[str, list[str]] = {}
+        for rung, name, _, level in self.columns:
+            by_level.setdefault(level, []).append(f"{words(name)} at {rung}" if rung else f"measured {words(name)}")
+        return by_level
+
 
 def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n: int = ROWS) -> Table:
     """Returns the table of the n best candidates.
