@@ -272,8 +272,7 @@ def scatter(
             axes.errorbar(x, y, **bars, fmt="none", ecolor=COLOURS["muted"], elinewidth=0.8)
         axes.plot(x, y, marker, color=COLOURS[colour], markersize=size, label=label, **edges)
     if shared:
-        ends = [pick(low, high) for pick, low, high in zip((max, min), axes.get_xlim(), axes.get_ylim(), strict=True)]
-        axes.plot(ends, ends, ":", color=COLOURS["muted"], linewidth=1.2, zorder=0.6, scalex=False, scaley=False)
+        _draw_equal_values(axes)
     draw_limits(axes, x_window, y_window)
     axes.set_xlabel(cut(x_label, 52), fontsize=9.5)
     axes.set_ylabel(cut(y_label, 52), fontsize=9.5)
@@ -281,6 +280,13 @@ def scatter(
     if any(pair.hit for pair in drawn):
         axes.legend(fontsize=9, loc="best", handletextpad=0.2)
     return svg(chart, f"{y_label} against {x_label}", salt)
+
+
+def _draw_equal_values(axes: Any) -> None:
+    """Draws a dotted line through equal values of both axes, which keep their ranges."""
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    ends = [max(left, low), min(right, high)]
+    axes.plot(ends, ends, ":", color=COLOURS["muted"], linewidth=1.2, zorder=0.6, scalex=False, scaley=False)
 
 
 def draw_limits(axes: Any, x_window: Window, y_window: Window) -> None:
