@@ -14,6 +14,7 @@ from sciagent import __version__
 from sciagent.cli.admin import db, doctor, gc, verifiers
 from sciagent.cli.campaigns import answers, calc, compare, export, files, plan, run
 from sciagent.cli.cluster import dispatcher, jobs, metrics, slurm, top, worker, workers
+from sciagent.cli.learning import rollout
 from sciagent.cli.models import mcp, models, serve_model
 from sciagent.cli.people import directives, molecules
 from sciagent.cli.shared.common import Exit, put, say
@@ -114,6 +115,9 @@ PANELS: dict[str, tuple[Listed, ...]] = {
         Listed(answers.trace, "What a model read, called and saw", "trace quickstart_llm 1"),
         Listed(mcp.mcp, "Serve a campaign's tools over MCP", "mcp quickstart --http 8765"),
         Listed(serve_model.serve_model, "Serve a local model by vLLM", "serve-model smollm2 --port 8000"),
+    ),
+    "Learning": (
+        Listed(rollout.rollout, "Groups of episodes that begin alike", "rollout campaign.yaml --groups 2 --siblings 8"),
     ),
     "Cluster": (
         Listed(top.top, "What runs now, live", "top --interval 5"),
