@@ -56,6 +56,8 @@ class Sampling:
     """JSON schema of the whole answer. Tokens are marked as forced where it allows only one."""
     call: bool = False
     """Whether the answer must call a tool."""
+    strict: bool = True
+    """Whether a server restricts calls to the schemas of their tools."""
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,8 @@ def sampled_of(
     finish = "length" if choice.get("finish_reason") == "length" else "calls" if calls else "stop"
     # strict tools: the grammar begins with a call; the text of an incomplete call stays in the content
     begun = bool(calls) or sampling.call or "tool_call" in content or "<function" in content
-    grammar = sampling.schema is not None or (with_tools and begun)
+    held = sampling.strict or sampling.call
+    grammar = sampling.schema is not None or (with_tools and held and begun)
     tokens = _tokens(answer, choice, grammar, sampling, _mode(sampling, grammar, source))
     usage = answer["usage"] if isinstance(answer.get("usage"), dict) else {}
     prompt_tokens = _count(usage.get("prompt_tokens")) or len(tokens.prompt_ids if tokens else ())
