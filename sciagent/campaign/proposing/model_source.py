@@ -126,9 +126,8 @@ class ModelSource:
             messages = opening(goal, digest, left, self._tools.listed, self._structured)
             seed, name = turn_seed(built, number, 0), self._slot.name or self._asking.policy.name
             settings = {**self._slot.settings(), "opening": [to_json(message) for message in messages]}
-            self._ids[number] = trajectories.open_(
-                connection, built.row.id, number, proposer=name, settings=settings, seed=seed
-            )
+            began = {"proposer": name, "seed": seed, "policy_version": self._asking.policy.name}
+            self._ids[number] = trajectories.open_(connection, built.row.id, number, settings=settings, **began)
         return Episode(number, seed, messages, self._limits)
 
     def take(self, limit: int) -> TurnResult | None:
