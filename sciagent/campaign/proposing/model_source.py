@@ -126,7 +126,7 @@ class ModelSource:
             messages = opening(goal, digest, left, self._tools.listed, self._structured)
             seed, name = turn_seed(built, number, 0), self._slot.name or self._asking.policy.name
             settings = {**self._slot.settings(), "opening": [to_json(message) for message in messages]}
-            began = {"proposer": name, "seed": seed, "policy_version": self._asking.policy.name}
+            began: dict[str, Any] = {"proposer": name, "seed": seed, "policy_version": self._asking.policy.name}
             self._ids[number] = trajectories.open_(connection, built.row.id, number, settings=settings, **began)
         return Episode(number, seed, messages, self._limits)
 
