@@ -28,7 +28,7 @@ KIND_WORDS = {
     "fit": "together with the leave-one-out error of the fit",
     None: "of the protocol",
 }
-"""What is said of the uncertainties, by their kind."""
+"""The words for a repeatability in `certainty_lines`, by the kind of the uncertainty; None: the kind is not stated."""
 TIERS = {"high_fidelity": "high", "simulation": "sim"}  # short labels, since the table is narrow
 
 
@@ -137,19 +137,15 @@ def nearest_limit(candidate: BestCandidate) -> Mapping[str, str]:
 
 
 def certainty_lines(candidates: Sequence[BestCandidate]) -> Iterator[str]:
-    """Yields one line for each objective on what its ± means, and on the error of the method against experiment."""
+    """Yields a line for each objective: what its ± means, and the error of the method against experiment."""
     by_property: dict[tuple[str, str], list[LimitMargin]] = {}
     for margin in (margin for candidate in candidates for margin in candidate.margins):
         by_property.setdefault((margin.property, margin.rung), []).append(margin)
     for (name, rung), margins in by_property.items():
         kinds = {margin.uncertainty_kind for margin in margins if margin.repeatability}
         method = next((str(margin.method) for margin in margins if margin.method), "error against experiment not known")
-        yield f"{name} at {rung}: ± is the repeatability {KIND_WORDS.get(one_of(kinds), KIND_WORDS[None])}; {method}"
-
-
-def one_of(kinds: set[str | None]) -> str | None:
-    """Returns the only kind; None for several or none."""
-    return next(iter(kinds)) if len(kinds) == 1 else None
+        words = KIND_WORDS.get(kinds.pop() if len(kinds) == 1 else None, KIND_WORDS[None])
+        yield f"{name} at {rung}: ± is the repeatability {words}; {method}"
 
 
 def values_and_level(values: Mapping[str, ShownValue | None]) -> Mapping[str, Any]:

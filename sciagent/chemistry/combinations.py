@@ -1,21 +1,22 @@
-"""Libraries that are counted and read by number: a scaffold with lists of R-groups, a reaction with lists of reactants.
+"""Libraries of combinations: a scaffold with lists of R-groups, or a reaction with lists of reactants.
 
-Combination `i` takes one block of each list; the last list changes fastest, so the order is that of nested loops.
+A combination takes one block of each list and has a number. The last list changes fastest, as in nested loops.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from math import prod
-from typing import Any, Protocol
+from typing import Any
 
 from sciagent.chemistry.rdkit_log import rdkit_messages
 from sciagent.errors import UsageError
 
 _COUNTED = 5000
-"""The largest number of combinations of a reaction whose products are counted."""
+"""Largest number of combinations of a reaction for which the products are counted."""
 
 
 @dataclass(frozen=True)
@@ -37,26 +38,8 @@ def block(text: str) -> Block:
     return Block(smiles, name.strip())
 
 
-class Combinations(Protocol):
-    """A library of products."""
-
-    @property
-    def size(self) -> int:
-        """Number of combinations."""
-
-    @property
-    def n_products(self) -> int | None:
-        """Number of products; None if it is not known before they are made."""
-
-    def products(self, number: int) -> Sequence[str]:
-        """Returns the products of a combination as SMILES. number: from 0 to `size` - 1."""
-
-    def names(self, number: int) -> Mapping[str, str]:
-        """Returns the names of the blocks of a combination."""
-
-
-class _Lists:
-    """Lists of blocks, from which combinations are taken by number."""
+class Combinations(ABC):
+    """A library of products, each made of one block from every list."""
 
     def __init__(self, lists: Mapping[str, Sequence[Block]]) -> None:
         """lists: by the column under which a product carries the name of its block."""
@@ -64,9 +47,20 @@ class _Lists:
 
     @property
     def size(self) -> int:
+        """Number of combinations."""
         return prod(map(len, self._lists.values()))
 
+    @property
+    @abstractmethod
+    def n_products(self) -> int | None:
+        """Number of products; None if it is not known before they are made."""
+
+    @abstractmethod
+    def products(self, number: int) -> Sequence[str]:
+        """Returns the products of a combination as SMILES. number: from 0 to `size` - 1."""
+
     def names(self, number: int) -> dict[str, str]:
+        """Returns the names of the blocks of a combination."""
         return dict(zip(self._lists, (chosen.label for chosen in self.chosen(number)), strict=True))
 
     def chosen(self, number: int) -> list[Block]:
@@ -78,7 +72,7 @@ class _Lists:
         return chosen[::-1]
 
 
-class ScaffoldLibrary(_Lists):
+class ScaffoldLibrary(Combinations):
     """A scaffold whose attachment points `[*:1]`, `[*:2]`, … each take every group of a list.
 
     groups: by the number of the attachment point. A number that the scaffold has twice takes the same group twice. A
@@ -119,7 +113,7 @@ class ScaffoldLibrary(_Lists):
                 return [""]
 
 
-class ReactionLibrary(_Lists):
+class ReactionLibrary(Combinations):
     """A reaction by RDKit's SMARTS, whose reactant templates each take every reactant of a list.
 
     reactants: by the number of the template, from 1. A combination that reacts at several places has several products,
@@ -160,8 +154,7 @@ class ReactionLibrary(_Lists):
 
 
 def check_scaffold(scaffold: str, numbers: Iterable[int]) -> None:
-    """Raises UsageError if the scaffold has no attachment points `[*:1]`, … with one bond each, or other numbers than
-    these."""
+    """Raises UsageError unless the scaffold has attachment points with one bond each and exactly these numbers."""
     dummies = [atom for atom in molecule_of(scaffold).GetAtoms() if not atom.GetAtomicNum()]
     if not dummies or not all(atom.GetAtomMapNum() and atom.GetDegree() == 1 for atom in dummies):
         raise UsageError(f'"{scaffold}" needs attachment points with one bond and a number, such as [*:1]')
@@ -171,20 +164,8 @@ def check_scaffold(scaffold: str, numbers: Iterable[int]) -> None:
 
 
 def check_reaction(smarts: str, numbers: Iterable[int]) -> Any:
-    """Returns the reaction. Raises UsageError if it is none, or takes other reactants than these numbers."""
-    reaction = reaction_of(smarts)
-    places, numbers = set(range(1, reaction.GetNumReactantTemplates() + 1)), set(numbers)
-    if places != numbers:
-        raise UsageError(f"the reaction takes reactants {_listed(places)}, and lists are given for {_listed(numbers)}")
-    return reaction
-
-
-def _listed(numbers: Iterable[int]) -> str:
-    return ", ".join(map(str, sorted(numbers))) or "none"
-
-
-def reaction_of(smarts: str) -> Any:
-    """Returns the reaction. Raises UsageError if the SMARTS is none, or has not exactly one product."""
+    """Returns the reaction. Raises UsageError for a text that is no reaction SMARTS with exactly one product, and for a
+    reaction that takes other reactants than these numbers."""
     from rdkit.Chem import rdChemReactions
 
     with rdkit_messages():
@@ -198,7 +179,14 @@ def reaction_of(smarts: str) -> Any:
         raise UsageError(f'"{smarts}" is no reaction SMARTS, such as [C:1](=[O:2])[OH].[N;H2:3]>>[C:1](=[O:2])[N:3]')
     if reaction.GetNumProductTemplates() != 1 or not reaction.GetNumReactantTemplates():
         raise UsageError(f'"{smarts}" must have reactants and exactly one product')
+    places, numbers = set(range(1, reaction.GetNumReactantTemplates() + 1)), set(numbers)
+    if places != numbers:
+        raise UsageError(f"the reaction takes reactants {_listed(places)}, and lists are given for {_listed(numbers)}")
     return reaction
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(numbers))) or "none"
 
 
 def molecule_of(smiles: str) -> Any:

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 from sciagent.domain.units import in_base_units
 from sciagent.errors import UsageError
@@ -21,17 +21,43 @@ _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _POWER = r"(?:\*\*-?\d+)?"
 _UNIT = rf"[A-Za-zµ°%][\w°]*{_POWER}(?:[*/][A-Za-z]\w*{_POWER})*"
 _TOKEN = re.compile(rf"(?P<number>{_NUMBER})(?:[ \t]+(?P<unit>{_UNIT}))?|(?P<name>{NAME})")
-_OPERATIONS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 MAX_LENGTH = 500
-T = TypeVar("T")
 
 
-class FormulaResult(NamedTuple):
-    """The value of a formula and how it changes with its parts, in base units."""
+@dataclass(frozen=True)
+class FormulaResult:
+    """The value of a formula and its derivatives by its parts, in base units."""
 
     value: float
     slopes: Mapping[str, float]
-    """The derivative by each part."""
+    """{part: derivative}."""
+
+    def __add__(self, other: FormulaResult) -> FormulaResult:
+        return self._joined(other, self.value + other.value, 1.0, 1.0)
+
+    def __sub__(self, other: FormulaResult) -> FormulaResult:
+        return self._joined(other, self.value - other.value, 1.0, -1.0)
+
+    def __mul__(self, other: FormulaResult) -> FormulaResult:
+        return self._joined(other, self.value * other.value, other.value, self.value)
+
+    def __truediv__(self, other: FormulaResult) -> FormulaResult:
+        ratio = self.value / other.value
+        return self._joined(other, ratio, 1 / other.value, -ratio / other.value)
+
+    def _joined(self, other: FormulaResult, value: float, mine: float, others: float) -> FormulaResult:
+        """Returns a result by the chain rule. mine, others: derivatives of `value` by the two operands."""
+        names = {**self.slopes, **other.slopes}
+        slopes = {n: mine * self.slopes.get(n, 0.0) + others * other.slopes.get(n, 0.0) for n in names}
+        return FormulaResult(value, slopes)
+
+
+_OPERATIONS: Mapping[type[ast.operator], Callable[[FormulaResult, FormulaResult], FormulaResult]] = {
+    ast.Add: FormulaResult.__add__,
+    ast.Sub: FormulaResult.__sub__,
+    ast.Mult: FormulaResult.__mul__,
+    ast.Div: FormulaResult.__truediv__,
+}
 
 
 @dataclass(frozen=True)
@@ -48,68 +74,39 @@ class Formula:
     def dimension(self, units: Mapping[str, str]) -> Any:
         """Returns the dimension of the result. units: the unit of each part. Raises UsageError for a sum of different
         dimensions, UnitError for an unknown unit."""
+        return self._dimension(self._tree, units)
 
-        def leaf(held: str | tuple[float, str]) -> Any:
+    def _dimension(self, node: ast.AST, units: Mapping[str, str]) -> Any:
+        if isinstance(node, ast.Name):
+            held = self._leaves[node.id]
             return in_base_units(units[held] if isinstance(held, str) else held[1]).dimension
-
-        def joined(sign: str, left: Any, right: Any) -> Any:
-            if sign in "+-" and left != right:
-                raise UsageError(f'"{self.text}" has a {_SIGNS[sign]} of {left} and {right}')
-            return left if sign in "+-" else left * right if sign == "*" else left / right
-
-        return self._walked(self._tree, leaf, joined, lambda value: value)
+        if isinstance(node, ast.UnaryOp):
+            return self._dimension(node.operand, units)
+        assert isinstance(node, ast.BinOp)
+        left, right = (self._dimension(side, units) for side in (node.left, node.right))
+        if isinstance(node.op, ast.Mult | ast.Div):
+            return left * right if isinstance(node.op, ast.Mult) else left / right
+        if left != right:
+            word = "sum" if isinstance(node.op, ast.Add) else "difference"
+            raise UsageError(f'"{self.text}" has a {word} of {left} and {right}')
+        return left
 
     def evaluate(self, values: Mapping[str, float]) -> FormulaResult:
         """Returns the result. values: each part in base units. Raises ZeroDivisionError or OverflowError."""
+        return self._evaluated(self._tree, values)
 
-        def leaf(held: str | tuple[float, str]) -> FormulaResult:
+    def _evaluated(self, node: ast.AST, values: Mapping[str, float]) -> FormulaResult:
+        if isinstance(node, ast.Name):
+            held = self._leaves[node.id]
             if isinstance(held, str):
                 return FormulaResult(values[held], {held: 1.0})
             return FormulaResult(held[0] * in_base_units(held[1]).factor, {})
-
-        return self._walked(self._tree, leaf, _joined, lambda r: FormulaResult(-r.value, _scaled(r.slopes, -1.0)))
-
-    def _walked(
-        self,
-        node: ast.expr,
-        leaf: Callable[[str | tuple[float, str]], T],
-        joined: Callable[[str, T, T], T],
-        negated: Callable[[T], T],
-    ) -> T:
-        if isinstance(node, ast.Name):
-            return leaf(self._leaves[node.id])
-        if isinstance(node, ast.BinOp):
-            left, right = (self._walked(side, leaf, joined, negated) for side in (node.left, node.right))
-            return joined(_OPERATIONS[type(node.op)], left, right)
-        assert isinstance(node, ast.UnaryOp)
-        value = self._walked(node.operand, leaf, joined, negated)
-        return negated(value) if isinstance(node.op, ast.USub) else value
-
-
-_SIGNS = {"+": "sum", "-": "difference"}
-
-
-def _joined(sign: str, left: FormulaResult, right: FormulaResult) -> FormulaResult:
-    match sign:
-        case "+":
-            return FormulaResult(left.value + right.value, _added(left.slopes, right.slopes))
-        case "-":
-            return FormulaResult(left.value - right.value, _added(left.slopes, _scaled(right.slopes, -1.0)))
-        case "*":
-            slopes = _added(_scaled(left.slopes, right.value), _scaled(right.slopes, left.value))
-            return FormulaResult(left.value * right.value, slopes)
-    ratio = left.value / right.value
-    return FormulaResult(
-        ratio, _added(_scaled(left.slopes, 1 / right.value), _scaled(right.slopes, -ratio / right.value))
-    )
-
-
-def _scaled(slopes: Mapping[str, float], factor: float) -> dict[str, float]:
-    return {name: factor * slope for name, slope in slopes.items()}
-
-
-def _added(first: Mapping[str, float], second: Mapping[str, float]) -> dict[str, float]:
-    return {name: first.get(name, 0.0) + second.get(name, 0.0) for name in {**first, **second}}
+        if isinstance(node, ast.UnaryOp):
+            value = self._evaluated(node.operand, values)
+            return FormulaResult(-1.0, {}) * value if isinstance(node.op, ast.USub) else value
+        assert isinstance(node, ast.BinOp)
+        left, right = (self._evaluated(side, values) for side in (node.left, node.right))
+        return _OPERATIONS[type(node.op)](left, right)
 
 
 def read_formula(text: str) -> Formula:
@@ -143,7 +140,7 @@ def read_formula(text: str) -> Formula:
 
 
 def _is_allowed(node: ast.AST, leaves: Collection[str]) -> bool:
-    """Whether a node of the tree is one of the four operations, a sign, or the placeholder of a name or a number."""
+    """Returns whether a node is one of the four operations, a sign, or the placeholder of a name or a number."""
     if isinstance(node, ast.Name):
         return node.id in leaves
     if isinstance(node, ast.UnaryOp):

@@ -247,9 +247,7 @@ def _answers(
     ids = list({p.candidate_id for p in proposed if p.candidate_id is not None and read(p.predicted)})
     answers: Answers = {}
     for rung in (rung for rung in ladder if ids and rung.tier != Tier.FAST):
-        identity = (rung.verifier, rung.verifier_version, rung.settings_hash)
-        values = pooled.values_of(connection, ids, *identity, rung.derived.values(), rung.fits)
-        for id_, mine in values.items():
+        for id_, mine in pooled.rung_values(connection, ids, rung).items():
             in_units = {name: shown_quantity(name, quantity, row.units) for name, quantity in (mine or {}).items()}
             answers |= {(id_, name): (quantity.value, rung.name) for name, quantity in in_units.items()}
     return answers

@@ -146,11 +146,9 @@ def _words(judge: str, terminal: str, figures: RankAgreement) -> str:
 
 def exact_values(connection: Connection, rung: RungRow, ids: Sequence[int]) -> dict[int, dict[str, float]]:
     """Returns {candidate id: {property: pooled value in its canonical unit}}, without censored values."""
-    identity = (rung.verifier, rung.verifier_version, rung.settings_hash)
-    answers = pooled.values_of(connection, ids, *identity, rung.derived.values(), rung.fits)
     return {
         i: {name: q.value for name, q in (values or {}).items() if q.censoring is Censoring.NONE}
-        for i, values in answers.items()
+        for i, values in pooled.rung_values(connection, ids, rung).items()
     }
 
 

@@ -177,7 +177,7 @@ def fits_by_rung(connection: Connection, row: CampaignRow) -> dict[str, Fits]:
 
 def of_rung(rung: RungRow) -> tuple[sa.ColumnElement[bool], ...]:
     """Conditions that select the current evidence of this rung, and of the properties derived after it."""
-    return (under(rung.verifier, rung.verifier_version, rung.settings_hash, rung.derived.values()),)
+    return (under(rung.computation, rung.derived.values()),)
 
 
 def _evidence(connection: Connection, ids: Sequence[int], *conditions: sa.ColumnElement[bool]) -> Sequence[Any]:
