@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.api.ledger import LedgerLike, open_ledger
-from sciagent.api.tables import ResultTable
+from sciagent.api.tables import ResultTable, heading, plain_cells
 from sciagent.campaign.people.calculating import calculate, check_units, molecules_of, rungs_for
 from sciagent.domain.answers.values import CalculatedMolecule
 from sciagent.domain.outcomes import Outcome
-from sciagent.domain.quantities import show
 from sciagent.settings import user
 
 MOST_COLUMNS = 4  # properties that stand side by side in a terminal
@@ -82,12 +81,9 @@ def record(answer: CalculatedMolecule, as_text: bool = False) -> Mapping[str, An
     """
     cells: dict[str, Any] = {name: ", ".join(texts) for name, texts in answer.names.items()}
     for value in answer.values:
-        unit = "" if value.unit == "1" else f" [{value.unit}]"
-        pair: Sequence[Any] = (value.value, value.uncertainty)
-        if as_text:
-            digits, _, spread = show(value.value, value.uncertainty, "1").partition(" ± ")
-            pair = (value.censoring.sign + digits, spread)
-        cells |= {f"{value.property}{unit}": pair[0], f"{value.property} uncertainty{unit}": pair[1]}
+        name, unit = value.property, value.unit
+        plain = {heading(name, unit): value.value, heading(f"{name} uncertainty", unit): value.uncertainty}
+        cells |= plain_cells(name, value) if as_text else plain
     cells |= {"level": ", ".join(levels_of([answer])), "outcome": answer.outcome, "reason": answer.reason}
     return {**cells, "smiles": answer.smiles or answer.text}
 

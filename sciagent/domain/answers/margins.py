@@ -75,7 +75,9 @@ class LimitMargin(AnswerModel):
         where = "clear of the limits by" if self.margin >= 0 else "outside the limits by"
         size, spread = abs(self.margin), self.repeatability
         if self.method is None:
-            return f"{where} {_beside(size, spread, self.unit)} (repeatability), the method's error is not known"
+            text = f"{where} {_beside(size, spread, self.unit)}{' (repeatability)' if spread else ''}"
+            # a descriptor of the structure is exact: its repeatability is 0
+            return text if spread == 0 else f"{text}, the method's error is not known"
         text = f"{where} {_beside(size, self.method.mean_absolute_error, self.unit)} (method)"
         whose = REPEATABILITIES.get(self.uncertainty_kind or "", "repeatability")
         return f"{text}, ±{show(0.0, spread, self.unit).partition('±')[2]} ({whose})" if spread else text
