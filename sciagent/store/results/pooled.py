@@ -13,7 +13,6 @@ from sciagent.domain.outcomes import Outcome
 from sciagent.domain.pooling import pooled_measured, pooled_quantity
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import Quantity
-from sciagent.store.campaign_state.campaigns import RungRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.results.evidence import CENSORED, RecordedEvidence, all_of, property_names, reusable
@@ -45,11 +44,6 @@ def replicated(connection: Connection, candidate_ids: Sequence[int], computation
 
 
 Values = dict[str, Quantity]  # by property, with all replicates pooled
-
-
-def rung_values(connection: Connection, candidate_ids: Sequence[int], rung: RungRow) -> dict[int, Values | None]:
-    """The values of `values_of` that a rung of a campaign gave, with its derived properties and its calibrations."""
-    return values_of(connection, candidate_ids, rung.computation, rung.derived.values(), rung.fits)
 
 
 def values_of(

@@ -13,8 +13,7 @@ from sciagent.domain.jobs.states import Standing
 from sciagent.domain.quantities import Censoring
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
-from sciagent.store.results import pooled
-from sciagent.store.views.report_candidates import BEST_FIRST
+from sciagent.store.views.report_candidates import BEST_FIRST, rung_values
 
 _CC = t.campaign_candidate.c
 MOST = 20_000  # candidates of a rung that are read, the best first
@@ -51,7 +50,7 @@ def objective_values(
         .limit(MOST)
     )
     reached = {id_: kind_of(standing, is_hit) for id_, standing, is_hit in connection.execute(query)}
-    answers = pooled.rung_values(connection, list(reached), rung)
+    answers = rung_values(connection, list(reached), rung)
     found = []
     for id_, kind in reached.items():
         own = {name: q for name, q in (answers.get(id_) or {}).items() if name in names}

@@ -36,6 +36,7 @@ REASONS: Reasons = {
     r"no parametrization|no parameters for element|unknown element": Reason.ELEMENT,
     r"could not (read|setup)|invalid (argument|geometry)|unknown option": Reason.BAD_INPUT,
 }
+UNPAIRED = "number of unpaired electrons"
 NO_RESULT = "has written no result (xtbout.json)"
 
 
@@ -74,7 +75,7 @@ def state_of(geometry: Geometry, solvation: Solvation | None) -> list[str]:
 def read(output: ProgramOutput, asked: Geometry, method: GfnLevel, relax: bool) -> ProgramResult:
     """Returns the result in the folder. Raises SimulatorError with the reason where there is none."""
     values = _values(output)
-    unpaired = int(values["number of unpaired electrons"])
+    unpaired = int(values[UNPAIRED])
     if relax and "GEOMETRY OPTIMIZATION CONVERGED" not in output.text:
         raise failed(output, REASONS, "says nothing of a converged relaxation")
     if values["method"] != method:
@@ -92,8 +93,7 @@ def read(output: ProgramOutput, asked: Geometry, method: GfnLevel, relax: bool) 
 
 def _values(output: ProgramOutput) -> Mapping[str, Any]:
     """Returns the content of xtbout.json. Raises SimulatorError if xtb failed or the file is incomplete."""
-    needed = {"total energy", "dipole", "orbital energies/eV", "fractional occupation", "method"}
-    needed |= {"number of unpaired electrons"}
+    needed = ("total energy", "dipole", "orbital energies/eV", "fractional occupation", UNPAIRED, "method")
     file = output.folder / "xtbout.json"
     if output.status or not file.is_file() or "normal termination of xtb" not in output.text:
         raise failed(output, REASONS, NO_RESULT)
@@ -101,8 +101,8 @@ def _values(output: ProgramOutput) -> Mapping[str, Any]:
         values: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
         raise failed(output, REASONS, f"its result has no JSON form: {error}") from error
-    if missing := needed - values.keys():
-        raise failed(output, REASONS, f"its result lacks {', '.join(sorted(missing))}")
+    if missing := [name for name in needed if name not in values]:
+        raise failed(output, REASONS, f"its result lacks {', '.join(missing)}")
     return values
 
 
