@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.properties import ENTHALPY, GIBBS_FREE_ENERGY, LOWEST_FREQUENCY, ZERO_POINT_ENERGY
 from sciagent.verification.contract import Context, Cost, Finding, PropertyAtLevel
+from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.pyscf_engine import ground_state
 from sciagent_simulators.pyscf_solvent import Solvent
 from sciagent_simulators.thermochemistry.normal_modes import normal_modes
@@ -34,6 +35,10 @@ class PyscfThermoSettings(DensityFunctionalSettings, ThermalSettings):
         if self.solvent and self.pressure:
             raise ValueError("pressure is that of a gas; in a solvent the standard state is 1 mol/L")
         return self
+
+    @property
+    def average_temperature(self) -> float:
+        return self.temperature
 
     @property
     def relaxed_in(self) -> Solvent | None:
@@ -69,6 +74,7 @@ class PyscfThermo(DensityFunctional):
     Settings = PyscfThermoSettings
     settings: PyscfThermoSettings
     spread = RIGID, FLEXIBLE
+    rotations_counted = True
     preload: ClassVar[tuple[str, ...]] = (*DensityFunctional.preload, "pyscf.hessian")
 
     @property
@@ -82,11 +88,11 @@ class PyscfThermo(DensityFunctional):
         gas = self.scf_seconds(candidate, gas=True)
         seconds = 0.5 + gas + self.spin_seconds(candidate, gas=True) + self.relax_seconds(candidate, gas=True)
         seconds += self.scf_seconds(candidate) if self.settings.solvent else 0.0
-        return Cost(core_seconds=seconds + gas * candidate.n_atoms)
+        return Cost(core_seconds=(seconds + gas * candidate.n_atoms) * self.calculations(candidate))
 
-    def finding(self, molecule: Molecule, context: Context) -> Finding:
+    def at_geometry(self, molecule: Molecule, context: Context, start: Geometry) -> tuple[Finding, Geometry, float]:
         chosen = self.settings
-        geometry, diagnostics = self.start(molecule, context)
+        geometry, diagnostics = self.relaxed(molecule, context, start)
         files = [self.checkpoint(molecule, context, part).with_suffix(".chk") for part in ("gas", "hessian", "solvent")]
         gas = chosen.engine(solvent=None)
         mf, result = ground_state(geometry, gas, files[0], context.threads)
@@ -102,4 +108,5 @@ class PyscfThermo(DensityFunctional):
         levels = {m.property: m.level for m in self.measures}
         rows = tuple(row for p, v in values.items() for row in self.measured(molecule, {p: v}, level=levels[p]))
         finding = self.calculated(molecule, context, rows, diagnostics | facts, {"": geometry}, note)
-        return with_frequencies(finding, context.scratch, geometry, modes, chosen.scale)
+        free_energy = next(row.quantity.value for row in rows if row.property == GIBBS_FREE_ENERGY.name)
+        return with_frequencies(finding, context.scratch, geometry, modes, chosen.scale), geometry, free_energy
