@@ -34,7 +34,7 @@ class AverageKind(Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class Population:
+class ConformerPopulation:
     """The k conformers of a molecule at a temperature."""
 
     energies: Array
@@ -73,9 +73,9 @@ class Population:
         mean = np.average(averages, weights=shares)
         return float(np.sqrt(np.average((averages - mean) ** 2, weights=shares)))
 
-    def _part(self, number: int) -> Population:
+    def _part(self, number: int) -> ConformerPopulation:
         members = _members(number, len(self.energies))
-        return Population(self.energies[members], self.degeneracies[members], self.temperature)
+        return ConformerPopulation(self.energies[members], self.degeneracies[members], self.temperature)
 
 
 def boltzmann_factors(energies: Array, degeneracies: Array, temperature: float) -> Array:

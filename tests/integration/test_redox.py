@@ -19,17 +19,18 @@ def test_the_redox_campaign_of_the_page_gives_differences_of_free_energies(tmp_p
     sciagent("run", "oxidation.yaml", "--quiet", cwd=tmp_path)
     rows = {row["smiles"]: row["values"] for row in sciagent("best", "oxidation", "-n", "9", "--json", cwd=tmp_path)}
     assert rows.keys() == {"Nc1ccccc1", "O"}
-    for smiles, values in rows.items():
-        free = {}
-        for rung, extra in {"gas": (), "water": ("solvent=water",), "cation": ("solvent=water", "ion=cation")}.items():
-            settings = [part for one in extra for part in ("--set", one)]
-            (found,) = sciagent("calc", "xtb.thermo", smiles, *settings, "--json", cwd=tmp_path)
+    settings = {"gas": [], "water": ["--set", "solvent=water"]}
+    settings["cation"] = [*settings["water"], "--set", "ion=cation"]
+    free: dict[str, dict[str, float]] = {smiles: {} for smiles in rows}
+    for rung, given in settings.items():
+        for found in sciagent("calc", "xtb.thermo", *rows, *given, "--json", cwd=tmp_path):
             assert found["reused"], "the campaign has computed it"
-            free[rung] = next(v["value"] for v in found["values"] if v["property"] == "gibbs_free_energy")
-        potential = free["cation"] - free["water"] - 4.8455 - 4.281
-        assert values["potential"]["value"] == pytest.approx(potential, abs=1e-4)
-        transfer = (free["water"] - free["gas"]) * EV
-        assert values["transfer_free_energy"]["value"] == pytest.approx(transfer, abs=0.01)
+            value = next(v["value"] for v in found["values"] if v["property"] == "gibbs_free_energy")
+            free[found["smiles"]][rung] = value
+    for smiles, values in rows.items():
+        oxidised, water, gas = (free[smiles][rung] for rung in ("cation", "water", "gas"))
+        assert values["potential"]["value"] == pytest.approx(oxidised - water - 4.8455 - 4.281, abs=1e-4)
+        assert values["transfer_free_energy"]["value"] == pytest.approx((water - gas) * EV, abs=0.01)
     assert rows["O"]["potential"]["value"] > rows["Nc1ccccc1"]["potential"]["value"] + 1, (
         "aniline is oxidised, water not"
     )

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sciagent_simulators.boltzmann import BOLTZMANN, AverageKind, Population, set_probabilities
+from sciagent_simulators.boltzmann import BOLTZMANN, AverageKind, ConformerPopulation, set_probabilities
 
 KT = BOLTZMANN * 298.15
-BUTANE = Population(np.array([0.0, KT]), np.array([1.0, 2.0]), 298.15)  # anti, and gauche of both signs, 1 kT above
+BUTANE = ConformerPopulation(
+    np.array([0.0, KT]), np.array([1.0, 2.0]), 298.15
+)  # anti, and gauche of both signs, 1 kT above
 GAUCHE = 2 / (2 + np.e)
 
 
@@ -29,13 +31,13 @@ def test_the_averages_are_those_by_hand() -> None:
 def test_the_free_energy_of_a_change_is_the_difference_of_two_free_energies() -> None:
     """-kT ln sum d exp(-(E + x)/kT) + kT ln sum d exp(-E/kT): a solvation free energy with its conformers."""
     change = np.array([-0.2, -0.35])
-    ends = [Population(BUTANE.energies, BUTANE.degeneracies, 298.15).average(AverageKind.FREE_ENERGY, e)
+    ends = [ConformerPopulation(BUTANE.energies, BUTANE.degeneracies, 298.15).average(AverageKind.FREE_ENERGY, e)
             for e in (BUTANE.energies + change, BUTANE.energies)]  # fmt: skip
     assert BUTANE.average(AverageKind.FREE_ENERGY_CHANGE, change) == pytest.approx(ends[0] - ends[1])
 
 
 def test_one_conformer_is_its_own_average_without_spread() -> None:
-    alone = Population(np.array([-1.0]), np.array([1.0]), 298.15)
+    alone = ConformerPopulation(np.array([-1.0]), np.array([1.0]), 298.15)
     for kind in AverageKind:
         assert alone.average(kind, np.array([2.5])) == pytest.approx(2.5)
         assert alone.spread(kind, np.array([2.5]), np.array([10]), 10) == 0

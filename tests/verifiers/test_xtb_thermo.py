@@ -97,10 +97,11 @@ def test_settings_that_do_not_fit_are_refused():
 
 
 def test_an_ion_has_its_own_level_charge_and_spin(context):
-    """The difference is the adiabatic ionisation energy of benzene, 9.24 eV, plus xtb's shift of 4.85 eV."""
-    neutral, _ = values("c1ccccc1", context)
-    cation, whole = values("c1ccccc1", context, {"ion": "cation"})
-    assert cation["gibbs_free_energy"] - neutral["gibbs_free_energy"] - 4.8455 == pytest.approx(9.24, abs=0.6)
+    """The difference is the adiabatic ionisation energy of furan, 8.88 eV (NIST Chemistry WebBook), plus xtb's shift of
+    4.85 eV; GFN2-xTB is not made for it."""
+    neutral, _ = values("c1ccoc1", context)
+    cation, whole = values("c1ccoc1", context, {"ion": "cation"})
+    assert cation["gibbs_free_energy"] - neutral["gibbs_free_energy"] - 4.8455 == pytest.approx(8.88, abs=0.6)
     assert whole.measured[0].level.method.startswith("GFN2-xTB cation harmonic")
     assert "charge=1 multiplicity=2" in Path(whole.artifacts[0].path).read_text()
     assert "ion" not in XtbThermo().settings.model_dump(mode="json")

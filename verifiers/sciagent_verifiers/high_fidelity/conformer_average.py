@@ -18,7 +18,7 @@ from sciagent.domain.evidence import Measured
 from sciagent.domain.properties import DIPOLE, GIBBS_FREE_ENERGY, SOLVATION_ENERGY
 from sciagent.domain.quantities import Censoring
 from sciagent.verification.contract import Finding
-from sciagent_simulators.boltzmann import AverageKind, Population
+from sciagent_simulators.boltzmann import AverageKind, ConformerPopulation
 from sciagent_simulators.conformers import KCAL, distinct, symmetry
 from sciagent_simulators.geometry import Geometry, GeometryProtocol
 from sciagent_simulators.low_conformers import RELAXED_ALIKE, degeneracies, is_achiral
@@ -103,7 +103,7 @@ def conformer_average(
     )
     members = [computed[k] for k in kept]
     wells = degeneracies(mol, [one.geometry for one in members], rotations_counted)
-    population = Population(energies[kept], wells, temperature)
+    population = ConformerPopulation(energies[kept], wells, temperature)
     counts = np.array([found[k] for k in kept])
     rows, missing = [], []
     for row in members[0].finding.measured:
@@ -126,7 +126,7 @@ def conformer_average(
     return ConformerAverage(tuple(rows), facts, structures, note, members[0])
 
 
-def _averaged(rows: Sequence[Measured], population: Population, found: Any, embedded: int) -> Measured:
+def _averaged(rows: Sequence[Measured], population: ConformerPopulation, found: Any, embedded: int) -> Measured:
     """Returns the average of one property. A censored value counts with its limit, and makes the average a limit."""
     values = np.array([row.quantity.value for row in rows])
     kind = KINDS.get(rows[0].property, AverageKind.MEAN)

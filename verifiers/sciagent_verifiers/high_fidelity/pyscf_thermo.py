@@ -65,8 +65,8 @@ class PyscfThermo(DensityFunctional):
 
     Harmonic frequencies of PBE0/def2-SVP lie 3 to 5 percent above the observed fundamentals of water, ammonia
     and benzene (`scale`).
-    By PBE0/def2-TZVP the free energy of an isodesmic gas reaction is 1 kJ/mol too high; those of three that are not
-    isodesmic are 18 to 41 kJ/mol too negative (`benchmarks/numbers/thermo.json`). The uncertainty is repeatability
+    By PBE0/def2-TZVP free energies of two isodesmic gas reactions are 1 and 6 kJ/mol too high; those of three that are
+    not isodesmic are 18 to 41 kJ/mol too negative (`benchmarks/numbers/thermo.json`). The uncertainty is repeatability
     (k = 1) over the seed of the conformer search, not the error of the functional. Its values are estimates, not
     measured.
 
