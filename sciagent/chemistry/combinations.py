@@ -12,6 +12,8 @@ from math import prod
 from typing import Any, Protocol
 
 from sciagent.chemistry.rdkit_log import rdkit_messages
+from sciagent.chemistry.structure_files import MAX_NAME
+from sciagent.domain.text import cut
 from sciagent.errors import UsageError
 
 _COUNTED = 5000
@@ -71,7 +73,8 @@ class _Lists:
     def names(self, number: int) -> dict[str, str]:
         labels = [chosen.label for chosen in self.chosen(number)]
         whole = {"name": self._between.join(labels)} if len(labels) > 1 else {}
-        return whole | dict(zip(self._lists, labels, strict=True))
+        names = whole | dict(zip(self._lists, labels, strict=True))
+        return {field: cut(name, MAX_NAME) for field, name in names.items()}
 
     def chosen(self, number: int) -> list[Block]:
         """Returns the blocks of a combination, in the order of the lists."""

@@ -27,6 +27,8 @@ def test_a_scaffold_with_two_lists_gives_every_combination_in_order() -> None:
     assert [smiles for (smiles,) in made] == [Chem.CanonSmiles(smiles) for smiles in expected]
     assert library.size == library.n_products == 12 == len({smiles for (smiles,) in made})
     assert library.names(1) == {"name": "fluoro, N(C)C", "R1": "fluoro", "R2": "N(C)C"}
+    long = ScaffoldLibrary("c1ccc([*:1])cc1[*:2]", {1: blocks("F " + "f" * 150), 2: blocks("Cl " + "c" * 150)})
+    assert len(long.names(0)["name"]) == 200, "what the ledger takes"
     assert library.names(11) == {"name": "[H], Br", "R1": "[H]", "R2": "Br"}
 
 
