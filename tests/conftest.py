@@ -171,6 +171,13 @@ def ledger(ledger_url: str, tmp_path: Path) -> Iterator[Ledger]:
     opened.close()
 
 
+@pytest.fixture(scope="session")
+def xtb_program() -> None:
+    """The program xtb is on the path, or the test fails."""
+    if shutil.which("xtb") is None:
+        pytest.fail("these tests need the program xtb: apt-get install -y xtb", pytrace=False)
+
+
 @pytest.fixture
 def server() -> Iterator[ChatServer]:
     """What answers as a model behind an endpoint does."""
