@@ -3,6 +3,7 @@ and RabbitMQ. And a chat server."""
 
 from __future__ import annotations
 
+import gc
 import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -113,6 +114,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         chosen = getattr(item, "callspec", None)
         if chosen and chosen.params.get("backend") == "postgresql" and "campaign" in item.path.parent.parts:
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays to the end: the garbage collector need not go through it again and again,
+    which took an eighth of the time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(params=BACKENDS)
