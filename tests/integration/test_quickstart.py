@@ -16,14 +16,14 @@ def test_the_quickstart_in_small_reaches_dft(tmp_path: Path) -> None:
     text = (CAMPAIGNS / "quickstart.yaml").read_text()
     assert "proposals: 200" in text and "rungs: {dft: 10}" in text
     (tmp_path / "quickstart.yaml").write_text(
-        text.replace("proposals: 200", "proposals: 10").replace("rungs: {dft: 10}", "rungs: {dft: 1}")
+        text.replace("proposals: 200", "proposals: 20").replace("rungs: {dft: 10}", "rungs: {dft: 1}")
     )
     shutil.copy(CAMPAIGNS / "quickstart_seeds.csv", tmp_path)
     done = sciagent("run", "quickstart.yaml", cwd=tmp_path, expect=None)
     assert done.returncode in (0, 3), done.stderr
     status = sciagent("status", "--json", cwd=tmp_path)
     _, checks, xtb, dft = status["rungs"]
-    assert status["proposals"] == checks["done"] == 10 and xtb["done"] >= 7
+    assert status["proposals"] == checks["done"] == 20 and xtb["done"] >= 16
     assert dft["jobs"] == 1 and dft["errors"] == 0
     best = sciagent("best", "-n", "1", "--json", cwd=tmp_path)[0]
     assert best["values"]["homo_lumo_gap"]["level"].startswith("PBE0/def2-SVP")
