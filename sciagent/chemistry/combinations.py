@@ -1,22 +1,23 @@
-"""Libraries of combinations: a scaffold with lists of R-groups, or a reaction with lists of reactants.
+"""Libraries that are counted and read by number: a scaffold with lists of R-groups, a reaction with lists of reactants.
 
-A combination takes one block of each list and has a number. The last list changes fastest, as in nested loops.
+Combination `i` takes one block of each list; the last list changes fastest, so the order is that of nested loops.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 from sciagent.chemistry.rdkit_log import rdkit_messages
+from sciagent.chemistry.structure_files import MAX_NAME
+from sciagent.domain.text import cut
 from sciagent.errors import UsageError
 
 _COUNTED = 5000
-"""Largest number of combinations of a reaction for which the products are counted."""
+"""The largest number of combinations of a reaction whose products are counted."""
 
 
 @dataclass(frozen=True)
@@ -38,30 +39,42 @@ def block(text: str) -> Block:
     return Block(smiles, name.strip())
 
 
-class Combinations(ABC):
-    """A library of products, each made of one block from every list."""
-
-    def __init__(self, lists: Mapping[str, Sequence[Block]]) -> None:
-        """lists: by the column under which a product carries the name of its block."""
-        self._lists = lists
+class Combinations(Protocol):
+    """A library of products."""
 
     @property
     def size(self) -> int:
         """Number of combinations."""
-        return prod(map(len, self._lists.values()))
 
     @property
-    @abstractmethod
     def n_products(self) -> int | None:
         """Number of products; None if it is not known before they are made."""
 
-    @abstractmethod
     def products(self, number: int) -> Sequence[str]:
         """Returns the products of a combination as SMILES. number: from 0 to `size` - 1."""
 
+    def names(self, number: int) -> Mapping[str, str]:
+        """Returns the names of the blocks of a combination, after the name of the whole if there are several."""
+
+
+class _Lists:
+    """Lists of blocks, from which combinations are taken by number."""
+
+    def __init__(self, lists: Mapping[str, Sequence[Block]], between: str) -> None:
+        """lists: by the column under which a product carries the name of its block. between: what stands between the
+        names of the blocks in the name of a product."""
+        self._lists = lists
+        self._between = between
+
+    @property
+    def size(self) -> int:
+        return prod(map(len, self._lists.values()))
+
     def names(self, number: int) -> dict[str, str]:
-        """Returns the names of the blocks of a combination."""
-        return dict(zip(self._lists, (chosen.label for chosen in self.chosen(number)), strict=True))
+        labels = [chosen.label for chosen in self.chosen(number)]
+        whole = {"name": self._between.join(labels)} if len(labels) > 1 else {}
+        names = whole | dict(zip(self._lists, labels, strict=True))
+        return {field: cut(name, MAX_NAME) for field, name in names.items()}
 
     def chosen(self, number: int) -> list[Block]:
         """Returns the blocks of a combination, in the order of the lists."""
@@ -72,7 +85,7 @@ class Combinations(ABC):
         return chosen[::-1]
 
 
-class ScaffoldLibrary(Combinations):
+class ScaffoldLibrary(_Lists):
     """A scaffold whose attachment points `[*:1]`, `[*:2]`, … each take every group of a list.
 
     groups: by the number of the attachment point. A number that the scaffold has twice takes the same group twice. A
@@ -85,7 +98,7 @@ class ScaffoldLibrary(Combinations):
         self._scaffold = molecule_of(scaffold)
         self._numbers = sorted(groups)
         self._groups = {each.smiles: group_of(each.smiles) for number in self._numbers for each in groups[number]}
-        super().__init__({f"R{number}": groups[number] for number in self._numbers})
+        super().__init__({f"R{number}": groups[number] for number in self._numbers}, ", ")
 
     @property
     def n_products(self) -> int:
@@ -113,7 +126,7 @@ class ScaffoldLibrary(Combinations):
                 return [""]
 
 
-class ReactionLibrary(Combinations):
+class ReactionLibrary(_Lists):
     """A reaction by RDKit's SMARTS, whose reactant templates each take every reactant of a list.
 
     reactants: by the number of the template, from 1. A combination that reacts at several places has several products,
@@ -132,7 +145,7 @@ class ReactionLibrary(Combinations):
             if not reacting:
                 raise UsageError(f"no reactant {number} has the group that the reaction needs there")
             lists[f"reactant {number}"] = reacting
-        super().__init__(lists)
+        super().__init__(lists, " + ")
 
     @cached_property
     def n_products(self) -> int | None:
@@ -154,7 +167,8 @@ class ReactionLibrary(Combinations):
 
 
 def check_scaffold(scaffold: str, numbers: Iterable[int]) -> None:
-    """Raises UsageError unless the scaffold has attachment points with one bond each and exactly these numbers."""
+    """Raises UsageError if the scaffold has no attachment points `[*:1]`, … with one bond each, or other numbers than
+    these."""
     dummies = [atom for atom in molecule_of(scaffold).GetAtoms() if not atom.GetAtomicNum()]
     if not dummies or not all(atom.GetAtomMapNum() and atom.GetDegree() == 1 for atom in dummies):
         raise UsageError(f'"{scaffold}" needs attachment points with one bond and a number, such as [*:1]')
@@ -164,8 +178,20 @@ def check_scaffold(scaffold: str, numbers: Iterable[int]) -> None:
 
 
 def check_reaction(smarts: str, numbers: Iterable[int]) -> Any:
-    """Returns the reaction. Raises UsageError for a text that is no reaction SMARTS with exactly one product, and for a
-    reaction that takes other reactants than these numbers."""
+    """Returns the reaction. Raises UsageError if it is none, or takes other reactants than these numbers."""
+    reaction = reaction_of(smarts)
+    places, numbers = set(range(1, reaction.GetNumReactantTemplates() + 1)), set(numbers)
+    if places != numbers:
+        raise UsageError(f"the reaction takes reactants {_listed(places)}, and lists are given for {_listed(numbers)}")
+    return reaction
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(numbers))) or "none"
+
+
+def reaction_of(smarts: str) -> Any:
+    """Returns the reaction. Raises UsageError if the SMARTS is none, or has not exactly one product."""
     from rdkit.Chem import rdChemReactions
 
     with rdkit_messages():
@@ -179,14 +205,7 @@ def check_reaction(smarts: str, numbers: Iterable[int]) -> Any:
         raise UsageError(f'"{smarts}" is no reaction SMARTS, such as [C:1](=[O:2])[OH].[N;H2:3]>>[C:1](=[O:2])[N:3]')
     if reaction.GetNumProductTemplates() != 1 or not reaction.GetNumReactantTemplates():
         raise UsageError(f'"{smarts}" must have reactants and exactly one product')
-    places, numbers = set(range(1, reaction.GetNumReactantTemplates() + 1)), set(numbers)
-    if places != numbers:
-        raise UsageError(f"the reaction takes reactants {_listed(places)}, and lists are given for {_listed(numbers)}")
     return reaction
-
-
-def _listed(numbers: Iterable[int]) -> str:
-    return ", ".join(map(str, sorted(numbers))) or "none"
 
 
 def molecule_of(smiles: str) -> Any:

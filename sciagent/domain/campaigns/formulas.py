@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from sciagent.domain.units import in_base_units
 from sciagent.errors import UsageError
@@ -21,43 +21,24 @@ _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _POWER = r"(?:\*\*-?\d+)?"
 _UNIT = rf"[A-Za-zµ°%][\w°]*{_POWER}(?:[*/][A-Za-z]\w*{_POWER})*"
 _TOKEN = re.compile(rf"(?P<number>{_NUMBER})(?:[ \t]+(?P<unit>{_UNIT}))?|(?P<name>{NAME})")
+_OPERATIONS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 MAX_LENGTH = 500
+T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class FormulaResult:
-    """The value of a formula and its derivatives by its parts, in base units."""
+class FormulaResult(NamedTuple):
+    """The value of a formula and how it changes with its parts, in base units."""
 
     value: float
     slopes: Mapping[str, float]
-    """{part: derivative}."""
-
-    def __add__(self, other: FormulaResult) -> FormulaResult:
-        return self._joined(other, self.value + other.value, 1.0, 1.0)
-
-    def __sub__(self, other: FormulaResult) -> FormulaResult:
-        return self._joined(other, self.value - other.value, 1.0, -1.0)
-
-    def __mul__(self, other: FormulaResult) -> FormulaResult:
-        return self._joined(other, self.value * other.value, other.value, self.value)
-
-    def __truediv__(self, other: FormulaResult) -> FormulaResult:
-        ratio = self.value / other.value
-        return self._joined(other, ratio, 1 / other.value, -ratio / other.value)
-
-    def _joined(self, other: FormulaResult, value: float, mine: float, others: float) -> FormulaResult:
-        """Returns a result by the chain rule. mine, others: derivatives of `value` by the two operands."""
-        names = {**self.slopes, **other.slopes}
-        slopes = {n: mine * self.slopes.get(n, 0.0) + others * other.slopes.get(n, 0.0) for n in names}
-        return FormulaResult(value, slopes)
+    """The derivative by each part."""
 
 
-_OPERATIONS: Mapping[type[ast.operator], Callable[[FormulaResult, FormulaResult], FormulaResult]] = {
-    ast.Add: FormulaResult.__add__,
-    ast.Sub: FormulaResult.__sub__,
-    ast.Mult: FormulaResult.__mul__,
-    ast.Div: FormulaResult.__truediv__,
-}
+class _Term(NamedTuple):
+    """A part of a formula, with its dimension and its text, in which each name and number has its unit."""
+
+    dimension: Any
+    words: str
 
 
 @dataclass(frozen=True)
@@ -74,39 +55,77 @@ class Formula:
     def dimension(self, units: Mapping[str, str]) -> Any:
         """Returns the dimension of the result. units: the unit of each part. Raises UsageError for a sum of different
         dimensions, UnitError for an unknown unit."""
-        return self._dimension(self._tree, units)
 
-    def _dimension(self, node: ast.AST, units: Mapping[str, str]) -> Any:
-        if isinstance(node, ast.Name):
-            held = self._leaves[node.id]
-            return in_base_units(units[held] if isinstance(held, str) else held[1]).dimension
-        if isinstance(node, ast.UnaryOp):
-            return self._dimension(node.operand, units)
-        assert isinstance(node, ast.BinOp)
-        left, right = (self._dimension(side, units) for side in (node.left, node.right))
-        if isinstance(node.op, ast.Mult | ast.Div):
-            return left * right if isinstance(node.op, ast.Mult) else left / right
-        if left != right:
-            word = "sum" if isinstance(node.op, ast.Add) else "difference"
-            raise UsageError(f'"{self.text}" has a {word} of {left} and {right}')
-        return left
+        def leaf(held: str | tuple[float, str]) -> _Term:
+            unit = units[held] if isinstance(held, str) else held[1]
+            shown = "no unit" if unit == "1" else unit
+            words = f"{held} ({shown})" if isinstance(held, str) else f"{held[0]:g} ({shown})"
+            return _Term(in_base_units(unit).dimension, words)
+
+        def joined(sign: str, left: _Term, right: _Term) -> _Term:
+            if sign in "+-" and left.dimension != right.dimension:
+                sides = f"{left.words} and {right.words}"
+                raise UsageError(f'"{self.text}" has a {_SIGNS[sign]} of {sides}, whose units are not of one kind')
+            words = f"{left.words} {sign} {right.words}"
+            if sign in "+-":
+                return _Term(left.dimension, words)
+            product = sign == "*"
+            dimension = left.dimension * right.dimension if product else left.dimension / right.dimension
+            return _Term(dimension, f"[{words}]")
+
+        return self._walked(self._tree, leaf, joined, lambda term: term).dimension
 
     def evaluate(self, values: Mapping[str, float]) -> FormulaResult:
         """Returns the result. values: each part in base units. Raises ZeroDivisionError or OverflowError."""
-        return self._evaluated(self._tree, values)
 
-    def _evaluated(self, node: ast.AST, values: Mapping[str, float]) -> FormulaResult:
-        if isinstance(node, ast.Name):
-            held = self._leaves[node.id]
+        def leaf(held: str | tuple[float, str]) -> FormulaResult:
             if isinstance(held, str):
                 return FormulaResult(values[held], {held: 1.0})
             return FormulaResult(held[0] * in_base_units(held[1]).factor, {})
-        if isinstance(node, ast.UnaryOp):
-            value = self._evaluated(node.operand, values)
-            return FormulaResult(-1.0, {}) * value if isinstance(node.op, ast.USub) else value
-        assert isinstance(node, ast.BinOp)
-        left, right = (self._evaluated(side, values) for side in (node.left, node.right))
-        return _OPERATIONS[type(node.op)](left, right)
+
+        return self._walked(self._tree, leaf, _joined, lambda r: FormulaResult(-r.value, _scaled(r.slopes, -1.0)))
+
+    def _walked(
+        self,
+        node: ast.expr,
+        leaf: Callable[[str | tuple[float, str]], T],
+        joined: Callable[[str, T, T], T],
+        negated: Callable[[T], T],
+    ) -> T:
+        if isinstance(node, ast.Name):
+            return leaf(self._leaves[node.id])
+        if isinstance(node, ast.BinOp):
+            left, right = (self._walked(side, leaf, joined, negated) for side in (node.left, node.right))
+            return joined(_OPERATIONS[type(node.op)], left, right)
+        assert isinstance(node, ast.UnaryOp)
+        value = self._walked(node.operand, leaf, joined, negated)
+        return negated(value) if isinstance(node.op, ast.USub) else value
+
+
+_SIGNS = {"+": "sum", "-": "difference"}
+
+
+def _joined(sign: str, left: FormulaResult, right: FormulaResult) -> FormulaResult:
+    match sign:
+        case "+":
+            return FormulaResult(left.value + right.value, _added(left.slopes, right.slopes))
+        case "-":
+            return FormulaResult(left.value - right.value, _added(left.slopes, _scaled(right.slopes, -1.0)))
+        case "*":
+            slopes = _added(_scaled(left.slopes, right.value), _scaled(right.slopes, left.value))
+            return FormulaResult(left.value * right.value, slopes)
+    ratio = left.value / right.value
+    return FormulaResult(
+        ratio, _added(_scaled(left.slopes, 1 / right.value), _scaled(right.slopes, -ratio / right.value))
+    )
+
+
+def _scaled(slopes: Mapping[str, float], factor: float) -> dict[str, float]:
+    return {name: factor * slope for name, slope in slopes.items()}
+
+
+def _added(first: Mapping[str, float], second: Mapping[str, float]) -> dict[str, float]:
+    return {name: first.get(name, 0.0) + second.get(name, 0.0) for name in {**first, **second}}
 
 
 def read_formula(text: str) -> Formula:
@@ -140,7 +159,7 @@ def read_formula(text: str) -> Formula:
 
 
 def _is_allowed(node: ast.AST, leaves: Collection[str]) -> bool:
-    """Returns whether a node is one of the four operations, a sign, or the placeholder of a name or a number."""
+    """Whether a node of the tree is one of the four operations, a sign, or the placeholder of a name or a number."""
     if isinstance(node, ast.Name):
         return node.id in leaves
     if isinstance(node, ast.UnaryOp):
