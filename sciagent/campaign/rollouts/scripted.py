@@ -11,7 +11,7 @@ from sciagent.agent.messages import Message, PolicyError, Sampled, ToolCall
 from sciagent.agent.policies.batches import Question
 from sciagent.agent.tools.calls import RANKS
 from sciagent.chemistry.editing.named import NAMED_EDITS, choices
-from sciagent.domain.policies import PolicyIdentity
+from sciagent.domain.campaigns.policies import PolicyIdentity
 
 NAME = "scripted"
 VERSION = "scripted@1"  # raised when the script draws other calls from the same seeds

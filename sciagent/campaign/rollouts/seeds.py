@@ -49,7 +49,11 @@ def model_spec(built: Built) -> LlmSpec:
     Raises UsageError for a campaign whose proposer is neither a model nor a file.
     """
     spec = _only_proposer(built)
-    return spec if isinstance(spec, LlmSpec) else LlmSpec.model_validate({"kind": "llm", "model": NAME, "structured": False})
+    return (
+        spec
+        if isinstance(spec, LlmSpec)
+        else LlmSpec.model_validate({"kind": "llm", "model": NAME, "structured": False})
+    )
 
 
 def _only_proposer(built: Built) -> LlmSpec | ScreenSpec:

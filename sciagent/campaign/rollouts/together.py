@@ -66,7 +66,7 @@ class FastRungs:
                 by_key.setdefault(entry.candidate.key, []).append(entry)
         with self._built.ledger.read() as connection:
             ids = candidates.ids_of(connection, by_key)
-            known = evidence.find_reusable(connection, list(ids.values()), v.name, v.version, v.settings_hash)
+            known = evidence.find_reusable(connection, list(ids.values()), v.computation)
             paid = _costs(connection, [recorded.id for recorded in known.values()])
         for key, id_ in ids.items():
             if id_ in known:
