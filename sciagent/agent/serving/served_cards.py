@@ -45,7 +45,7 @@ class ServedCard(BaseModel):
 
 def keep(card: ServedCard) -> None:
     """Writes the card. Raises UsageError if other weights were served under this name."""
-    known = find(card.name)
+    known = _written(card.name)
     if known is not None and (known.base_sha256, known.adapter_sha256) != (card.base_sha256, card.adapter_sha256):
         raise UsageError(
             f"other weights were served as {card.name}; a name cannot change its weights, so choose another name"
@@ -60,10 +60,8 @@ def keep(card: ServedCard) -> None:
 def find(name: str) -> ServedCard | None:
     """Returns the card of a name; None if there is none. Of an installed model that has this name in the ledger weights
     and tokenizer are known; of one that is only called so the tokenizer, which may be that of the server's model."""
-    try:
-        return ServedCard.model_validate_json(_path(name).read_text(encoding="utf-8"))
-    except (OSError, ValidationError):
-        pass
+    if (card := _written(name)) is not None:
+        return card
     try:
         installed = models.installed()
     except models.ModelError:
@@ -73,6 +71,13 @@ def find(name: str) -> ServedCard | None:
             weights = model.sha256 if name == model.policy else None
             return ServedCard(name=name, base_sha256=weights, tokenizer=model.folder)
     return None
+
+
+def _written(name: str) -> ServedCard | None:
+    try:
+        return ServedCard.model_validate_json(_path(name).read_text(encoding="utf-8"))
+    except (OSError, ValidationError):
+        return None
 
 
 def content_name(name: str, sha256: str) -> str:
