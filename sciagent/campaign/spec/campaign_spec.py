@@ -14,7 +14,7 @@ from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_
 from sciagent.campaign.spec.checks import check_together, default_terminal, draft
 from sciagent.campaign.spec.derived import DerivedSpec, canonical, register_all, with_derived
 from sciagent.campaign.spec.goals import NAME, BudgetSpec, Count, GoalSpec, ObjectiveSpec, Part
-from sciagent.campaign.spec.rungs import RungSpec
+from sciagent.campaign.spec.rungs import RungSpec, charges_of
 from sciagent.campaign.spec.safety import SCREEN, SafetySpec, screened
 from sciagent.campaign.spec.sources import (
     OneProposerSpec,
@@ -103,7 +103,8 @@ class CampaignSpec(Part):
         check_together(draft(self.__dict__))
         is_stated = "safety" in self.model_fields_set
         ladder = screened(self.ladder, self.safety, is_stated, self.subject)  # last, since it shifts positions
-        owned = tuple(rung.owned_by(self.campaign) for rung in ladder)
+        charges = charges_of(ladder)
+        owned = tuple(rung.for_charges(charges).owned_by(self.campaign) for rung in ladder)
         self.__dict__["ladder"] = with_derived(self.derived, owned, self.terminal)
         context = info.context or {}
         if context.get("base") is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -49,6 +49,12 @@ def find_verifier(name: object) -> type[Verifier[Any]] | None:
         return verifier_class(name) if isinstance(name, str) else None
     except UsageError:
         return None
+
+
+def charges_of(ladder: Iterable[RungSpec]) -> tuple[int, ...]:
+    """Returns the charges that the last `molecule.checks` of a ladder allows; neutral molecules without such a rung."""
+    allowed = [rung.configured.settings.charges for rung in ladder if rung.verifier == "molecule.checks"]
+    return allowed[-1] if allowed else (0,)
 
 
 class LimitsSpec(Part):
@@ -211,6 +217,15 @@ class RungSpec(Part):
             owned._verifier = None
         owned._campaign = owned.configured.scope = campaign
         return owned
+
+    def for_charges(self, charges: Collection[int]) -> RungSpec:
+        """Returns the rung with the verifier's defaults for candidates of these charges; stated settings stay."""
+        suited = {k: v for k, v in self.configured.defaults_for(charges).items() if k not in self.settings}
+        if not suited:
+            return self
+        changed = self.model_copy(update={"settings": {**self.settings, **suited}})
+        changed._verifier = None
+        return changed
 
     @property
     def configured(self) -> Verifier[Any]:

@@ -10,7 +10,13 @@ from sciagent.verification.contract import Context, Cost, Finding, PropertyAtLev
 from sciagent_simulators.pyscf_engine import ground_state
 from sciagent_simulators.pyscf_solvent import Solvent
 from sciagent_simulators.tblite_engine import HARTREE
-from sciagent_verifiers.high_fidelity.density_functional import DensityFunctional, DensityFunctionalSettings, Functional
+from sciagent_verifiers.high_fidelity.density_functional import (
+    DIFFUSE_DEFAULT,
+    Basis,
+    DensityFunctional,
+    DensityFunctionalSettings,
+    Functional,
+)
 from sciagent_verifiers.method_errors import PYSCF_SOLVATION
 
 RIGID = {SOLVATION_ENERGY: 0.001}
@@ -21,6 +27,9 @@ class SolvationSettings(DensityFunctionalSettings):
     """The settings of pyscf.scf, with water and SMD by default; `optimise` relaxes the geometry in the gas phase."""
 
     functional: Functional = Field("B3LYP", description="Exchange and correlation.")
+    basis: Basis = Field(
+        DIFFUSE_DEFAULT, description="Diffuse functions let the solvent polarise it; empty for a composite method."
+    )
     solvent: Solvent = Field("water", description="Where to; the gas phase is where from.")
 
     @property
