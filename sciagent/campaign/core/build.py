@@ -211,11 +211,13 @@ def create_or_open(
     Only the keys in `campaign_spec.AMENDABLE` may differ from the stored campaign; such changes are logged.
     Returns the campaign and the amendments as `path: old -> new`. Raises UsageError with a diff of anything else.
     """
-    stated: Any = {"spec": spec.canonical(), "spec_hash": spec.hash, "base": str(spec.base.resolve()), "source": source}
     amended: list[str] = []
     with ledger.begin() as connection:
-        _check_derived(connection, spec)
         row = campaigns.find(connection, spec.campaign)
+        spec = spec if row is None else as_begun(spec, source, row)
+        where = str(spec.base.resolve())
+        stated: Any = {"spec": spec.canonical(), "spec_hash": spec.hash, "base": where, "source": source}
+        _check_derived(connection, spec)
         if row is None:
             if isinstance(spec.scheduler, PricedSpec) and spec.scheduler.law is not None:
                 campaigns.get(connection, spec.scheduler.law.source)  # raises an error if it does not exist
@@ -239,6 +241,14 @@ def create_or_open(
             row = campaigns.get(connection, spec.campaign)
         ladder = _stored_rungs(connection, row, spec)
     return Built(ledger, row, spec, ladder), amended
+
+
+def as_begun(spec: CampaignSpec, source: str, row: CampaignRow) -> CampaignSpec:
+    """Returns the spec with the defaults that its campaign began with. source: the text of the spec."""
+    if spec.identity_hash == row.identity_hash:
+        return spec
+    before = spec if source == row.source else _stored_spec(row, candidates=False)
+    return spec.with_defaults_of(row.spec, before)
 
 
 def _check_derived(connection: Connection, spec: CampaignSpec) -> None:
@@ -294,7 +304,7 @@ def open_for_people(ledger: Ledger, name: str) -> Built:
     """Opens a stored campaign for a person's command; the proposer's files need not exist."""
     with ledger.read() as connection:
         row = campaigns.get(connection, name)
-        spec = _stored_spec(row, candidates=False)
+        spec = as_begun(_stored_spec(row, candidates=False), row.source, row)
         return Built(ledger, row, spec, _stored_rungs(connection, row, spec))
 
 

@@ -134,6 +134,22 @@ class CampaignSpec(Part):
         ladder = tuple(rung for rung in self.ladder if rung.verifier != SCREEN)
         return self.model_copy(update={"ladder": ladder, "safety": SafetySpec(screen=False, reason=reason)})
 
+    def with_defaults_of(self, stored: Mapping[str, Any], before: CampaignSpec) -> CampaignSpec:
+        """Returns the spec with the defaults from when the campaign began, so that a changed default ends no campaign.
+
+        stored: the canonical form of the campaign's spec. before: the spec of the campaign's stored file.
+        """
+        settings = {(rung["rung"], rung["verifier"]): rung["settings"] for rung in stored["ladder"]}
+        stated = {(rung.rung, rung.verifier): rung.settings for rung in before.ladder}
+        keys = [(rung.rung, rung.verifier) for rung in self.ladder]
+        kept = tuple(
+            rung.with_defaults_of(settings.get(key, {}), stated.get(key, {}))
+            for key, rung in zip(keys, self.ladder, strict=True)
+        )
+        if all(new is old for new, old in zip(kept, self.ladder, strict=True)):
+            return self
+        return self.model_copy(update={"ladder": with_derived(self.derived, kept, self.terminal)})
+
     def position(self, label: str) -> Position:
         """Returns the position of a rung on the ladder. Raises ValueError for an unknown label."""
         return Position([rung.rung for rung in self.ladder].index(label))

@@ -49,8 +49,9 @@ class PyscfSolvation(DensityFunctional):
     solvent structure. It has no vibrations, no relaxation in the solvent and one conformer, which matters by a few
     kJ/mol for flexible molecules. The other models have only the electrostatic part, as their level says.
 
-    The uncertainty is repeatability (k = 1) over the seed of the conformer search. A comparison with experiment, ten
-    solutes in water, is in `benchmarks/numbers/pyscf_hydration.json`.
+    The uncertainty is repeatability (k = 1) over the seed of the conformer search. A comparison with experiment, twelve
+    solutes in water, is in `benchmarks/numbers/pyscf_hydration_diffuse.json`, and without diffuse functions in
+    `pyscf_hydration.json`.
 
     Sources: those of `sciagent_simulators.pyscf_solvent`.
     """

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 from sciagent.programs import ORCA
 from sciagent_simulators.geometry import Geometry
@@ -36,6 +38,10 @@ class OrcaScf(SelfConsistentField):
     version = "1"
     programs = (ORCA,)
     Settings = ProgramScfSettings
+
+    def defaults_for(self, charges: Collection[int]) -> Mapping[str, Any]:
+        """Returns a basis set with diffuse functions where anions are expected."""
+        return {"basis": "def2-SVPD"} if self.settings.basis == "def2-SVP" and min(charges, default=0) < 0 else {}
 
     def compute(self, geometry: Geometry, folder: Path, machine: Machine) -> tuple[ProgramResult, ProgramOutput]:
         return orca(geometry, self.settings.program_method, folder, machine)
