@@ -127,3 +127,14 @@ def test_the_hashes_of_settings_from_before_these_methods_stand():
         == "e62fe61394cea7b4c4b69c77309512ee14a38231db54a5bdf17b9b6dc0b3cfd4"
     )
     assert PyscfIpEa().settings_hash == "cc5a448eb9a960b82b4d555df152ea3cb8e75ee59072ed4e20306211895d22a7"
+
+
+def test_non_local_correlation_costs_more_and_most_on_fine_grids():
+    benzene = parse_molecule("c1ccccc1")
+    plain, vv10, fine = (
+        PyscfScf({"functional": name, "grid": grid}).cost(benzene)["core_seconds"]
+        for name, grid in (("wB97X", 3), ("wB97X-V", 3), ("wB97X-V", 5))
+    )
+    assert 1.2 * plain < vv10 < fine / 5
+    thermo = [PyscfThermo({"functional": name}).cost(benzene)["core_seconds"] for name in ("wB97X", "wB97X-V")]
+    assert thermo[1] > 3 * thermo[0]

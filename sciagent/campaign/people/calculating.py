@@ -63,7 +63,7 @@ def _message(verifier: str, fault: Any) -> str:
     path = [str(step) for step in fault["loc"] if step != "settings"]
     place = ".".join(path)
     if fault["type"] != "extra_forbidden":
-        return f"{place}: {fault['msg']}"
+        return f"{place or verifier}: {fault['msg'].removeprefix('Value error, ')}"
     known = [setting["name"] for setting in entry(verifier, {})["settings"]]
     return f'{verifier} has no setting "{place}"{did_you_mean(place, known)}; it takes: {", ".join(known) or "none"}'
 

@@ -13,7 +13,7 @@ from sciagent_simulators.pyscf_engine import ground_state
 from sciagent_simulators.pyscf_solvent import Solvent
 from sciagent_simulators.thermochemistry.normal_modes import normal_modes
 from sciagent_simulators.thermochemistry.pyscf_hessian import pyscf_hessian
-from sciagent_verifiers.high_fidelity.density_functional import DensityFunctional, DensityFunctionalSettings
+from sciagent_verifiers.high_fidelity.density_functional import NONLOCAL, DensityFunctional, DensityFunctionalSettings
 from sciagent_verifiers.thermal import ThermalSettings, thermal_measures, thermal_values, with_frequencies
 
 RIGID = {ZERO_POINT_ENERGY: 0.0005, ENTHALPY: 0.001, GIBBS_FREE_ENERGY: 0.002, LOWEST_FREQUENCY: 3.0}
@@ -82,7 +82,10 @@ class PyscfThermo(DensityFunctional):
         gas = self.scf_seconds(candidate, gas=True)
         seconds = 0.5 + gas + self.spin_seconds(candidate, gas=True) + self.relax_seconds(candidate, gas=True)
         seconds += self.scf_seconds(candidate) if self.settings.solvent else 0.0
-        return Cost(core_seconds=seconds + gas * candidate.n_atoms)
+        # A numerical Hessian has 6 gradients for each atom.
+        return Cost(
+            core_seconds=seconds + gas * candidate.n_atoms * (5.4 if self.settings.functional in NONLOCAL else 1.0)
+        )
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
         chosen = self.settings
