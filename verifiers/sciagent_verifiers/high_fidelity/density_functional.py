@@ -46,8 +46,8 @@ SIZE = {
     "def2-mTZVPP": 1.3,
     "vDZP": 1.0,
 }
-VV10 = {4: 4.6, 5: 17.0}  # factor of VV10 by level of the grid; VV10_FACTOR on the coarser levels
-VV10_FACTOR = 1.3
+VV10 = {4: 5.0, 5: 17.0}  # factor of VV10 by level of the grid; VV10_FACTOR on the coarser levels
+VV10_FACTOR = 1.5
 GRID = {0: 0.55, 1: 0.65, 2: 0.8, 3: 1.0, 4: 1.4, 5: 1.8}
 
 
@@ -205,7 +205,7 @@ class DensityFunctional(Calculation):
 
         Measured for PBE0/def2-SVP, grid 3, with the triplet screen (the field takes 0.6 of it): 6, 8, 14 s at 72, 94,
         114 basis functions; extrapolated from grid 2, about 46 and 66 s at 160 and 198. Benzene in def2-SVP, grid 3:
-        PBE0 8, wB97X 10, wB97X-V 13 s.
+        PBE0 8, wB97X 10, wB97X-V 13, wB97M-V 23 s.
         """
         chosen = self.settings
         seconds: float = 0.6 * 14.5 * GRID[chosen.grid] * (self.basis_functions(candidate) / 114) ** 2.5
