@@ -13,6 +13,7 @@ J. Chem. Inf. Model. 59, 4814 (2019).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -41,6 +42,7 @@ class Composite:
     functional: str
     """Name of the functional in PySCF's spelling."""
     basis: str
+    """Name of its basis set in PySCF's spelling, or `vdzp`."""
     dispersion: str | None
     """PySCF's name of the dispersion correction; None where `corrections` has it."""
 
@@ -57,7 +59,7 @@ def auxiliary(basis: str) -> str | None:
     return _AUXILIARY.get(basis)
 
 
-def basis_and_potentials(basis: str, symbols: list[str], heavy: list[str]) -> tuple[Any, dict[str, Any]]:
+def basis_and_potentials(basis: str, symbols: list[str], heavy: list[str]) -> tuple[Any, Mapping[str, Any]]:
     """Returns PySCF's `basis` and `ecp` for these elements. heavy: those that have a core potential in def2.
 
     Raises pyscf.lib.exceptions.BasisNotFoundError for an element that vDZP lacks.

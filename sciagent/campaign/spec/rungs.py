@@ -53,8 +53,8 @@ def find_verifier(name: object) -> type[Verifier[Any]] | None:
 
 def charges_of(ladder: Iterable[RungSpec]) -> tuple[int, ...]:
     """Returns the charges that the last `molecule.checks` of a ladder allows; neutral molecules without such a rung."""
-    allowed = [rung.configured.settings.charges for rung in ladder if rung.verifier == "molecule.checks"]
-    return allowed[-1] if allowed else (0,)
+    checks: list[Any] = [rung.configured.settings for rung in ladder if rung.verifier == "molecule.checks"]
+    return tuple(checks[-1].charges) if checks else (0,)
 
 
 class LimitsSpec(Part):
