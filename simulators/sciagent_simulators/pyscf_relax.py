@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from sciagent.domain.outcomes import Reason
 from sciagent.errors import SimulatorError
 from sciagent_simulators.geometry import Geometry, check, failure
+from sciagent_simulators.methods.pyscf_methods import gradient
 from sciagent_simulators.pyscf_engine import DftSettings, build, mean_field
-from sciagent_simulators.pyscf_methods import gradient
 from sciagent_simulators.scf_recovery import converge
 from sciagent_simulators.tblite_engine import BOHR, HARTREE
 from sciagent_simulators.thermochemistry.tblite_hessian import tblite_hessian

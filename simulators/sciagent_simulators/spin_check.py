@@ -161,7 +161,7 @@ def _energy(mf: Any, settings: DftSettings, density: Any, spin: int = 0, referen
     """
     from pyscf import dft
 
-    from sciagent_simulators.pyscf_methods import set_method
+    from sciagent_simulators.methods.pyscf_methods import set_method
     from sciagent_simulators.pyscf_solvent import in_solvent
 
     mol = mf.mol.copy()

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from sciagent_simulators.geometry import Geometry
+from sciagent_simulators.methods.pyscf_methods import corrections, hessian
 from sciagent_simulators.pyscf_engine import DftSettings, build, single_point
-from sciagent_simulators.pyscf_methods import corrections, hessian
 from sciagent_simulators.pyscf_relax import Gradients
 from sciagent_simulators.tblite_engine import BOHR, HARTREE
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent_simulators.geometry import Geometry
+from sciagent_simulators.methods.pyscf_methods import hessian
 from sciagent_simulators.pyscf_engine import DftSettings
-from sciagent_simulators.pyscf_methods import hessian
 from sciagent_simulators.pyscf_relax import Gradients
 from sciagent_simulators.tblite_engine import BOHR, HARTREE
 from sciagent_simulators.thermochemistry.normal_modes import numerical_hessian
