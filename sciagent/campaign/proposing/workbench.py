@@ -208,7 +208,7 @@ class CampaignWorkbench:
         self._write_parents(connection, fresh)
         self._write_standings(connection, fresh)
         for rung in self._built.fast:
-            self._write_fast(connection, rung, ids)
+            self._write_fast(connection, rung, ids, turn_id)
         record_derived(connection, self._built, [new.id for new in fresh])
         self._write_blocked(connection, fresh, turn_id)
         self._write_reuse(connection, fresh)
@@ -276,7 +276,7 @@ class CampaignWorkbench:
         if rows:
             connection.execute(t.candidate_parent.insert(), rows)
 
-    def _write_fast(self, connection: Connection, rung: BuiltRung, ids: Mapping[str, int]) -> None:
+    def _write_fast(self, connection: Connection, rung: BuiltRung, ids: Mapping[str, int], turn_id: int | None) -> None:
         """Writes one attempt for the whole batch of a fast rung."""
         batch = [(e.candidate, result) for e in self._entries for r, result in e.computed if r is rung and e.candidate]
         if not batch:
@@ -286,7 +286,8 @@ class CampaignWorkbench:
             DirectResult(rung.verifier, ids[candidate.key], rung.verifier.evidence_key(candidate), result, artifacts)
             for (candidate, result), artifacts in zip(batch, files, strict=True)
         ]
-        complete_direct(connection, self._owner, results, campaign_id=self._built.row.id, rung_id=rung.id)
+        of_rung = {"campaign_id": self._built.row.id, "rung_id": rung.id}
+        complete_direct(connection, self._owner, results, **of_rung, turn_id=turn_id)
 
     def _write_reuse(self, connection: Connection, fresh: Sequence[_Fresh]) -> None:
         alike = {"action": "reuse", "chooser": "reuse", "why": "known under the same settings", "propensity": 1.0}

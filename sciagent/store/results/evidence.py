@@ -18,9 +18,8 @@ from sciagent.domain.quantities import Censoring, Quantity, convert
 from sciagent.domain.text import storable
 from sciagent.errors import EvidenceConflictError, LedgerError
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import among, execute_many, insert_many
+from sciagent.store.database.bulk import among, execute_many, insert_many, insert_or_ignore
 from sciagent.store.database.clock import db_now
-from sciagent.store.results.candidates import insert_or_ignore
 
 
 @dataclass(frozen=True)
