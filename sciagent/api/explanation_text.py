@@ -121,6 +121,8 @@ def _proposal(proposal: ProposalStory, verb: str) -> Iterator[Paragraph]:
     how = known.get(proposal.operation or "", f", by {proposal.operation}")
     text = f", as {proposal.text}" if proposal.is_person else ""
     yield Paragraph(f"{verb} by {by}, {_moment(proposal.at)}{how}{text}")
+    if proposal.detail:
+        yield Paragraph(proposal.detail, 2)
     if proposal.parents:
         yield Paragraph("from " + " and ".join(f"{parent.smiles} ({parent.key[:8]})" for parent in proposal.parents), 2)
     if proposal.rationale:

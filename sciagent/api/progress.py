@@ -127,7 +127,7 @@ class Progress:
         if self._quiet:
             return
         records, title = self._answer()
-        parts: list[Part] = [rung_table(status), Line(budget_line(status))]
+        parts: list[Part] = [rung_table(status), Line(budget_line(status)), *status.notes]
         if records:
             parts.append(records_table(records, title))
         elif status.state != "interrupted":

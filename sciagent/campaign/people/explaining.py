@@ -143,7 +143,11 @@ def _proposals(
         person = next(adding, None) if proposer is None else None
         own = tuple(_named(names, *parent) for *parent, proposal_id in parents if proposal_id == number)
         by = proposer or (person.who if person else "a person")
-        fields = proposal | {"predicted": proposal["predicted"] or {}, "parents": own}
+        fields = proposal | {
+            "detail": proposal["detail"] or "",
+            "predicted": proposal["predicted"] or {},
+            "parents": own,
+        }
         stories.append(ProposalStory(**fields, by=by, is_person=proposer is None))
     return tuple(stories)
 

@@ -43,6 +43,7 @@ def _parts(status: Status, verbose: bool) -> Iterator[Part]:
     if verbose and status.value:
         yield f"law, as of its last fit: {status.value.words}"
     yield from (judge.words for judge in status.opinions)
+    yield from status.notes
     if status.trouble:
         yield Line(status.trouble, "bold red")
     if status.stop_reason:

@@ -74,6 +74,8 @@ class CampaignCounts(AnswerModel):
     """Whether the campaign was amended after it ended, so that it can go on."""
     trouble: str | None
     """Reason why its jobs cannot run; null without a problem."""
+    notes: tuple[str, ...] = ()
+    """Remarks on the candidates: protonation states that are ambiguous or were not found."""
     spent: Mapping[str, float]
     """Amount spent by resource; `core_seconds` and `wall_minutes` are always present."""
     budget: Mapping[str, int | float | Mapping[str, int] | None]
