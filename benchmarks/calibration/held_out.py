@@ -58,8 +58,8 @@ def compared(pairs: Sequence[tuple[float, float]], splits: int = SPLITS) -> dict
     """Returns mean absolute errors on the held molecules: of the plain rung and of both fits, over random splits.
 
     pairs: (computed, measured) of each molecule. `better`: number of splits in which the fit beats the plain rung.
-    `used`: number of splits in which `calibrate` uses the fit. `calibrated`: error of the rung as `calibrate` leaves it,
-    with the fit or without. `worse`: number of splits in which that is above the error of the plain rung.
+    `used`: number of splits in which `calibrate` uses the fit. `calibrated`: error of the rung as `calibrate` leaves
+    it, with the fit or without. `worse`: number of splits in which that is above the error of the plain rung.
     """
     plain: list[float] = []
     left: dict[str, list[float]] = {kind.value: [] for kind in FitKind}

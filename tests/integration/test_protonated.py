@@ -108,7 +108,7 @@ def test_mistakes_in_the_file_are_named(stated: str, message: str) -> None:
 
 
 def test_a_rung_that_would_drop_every_ion_by_default_is_a_mistake() -> None:
-    with pytest.raises(SpecError, match="standardise.ph makes ions, and molecule.checks allows net charge 0"):
+    with pytest.raises(SpecError, match=r"standardise\.ph makes ions, and molecule\.checks allows net charge 0"):
         parsed(SPEC.replace("    settings: {charges: [-1, 0, 1]}\n", ""))
 
 
