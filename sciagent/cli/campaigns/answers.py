@@ -25,9 +25,11 @@ def status(
     json: options.Json = False,
 ) -> None:
     """Show the state of a campaign: rungs, hits, cost and budget. Reads only; a running campaign is not disturbed."""
-    from sciagent.api.campaign import Campaign
+    from sciagent.api.ledger import pick_campaign
+    from sciagent.report.answers import status as status_of
 
-    answer = Campaign.open(name, open_ledger(ledger)).status()
+    with open_ledger(ledger).read() as connection:
+        answer = status_of(connection, pick_campaign(connection, name))
     put_answer(answer, json, _parts(answer, verbose))
 
 
@@ -36,9 +38,8 @@ def _parts(status: Status, verbose: bool) -> Iterator[Part]:
 
     yield rung_table(status)
     yield budget_line(status)
-    if status.audit:
-        yield f"audit: {status.audit.words}"
     if verbose and status.audit:
+        yield f"audit: {status.audit.words}"
         yield f"conformal guard {status.audit.guard.words}"
     if verbose and status.value:
         yield f"law, as of its last fit: {status.value.words}"
@@ -86,9 +87,12 @@ def best(
 ) -> None:
     """The best candidates: hits first, then by the highest rung reached and the score there."""
     from sciagent.api.answers import certainty_lines
-    from sciagent.api.campaign import Campaign
+    from sciagent.api.best_candidates import best_of
+    from sciagent.api.ledger import pick_campaign
 
-    candidates = Campaign.open(name, open_ledger(ledger)).best(n)
+    opened = open_ledger(ledger)
+    with opened.read() as connection:
+        candidates = best_of(opened, connection, pick_campaign(connection, name), n)
     imported = [(candidate.label, value) for candidate in candidates for value in candidate.imported]
     notes = [f"  {label}: {value.line()} from {value.file}" for label, value in imported]
     notes = ["values from files:", *notes] if notes else []
