@@ -1,0 +1,18 @@
+"""Credit by the outcome: all turns of an episode have the same advantage.
+
+Source: the leave-one-out baseline of Kool, van Hoof and Welling (2019), "Buy 4 REINFORCE samples, get a baseline for
+free!"; without the division by a standard deviation this is GRPO (Shao et al. 2024, arXiv:2402.03300).
+"""
+
+from __future__ import annotations
+
+from sciagent.rewards.credit.returns import Group, above_others, outcome_of
+
+
+def advantages(rewards: Group) -> list[list[float | None]]:
+    """Returns how far each episode's outcome is above the mean outcome of its siblings: (siblings, turns).
+
+    An episode with an undecided reward has undecided advantages and is left out of the means of the others.
+    """
+    centred = above_others([outcome_of(episode) for episode in rewards])
+    return [[advantage] * len(episode) for advantage, episode in zip(centred, rewards, strict=True)]

@@ -1,0 +1,45 @@
+"""Sums of rewards over turns, and means over siblings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+
+Numbers = Sequence[float | None]
+"""(turns,) rewards, returns or values of one episode; None: undecided."""
+Group = Sequence[Numbers]
+"""(siblings, turns)"""
+
+
+def plus(one: float | None, other: float | None) -> float | None:
+    """Returns the sum; None if either is undecided."""
+    return None if one is None or other is None else one + other
+
+
+def returns(rewards: Numbers) -> list[float | None]:
+    """Returns for each turn the sum of its reward and all later ones: (turns,).
+
+    An undecided reward leaves the returns of its own turn and of earlier turns undecided, not those of later turns.
+    """
+    return list(accumulate(reversed(rewards), plus))[::-1]
+
+
+def outcome_of(rewards: Numbers) -> float | None:
+    """Returns the sum of an episode's rewards; None if one is undecided. An episode without turns has 0."""
+    return next(iter(returns(rewards)), 0.0)
+
+
+def mean_of(values: Iterable[float | None]) -> float | None:
+    """Returns the mean of the decided values; None if there are none."""
+    decided = [value for value in values if value is not None]
+    return sum(decided) / len(decided) if decided else None
+
+
+def above_others(values: Numbers) -> list[float | None]:
+    """Returns for each value its difference from the mean of the other decided ones. (n,)
+
+    A single decided value is compared with nothing: its advantage is the value itself, which has no bias.
+    """
+    decided = [value for value in values if value is not None]
+    total, others = sum(decided), len(decided) - 1
+    return [None if value is None else value - ((total - value) / others if others else 0.0) for value in values]

@@ -1,0 +1,92 @@
+"""Rewards of the turns of an episode, from what its candidates are worth and what they cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sciagent.domain.cost import Cost
+from sciagent.rewards.spec import RewardSpec
+
+
+@dataclass(frozen=True)
+class ProposedCandidate:
+    """A candidate in the turn that proposed it first in its episode."""
+
+    key: str
+    scaffold: str
+    """Hash of the scaffold; each candidate without a scaffold counts as one of its own if this is its key."""
+    worth: float | None
+    """In hits or utility; None if undecided."""
+    settled: bool
+    """Whether the terminal rung has answered, or nothing more can be bought."""
+    cost: Cost
+    """All that was booked for the candidate up to the watermark, whoever paid."""
+
+
+@dataclass(frozen=True)
+class TurnFacts:
+    """What a turn brought and cost."""
+
+    candidates: Sequence[ProposedCandidate] = ()
+    cost: Cost = field(default_factory=Cost)
+    """Cost of the turn itself: tokens, and what ran while it waited."""
+    terms: Mapping[str, float] = field(default_factory=dict)
+    """Named terms before their weights, each from -1 to 1."""
+
+
+@dataclass(frozen=True)
+class TurnReward:
+    """The reward of one turn, in hits or utility."""
+
+    value: float | None
+    """None if a candidate of the turn is undecided."""
+    terms: Mapping[str, float | None]
+    """The parts of the value by name: `evidence`, `cost`, and the named terms as they count."""
+
+
+def price_of(cost: Mapping[str, float], spec: RewardSpec) -> float:
+    """Returns what a cost is worth in hits or utility."""
+    return sum(amount * spec.prices.get(resource, 0.0) for resource, amount in cost.items())
+
+
+def turn_rewards(episode: Sequence[TurnFacts], spec: RewardSpec) -> list[TurnReward]:
+    """Returns the rewards of an episode's turns: (turns,).
+
+    A candidate counts in the turn that proposes it first. The k-th of its scaffold has the weight k^-scaffold_decay.
+    The sum of all terms of the episode so far stays within `terms_limit`; what a term adds beyond does not count.
+    """
+    seen: Counter[str] = Counter()
+    keys: set[str] = set()
+    rewards, collected = [], 0.0
+    for turn in episode:
+        evidence: float | None = 0.0
+        spent = price_of(turn.cost, spec)
+        for candidate in turn.candidates:
+            if candidate.key in keys:
+                continue
+            keys.add(candidate.key)
+            seen[candidate.scaffold] += 1
+            spent += price_of(candidate.cost, spec)
+            share = None if candidate.worth is None else spec.weight(seen[candidate.scaffold]) * candidate.worth
+            evidence = None if evidence is None or share is None else evidence + share
+        wanted: dict[str, float] = {name: weight * turn.terms.get(name, 0.0) for name, weight in spec.terms.items()}
+        allowed = _within(collected + sum(wanted.values()), spec.terms_limit) - collected
+        collected += allowed
+        counted = _scaled(wanted, allowed)
+        value = None if evidence is None else evidence - spent + allowed
+        rewards.append(TurnReward(value, {"evidence": evidence, "cost": -spent, **counted}))
+    return rewards
+
+
+def _within(value: float, limit: float) -> float:
+    return max(-limit, min(limit, value))
+
+
+def _scaled(terms: Mapping[str, float], total: float) -> dict[str, float]:
+    """Returns the terms as they count: shares of `total` if the limit cut their sum, else as they are."""
+    whole = sum(terms.values())
+    if whole == total:
+        return dict(terms)
+    return {name: total * value / whole if whole else 0.0 for name, value in terms.items()}

@@ -1,0 +1,82 @@
+"""What a reward is made of: a frozen description, read from YAML, with a hash that every version of rewards carries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from sciagent.domain.cost import RESOURCE_UNITS
+from sciagent.domain.evidence import content_hash
+from sciagent.errors import did_you_mean
+from sciagent.yaml.document import read, text_of
+from sciagent.yaml.validation import Faults, fault, validated
+
+Unsettled = Literal["settled", "posterior", "robust"]
+Credit = Literal["outcome", "rtg", "marginal", "gigpo"]
+Price = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0, le=1e12)]
+Weight = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=-1, le=1)]
+Term = Literal["refused", "novelty", "diversity"]
+
+
+def _known(prices: Mapping[str, float]) -> Mapping[str, float]:
+    for resource in prices:
+        if resource not in RESOURCE_UNITS:
+            known = ", ".join(RESOURCE_UNITS)
+            raise fault(f"unknown resource {resource!r}{did_you_mean(resource, RESOURCE_UNITS)}", f"takes: {known}")
+    return prices
+
+
+class RewardSpec(BaseModel):
+    """How rewards are made from evidence."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    watermark: Annotated[int, Field(strict=True, ge=0)] | None = Field(
+        default=None, description="Evidence up to this watermark counts; left out: all that there is when published."
+    )
+    law: Annotated[int, Field(strict=True, ge=1)] | None = Field(
+        default=None, description="Row of the law that values unsettled candidates; left out: the last one by then."
+    )
+    prices: Annotated[Mapping[str, Price], AfterValidator(_known)] = Field(
+        description="Price of one unit of each resource, in hits or utility. Resources without a price are free."
+    )
+    unsettled: Unsettled = Field(
+        default="posterior",
+        description="Worth of a candidate that the terminal rung has not answered: undecided, what the law expects, or "
+        "the doubly robust estimate, which needs a known chance of having been verified.",
+    )
+    scaffold_decay: Annotated[float, Field(strict=True, ge=0, le=4)] = Field(
+        default=1.0, description="The k-th candidate of a scaffold in an episode counts k to the power of minus this."
+    )
+    credit: Credit = Field(default="rtg", description="Estimator of the advantages.")
+    terms: Mapping[Term, Weight] = Field(
+        default_factory=dict, description="Weights of named terms beside the evidence, by name."
+    )
+    terms_limit: Annotated[float, Field(strict=True, ge=0, lt=1)] = Field(
+        default=0.2, description="Most that all terms of an episode add or take together, as a share of one hit."
+    )
+
+    @model_validator(mode="after")
+    def _priced(self) -> RewardSpec:
+        with Faults() as faults:
+            if not any(self.prices.values()):
+                hint = "give core_seconds a price, as in core_seconds: 0.0001 for one hit in 10,000 core-seconds"
+                faults.add(("prices",), "no resource has a price, so that waste would cost nothing", hint)
+        return self
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the description."""
+        return content_hash(self.model_dump(mode="json"))
+
+    def weight(self, k: int) -> float:
+        """Returns the weight of the k-th candidate of a scaffold, k = 1, 2, ..."""
+        return float(k**-self.scaffold_decay)
+
+
+def load_rewards(path: Path) -> RewardSpec:
+    """Reads a description of rewards. Raises SpecError, with all mistakes by line."""
+    return validated(read(text_of(path)), str(path), RewardSpec)
