@@ -140,9 +140,11 @@ class RungAgreement(AnswerModel):
     effective: float
     """Effective sample size (Kish): number of equally weighted candidates that would give as much information."""
     bias: float | None
-    """Mean of lower minus upper, in the property's unit; null where the scale belongs to the method."""
+    """Mean of lower minus upper, in `unit`; null where the scale belongs to the method."""
     rmse: float | None
-    """Root mean square of lower minus upper, in the property's unit; null where the scale belongs to the method."""
+    """Root mean square of lower minus upper, in `unit`; null where the scale belongs to the method."""
+    unit: str | None = None
+    """Unit of `bias` and `rmse`: the one that the campaign chose, if a factor converts it; null without them."""
     spearman: float | None
     """Rank correlation; null below three candidates or where a rung is constant."""
 
