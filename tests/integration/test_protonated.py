@@ -14,6 +14,7 @@ from sciagent.campaign.proposing.workbench import CampaignWorkbench
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import load_spec, parse_spec
 from sciagent.chemistry.molecule import parse_molecule
+from sciagent.domain.answers.explanation import Explanation, RefusedText
 from sciagent.domain.properties import Level
 from sciagent.errors import SpecError
 from sciagent.report.answers import best
@@ -43,6 +44,7 @@ phenol,Oc1ccccc1
 sodium benzoate,[Na+].O=C([O-])c1ccccc1
 benzoic acid,O=C(O)c1ccccc1
 deuterated,[2H]OC(C)=O
+broken one,C1CC
 """
 
 
@@ -79,10 +81,16 @@ def test_states_keep_names_and_tell_their_origin(built: Built, tmp_path: Path) -
         "pH 7.4: 1 candidate has no protonation state that was found; the structure was left as it is (see sciagent "
         "explain): [2H]OC(C)=O",
     )
-    assert story.smiles == "CC(=O)[O-]" and story.key == parse_molecule("CC(=O)[O-]").key
+    assert (
+        isinstance(story, Explanation)
+        and story.smiles == "CC(=O)[O-]"
+        and story.key == parse_molecule("CC(=O)[O-]").key
+    )
     [campaign] = story.campaigns
     assert campaign.proposed[0].detail == "protonated at pH 7.4 from CC(=O)O"
     assert [value.value for value in found["CC(=O)[O-]"].imported] == [-3.0]
+    refused = explain_named(built.ledger, "broken one", "blood")
+    assert isinstance(refused, RefusedText) and [each.text for each in refused.refused] == ["C1CC"]
     with Worker(tmp_path) as worker:
         bench = CampaignWorkbench(built, worker, "test")
         assert bench.known(parse_molecule("CC(=O)O")) and not bench.known(parse_molecule("CCC(=O)O"))
