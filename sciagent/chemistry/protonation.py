@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from sciagent.chemistry.molecule import REMEMBERED, Molecule, molecule_or_none, parse_molecule
 from sciagent.chemistry.rdkit_log import rdkit_messages
+from sciagent.domain.candidates import Candidate
 from sciagent.errors import InvalidCandidateError, UsageError
 
 LIBRARY = "dimorphite_dl"
@@ -77,14 +78,14 @@ class Standardisation:
             parts.append(f"also possible at pH {self.ph:g} within the spread of the pKa: {listed}")
         return Standardised(state.molecule, "; ".join(parts), is_ambiguous=bool(others))
 
-    def of(self, molecule: Molecule) -> Molecule:
-        """Returns the candidate of a molecule; the molecule itself if it becomes none."""
-        if self.ph is None:
-            return molecule
+    def of(self, candidate: Candidate) -> Candidate:
+        """Returns the candidate that a proposal of this one becomes; itself if it would be refused."""
+        if self.ph is None or not isinstance(candidate, Molecule):
+            return candidate
         try:
-            return self.apply(molecule.smiles, molecule.multiplicity).molecule
+            return self.apply(candidate.smiles, candidate.multiplicity).molecule
         except InvalidCandidateError:
-            return molecule
+            return candidate
 
 
 @lru_cache(maxsize=REMEMBERED)

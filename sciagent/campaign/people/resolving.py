@@ -60,9 +60,9 @@ def _matches(connection: Connection, row: CampaignRow | None, name: str) -> tupl
     how = Standardisation.stated(row.spec.get("standardise", "refuse")) if row else Standardisation()
     if (molecule := molecule_or_none(name, how.fragments)) is None:
         return found, False
-    molecule = how.of(molecule)
-    id_ = candidates.ids_of(connection, [molecule.key]).get(molecule.key)
-    return found if id_ is None else [Named(id_, molecule.key, molecule.text)], True
+    candidate = how.of(molecule)
+    id_ = candidates.ids_of(connection, [candidate.key]).get(candidate.key)
+    return found if id_ is None else [Named(id_, candidate.key, candidate.text)], True
 
 
 def _unknown(text: str, row: CampaignRow | None, is_molecule: bool) -> str:
