@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.api.ledger import LedgerLike, open_ledger
-from sciagent.api.tables import ResultTable
+from sciagent.api.tables import ResultTable, heading, plain_cells
 from sciagent.campaign.people.calculating import calculate, check_units, molecules_of, rungs_for
 from sciagent.domain.answers.values import CalculatedMolecule, PropertyValue
 from sciagent.domain.outcomes import Outcome
-from sciagent.domain.quantities import show
 from sciagent.settings import user
 
 MOST_COLUMNS = 4  # properties that stand side by side in a terminal
@@ -78,7 +77,8 @@ def record(answer: CalculatedMolecule) -> Mapping[str, Any]:
     """Returns all cells of a molecule with plain numbers, for a data frame."""
     cells: dict[str, Any] = {name: ", ".join(texts) for name, texts in answer.names.items()}
     for value in answer.values:
-        cells |= dict(zip(_headers(value), (value.value, value.uncertainty), strict=True))
+        name, unit = value.property, value.unit
+        cells |= {heading(name, unit): value.value, heading(f"{name} uncertainty", unit): value.uncertainty}
     return {**cells, **_end(answer)}
 
 
@@ -86,14 +86,8 @@ def line(answer: CalculatedMolecule) -> Mapping[str, Any]:
     """Returns the cells of `record` as text, numbers with the digits that their uncertainty supports."""
     cells: dict[str, Any] = {name: ", ".join(texts) for name, texts in answer.names.items()}
     for value in answer.values:
-        number, _, uncertainty = show(value.value, value.uncertainty, "1").partition(" ± ")
-        cells |= dict(zip(_headers(value), (value.censoring.sign + number, uncertainty), strict=True))
+        cells |= plain_cells(value.property, value)
     return {**cells, **_end(answer)}
-
-
-def _headers(value: PropertyValue) -> tuple[str, str]:
-    unit = "" if value.unit == "1" else f" [{value.unit}]"
-    return f"{value.property}{unit}", f"{value.property} uncertainty{unit}"
 
 
 def _end(answer: CalculatedMolecule) -> Mapping[str, Any]:

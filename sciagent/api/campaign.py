@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from sciagent import settings
 from sciagent.api import answers, html, keyword_arguments, other_drivers
-from sciagent.api.best_candidates import best_of
+from sciagent.api.best_table import BestTable, best_of
 from sciagent.api.candidates import CandidateRow, candidates_of
 from sciagent.api.ledger import LedgerLike, LedgerView, open_ledger, pick_campaign
 from sciagent.api.progress import Progress, view_of
@@ -23,7 +23,6 @@ from sciagent.campaign.core.build import Built, create_or_open, open_for_people,
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import load_spec
 from sciagent.campaign.spec.safety import is_reason
-from sciagent.domain.answers.values import BestCandidate
 from sciagent.domain.campaigns.directives import Verb
 from sciagent.domain.campaigns.ports import ProposalIn
 from sciagent.domain.jobs.states import CampaignState
@@ -229,7 +228,7 @@ class Campaign:
         with self._store.read() as connection:
             return tuple(fit_lines(self.spec, fits_of(connection, self.spec)))
 
-    def best(self, n: int = 10) -> ResultTable[BestCandidate]:
+    def best(self, n: int = 10) -> BestTable:
         """Returns the n best candidates: hits first, then by the highest rung reached and the score there."""
         with self._store.read() as connection:
             return best_of(self._store, connection, campaigns.get(connection, self.name), n)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sciagent.api.terminal import Line, Paragraph, Part, records_table
+from sciagent.api.terminal import Line, Paragraph, Part, on_terminal, records_table
 from sciagent.cli.shared import options
 from sciagent.cli.shared.common import Exit, open_ledger, put, put_answer, put_json, say, say_upgraded, wrapped
 
@@ -86,19 +86,14 @@ def best(
     json: options.Json = False,
 ) -> None:
     """The best candidates: hits first, then by the highest rung reached and the score there."""
-    from sciagent.api.answers import certainty_lines
-    from sciagent.api.best_candidates import best_of
+    from sciagent.api.best_table import best_of
     from sciagent.api.ledger import pick_campaign
 
     opened = open_ledger(ledger)
     with opened.read() as connection:
         candidates = best_of(opened, connection, pick_campaign(connection, name), n)
-    imported = [(candidate.label, value) for candidate in candidates for value in candidate.imported]
-    notes = [f"  {label}: {value.line()} from {value.file}" for label, value in imported]
-    notes = ["values from files:", *notes] if notes else []
-    if against := [f"  {c.label}: {c.contradicted}" for c in candidates if c.contradicted]:
-        notes += ["contradicted by a measurement:", *against]
-    put_answer(candidates, json, [candidates.table()], *map(wrapped, certainty_lines(candidates)), *notes)
+    shown = candidates.table() if on_terminal() else candidates.plain_table()
+    put_answer(candidates, json, [shown], *map(wrapped, candidates.notes()))
 
 
 def explain(

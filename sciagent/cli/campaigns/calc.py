@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
 
-from sciagent.api.terminal import Line, Part, records_table
+from sciagent.api.terminal import Line, Part, on_terminal, records_table
 from sciagent.cli.shared import options
 from sciagent.cli.shared.common import Exit, open_ledger, pairs, plural, put_answer, say
 from sciagent.errors import UsageError
@@ -74,14 +73,13 @@ def _parts(verifier: str, answers: Sequence[CalculatedMolecule]) -> Iterator[Par
 
     if not any(answer.values for answer in answers):
         return
-    if not Console().is_terminal:
+    if not on_terminal():
         yield records_table([calculating.line(answer) for answer in answers], "")
     elif calculating.side_by_side(answers):
-        table = calculating.result_table(verifier, answers)
-        yield records_table([table.brief(answer) for answer in answers], "")
+        yield calculating.result_table(verifier, answers).table()
     else:
         yield records_table([row for answer in answers for row in calculating.rows(answer)], "")
-    if Console().is_terminal:
+    if on_terminal():
         yield Line(f"level: {', '.join(calculating.levels_of(answers))}")
 
 

@@ -71,7 +71,8 @@ class LimitMargin(AnswerModel):
         """Returns the distance with the method's error, else with the repeatability, as in `0.1 ± 0.3 eV (method)`."""
         if self.method is not None:
             return f"{_beside(self.margin, self.method.mean_absolute_error, self.unit)} (method)"
-        return f"{_beside(self.margin, self.repeatability, self.unit)} (repeatability)"
+        shown = _beside(self.margin, self.repeatability, self.unit)
+        return f"{shown} (repeatability)" if self.repeatability else shown
 
     def __str__(self) -> str:
         where = "clear of the limits by" if self.margin >= 0 else "outside the limits by"
@@ -79,7 +80,7 @@ class LimitMargin(AnswerModel):
         parts = [f"{where} {size.short()}"]
         if self.method is not None and self.repeatability:
             parts.append(f"{_digits(self.repeatability, self.unit)} ({_whose(self.uncertainty_kind)})")
-        if self.method is None:
+        if self.method is None and self.repeatability != 0:  # a descriptor of the structure is exact
             parts.append("the method's error is not known")
         return ", ".join(parts)
 

@@ -118,7 +118,8 @@ class BestCandidate(CandidateName):
     utility: float | None
     """Weighted geometric mean of the desirabilities, in (0, 1]; null until the terminal rung has answered."""
     p_hit: float | None
-    """Chance of a hit: 1 or 0 once settled; before that the estimate of the `priced` law, null without a law."""
+    """Chance of a hit: 1 or 0 once settled; before that the estimate of the `priced` law, null without a law. Null
+    where no objective has limits."""
     verified: bool
     """Whether the terminal rung has answered."""
     hit: bool

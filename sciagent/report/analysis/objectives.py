@@ -20,7 +20,7 @@ from sciagent.store.views.report_objectives import ObjectiveValues, objective_va
 
 SHOWN_RUNGS = 2  # the terminal rung and the one below it that measured an objective
 FEWEST = 2  # smallest number of values for a chart
-POINTS = 400  # largest number of points of a Pareto plot, the best first
+POINTS = 600  # largest number of points of a Pareto plot
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,8 @@ class ObjectiveChart:
     """Number of candidates."""
     chart: str
     """SVG."""
+    drawn: int = 0
+    """Number of points of a plot of two objectives, if it shows points."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,8 @@ def _front(
     found: Sequence[ObjectiveValues],
 ) -> list[ObjectiveChart]:
     x, y = (objective["property"] for objective in objectives)
-    chosen = [candidate for candidate in found if x in candidate.values and y in candidate.values][:POINTS]
+    both = [candidate for candidate in found if x in candidate.values and y in candidate.values]
+    chosen = thinned(both, POINTS)
     if len(chosen) < FEWEST:
         return []
     ids = [candidate.candidate_id for candidate in chosen]
@@ -103,4 +106,13 @@ def _front(
         [objective["direction"] for objective in objectives],
         f"pareto-{rung.position}",
     )
-    return [ObjectiveChart(f"{words(x)} and {words(y)}", rung.name, len(chosen), chart)]
+    return [ObjectiveChart(f"{words(x)} and {words(y)}", rung.name, len(both), chart, len(chosen))]
+
+
+def thinned(candidates: Sequence[ObjectiveValues], most: int) -> Sequence[ObjectiveValues]:
+    """Returns all candidates, or the best sixth of `most` with others at equal distances in the order."""
+    if len(candidates) <= most:
+        return candidates
+    best = most // 6
+    step = (len(candidates) - best) / (most - best)
+    return [*candidates[:best], *(candidates[best + int(i * step)] for i in range(most - best))]

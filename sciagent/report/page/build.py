@@ -47,7 +47,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     cards = candidates.cards(connection, row, steps, artifacts, top)
     table = candidates.table(connection, row, steps)
     pairs = ladder.compared(connection, row, steps)
-    judged = agreement.opinions(connection, row)
+    judged, measured = agreement.opinions(connection, row), ladder.imported(connection, row, steps)
     fallen = rejections.rejections(connection, row, steps)
     unread = rejections.unread(connection, row)
     who = [p for p in proposers.results(connection, row) if p.proposals or p.turns]
@@ -59,7 +59,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "spec": row.shown_spec,
         "status": status,
         "limits": limits,
-        "answers": summary.answers(row, status, passages, spent, cards, table, pairs, fallen, unread, judged),
+        "answers": summary.answers(row, status, passages, spent, cards, table, pairs, fallen, unread, judged, measured),
         "passages": passages,
         "spending": spent,
         "cost_unit": unit,
@@ -74,7 +74,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "glossary": glossary.WORDS,
         "table": table,
         "audit": audit.audit(connection, row),
-        "pairs": [*pairs, *ladder.imported(connection, row, steps)],
+        "pairs": [*pairs, *measured],
         "rejections": fallen,
         "unread": unread,
         "blocks": report_queries.events(connection, row, "safety_blocked", limit=50),

@@ -17,7 +17,7 @@ from sciagent.store.results import pooled
 from sciagent.store.views.report_candidates import BEST_FIRST
 
 _CC = t.campaign_candidate.c
-MOST = 5000  # candidates of a rung that are read, the best first
+MOST = 20_000  # candidates of a rung that are read, the best first
 
 
 @dataclass(frozen=True)

@@ -38,3 +38,7 @@ def test_an_error_that_begins_with_one_keeps_two_digits() -> None:
     figures = FIGURES.model_copy(update={"mean_absolute_error": 1.146, "unit": "kcal/mol"})
     assert margin(margin=0.38, unit="kcal/mol", method=figures).short() == "0.4 ± 1.1 kcal/mol (method)"
     assert margin(margin=0.38, unit="kcal/mol", method=figures).cell() == "0.4 ± 1.1 (method)"
+
+
+def test_of_an_exact_value_nothing_is_uncertain() -> None:
+    assert str(margin(repeatability=0.0, method=None)) == "clear of the limits by 0.12 eV"

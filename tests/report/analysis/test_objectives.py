@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 from sciagent.domain.evidence import Measured
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import Quantity
-from sciagent.report.analysis.objectives import objective_charts
+from sciagent.report.analysis.objectives import objective_charts, thinned
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import names
-from sciagent.store.views.report_objectives import objective_values
+from sciagent.store.views.report_objectives import ObjectiveValues, objective_values
 from tests.support.pages import Parsed, rendered
 from tests.support.reported import GFN2, Maker, gap
 
@@ -72,3 +73,11 @@ def test_the_table_shows_names_and_pictures(own_ledger: Ledger, tmp_path: Path) 
     assert "CPD-1; CPD-9" in found.text and "Distribution of HOMO-LUMO gap / eV at r2" in page
     table = page[page.index('<table id="candidates"') :]
     assert table[: table.index("</table>")].count('<svg class="molecule"') == 4
+
+
+def test_of_many_points_the_best_and_some_of_all_others_are_drawn() -> None:
+    many = [ObjectiveValues(i, "verified", {}) for i in range(7000)]
+    ids = [candidate.candidate_id for candidate in thinned(many, 600)]
+    assert len(set(ids)) == 600 and ids[:100] == list(range(100)) and ids == sorted(ids)
+    assert max(b - a for a, b in pairwise(ids)) <= 14 and ids[-1] >= 6980
+    assert thinned(many[:600], 600) == many[:600]
