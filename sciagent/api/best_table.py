@@ -18,6 +18,7 @@ from sciagent.domain.answers.margins import LimitMargin
 from sciagent.domain.answers.values import BestCandidate, ShownValue
 from sciagent.domain.campaigns.calibration import short_label
 from sciagent.domain.candidate_names import cells as named
+from sciagent.domain.objectives import UTILITY_FLOOR
 from sciagent.report.answers import best
 from sciagent.report.parts.wording import MISSED
 from sciagent.store.campaign_state.campaigns import CampaignRow
@@ -61,7 +62,9 @@ class BestTable(ResultTable[BestCandidate]):
         return records_table(plain_records([self.plain(row) for row in self]), "")
 
     def notes(self) -> Iterator[str]:
-        """Yields lines on the uncertainties, on imported values, and on hits that a measurement contradicts."""
+        """Yields lines on candidates that cannot be ranked, on the uncertainties, on imported values, and on hits that
+        a measurement contradicts."""
+        yield from self.unranked()
         yield from certainty_lines(self, self.properties)
         measured = _measured_columns(self, self.properties)
         shown = [value for candidate in self for value in candidate.imported if value.property in measured]
@@ -69,6 +72,16 @@ class BestTable(ResultTable[BestCandidate]):
         others = [(c.label, v) for c in self for v in c.imported if v.property not in measured]
         yield from (f"{label}: {value.line()} from {value.file}" for label, value in others)
         yield from (f"contradicted by a measurement: {c.label}: {c.contradicted}" for c in self if c.contradicted)
+
+    def unranked(self) -> Iterator[str]:
+        """Yields a line if several candidates have the lowest utility, so that the order among them says nothing."""
+        lowest = sum(c.utility is not None and c.utility <= UTILITY_FLOOR * (1 + 1e-9) for c in self)
+        if lowest > 1:
+            yield (
+                f"{lowest} candidates have the lowest utility, {UTILITY_FLOOR:g}: their values lie too far outside "
+                "what the objectives ask for, and their order says nothing; state limits that the values can reach, in "
+                "a campaign of another name"
+            )
 
 
 def best_of(ledger: Ledger, connection: Connection, row: CampaignRow, n: int) -> BestTable:

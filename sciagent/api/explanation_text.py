@@ -157,6 +157,8 @@ def _other_evidence(others: Sequence[EvidenceStory]) -> Iterator[Paragraph]:
             where = f" (campaign {evidence.campaign})" if evidence.campaign else ""
             outcome = evidence.outcome + (f" ({evidence.reason})" if evidence.reason else "")
             yield Paragraph(f"{evidence.verifier} {evidence.version}{where}, {_day(evidence.at)}: {outcome}")
+            if evidence.detail:
+                yield Paragraph(evidence.detail, 2)
             yield from _values(evidence.values)
     if superseded := sum(not evidence.is_current for evidence in others):
         yield Paragraph(f"and {superseded} superseded revision{'' if superseded == 1 else 's'}")

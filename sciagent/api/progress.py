@@ -130,7 +130,7 @@ class Progress:
         found = self._answer()
         parts: list[Part] = [rung_table(status), Line(budget_line(status)), *status.notes]
         if not isinstance(found, str):
-            parts.append(found.table())
+            parts += [found.table(), *map(Line, found.unranked())]
         elif status.state != "interrupted":
             parts.append(Line(found))
         if status.state != "interrupted":
