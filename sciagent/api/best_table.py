@@ -30,7 +30,7 @@ KIND_WORDS = {
     "fit": "together with the leave-one-out error of the fit",
     None: "of the protocol",
 }
-"""What is said of the uncertainties, by their kind."""
+"""The words for a repeatability in `certainty_lines`, by the kind of the uncertainty; None: the kind is not stated."""
 
 
 class BestTable(ResultTable[BestCandidate]):

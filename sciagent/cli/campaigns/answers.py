@@ -20,7 +20,7 @@ MAX_SHOWN = 1500  # characters of a text; --json prints all
 
 def status(
     name: options.CampaignName = None,
-    verbose: bool = typer.Option(False, "--verbose", help="The state of the scheduler's model too."),
+    verbose: bool = typer.Option(False, "--verbose", help="Show the state of the scheduler's model, too."),
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
@@ -100,7 +100,7 @@ def explain(
     candidate: options.Candidate,
     campaign: options.Campaign = None,
     full: bool = typer.Option(
-        False, "--full", help="Settings, engine versions, keys, files and the numbers of the scheduler too."
+        False, "--full", help="Show settings, engine versions, keys, files and the scheduler's numbers, too."
     ),
     ledger: options.Ledger = None,
     json: options.Json = False,

@@ -17,8 +17,9 @@ from sciagent.domain.objectives import Direction, Objective, Window, utility
 from sciagent.domain.properties import JUDGED_MARGIN, JUDGED_SCORE
 from sciagent.domain.quantities import Censoring
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
-from sciagent.store.results import laws, pooled
+from sciagent.store.results import laws
 from sciagent.store.views import report_queries
+from sciagent.store.views.report_candidates import rung_values
 
 if TYPE_CHECKING:
     from sciagent.scheduling.arrays import Array
@@ -152,11 +153,9 @@ def _words(judge: str, terminal: str, figures: RankAgreement) -> str:
 
 def exact_values(connection: Connection, rung: RungRow, ids: Sequence[int]) -> dict[int, dict[str, float]]:
     """Returns {candidate id: {property: pooled value in its canonical unit}}, without censored values."""
-    identity = (rung.verifier, rung.verifier_version, rung.settings_hash)
-    answers = pooled.values_of(connection, ids, *identity, rung.derived.values(), rung.fits)
     return {
         i: {name: q.value for name, q in (values or {}).items() if q.censoring is Censoring.NONE}
-        for i, values in answers.items()
+        for i, values in rung_values(connection, ids, rung).items()
     }
 
 

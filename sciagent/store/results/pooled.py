@@ -8,6 +8,7 @@ from dataclasses import replace
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.campaigns.calibration import Fits, calibrated_quantities
+from sciagent.domain.evidence import Computation
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.pooling import pooled_measured, pooled_quantity
 from sciagent.domain.properties import properties
@@ -18,19 +19,14 @@ from sciagent.store.results.evidence import CENSORED, RecordedEvidence, all_of, 
 
 
 def pooled_answers(
-    connection: Connection,
-    candidate_ids: Sequence[int],
-    verifier: str,
-    version: str,
-    settings_hash: str,
-    derived: Collection[str] = (),
+    connection: Connection, candidate_ids: Sequence[int], computation: Computation, derived: Collection[str] = ()
 ) -> dict[int, RecordedEvidence]:
     """Like `find_reusable`, with replicates pooled: the first replicate with an answer gets the values of all.
 
     derived: settings hashes of the derived properties that are known after the rung; their values are included.
     """
     replicates: dict[int, list[RecordedEvidence]] = {}
-    for replicate in all_of(connection, reusable(verifier, version, settings_hash, derived), candidate_ids):
+    for replicate in all_of(connection, reusable(computation, derived), candidate_ids):
         replicates.setdefault(replicate.candidate_id, []).append(replicate)
     pooled = {}
     for id_, same in replicates.items():
@@ -40,12 +36,10 @@ def pooled_answers(
     return pooled
 
 
-def replicated(
-    connection: Connection, candidate_ids: Sequence[int], verifier: str, version: str, settings_hash: str
-) -> set[int]:
+def replicated(connection: Connection, candidate_ids: Sequence[int], computation: Computation) -> set[int]:
     """Ids of the candidates that have reusable evidence of more than one replicate."""
     e = t.current_evidence.c
-    query = reusable(verifier, version, settings_hash).with_only_columns(e.candidate_id).where(e.replicate > 0)
+    query = reusable(computation).with_only_columns(e.candidate_id).where(e.replicate > 0)
     return set(connection.execute(query.where(among(connection, e.candidate_id, candidate_ids))).scalars())
 
 
@@ -55,16 +49,14 @@ Values = dict[str, Quantity]  # by property, with all replicates pooled
 def values_of(
     connection: Connection,
     candidate_ids: Sequence[int],
-    verifier: str,
-    version: str,
-    settings_hash: str,
+    computation: Computation,
     derived: Collection[str] = (),
     fits: Fits | None = None,
 ) -> dict[int, Values | None]:
     """Only the values of `pooled_answers`, in canonical units; None if no replicate gave an answer. fits: calibrations
     to apply."""
     e, q = t.current_evidence.c, t.quantity.c
-    query = reusable(verifier, version, settings_hash, derived).with_only_columns(
+    query = reusable(computation, derived).with_only_columns(
         e.candidate_id, e.outcome, q.property_id, q.value, q.uncertainty, q.censoring
     )
     query = query.select_from(t.current_evidence.outerjoin(t.quantity, q.evidence_id == e.id))
