@@ -23,7 +23,7 @@ from sciagent.campaign.spec.rungs import RungSpec
 from sciagent.campaign.spec.schedulers import PricedSpec
 from sciagent.campaign.spec.sources import EnumerateSpec, EvolveSpec, LlmSpec, OneProposerSpec, ScreenSpec
 from sciagent.chemistry.editing.edits import EditLimits
-from sciagent.domain.campaigns.calibration import Fit
+from sciagent.domain.campaigns.calibration import Fit, Fits, in_use
 from sciagent.domain.campaigns.ports import Proposer
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
@@ -57,8 +57,13 @@ class BuiltRung:
     rules: RungRules
     limits: Limits
     cost_model: CostModel
-    fits: dict[str, Fit] = field(default_factory=dict, compare=False)
-    """Calibrations of its values, by property; `calibrating.refit` writes them."""
+    all_fits: dict[str, Fit] = field(default_factory=dict, compare=False)
+    """Fits of its values to measured ones, by property, also those that are not used; `refitting.refit` writes them."""
+
+    @property
+    def fits(self) -> Fits:
+        """The fits by which its values are calibrated."""
+        return in_use(self.all_fits)
 
     @property
     def is_fast(self) -> bool:
@@ -165,7 +170,7 @@ def built_ladder(spec: CampaignSpec, fits: LedgerFits | None = None) -> BuiltLad
     """
     ladder = BuiltLadder(spec, _build_rungs(spec, {}, {}))
     for position, by_property in (fits or {}).items():
-        ladder.rungs[position].fits.update(by_property)
+        ladder.rungs[position].all_fits.update(by_property)
     return ladder
 
 
@@ -277,7 +282,7 @@ def _stored_rungs(connection: Connection, row: CampaignRow, spec: CampaignSpec) 
     ratios = {r.name: spend.cost_ratios(connection, *r.computation) for r in rows.values()}
     built = _build_rungs(spec, {name: r.id for name, r in rows.items()}, ratios)
     for each in built:
-        each.fits.update(rows[each.spec.rung].fits)
+        each.all_fits.update(rows[each.spec.rung].all_fits)
     return built
 
 

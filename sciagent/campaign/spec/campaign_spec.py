@@ -18,6 +18,8 @@ from sciagent.campaign.spec.rungs import RungSpec, charges_of
 from sciagent.campaign.spec.safety import SCREEN, SafetySpec, screened
 from sciagent.campaign.spec.schedulers import PricedSpec, SchedulerSpec
 from sciagent.campaign.spec.sources import OneProposerSpec, ProposerSpec, SeveralSpec, file_hash
+from sciagent.campaign.spec.standardising import Standardise
+from sciagent.chemistry.protonation import Standardisation
 from sciagent.domain.campaigns.chosen_units import shown_spec
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.evidence import content_hash
@@ -46,8 +48,10 @@ class CampaignSpec(Part):
     description: str = Field("", description="Free text for people.")
     subject: Literal["molecule", "crystal"] = Field(description="What the candidates are.")
     seed: int = Field(0, strict=True, ge=0, le=2**31 - 1, description="Seed of the proposer's random choices.")
-    standardise: Literal["refuse", "parent"] = Field(
-        "refuse", description="A structure of several fragments: refuse it, or keep the parent molecule."
+    standardise: Standardise = Field(
+        "refuse",
+        description="A structure of several fragments: refuse it, or keep the parent molecule. As a mapping, also its "
+        "protonation state: {ph: 7.4}.",
     )
     derived: tuple[DerivedSpec, ...] = Field((), description="Properties that are computed from others by formulas.")
     objectives: tuple[ObjectiveSpec, ...] = Field(min_length=1, description="The wanted properties.")
@@ -122,6 +126,12 @@ class CampaignSpec(Part):
         """The proposers as (name, spec); a single proposer has an empty name."""
         chosen = self.proposer
         return list(chosen.proposers.items()) if isinstance(chosen, SeveralSpec) else [("", chosen)]
+
+    @property
+    def standardisation(self) -> Standardisation:
+        """How the text of a proposal becomes a candidate."""
+        stated = self.standardise
+        return Standardisation.stated(stated if isinstance(stated, str) else stated.model_dump())
 
     def without_screen(self, reason: str) -> CampaignSpec:
         """Returns the spec with the safety screen turned off. Raises ValidationError if the reason is too short."""
