@@ -6,7 +6,6 @@ order in which answers arrived, and the ids that a database gave, play no part.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,10 +20,12 @@ from sciagent.campaign.pricing.ledger_pool import BOUNDS
 from sciagent.campaign.pricing.observations import ObservationSchema, observation_schema
 from sciagent.campaign.rewarding.states import CHUNK, answers_as_of
 from sciagent.chemistry.fingerprint import structure_of
+from sciagent.domain.candidates import Candidate
 from sciagent.scheduling.aims import Aims, questions
 from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.law.censoring import Bounds, Errors, expected_answers
 from sciagent.scheduling.law.interval import mixture
+from sciagent.scheduling.law.row_selection import Order, earliest, order_of
 from sciagent.scheduling.law.similarity import GrowingStructures, Similarity
 from sciagent.scheduling.law.stack import Law, Stack
 from sciagent.scheduling.law.transforms import TruthTransform
@@ -34,7 +35,6 @@ from sciagent.store.results import candidates
 FEWEST = 8  # answers to every objective below which there is no law
 MOST = 1000  # candidates whose answers teach the law; of more, those with the smallest hash of their key
 FOLDS = 5  # parts of the candidates; each is valued by a law that the other parts have taught
-SEED = 0
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class _Board:
 
     ids: NDArray[np.int64]
     """(n,) ledger ids."""
-    folds: NDArray[np.int64]
-    """(n,) the fold of each candidate, by the hash of its key."""
+    order: Order
+    """(n,) hashes of the candidates' keys; the remainder by `FOLDS` is a candidate's fold."""
     texts: tuple[str, ...]
     scores: Array
     """(n, c) NaN where unknown."""
@@ -91,9 +91,9 @@ def fit_law(built: Built, connection: Connection, as_of: int) -> RewardLaw | Non
     board, aims = _board(built, connection, schema, _taught(built, connection, as_of), as_of), graded(schema.aims)
     if _decided(board, aims) < FEWEST:
         return None
-    stack = Stack(_structures(built, [board]), np.random.default_rng(SEED))
+    stack = Stack(_structures(built, [board]))
     truths = aims.truths(board.scores)
-    stack.fit(questions(aims, truths, board.scores, board.errors), len(board.ids))
+    stack.fit(questions(aims, truths, board.scores, board.errors), len(board.ids), board.order)
     return RewardLaw(schema, as_of, {"stack": stack.state(), "truths": [truth.state() for truth in truths]})
 
 
@@ -116,21 +116,30 @@ def expectations(
     asking.scores[:, [aim.columns[-1] for aim in law.aims.aims]] = np.nan
     structures = _structures(built, [teaching, asking])
     expected: dict[int, float] = {}
-    for fold in sorted(set(asking.folds.tolist())):
-        taught, asked = np.flatnonzero(teaching.folds != fold), np.flatnonzero(asking.folds == fold)
+    for fold in range(FOLDS):
+        taught, asked = np.flatnonzero(teaching.order % FOLDS != fold), np.flatnonzero(asking.order % FOLDS == fold)
+        if not len(asked):
+            continue
         scores = np.vstack([teaching.scores[taught], asking.scores[asked]])
         errors = np.vstack([teaching.errors[taught], asking.errors[asked]])
         bounds = np.vstack([teaching.bounds[taught], asking.bounds[asked]])
         places = np.concatenate([taught, len(teaching.ids) + asked])
         chosen = None if structures is None else _Chosen(structures, places)
-        values = _payoffs(law, scores, errors, bounds, chosen, np.arange(len(taught), len(scores)))
+        order = np.concatenate([teaching.order[taught], asking.order[asked]])
+        values = _payoffs(law, scores, errors, bounds, order, chosen, np.arange(len(taught), len(scores)))
         if values is not None:
             expected |= dict(zip(asking.ids[asked].tolist(), values.tolist(), strict=True))
     return expected
 
 
 def _payoffs(
-    law: RewardLaw, scores: Array, errors: Errors, bounds: Bounds, similarity: Similarity | None, rows: Places
+    law: RewardLaw,
+    scores: Array,
+    errors: Errors,
+    bounds: Bounds,
+    order: Order,
+    similarity: Similarity | None,
+    rows: Places,
 ) -> Array | None:
     """Returns the expected payoffs of some rows, (len(rows),); None if too few others have answers."""
     aims = law.aims
@@ -139,9 +148,9 @@ def _payoffs(
         return None
 
     def fit(known: Array, uncertain: Errors | None) -> list[Law]:
-        stack = Stack(similarity, np.random.default_rng(SEED))
+        stack = Stack(similarity)
         stack.restore(law.state["stack"])
-        return stack.fit(questions(aims, truths, known, uncertain), 0)
+        return stack.fit(questions(aims, truths, known, uncertain), 0, order)
 
     laws = fit(*expected_answers(scores, errors, bounds if bounds.any() else None, aims, truths, fit))
     means, variances = np.empty((2, len(truths), len(rows)))
@@ -167,18 +176,14 @@ def _taught(built: Built, connection: Connection, as_of: int) -> list[int]:
         )
         .where(cc.campaign_id == built.row.id, sa.or_(u.watermark.is_(None), u.watermark <= as_of), answered)
     )
-    keys = {int(id_): key for id_, key in connection.execute(query)}
-    return sorted(keys, key=lambda id_: _hash(keys[id_]))[:MOST]
-
-
-def _hash(key: str) -> int:
-    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:6])
+    rows = connection.execute(query).all()
+    return [int(rows[place][0]) for place in earliest(order_of(row[1] for row in rows), MOST)]
 
 
 def _board(
     built: Built, connection: Connection, schema: ObservationSchema, candidate_ids: Sequence[int], as_of: int
 ) -> _Board:
-    loaded = {}
+    loaded: dict[int, Candidate] = {}
     for start in range(0, len(candidate_ids), CHUNK):
         loaded |= candidates.load(connection, candidate_ids[start : start + CHUNK])
     ids = sorted(loaded, key=lambda id_: loaded[id_].key)
@@ -194,9 +199,8 @@ def _board(
                         quantity = measured.quantity
                         scores[row, column], errors[row, column] = quantity.value, quantity.uncertainty or 0.0
                         bounds[row, column] = BOUNDS[quantity.censoring]
-    folds = np.array([_hash(loaded[id_].key) % FOLDS for id_ in ids], dtype=np.int64)
-    texts = tuple(loaded[id_].text for id_ in ids)
-    return _Board(np.array(ids, dtype=np.int64), folds, texts, scores, errors, bounds)
+    order, texts = order_of(loaded[id_].key for id_ in ids), tuple(loaded[id_].text for id_ in ids)
+    return _Board(np.array(ids, dtype=np.int64), order, texts, scores, errors, bounds)
 
 
 def _decided(board: _Board, aims: Aims) -> int:

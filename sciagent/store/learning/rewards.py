@@ -124,3 +124,11 @@ def of_version(connection: Connection, version: int, trajectory_ids: Sequence[in
     if trajectory_ids is not None:
         query = query.where(_R.trajectory_id.in_(trajectory_ids))
     return [RewardRow(*row) for row in connection.execute(query.order_by(_R.id))]
+
+
+def places(connection: Connection, campaign_id: int) -> dict[int, tuple[int, int]]:
+    """{turn id: (number of its trajectory, its own number)} of the campaign's turns that have rewards."""
+    u, j = t.turn.c, t.trajectory.c
+    query = sa.select(u.id, j.number, u.number).select_from(t.turn.join(t.trajectory, j.id == u.trajectory_id))
+    rows = connection.execute(query.where(j.campaign_id == campaign_id))
+    return {int(id_): (int(episode), int(turn)) for id_, episode, turn in rows}
