@@ -165,6 +165,15 @@ class Rewarded:
             assert isinstance(recorded, RecordedEvidence)
             return recorded
 
+    def known(self, smiles: str, position: int) -> RecordedEvidence:
+        """The current answer of a rung."""
+        verifier = self.built.rungs[position].verifier
+        with self.ledger.begin() as connection:
+            id_ = self._id(connection, smiles)
+            return evidence.find_reusable(connection, [id_], verifier.name, verifier.version, verifier.settings_hash)[
+                id_
+            ]
+
     def fail(self, smiles: str, position: int) -> None:
         """Lets a rung refuse a molecule by its gate: a gap far beyond any."""
         self.answer(smiles, position, {"homo_lumo_gap": 60.0})

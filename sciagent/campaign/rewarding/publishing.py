@@ -25,7 +25,7 @@ from sciagent.store.learning import episodes, rewards
 from sciagent.store.learning.episodes import EpisodeRow, EpisodeTurn, PaidRung
 from sciagent.store.learning.rewards import RewardRow, RewardVersionRow
 from sciagent.store.results import candidates, laws
-from sciagent.store.results.evidence import read_watermark
+from sciagent.store.results.evidence import next_watermark, read_watermark
 
 CHUNK = 2000
 
@@ -49,12 +49,13 @@ def publish(ledger: Ledger, name: str, spec: RewardSpec) -> PublishedRewards:
     with ledger.begin() as connection:
         directives.lock(connection, built.row.id)
         now = read_watermark(connection)
-        as_of = now if spec.watermark is None else spec.watermark
-        if as_of > now:
-            raise UsageError(f"watermark {as_of} lies in the future; the ledger is at {now}")
+        if (spec.watermark or 0) > now:
+            raise UsageError(f"watermark {spec.watermark} lies in the future; the ledger is at {now}")
         previous = rewards.last(connection, built.row.id, spec.hash)
-        if previous is not None and previous.watermark == as_of:
+        if previous is not None and previous.watermark == (now if spec.watermark is None else spec.watermark):
             return _published(connection, previous)
+        # a number of its own, so that what is decided from now on is told from what was decided before
+        as_of = next_watermark(connection, 1) if spec.watermark is None else spec.watermark
         law_id, law = _law(built, connection, spec, as_of, previous)
         rows = _rewards(built, connection, spec, law, as_of)
         version = rewards.write_version(

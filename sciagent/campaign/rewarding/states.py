@@ -86,7 +86,7 @@ def _ordered(
     query = (
         sa.select(d.candidate_id, r.position, d.propensity)
         .select_from(t.decision.join(t.rung, r.id == d.rung_id))
-        .where(d.campaign_id == campaign_id, d.action == "run", d.watermark <= as_of)
+        .where(d.campaign_id == campaign_id, d.action == "run", d.watermark < as_of)
         .where(among(connection, d.candidate_id, candidate_ids))
         .order_by(d.id.desc())  # of several orders the first one counts
     )

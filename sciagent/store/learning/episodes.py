@@ -50,9 +50,9 @@ class EpisodeTurn:
 
 
 def episodes(connection: Connection, campaign_id: int, as_of: int) -> list[EpisodeRow]:
-    """The trajectories of a model with a turn up to a watermark, in order of group, sibling and number."""
+    """The trajectories of a model with a turn before a watermark, in order of group, sibling and number."""
     policy = sa.select(_U.policy_version).where(_U.trajectory_id == _J.id, _U.number == 0).scalar_subquery()
-    sampled = sa.exists().where(_U.trajectory_id == _J.id, _U.message.is_not(None), _U.watermark <= as_of)
+    sampled = sa.exists().where(_U.trajectory_id == _J.id, _U.message.is_not(None), _U.watermark < as_of)
     query = sa.select(_J.id, _J.number, _J.group_id, _J.sibling, policy).where(_J.campaign_id == campaign_id)
     rows = connection.execute(query.where(sa.or_(sampled, _J.group_id.is_not(None))).order_by(_J.number)).all()
     found = (EpisodeRow(*row) for row in rows)
@@ -60,12 +60,12 @@ def episodes(connection: Connection, campaign_id: int, as_of: int) -> list[Episo
 
 
 def turns_of(connection: Connection, trajectory_ids: Sequence[int], as_of: int) -> dict[int, list[EpisodeTurn]]:
-    """{trajectory id: its turns up to a watermark, in order}."""
+    """{trajectory id: its turns before a watermark, in order}."""
     from sciagent.domain.evidence import content_hash
 
     columns = (_U.id, _U.trajectory_id, _U.number, _U.cost, _U.calls, _U.observations, _J.settings)
     query = sa.select(*columns).select_from(t.turn.join(t.trajectory, _J.id == _U.trajectory_id))
-    query = query.where(among(connection, _U.trajectory_id, trajectory_ids), _U.watermark <= as_of)
+    query = query.where(among(connection, _U.trajectory_id, trajectory_ids), _U.watermark < as_of)
     rows = connection.execute(query.order_by(_U.trajectory_id, _U.number)).all()
     proposals = _proposals(connection, [row[0] for row in rows])
     turns: dict[int, list[EpisodeTurn]] = {id_: [] for id_ in trajectory_ids}
@@ -119,7 +119,7 @@ def _attempts(
     own = sa.select(job.candidate_id, _A.id, _A.cost, _A.n_candidates).select_from(
         t.attempt.join(t.job, job.id == _A.job_id)
     )
-    own = own.where(job.campaign_id == campaign_id, _A.watermark <= as_of)
+    own = own.where(job.campaign_id == campaign_id, _A.watermark < as_of)
     used = sa.select(_E.candidate_id, _A.id, _A.cost, _A.n_candidates).select_from(
         t.evidence.join(t.attempt, _A.id == _E.attempt_id)
     )
