@@ -105,10 +105,9 @@ def _rewards(
     written: list[RewardRow] = []
     for group_id, members in groupby(found, key=lambda episode: episode.row.group_id):
         group = list(members)
-        alone = group_id is None  # an episode without siblings has nothing to be compared with
-        advantages = [[None] * len(e.turns) for e in group] if alone else _advantages(spec, group)
-        for episode, of_episode in zip(group, advantages, strict=True):
-            written += _rows(episode, of_episode)
+        compared = None if group_id is None else _advantages(spec, group)  # without siblings there is no comparison
+        for place, episode in enumerate(group):
+            written += _rows(episode, [None] * len(episode.turns) if compared is None else compared[place])
     return written
 
 
