@@ -2,7 +2,8 @@
 
     python -m benchmarks.commands.run --ledger sciagent.db --campaign NAME --write benchmarks/commands/result.json
 
-CPU time is that of the process and its children; on an idle machine the wall time is nearly the same.
+CPU time is that of the process and its children, so that other work on the machine hardly changes it; on an idle
+machine the wall time is nearly the same.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import resource
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -34,23 +34,22 @@ def commands(campaign: str, candidate: str) -> Mapping[str, tuple[str, ...]]:
     }
 
 
-def seconds_of(arguments: tuple[str, ...], ledger: str) -> tuple[float, float]:
-    """Returns the least CPU time and the least wall time of a few calls."""
-    best = [float("inf"), float("inf")]
+def seconds_of(arguments: tuple[str, ...], ledger: str) -> float:
+    """Returns the least CPU time of a few calls."""
+    best = float("inf")
     for _ in range(REPEATS):
-        before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         call = [sys.executable, "-m", "sciagent", *arguments]
         subprocess.run(call, env=os.environ | {"SCIAGENT_LEDGER": ledger}, capture_output=True, check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        best = [min(best[0], cpu), min(best[1], time.monotonic() - begun)]
-    return best[0], best[1]
+        best = min(best, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return best
 
 
 def measure(ledger: str, campaign: str, candidate: str) -> Mapping[str, Any]:
-    """Returns {command: {cpu_seconds, wall_seconds}}."""
+    """Returns {command: {cpu_seconds}}."""
     found = {name: seconds_of(words, ledger) for name, words in commands(campaign, candidate).items()}
-    return {name: {"cpu_seconds": round(cpu, 2), "wall_seconds": round(wall, 2)} for name, (cpu, wall) in found.items()}
+    return {name: {"cpu_seconds": round(seconds, 2)} for name, seconds in found.items()}
 
 
 def main(given: list[str] | None = None) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -15,20 +14,10 @@ from sciagent.api import html
 from sciagent.api.explanation_text import paragraphs
 from sciagent.api.terminal import Paragraph, records_table, text_of
 from sciagent.domain.answers.explanation import Explanation, RefusedText
-from sciagent.domain.answers.margins import LimitMargin
 from sciagent.domain.answers.status import CampaignCounts, Status
-from sciagent.domain.answers.values import BestCandidate, LadderAnswer, ShownValue
-from sciagent.domain.campaigns.calibration import short_label
-from sciagent.domain.candidate_names import cells as named
+from sciagent.domain.answers.values import LadderAnswer, ShownValue
 from sciagent.domain.jobs.states import CampaignState
 
-KIND_WORDS = {
-    "molecule": "of each molecule, from its own conformers or repeated runs",
-    "class": "usual for such molecules, not computed for each",
-    "fit": "together with the leave-one-out error of the fit",
-    None: "of the protocol",
-}
-"""What is said of the uncertainties, by their kind."""
 TIERS = {"high_fidelity": "high", "simulation": "sim"}  # short labels, since the table is narrow
 
 
@@ -46,22 +35,27 @@ class CampaignStatus(Status):
 
 def rung_table(status: CampaignCounts) -> Table:
     """Returns a table with one line per rung, narrow enough for 80 columns."""
-    return records_table(_rungs(status), f"{status.campaign}: {status.state}")
+    return records_table(_rungs(status), _title(status))
 
 
 def status_html(status: CampaignCounts) -> str:
     """Returns HTML with one line per rung, the budget, and the reason of the campaign's end."""
-    return html.table(_rungs(status), f"{status.campaign}: {status.state.replace('_', ' ')}") + html.box(
+    return html.table(_rungs(status), _title(status)) + html.box(
         html.paragraph(budget_line(status)), *(html.paragraph(line, soft=True) for line in _remarks(status))
     )
 
 
+def _title(status: CampaignCounts) -> str:
+    return f"{status.campaign}: {status.state.replace('_', ' ')}"
+
+
 def _rungs(status: CampaignCounts) -> list[Mapping[str, Any]]:
+    at_work = "running" if status.driver and status.driver.alive else "waiting"
     return [
         {
             "rung": rung.rung,
             "tier": TIERS.get(rung.tier, str(rung.tier)),
-            "running": rung.running,
+            at_work: rung.running,
             "done": rung.done,
             "passed": rung.passed,
             "failed": rung.failed,
@@ -98,75 +92,6 @@ def budget_line(status: CampaignCounts) -> str:
         elif limit is not None:
             parts.append(f"{name} {status.spent.get(name, 0.0):.1f} of {limit:g}")
     return " · ".join(parts)
-
-
-def best_brief(candidate: BestCandidate, properties: Sequence[str]) -> Mapping[str, Any]:
-    """Returns the displayed cells of a best candidate. properties: properties of the objectives, one column each."""
-    return {
-        "name": candidate.name,
-        "smiles": candidate.smiles,
-        **values_and_level({name: candidate.values.get(name) for name in properties}),
-        "utility": candidate.utility,
-        "P(hit)": candidate.p_hit,
-        **nearest_limit(candidate),
-        "stands": _stands(candidate),
-        "seed": "a seed" if candidate.in_seeds else "",
-    }
-
-
-def _stands(candidate: BestCandidate) -> str:
-    if candidate.hit:
-        return "hit, contradicted" if candidate.contradicted else "hit"
-    return (candidate.reason or "").replace("_", " ")
-
-
-def nearest_limit(candidate: BestCandidate) -> Mapping[str, str]:
-    """Returns the cell `clear by`: the distance from the limit that is nearest, relative to the method's error, in the
-    unit of the value. There is no such cell where the error of the method is not known for any objective."""
-
-    def relative(margin: LimitMargin) -> float:
-        size = margin.method.mean_absolute_error if margin.method else 0.0
-        return margin.margin / size if size else math.copysign(math.inf, margin.margin)
-
-    known = [margin for margin in candidate.margins if margin.method]
-    if not known:
-        return {}
-    nearest = min(known, key=relative)
-    name = f"{nearest.property}: " if len(candidate.margins) > 1 else ""
-    return {"clear by": f"{name}{nearest.cell()}"}
-
-
-def certainty_lines(candidates: Sequence[BestCandidate]) -> Iterator[str]:
-    """Yields one line for each objective on what its ± means, and on the error of the method against experiment."""
-    by_property: dict[tuple[str, str], list[LimitMargin]] = {}
-    for margin in (margin for candidate in candidates for margin in candidate.margins):
-        by_property.setdefault((margin.property, margin.rung), []).append(margin)
-    for (name, rung), margins in by_property.items():
-        kinds = {margin.uncertainty_kind for margin in margins if margin.repeatability}
-        method = next((str(margin.method) for margin in margins if margin.method), "error against experiment not known")
-        yield f"{name} at {rung}: ± is the repeatability {KIND_WORDS.get(one_of(kinds), KIND_WORDS[None])}; {method}"
-
-
-def one_of(kinds: set[str | None]) -> str | None:
-    """Returns the only kind; None for several or none."""
-    return next(iter(kinds)) if len(kinds) == 1 else None
-
-
-def values_and_level(values: Mapping[str, ShownValue | None]) -> Mapping[str, Any]:
-    """Returns the values with the method of the first one, as cells. values: by property; None if not measured."""
-    return {**values, "level": next((short_label(value.level) for value in values.values() if value), None)}
-
-
-def best_record(candidate: BestCandidate) -> Mapping[str, Any]:
-    """Returns the cells of a best candidate for a data frame."""
-    fixed = ("smiles", "hit", "contradicted", "utility", "p_hit", "verified", "in_seeds", "reason", "key")
-    cells = {name: getattr(candidate, name) for name in fixed}
-    cells = named(candidate.names, tuple(candidate.names)) | cells
-    for name, value in candidate.values.items():
-        cells |= {name: value.value} | {
-            f"{name} {part}": getattr(value, part) for part in ("uncertainty", "unit", "level")
-        }
-    return cells
 
 
 class LadderResult(LadderAnswer):

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from sciagent import settings
 from sciagent.api import answers, html, keyword_arguments, other_drivers
+from sciagent.api.best_table import BestTable, objectives_of
 from sciagent.api.candidates import CandidateRow, candidates_of
 from sciagent.api.ledger import LedgerLike, LedgerView, open_ledger, pick_campaign
 from sciagent.api.progress import Progress, view_of
@@ -22,7 +23,6 @@ from sciagent.campaign.core.build import Built, create_or_open, open_for_people,
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import load_spec
 from sciagent.campaign.spec.safety import is_reason
-from sciagent.domain.answers.values import BestCandidate
 from sciagent.domain.campaigns.directives import Verb
 from sciagent.domain.campaigns.ports import ProposalIn
 from sciagent.domain.jobs.states import CampaignState
@@ -228,15 +228,14 @@ class Campaign:
         with self._store.read() as connection:
             return tuple(fit_lines(self.spec, fits_of(connection, self.spec)))
 
-    def best(self, n: int = 10) -> ResultTable[BestCandidate]:
+    def best(self, n: int = 10) -> BestTable:
         """Returns the n best candidates: hits first, then by the highest rung reached and the score there."""
         from sciagent.campaign.pricing.chances import with_chances
 
         with self._store.read() as connection:
             row = campaigns.get(connection, self.name)
             rows = with_chances(self._store, connection, row, best(connection, row, n))
-        brief = partial(answers.best_brief, properties=[objective["property"] for objective in row.spec["objectives"]])
-        return ResultTable(rows, f"The best of {self.name}", brief, answers.best_record)
+        return BestTable.of(rows, objectives_of(row.spec), f"The best of {self.name}")
 
     def candidates(self) -> ResultQuery[CandidateRow]:
         """Returns a query of every candidate with its values, in order of arrival; it reads in pages."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from sciagent.api.answers import values_and_level
+from sciagent.api.best_table import first_level
 from sciagent.api.tables import ResultQuery
 from sciagent.domain.answers.values import PropertyValue
 from sciagent.domain.candidate_names import Names, label
@@ -98,12 +98,13 @@ def _row(entry: Entry) -> CandidateRow:
 
 
 def _brief(row: CandidateRow, properties: Sequence[str]) -> Mapping[str, Any]:
-    values = values_and_level({name: row.value(name) for name in properties})
+    values = {name: row.value(name) for name in properties}
     stands = "hit" if row.hit else row.standing
     return {
         "name": label(row.names),
         "smiles": row.smiles,
         **values,
+        "level": first_level(list(values.values())),
         "stands": stands,
         "rung": row.rung,
         "reason": row.reason,

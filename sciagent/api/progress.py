@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -14,9 +14,10 @@ from rich.live import Live
 from rich.text import Text
 
 from sciagent.api import html
-from sciagent.api.answers import best_brief, budget_line, rung_table, status_html
+from sciagent.api.answers import budget_line, rung_table, status_html
+from sciagent.api.best_table import BestTable, objectives_of
 from sciagent.api.interrupts import raise_interrupt
-from sciagent.api.terminal import Line, Part, records_table, show, wrapped
+from sciagent.api.terminal import Line, Part, show, wrapped
 from sciagent.domain.answers.status import CampaignCounts
 from sciagent.domain.durations import ago
 from sciagent.report.analysis.summary import has_limits
@@ -126,34 +127,33 @@ class Progress:
         """Prints the summary of a run on stderr: the table, the campaign's answer, and the report's path if given."""
         if self._quiet:
             return
-        records, title = self._answer()
+        found = self._answer()
         parts: list[Part] = [rung_table(status), Line(budget_line(status))]
-        if records:
-            parts.append(records_table(records, title))
+        if not isinstance(found, str):
+            parts += [found.table(), *map(Line, found.unranked())]
         elif status.state != "interrupted":
-            parts.append(Line(title))
+            parts.append(Line(found))
         if status.state != "interrupted":
             parts.append(Line(f"{status.state}: {status.stop_reason}"))
         if report is not None:
             parts.append(Line(f"report: {report}"))
         show(*parts, console=self._console)
 
-    def _answer(self) -> tuple[list[Mapping[str, Any]], str]:
-        """Returns the answer of the campaign as rows with a title: hits, or for a goal of kind `best` the best verified
-        candidates. Without an answer there are no rows, and the title says so."""
+    def _answer(self) -> BestTable | str:
+        """Returns the answer of the campaign as a table: hits, or for a goal of kind `best` the best verified
+        candidates. Without an answer, a sentence says so."""
         with self._ledger.read() as connection:
             row = campaigns.get(connection, self._name)
             goal = row.spec["goal"]
             wants_best, count = goal["kind"] != "hits", goal.get("count") or BRIEF
             found = best(connection, row, min(count, MOST_BRIEF) if wants_best else BRIEF)
         chosen = [candidate for candidate in found if candidate.hit or (wants_best and candidate.verified)]
-        names = [objective["property"] for objective in row.spec["objectives"]]
         if chosen:
             kind = "hits" if has_limits(row) and all(candidate.hit for candidate in chosen) else "verified candidates"
-            return [best_brief(candidate, names) for candidate in chosen], f"the best {kind}"
+            return BestTable.of(chosen, objectives_of(row.spec), f"the best {kind}")
         if wants_best:
-            return [], "no candidate was verified: see the report for why they fell"
-        return [], "no hit: see the report for why the others fell"
+            return "no candidate was verified: see the report for why they fell"
+        return "no hit: see the report for why the others fell"
 
 
 class NotebookProgress(Progress):
@@ -189,8 +189,9 @@ class NotebookProgress(Progress):
         from IPython.display import HTML, display
 
         notes = "".join(html.paragraph(text, soft=True) for text in self._notes[-3:])
-        records, title = self._answer() if self._ended else ([], "")
-        answer = html.table(records, title) if records else html.box(html.paragraph(title)) if title else ""
+        found = self._answer() if self._ended else ""
+        answer = found if isinstance(found, str) else found._repr_html_()
+        answer = html.box(html.paragraph(answer)) if answer and isinstance(found, str) else answer
         shown = HTML(status_html(status) + answer + (html.box(notes) if notes else ""))
         if self._handle is None:
             self._handle = display(shown, display_id=True)

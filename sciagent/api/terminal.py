@@ -7,6 +7,7 @@ is tab-separated text with a header, and each paragraph is one line.
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -23,7 +24,6 @@ Records = Sequence[Mapping[str, Any]]
 
 STRUCTURES = ("smiles", "candidate")
 """Columns with structures."""
-OTHERS_WIDTH = 60  # characters that the other columns of a table get, however long its structures are
 
 
 def plain_table(title: str, *columns: str, left: Iterable[str] = ()) -> Table:
@@ -113,6 +113,11 @@ def show(*parts: Part, console: Console | None = None, drawn: bool | None = None
             console.print(part, highlight=False, markup=False, emoji=False)
 
 
+def on_terminal() -> bool:
+    """Returns whether stdout is a terminal, where tables are drawn."""
+    return Console().is_terminal
+
+
 def tab_separated(table: Table, titled: bool = False) -> Iterator[str]:
     """Yields the lines of a table as tab-separated text: its title if asked for, the header, the rows."""
     if titled and table.title:
@@ -130,15 +135,27 @@ def _width(table: Table, console: Console) -> int | None:
 
     A terminal continues lines that are too long on its next line, so a structure can still be copied as one word.
     """
-    fixed = [column for column in table.columns if column.no_wrap]
     natural = Measurement.get(console, console.options.update(width=10_000), table).maximum
-    if natural > console.width:  # long headers are folded between their words
+    if natural > console.width:  # long headers are folded to the width of their cells
         for column in table.columns:
-            column.header = str(column.header).replace("_", "_ ")
-    if not fixed or natural <= console.width:
+            cells = max((len(_cell(cell)) for cell in column.cells), default=0)
+            column.header = folded(str(column.header), cells)
+    if natural <= console.width or not any(column.no_wrap for column in table.columns):
         return None
-    longest = sum(max((len(_cell(cell)) for cell in column.cells), default=0) for column in fixed)
-    return min(natural, max(console.width, OTHERS_WIDTH + longest))
+    narrowest = Measurement.get(console, console.options.update(width=10_000), table).minimum
+    return min(natural, max(console.width, narrowest))
+
+
+def folded(header: str, width: int) -> str:
+    """Returns a header in lines, broken at spaces and after underscores; as narrow as the width and its words allow."""
+    words = re.findall(r"[^_\s]*_|[^_\s]+\s*", header)
+    width = max(width, *(len(word.rstrip()) for word in words)) if words else width
+    lines = [""]
+    for word in words:
+        if len((lines[-1] + word).rstrip()) > width:
+            lines.append("")
+        lines[-1] += word
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def _text_of(part: str | Paragraph | Line, width: int | None) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from sciagent.domain.evidence import at_highest_rung
 from sciagent.domain.jobs.states import CampaignState, Standing
 from sciagent.errors import UnknownNameError
 from sciagent.report.analysis import audit, ladder, proposers
+from sciagent.report.analysis.summary import has_limits
 from sciagent.report.parts import agreement, margins
 from sciagent.report.parts.contradictions import contradiction
 from sciagent.store.campaign_state import campaigns, trajectories
@@ -25,6 +26,7 @@ from sciagent.store.views.report_candidates import EvidenceAnswer
 from sciagent.store.views.report_episodes import EpisodeOutcome
 
 CHUNK = 500
+DECIDED = (Standing.SETTLED, Standing.DROPPED)
 
 
 def status(connection: Connection, row: CampaignRow) -> Status:
@@ -42,13 +44,13 @@ def status(connection: Connection, row: CampaignRow) -> Status:
 def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate]:
     """Returns the n best candidates: hits first, then by depth reached and score. Vetoed candidates are left out.
 
-    `p_hit` is 1 or 0 once a candidate is settled or dropped, and None before.
+    `p_hit` is 1 or 0 once a candidate is settled or dropped; None before, and where no objective has limits.
     """
     ranked = report_candidates.best(connection, row, n, vetoed=False)
     ids = [candidate.id for candidate in ranked]
     answers, imported = report_candidates.answers(connection, row, ids), report_candidates.imported(connection, ids)
     errors = margins.method_errors(connection, row, campaigns.rungs(connection, row.id))
-    found, fits = [], report_candidates.fits_by_rung(connection, row)
+    found, fits, limits = [], report_candidates.fits_by_rung(connection, row), has_limits(row)
     for candidate in ranked:
         highest = at_highest_rung(report_candidates.pooled_by_rung(answers.get(candidate.id, ()), fits))
         same = ("key", "names", "inchikey", "utility", "hit", "in_seeds", "score", "reason", "detail")
@@ -56,7 +58,7 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
             BestCandidate(
                 **{name: getattr(candidate, name) for name in same},
                 smiles=candidate.text,
-                p_hit=float(candidate.hit) if candidate.standing in (Standing.SETTLED, Standing.DROPPED) else None,
+                p_hit=float(candidate.hit) if limits and candidate.standing in DECIDED else None,
                 verified=candidate.standing == Standing.SETTLED,
                 values={name: RungValue.of(measured, rung=a.rung) for name, (a, measured) in highest.items()},
                 imported=imported_values(imported.get(candidate.id, ())),

@@ -30,8 +30,8 @@ class Balanced(HTMLParser):
     ("what", "shown", "drawings"),
     [
         ("status", ["toys: finished", "nothing is left to do"], 0),
-        ("best", ["6.0 ± 0.2 kJ/mol", "hit", "below window"], 5),
-        ("candidates", ["CCO", "6.0 ± 0.2 kJ/mol"], 5),
+        ("best", ["toy_energy [kJ/mol]", "6.0 ± 0.2", "hit", "below window"], 5),
+        ("candidates", ["CCO", "toy_energy [kJ/mol]", "6.0 ± 0.2"], 5),
         ("explain", ["In campaign toys: settled", "below_window"], 1),
         ("verify", ["fail", "3.0 ± 0.2 kJ/mol", "known"], 1),
         ("evidence", ["toy_energy", "toys"], 4),

@@ -109,6 +109,6 @@ def test_another_process_shows_the_campaign_of_a_function_and_says_who_can_run_i
     folder = Path(str(done.ledger.store.url.database)).parent
     ledger = ("--ledger", "toys.db")
     assert "toy_energy = 3.0 ± 0.2 kJ/mol" in sciagent("explain", "CCO", *ledger, cwd=folder).stdout
-    assert "6.0 ± 0.2" in sciagent("best", "toys", *ledger, cwd=folder).stdout
+    assert "6.0\t0.2" in sciagent("best", "toys", *ledger, cwd=folder).stdout
     refused = sciagent("resume", "toys", *ledger, cwd=folder, expect=2)
     assert "has the rung toy_energy, a function of a notebook or a script" in refused.stderr

@@ -22,7 +22,7 @@ def test_a_table_is_a_sequence_of_frozen_rows(done: Campaign) -> None:
     best = done.best()
     assert len(best) == 5 and best[0].hit and len(best[1:3]) == 2
     assert list(best.to_pandas()["toy_energy"][:2]) == [6, 5]
-    assert "c1ccccc1" in repr(best) and "6.0 ± 0.2 kJ/mol" in repr(best)
+    assert "toy_energy [kJ/mol]" in repr(best) and "6.0 ± 0.2" in repr(best)
 
 
 def test_without_pandas_a_data_frame_says_what_to_install(done: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:

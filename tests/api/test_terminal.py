@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from sciagent.api.terminal import Paragraph, Part, cell_text, columns_of, records_table, show, text_of
+from sciagent.api.terminal import Paragraph, Part, cell_text, columns_of, folded, records_table, show, text_of
 
 
 def test_a_column_that_is_empty_everywhere_is_left_out() -> None:
@@ -41,6 +41,11 @@ def test_a_structure_is_never_broken(width: int) -> None:
     assert len([line for line in lines if LONG in line]) == 2
     assert any(line.endswith(LONG) for line in lines), "it is the last column"
     assert max(len(line) for line in lines if LONG not in line) <= width + len(LONG)
+
+
+def test_a_header_is_as_narrow_as_its_cells_and_words() -> None:
+    assert folded("solvation_free_energy [kcal/mol]", 12) == "solvation_\nfree_energy\n[kcal/mol]"
+    assert folded("homo_lumo_gap [eV]", 40) == "homo_lumo_gap [eV]"
 
 
 def test_a_table_that_fits_is_as_wide_as_its_cells() -> None:

@@ -15,12 +15,11 @@ RESULT = Path(__file__).parents[2] / "benchmarks" / "commands" / "result.json"
 def test_the_committed_results_are_of_these_commands_and_within_about_a_second() -> None:
     found = json.loads(RESULT.read_text())["commands"]
     assert found.keys() == commands("a", "b").keys()
-    assert max(each["cpu_seconds"] for each in found.values()) < 1.3
+    assert max(each["cpu_seconds"] for each in found.values()) < 1.4
 
 
 @pytest.mark.long
 def test_the_help_and_the_list_of_verifiers_start_fast() -> None:
     """Bounds of CPU time, generous for a slow machine."""
     for name, bound in (("help", 1.0), ("verifiers", 2.5)):
-        cpu, _ = seconds_of(commands("a", "b")[name], "none.db")
-        assert cpu < bound, name
+        assert seconds_of(commands("a", "b")[name], "none.db") < bound, name

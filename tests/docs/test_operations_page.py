@@ -26,7 +26,7 @@ def test_every_variable_is_explained() -> None:
     ("page", "figures"),
     [
         ("local_execution", ["| 10.5 |", "| 0.95 |", "1.19×", "97.6 %", "1.6 GB"]),
-        ("scheduling_scale", ["| 134 | 179 |"]),
+        ("scheduling_scale", ["| 143 | 188 |"]),
         ("fast_tier", ["The loop does 245 molecules"]),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -20,6 +21,9 @@ def row(ledger: Ledger) -> CampaignRow:
 
 def test_best(ledger: Ledger, row: CampaignRow) -> None:
     with ledger.read() as connection:
+        assert {candidate.p_hit for candidate in best(connection, row, 10)} == {None}, "no objective has limits"
+        limits = {"property": "homo_lumo_gap", "accept": [None, 9]}
+        row = replace(row, spec=row.spec | {"objectives": [limits]})
         found = best(connection, row, 10)
         assert best(connection, row, 2) == found[:2] and best(connection, row, 0) == []
     assert all(json.loads(json.dumps(plain(candidate)))["key"] == candidate.key for candidate in found)

@@ -170,9 +170,7 @@ class Rewarded:
         verifier = self.built.rungs[position].verifier
         with self.ledger.begin() as connection:
             id_ = self._id(connection, smiles)
-            return evidence.find_reusable(connection, [id_], verifier.name, verifier.version, verifier.settings_hash)[
-                id_
-            ]
+            return evidence.find_reusable(connection, [id_], verifier.computation)[id_]
 
     def fail(self, smiles: str, position: int) -> None:
         """Lets a rung refuse a molecule by its gate: a gap far beyond any."""

@@ -158,8 +158,8 @@ def _editable(reference: str, run: ToolContext) -> Molecule:
 
 
 def _first_new(children: Iterator[ProposalIn], bench: AgentBench) -> ProposalIn | None:
-    """Returns the first child that the bench does not know and that misses no gate; else the first child that misses
-    none, else the first child; None if there is none."""
+    """Returns the first child that is new and misses no gate. Without one it returns the first that misses no gate, or
+    else the first of all; None if there is no child."""
     first = known = None
     for child in children:
         molecule = molecule_or_none(child.text)
@@ -173,7 +173,7 @@ def _first_new(children: Iterator[ProposalIn], bench: AgentBench) -> ProposalIn 
 
 
 def _remark(smiles: str, bench: AgentBench) -> str:
-    """Returns what speaks against proposing a neighbour: it is known, or it misses a gate; empty if nothing does."""
+    """Returns a remark on a neighbour that is known or misses a gate; empty for any other."""
     molecule = molecule_or_none(smiles)
     if molecule is None or bench.known(molecule.key):
         return " (known)"

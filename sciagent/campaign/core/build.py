@@ -169,7 +169,7 @@ def built_ladder(spec: CampaignSpec, fits: LedgerFits | None = None) -> BuiltLad
 
 
 def built_rungs(ladder: Sequence[RungSpec]) -> tuple[BuiltRung, ...]:
-    """Builds rungs that belong to no campaign: without objectives, so that nothing but their gates judges."""
+    """Builds rungs that belong to no campaign. They have no objectives, so only their gates judge."""
     return _built(ladder, ladder_rules(_terms(ladder), {}, len(ladder) - 1, "thresholds"), {}, {})
 
 
@@ -263,9 +263,7 @@ def _stored_rungs(connection: Connection, row: CampaignRow, spec: CampaignSpec) 
                 f"defaults than when the campaign began (version {stored.verifier_version}); "
                 "start a campaign of a new name"
             )
-    ratios = {
-        r.name: spend.cost_ratios(connection, r.verifier, r.verifier_version, r.settings_hash) for r in rows.values()
-    }
+    ratios = {r.name: spend.cost_ratios(connection, *r.computation) for r in rows.values()}
     built = _build_rungs(spec, {name: r.id for name, r in rows.items()}, ratios)
     for each in built:
         each.fits.update(rows[each.spec.rung].fits)

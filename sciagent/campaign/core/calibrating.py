@@ -1,4 +1,4 @@
-"""Fits rungs to imported values. Whatever the ledger holds of a property counts, whichever campaign paid for it."""
+"""Fits rungs to imported values. All values of a property in the ledger count, of every campaign."""
 
 from __future__ import annotations
 
@@ -47,10 +47,9 @@ def fit_lines(spec: CampaignSpec, fits: LedgerFits) -> Iterator[str]:
 
 def _fit(connection: Connection, rung: RungSpec, wanted: WantedCalibration) -> Fit:
     """Returns one fit. Raises UsageError."""
-    name, verifier = wanted.property, rung.configured
+    name = wanted.property
     level, imported = _level(imported_levels(connection, name), rung, wanted)
-    identity = (verifier.name, verifier.version, verifier.settings_hash)
-    answers = pooled.values_of(connection, sorted(imported.values), *identity)
+    answers = pooled.values_of(connection, sorted(imported.values), rung.configured.computation)
     computed = {
         id_: values[name].value
         for id_, values in sorted(answers.items())

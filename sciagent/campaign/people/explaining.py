@@ -5,7 +5,7 @@ Only the outlook of an open candidate in a priced campaign needs the verifiers; 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,6 +16,7 @@ from sciagent.campaign.people.rung_history import rung_stories
 from sciagent.domain.answers.explanation import (
     CampaignStory,
     Children,
+    EvidenceStory,
     Explanation,
     Outlook,
     PersonWord,
@@ -73,9 +74,6 @@ def explain(connection: Connection, candidate_id: int, rows: Sequence[CampaignRo
     names = names_of(connection, [candidate_id, *(id_ for id_, _, _ in first)], [row.id for row in rows])
     stories = tuple(_campaign(connection, row, candidate_id, evidence, ledger) for row in rows)
     from_files = report_candidates.imported(connection, [candidate_id])
-    shown = {rung.evidence.key for story in stories for rung in story.rungs if rung.evidence}
-    units = {name: unit for row in reversed(rows) for name, unit in row.units.items()}
-    unshown = (e for e in evidence if e.story.key not in shown and e.story.verifier not in (IMPORT, DERIVED))
     return Explanation(
         **{name: candidate[name] for name in ("key", "kind", "inchikey", "formula", "charge", "multiplicity")},
         smiles=candidate["text"],
@@ -86,8 +84,19 @@ def explain(connection: Connection, candidate_id: int, rows: Sequence[CampaignRo
         children=Children(n=n, first=tuple(_named(names, *child) for child in first)),
         campaigns=stories,
         imported=imported_values(from_files.get(candidate_id, [])),
-        other_evidence=tuple(e.shown(units) for e in unshown),
+        other_evidence=tuple(_other_evidence(evidence, stories, rows)),
     )
+
+
+def _other_evidence(
+    evidence: Sequence[StoredEvidence], stories: Sequence[CampaignStory], rows: Sequence[CampaignRow]
+) -> Iterator[EvidenceStory]:
+    """Yields the computed evidence that no rung of the stories shows, in the units of the first campaign that chose."""
+    shown = {rung.evidence.key for story in stories for rung in story.rungs if rung.evidence}
+    units = {name: unit for row in reversed(rows) for name, unit in row.units.items()}
+    for each in evidence:
+        if each.story.key not in shown and each.story.verifier not in (IMPORT, DERIVED):
+            yield each.shown(units)
 
 
 def _campaign(

@@ -278,7 +278,7 @@ class _Writer:
         """Returns the evidence of this file that the row supersedes. Raises UsageError without a reason."""
         if self.revise is None:
             raise UsageError(
-                f"{smiles} stands in the ledger with another value from {self.path.name}; "
+                f"{smiles}: the ledger has another value from {self.path.name}; "
                 'supersede it with --revise "why it changed" (nothing was imported)'
             )
         return current
@@ -303,7 +303,7 @@ def _write(
 ) -> None:
     """Writes all rows in one transaction."""
     if revise is not None and replicate:
-        raise UsageError("a value either supersedes another one or is its replicate: give --revise or --replicate")
+        raise UsageError("give --revise or --replicate: a value either supersedes another one or is kept beside it")
     source = f"{path.name[:120]} sha256:{file_hash(path)[:16]}"
     with ledger.begin() as connection:
         # candidates are written before evidence, since a writer that holds the watermark must not wait for a lock

@@ -27,7 +27,7 @@ def with_chances(
 ) -> list[BestCandidate]:
     """Returns `best` with `p_hit` added to candidates that wait for the terminal rung, if the campaign has a law and
     counts hits."""
-    waiting = [candidate.key for candidate in best if candidate.p_hit is None]
+    waiting = [candidate.key for candidate in best if candidate.p_hit is None and not candidate.verified]
     if not waiting or laws.last(connection, row.id) is None or campaign_counts.members(connection, row.id) > MOST:
         return list(best)
     from sciagent.campaign.pricing.priced_campaign import remake  # takes a second to import

@@ -168,7 +168,7 @@ class CampaignWorkbench:
         by_key = {e.candidate.key: e for e in entries if e.candidate}
         with self._built.ledger.read() as connection:
             ids = candidates.ids_of(connection, by_key)
-            known = evidence.find_reusable(connection, list(ids.values()), v.name, v.version, v.settings_hash)
+            known = evidence.find_reusable(connection, list(ids.values()), v.computation)
         for key, id_ in ids.items():
             if id_ in known:
                 entry = by_key.pop(key)

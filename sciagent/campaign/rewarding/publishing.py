@@ -22,7 +22,7 @@ from sciagent.rewards.spec import RewardSpec
 from sciagent.store.campaign_state import directives
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import episodes, rewards
-from sciagent.store.learning.episodes import EpisodeRow, EpisodeTurn, PaidRung
+from sciagent.store.learning.episodes import EpisodeRow, EpisodeTurn
 from sciagent.store.learning.rewards import RewardRow, RewardVersionRow
 from sciagent.store.results import candidates, laws
 from sciagent.store.results.evidence import next_watermark, read_watermark
@@ -123,7 +123,7 @@ class _CandidateFacts:
         law: RewardLaw | None,
         as_of: int,
     ) -> None:
-        paid = [PaidRung(r.verifier.name, r.verifier.version, r.verifier.settings_hash) for r in built.paid]
+        paid = [rung.verifier.computation for rung in built.paid]
         self._worth: Mapping[int, CandidateWorth] = valuations(built, connection, ids, as_of, law, spec)
         self._costs = episodes.costs_of(connection, built.row.id, paid, ids, as_of)
         self._named: dict[int, tuple[str, str]] = {}

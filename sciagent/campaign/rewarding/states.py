@@ -37,8 +37,7 @@ def answers_as_of(
     source = evidence.evidence_as_of(as_of)
     answers: dict[int, list[Answer]] = {id_: [] for id_ in candidate_ids}
     for rung in rungs_as_of(built, connection, as_of):
-        v = rung.verifier
-        read = pooled.pooled_answers(connection, candidate_ids, v.name, v.version, v.settings_hash, source=source)
+        read = pooled.pooled_answers(connection, candidate_ids, rung.verifier.computation, source=source)
         for id_, result in read.items():
             answers[id_].append(answer_of(rung, with_derived(rung, result, answers[id_])))
     return answers

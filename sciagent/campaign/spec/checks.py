@@ -153,7 +153,7 @@ def _check_derived(parts: Draft, faults: Faults) -> dict[str, str]:
     known: dict[str, str] = {}
     for i, stated in parts.derived.items():
         if stated.property in known:
-            faults.add(("derived", i, "property"), f'"{stated.property}" stands above already')
+            faults.add(("derived", i, "property"), f'"{stated.property}" is derived twice')
             continue
         try:
             prop = resolved(stated, ladder, formulas)

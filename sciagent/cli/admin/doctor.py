@@ -87,7 +87,7 @@ def _verifiers() -> Iterator[Check]:
 
 
 def _programs() -> Iterator[Check]:
-    """Yields the programs of others that verifiers can use. A missing one is no fault."""
+    """Yields the external programs that verifiers can use. A missing one is no fault."""
     for program in PROGRAMS:
         try:
             found = find(program)

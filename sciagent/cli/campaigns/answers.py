@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sciagent.api.terminal import Line, Paragraph, Part, records_table
+from sciagent.api.terminal import Line, Paragraph, Part, on_terminal, records_table
 from sciagent.cli.shared import options
 from sciagent.cli.shared.common import Exit, open_ledger, put, put_answer, put_json, say, say_upgraded, wrapped
 
@@ -20,7 +20,7 @@ MAX_SHOWN = 1500  # characters of a text; --json prints all
 
 def status(
     name: options.CampaignName = None,
-    verbose: bool = typer.Option(False, "--verbose", help="The state of the scheduler's model too."),
+    verbose: bool = typer.Option(False, "--verbose", help="Show the state of the scheduler's model, too."),
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
@@ -84,23 +84,18 @@ def best(
     json: options.Json = False,
 ) -> None:
     """The best candidates: hits first, then by the highest rung reached and the score there."""
-    from sciagent.api.answers import certainty_lines
     from sciagent.api.campaign import Campaign
 
     candidates = Campaign.open(name, open_ledger(ledger)).best(n)
-    imported = [(candidate.label, value) for candidate in candidates for value in candidate.imported]
-    notes = [f"  {label}: {value.line()} from {value.file}" for label, value in imported]
-    notes = ["values from files:", *notes] if notes else []
-    if against := [f"  {c.label}: {c.contradicted}" for c in candidates if c.contradicted]:
-        notes += ["contradicted by a measurement:", *against]
-    put_answer(candidates, json, [candidates.table()], *map(wrapped, certainty_lines(candidates)), *notes)
+    shown = candidates.table() if on_terminal() else candidates.plain_table()
+    put_answer(candidates, json, [shown], *map(wrapped, candidates.notes()))
 
 
 def explain(
     candidate: options.Candidate,
     campaign: options.Campaign = None,
     full: bool = typer.Option(
-        False, "--full", help="Settings, engine versions, keys, files and the numbers of the scheduler too."
+        False, "--full", help="Show settings, engine versions, keys, files and the scheduler's numbers, too."
     ),
     ledger: options.Ledger = None,
     json: options.Json = False,

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
 
-from sciagent.api.terminal import Line, Part, records_table
+from sciagent.api.terminal import Line, Part, on_terminal, records_table
 from sciagent.cli.shared import options
 from sciagent.cli.shared.common import Exit, open_ledger, pairs, plural, put_answer, say
 from sciagent.errors import UsageError
@@ -17,7 +16,7 @@ from sciagent.errors import UsageError
 if TYPE_CHECKING:
     from sciagent.domain.answers.values import CalculatedMolecule
 
-SLOW, EVERY = 1.0, 100  # core-seconds from which a molecule gets a line of progress; of the others each hundredth
+SLOW, EVERY = 1.0, 100  # a line of progress for a molecule that took this many core-seconds, and for each hundredth
 
 
 def calc(
@@ -37,10 +36,10 @@ def calc(
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
-    """Run one verifier on molecules and print the numbers. What is known is reused; what is new is kept in the ledger.
+    """Run one verifier on molecules and print the numbers. Known values are reused; new ones are kept in the ledger.
 
-    The safety screen comes first, as in a campaign. On a terminal the numbers are a table; into a file or a pipe they
-    are tab-separated, one line for each molecule, with the names of the file.
+    The safety screen comes first, as in a campaign. On a terminal the numbers are a table. In a file or a pipe they are
+    tab-separated, one line for each molecule, with the names of the file.
 
     Exit codes: 0 each molecule has its numbers, 1 at least one has none.
     """
@@ -74,15 +73,14 @@ def _parts(verifier: str, answers: Sequence[CalculatedMolecule]) -> Iterator[Par
 
     if not any(answer.values for answer in answers):
         return
-    if not Console().is_terminal:
-        yield records_table([calculating.line(answer) for answer in answers], "")
-    elif calculating.side_by_side(answers):
-        table = calculating.result_table(verifier, answers)
-        yield records_table([table.brief(answer) for answer in answers], "")
+    if not on_terminal():
+        yield records_table([calculating.record(answer, as_text=True) for answer in answers], "")
+        return
+    if calculating.side_by_side(answers):
+        yield calculating.result_table(verifier, answers).table()
     else:
         yield records_table([row for answer in answers for row in calculating.rows(answer)], "")
-    if Console().is_terminal:
-        yield Line(f"level: {', '.join(calculating.levels_of(answers))}")
+    yield Line(f"level: {', '.join(calculating.levels_of(answers))}")
 
 
 def nested(texts: list[str]) -> Mapping[str, Any]:

@@ -6,11 +6,11 @@ import json
 import os
 import shutil
 import sys
-import textwrap
 from collections.abc import Iterable
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from sciagent.api import terminal
 from sciagent.api.terminal import Part, show
 from sciagent.errors import UsageError
 
@@ -65,8 +65,8 @@ def put_answer(answer: Any, json: bool, parts: Iterable[Part], *notes: str) -> N
 
 
 def wrapped(text: str) -> str:
-    """Returns a text that may be broken into lines of the terminal's width; a SMILES in it would be broken, too."""
-    return textwrap.fill(text, shutil.get_terminal_size().columns)
+    """Returns a text in lines of the terminal's width, broken between words, so that a SMILES stays whole."""
+    return "\n".join(terminal.wrapped(text, shutil.get_terminal_size().columns))
 
 
 def say(text: str) -> None:

@@ -9,7 +9,7 @@ from typing import Self
 from sciagent.domain.answers.margins import LimitMargin
 from sciagent.domain.answers.model import AnswerModel
 from sciagent.domain.candidate_names import Names, label
-from sciagent.domain.evidence import Measured
+from sciagent.domain.evidence import Measured, file_of
 from sciagent.domain.quantities import Censoring, show
 
 
@@ -107,7 +107,7 @@ class ImportedValue(PropertyValue):
     @property
     def file(self) -> str:
         """The source without the hash of its content."""
-        return self.source.split(" sha256")[0]
+        return file_of(self.source)
 
 
 class BestCandidate(CandidateName):
@@ -118,7 +118,8 @@ class BestCandidate(CandidateName):
     utility: float | None
     """Weighted geometric mean of the desirabilities, in (0, 1]; null until the terminal rung has answered."""
     p_hit: float | None
-    """Chance of a hit: 1 or 0 once settled; before that the estimate of the `priced` law, null without a law."""
+    """Chance of a hit: 1 or 0 once settled; before that the estimate of the `priced` law, null without a law. Null
+    where no objective has limits."""
     verified: bool
     """Whether the terminal rung has answered."""
     hit: bool

@@ -154,6 +154,7 @@ def _compare(
                 None if lower is None else limits(row, lower, name),
                 limits(row, upper, name),
                 f"{below}-{upper.name}-{name}-{x_level}-{y_level}".replace(" ", "-"),
+                shared,
             ),
         )
 

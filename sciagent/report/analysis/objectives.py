@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy.engine import Connection
@@ -20,7 +20,7 @@ from sciagent.store.views.report_objectives import ObjectiveValues, objective_va
 
 SHOWN_RUNGS = 2  # the terminal rung and the one below it that measured an objective
 FEWEST = 2  # smallest number of values for a chart
-POINTS = 400  # largest number of points of a Pareto plot, the best first
+POINTS = 600  # largest number of points of a Pareto plot
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,10 @@ class ObjectiveChart:
     """Number of candidates."""
     chart: str
     """SVG."""
+    drawn: int = 0
+    """Number of points of a plot of two objectives, if it shows points."""
+    limited: bool = True
+    """Whether the chart shows limits."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ def objective_charts(connection: Connection, row: CampaignRow, ladder: Sequence[
     fronts: list[ObjectiveChart] = []
     rungs_shown = 0
     for rung in reversed(ladder[: last + 1]):
-        found = objective_values(connection, row, rung, wanted)
+        found = _named(objective_values(connection, row, rung, wanted), objectives)
         if not found or rungs_shown == SHOWN_RUNGS:
             continue
         rungs_shown += 1
@@ -62,6 +66,13 @@ def objective_charts(connection: Connection, row: CampaignRow, ladder: Sequence[
         if len(wanted) > 1:
             fronts += _front(connection, row, rung, objectives[:2], found)
     return ObjectiveCharts(distributions, fronts)
+
+
+def _named(found: Sequence[ObjectiveValues], objectives: Sequence[Mapping[str, Any]]) -> Sequence[ObjectiveValues]:
+    """Returns the candidates, of which none is called a miss where no objective has limits."""
+    if any(set(o.get("accept") or ()) - {None} for o in objectives):
+        return found
+    return [replace(candidate, kind="settled") if candidate.kind == "verified" else candidate for candidate in found]
 
 
 def _distribution(
@@ -75,8 +86,9 @@ def _distribution(
     if (n := sum(map(len, by_kind.values()))) < FEWEST:
         return []
     label = f"{with_unit(name, unit_of(name, row.units))} at {rung.name}"
-    chart = charts.distribution(by_kind, label, limits(row, rung, name), f"spread-{rung.position}-{name}")
-    return [ObjectiveChart(words(name), rung.name, n, chart)]
+    window = limits(row, rung, name)
+    chart = charts.distribution(by_kind, label, window, f"spread-{rung.position}-{name}")
+    return [ObjectiveChart(words(name), rung.name, n, chart, limited=any(edge is not None for edge in window or ()))]
 
 
 def _front(
@@ -87,7 +99,8 @@ def _front(
     found: Sequence[ObjectiveValues],
 ) -> list[ObjectiveChart]:
     x, y = (objective["property"] for objective in objectives)
-    chosen = [candidate for candidate in found if x in candidate.values and y in candidate.values][:POINTS]
+    both = [candidate for candidate in found if x in candidate.values and y in candidate.values]
+    chosen = thinned(both, POINTS)
     if len(chosen) < FEWEST:
         return []
     ids = [candidate.candidate_id for candidate in chosen]
@@ -103,4 +116,13 @@ def _front(
         [objective["direction"] for objective in objectives],
         f"pareto-{rung.position}",
     )
-    return [ObjectiveChart(f"{words(x)} and {words(y)}", rung.name, len(chosen), chart)]
+    return [ObjectiveChart(f"{words(x)} and {words(y)}", rung.name, len(both), chart, len(chosen))]
+
+
+def thinned(candidates: Sequence[ObjectiveValues], most: int) -> Sequence[ObjectiveValues]:
+    """Returns all candidates, or the best sixth of `most` with others at equal distances in the order."""
+    if len(candidates) <= most:
+        return candidates
+    best = most // 6
+    step = (len(candidates) - best) / (most - best)
+    return [*candidates[:best], *(candidates[best + int(i * step)] for i in range(most - best))]

@@ -20,8 +20,8 @@ from sciagent.domain.quantities import Quantity, convert
 from sciagent.domain.tiers import Tier
 from sciagent.report.analysis.proposers import PEOPLE
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
-from sciagent.store.results import pooled
 from sciagent.store.views import report_proposers as ask
+from sciagent.store.views.report_candidates import rung_values
 from sciagent.store.views.report_proposers import PredictionMade
 
 CHUNK = 500
@@ -153,16 +153,7 @@ def answered(
     while chunk := list(islice(stream, CHUNK)):
         stated = {int(p.candidate_id): (p, expected) for p in chunk if (expected := read(p.predicted))}
         for rung in paid:
-            answers = pooled.values_of(
-                connection,
-                list(stated),
-                rung.verifier,
-                rung.verifier_version,
-                rung.settings_hash,
-                rung.derived.values(),
-                rung.fits,
-            )
-            for id_, values in answers.items():
+            for id_, values in rung_values(connection, list(stated), rung).items():
                 prediction, expected = stated[id_]
                 for name, quantity in (values or {}).items():
                     if name in expected:

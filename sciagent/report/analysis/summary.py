@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sciagent.domain.answers.status import CampaignCounts, JudgeAgreement
+from sciagent.domain.jobs.states import CampaignState
 from sciagent.report.analysis.ladder import Compared, Spending
 from sciagent.report.analysis.making import synthesis
 from sciagent.report.analysis.rejections import Rejection
+from sciagent.report.live.time_left import time_left
 from sciagent.report.parts.agreement import decided_by_opinion
 from sciagent.report.parts.candidates import Card, Table
-from sciagent.report.parts.wording import cost, duration, many, value, words
+from sciagent.report.parts.wording import after_number, cost, duration, many, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.views.report_queries import Passage
 
@@ -38,10 +40,12 @@ def answers(
     rejections: Sequence[Rejection],
     unread: Sequence[Rejection],
     judged: Sequence[JudgeAgreement] = (),
+    measured: Sequence[Compared] = (),
 ) -> list[QuestionAnswered]:
+    """Returns the answers. pairs: rungs against the next; measured: imported values against rungs."""
     return [
         _found(row, status, passages, best),
-        _sure(row, status, table, pairs, best, judged),
+        _sure(row, status, table, pairs, best, judged, measured),
         QuestionAnswered("Can it be made?", *synthesis(best)),
         _cost(status, spending, row),
         _thrown_away(rejections, unread),
@@ -63,7 +67,9 @@ def _found(
 ) -> QuestionAnswered:
     end = terminal(row, passages)
     n = end.passed + end.failed
-    lines = [f"{many(status.candidates, 'candidate')} from {many(status.proposals, 'proposal')}; {n} verified."]
+    left = sum(passage.waiting + passage.running for passage in passages)
+    counts = f"{many(status.candidates, 'candidate')} from {many(status.proposals, 'proposal')}; {n} verified"
+    lines = [f"{counts}, {left} left: neither verified nor dropped." if left else f"{counts}, none left."]
     figure = f"{n} verified"
     if has_limits(row):
         figure = many(status.hits, "hit") if status.hits else ("no hit" if n else "no hit yet")
@@ -102,8 +108,9 @@ def _sure(
     pairs: Sequence[Compared],
     best: Sequence[Card],
     judged: Sequence[JudgeAgreement],
+    measured: Sequence[Compared],
 ) -> QuestionAnswered:
-    lines, figure = [], "not yet known"
+    lines, figure = against_imported(row, measured)
     if status.hits:
         shown, near = min(status.hits, sum(r[3] == "hit" for r in table.rows)), table.near_edge
         figure = f"{shown - near} of {shown} clear of the limits"
@@ -116,14 +123,29 @@ def _sure(
         interval = "" if figures.low is None else f" [{figures.low:.2f}, {figures.high:.2f}]"
         ranks = f"{comparison.lower} ranks {comparison.property} as {comparison.upper} does with Spearman"
         lines.append(f"{ranks} {figures.spearman:.2f}{interval}, n = {figures.n}.")
-        if not status.hits:
-            figure = f"Spearman {figures.spearman:.2f}"
+        figure = figure or f"Spearman {figures.spearman:.2f}"
     lines += [f"{judge.words[0].upper()}{judge.words[1:]}." for judge in judged]
-    measured = any(c.headline for c in best)
+    has_values = any(c.headline for c in best)
     repeatability = "± is the repeatability of the protocol (k = 1), not the method's error."
-    lines.append(repeatability if measured else "No value has been measured at a paid rung.")
+    lines.append(repeatability if has_values else "No value has been measured at a paid rung.")
     lines += _caution(row)
-    return QuestionAnswered("How sure is it?", figure, lines)
+    return QuestionAnswered("How sure is it?", figure or "not yet known", lines)
+
+
+def against_imported(row: CampaignRow, measured: Sequence[Compared]) -> tuple[list[str], str]:
+    """Returns sentences on the distance of the terminal rung's values from imported ones, and the first in short."""
+    lines, figure = [], ""
+    wanted = [words(o["property"]) for o in row.spec.get("objectives", ())]
+    for comparison in measured:
+        mae, bias, unit = comparison.figures.mae, comparison.figures.bias, after_number(comparison.unit)
+        if comparison.upper == row.spec["terminal"] and comparison.property in wanted and mae is not None:
+            against = f"against {comparison.x_level} (imported, n = {comparison.figures.n})"
+            lines.append(
+                f"{comparison.property} by {comparison.upper} {against}: mean absolute error {mae:.3g}{unit}, "
+                f"mean error {bias:+.3g}{unit}."
+            )
+            figure = figure or f"mean absolute error {mae:.3g}{unit}"
+    return lines, figure
 
 
 def _caution(row: CampaignRow) -> list[str]:
@@ -149,6 +171,8 @@ def _level(row: CampaignRow, best: Sequence[Card], passages: Sequence[Passage]) 
 def _cost(status: CampaignCounts, spending: Spending, row: CampaignRow) -> QuestionAnswered:
     total = spending.total
     lines = [f"{duration(status.spent['wall_minutes'] * 60)} on the clock."]
+    if status.state == CampaignState.RUNNING and (left := time_left(status, row.spec.get("workers") or 1)):
+        lines.append(f"{left[0].upper()}{left[1:]}.")
     if status.hits:
         lines.append(f"{cost(total / status.hits)} a hit.")
     if total:

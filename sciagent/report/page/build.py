@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy.engine import Connection
 
 from sciagent import __version__
+from sciagent.domain.evidence import file_of
 from sciagent.report.analysis import audit, ladder, objectives, prediction_scores, proposers, rejections, summary
 from sciagent.report.page import episodes
 from sciagent.report.parts import agreement, candidates, charts, glossary, wording
@@ -47,7 +48,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     cards = candidates.cards(connection, row, steps, artifacts, top)
     table = candidates.table(connection, row, steps)
     pairs = ladder.compared(connection, row, steps)
-    judged = agreement.opinions(connection, row)
+    judged, measured = agreement.opinions(connection, row), ladder.imported(connection, row, steps)
     fallen = rejections.rejections(connection, row, steps)
     unread = rejections.unread(connection, row)
     who = [p for p in proposers.results(connection, row) if p.proposals or p.turns]
@@ -59,7 +60,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "spec": row.shown_spec,
         "status": status,
         "limits": limits,
-        "answers": summary.answers(row, status, passages, spent, cards, table, pairs, fallen, unread, judged),
+        "answers": summary.answers(row, status, passages, spent, cards, table, pairs, fallen, unread, judged, measured),
         "passages": passages,
         "spending": spent,
         "cost_unit": unit,
@@ -73,7 +74,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "glossary": glossary.WORDS,
         "table": table,
         "audit": audit.audit(connection, row),
-        "pairs": [*pairs, *ladder.imported(connection, row, steps)],
+        "pairs": [*pairs, *measured],
         "rejections": fallen,
         "unread": unread,
         "blocks": report_queries.events(connection, row, "safety_blocked", limit=50),
@@ -138,6 +139,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     templates.globals |= {"asset": asset, "policy": policy, "version": __version__, "now": lambda: datetime.now(UTC)}
-    templates.filters |= {"when": lambda moment: moment.strftime("%Y-%m-%d %H:%M:%S UTC"), "source": Markup}
+    templates.filters |= {"when": lambda moment: moment.strftime("%Y-%m-%d %H:%M:%S UTC")}
+    templates.filters |= {"source": Markup, "file_of": file_of}
     templates.filters |= dict(inspect.getmembers(wording, inspect.isfunction))
     return templates

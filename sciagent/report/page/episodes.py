@@ -21,10 +21,9 @@ from sciagent.report.parts.candidates import depicted, status
 from sciagent.report.parts.wording import after_number, words
 from sciagent.store.campaign_state import trajectories
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
-from sciagent.store.results import pooled
 from sciagent.store.views import report_candidates
 from sciagent.store.views import report_episodes as ask
-from sciagent.store.views.report_candidates import Ranked
+from sciagent.store.views.report_candidates import Ranked, rung_values
 from sciagent.store.views.report_episodes import Begun, EpisodeOutcome, Proposed
 from sciagent.store.views.report_objectives import kind_of
 
@@ -256,9 +255,7 @@ def _answers(
     ids = list({p.candidate_id for p in proposed if p.candidate_id is not None and read(p.predicted)})
     answers: Answers = {}
     for rung in (rung for rung in ladder if ids and rung.tier != Tier.FAST):
-        identity = (rung.verifier, rung.verifier_version, rung.settings_hash)
-        values = pooled.values_of(connection, ids, *identity, rung.derived.values(), rung.fits)
-        for id_, mine in values.items():
+        for id_, mine in rung_values(connection, ids, rung).items():
             in_units = {name: shown_quantity(name, quantity, row.units) for name, quantity in (mine or {}).items()}
             answers |= {(id_, name): (quantity.value, rung.name) for name, quantity in in_units.items()}
     return answers

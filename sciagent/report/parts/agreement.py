@@ -20,8 +20,9 @@ from sciagent.domain.quantities import Censoring
 from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.audit.rungs import spearman as weighted_spearman
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
-from sciagent.store.results import laws, pooled
+from sciagent.store.results import laws
 from sciagent.store.views import report_queries
+from sciagent.store.views.report_candidates import rung_values
 
 OPINIONS = frozenset({JUDGED_SCORE.name, JUDGED_MARGIN.name})
 KEPT = 5000  # largest number of candidates for the agreement of rungs in an audit, or of a judge
@@ -146,11 +147,9 @@ def _words(judge: str, terminal: str, figures: RankAgreement) -> str:
 
 def exact_values(connection: Connection, rung: RungRow, ids: Sequence[int]) -> dict[int, dict[str, float]]:
     """Returns {candidate id: {property: pooled value in its canonical unit}}, without censored values."""
-    identity = (rung.verifier, rung.verifier_version, rung.settings_hash)
-    answers = pooled.values_of(connection, ids, *identity, rung.derived.values(), rung.fits)
     return {
         i: {name: q.value for name, q in (values or {}).items() if q.censoring is Censoring.NONE}
-        for i, values in answers.items()
+        for i, values in rung_values(connection, ids, rung).items()
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,8 @@ from sciagent.store.views.report_candidates import EvidenceAnswer, Origin, Ranke
 from sciagent.store.views.report_objectives import kind_of
 
 CARDS = 12
-ROWS = 1000
+ROWS = 10_000
+PAGE = 500  # rows of the table that are read at once
 PICTURES = 300  # rows of the table with a drawing
 COLUMNS = 14  # columns of the table besides those that every campaign has
 NAME = 9  # place of the name in a row of the table
@@ -33,6 +34,8 @@ MAX_GEOMETRY = 100_000  # bytes of one XYZ file
 
 MeasuredAt = tuple[EvidenceAnswer, Measured]
 """A value and the answer that holds it."""
+TableColumn = tuple[str, str, str, str]
+"""(rung, property, unit, level); an empty text for the rung of imported values."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +79,7 @@ def cards(
             Card(
                 rank,
                 candidate,
-                status(candidate, ladder, against := _against(row, candidate, from_files)),
-                _kind(candidate, against),
-                against,
+                *_standing(row, candidate, ladder, from_files),
                 depicted(candidate),
                 geometry={"text": stored[0], "format": stored[1]} if stored else None,
                 headline=[highest[name] for name in wanted if name in highest],
@@ -95,22 +96,20 @@ def all_values(answers: Sequence[EvidenceAnswer]) -> list[MeasuredAt]:
     return [(answer, measured) for answer in answers for measured in answer.measured]
 
 
-def _against(row: CampaignRow, candidate: Ranked, imported: Sequence[EvidenceAnswer]) -> str | None:
-    return contradiction(row, imported) if candidate.hit else None
+def _standing(
+    row: CampaignRow, candidate: Ranked, ladder: Sequence[RungRow], imported: Sequence[EvidenceAnswer]
+) -> tuple[str, str, str | None]:
+    """Returns the fields status, kind and contradicted of `Card`. imported: imported values of the candidate."""
+    if candidate.hit and (against := contradiction(row, imported)):
+        return "hit, contradicted by a measurement", "contradicted", against
+    return status(candidate, ladder), kind_of(candidate.standing, candidate.hit), None
 
 
-def _kind(candidate: Ranked, against: str | None) -> str:
-    """Returns `contradicted`, or the kind of `kind_of`, which selects the style of a card. against: what contradicts a
-    hit."""
-    return "contradicted" if against else kind_of(candidate.standing, candidate.hit)
-
-
-def status(candidate: Ranked, ladder: Sequence[RungRow], against: str | None = None) -> str:
-    """Returns a few words: that it is a hit, which limit it failed, or which rung it has reached. against: what
-    contradicts a hit."""
+def status(candidate: Ranked, ladder: Sequence[RungRow]) -> str:
+    """Returns a few words: that it is a hit, which limit it failed, or which rung it has reached."""
     rung, settled = ladder[candidate.position].name, candidate.standing == Standing.SETTLED
     if candidate.hit:
-        return "hit, contradicted by a measurement" if against else "hit"
+        return "hit"
     if candidate.standing in (Standing.HELD, Standing.VETOED):
         return f"{'held' if candidate.standing == Standing.HELD else 'taken out'} by a person at {rung}"
     if candidate.reason:
@@ -139,8 +138,8 @@ def depicted(candidate: Ranked) -> str:
 class Table:
     """The table of the best candidates; replicates are pooled."""
 
-    columns: list[tuple[str, str, str, str]]
-    """(rung, property, unit, level); imported values come first, with an empty text for the rung."""
+    columns: list[TableColumn]
+    """Imported values come first."""
     rows: list[list[Any]]
     """Cells of each row as JSON values; see `table`."""
     pictures: dict[str, str]
@@ -158,6 +157,14 @@ class Table:
         """Whether a candidate of the table has a name."""
         return any(row[NAME] for row in self.rows)
 
+    @property
+    def levels(self) -> dict[str, list[str]]:
+        """{level: the columns that hold its values}."""
+        by_level: dict[str, list[str]] = {}
+        for rung, name, _, level in self.columns:
+            by_level.setdefault(level, []).append(f"{words(name)} at {rung}" if rung else f"measured {words(name)}")
+        return by_level
+
 
 def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n: int = ROWS) -> Table:
     """Returns the table of the n best candidates.
@@ -167,25 +174,59 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
     them, highest rung first.
     """
     ranked = ask.best(connection, row, n)
-    ids = [candidate.id for candidate in ranked]
-    imported = ask.imported(connection, ids)
-    fits = {rung.name: rung.fits for rung in ladder}
-    answers = {id_: pooled_by_rung(own, fits) for id_, own in ask.answers(connection, row, ids).items()}
-    measured_by_people = {id_: pooled_by_rung(own, {}) for id_, own in imported.items()}
-    everything = [answer for own in (*measured_by_people.values(), *answers.values()) for answer in own]
-    columns = _columns(row, ladder, everything)
-    rows = []
-    for rank, c in enumerate(ranked, start=1):
-        measured = all_values([*measured_by_people.get(c.id, ()), *answers.get(c.id, ())])
-        at = {(a.rung, m.property, m.level.label): [m.quantity.value, value(m, unit=False)] for a, m in measured}
-        against = _against(row, c, imported.get(c.id, ()))
-        told = status(c, ladder, against), _kind(c, against)
-        fixed = (rank, c.text, *told, c.utility, c.score, c.in_seeds)
-        labels = (c.inchikey or "", c.key[:12], c.name)
-        rows.append([*fixed, *labels, *(at.get((rung, name, level)) for rung, name, _, level in columns)])
-    near_limits = _near_limits(connection, row, ladder, [answers.get(c.id, ()) for c in ranked if c.hit])
-    known = [(candidate, all_values(imported[candidate.id])) for candidate in ranked if candidate.id in imported]
-    return Table(columns, rows, _pictures(ranked[:PICTURES]), *near_limits, known)
+    rows, known, hits, columns = [], [], [], set[TableColumn]()
+    for start in range(0, len(ranked), PAGE):
+        page = _Page(connection, row, ladder, ranked[start : start + PAGE])
+        columns |= page.columns
+        known += page.imported_values()
+        hits += page.hits()
+        rows += [page.row(rank, c) for rank, c in enumerate(page.ranked, start=start + 1)]
+    shown = _ordered(row, ladder, columns)
+    cells = [[*fixed, *(at.get((rung, name, level)) for rung, name, _, level in shown)] for fixed, at in rows]
+    return Table(shown, cells, _pictures(ranked[:PICTURES]), *_near_limits(connection, row, ladder, hits), known)
+
+
+class _Page:
+    """Some rows of the table, with the evidence that they need."""
+
+    def __init__(
+        self, connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], ranked: Sequence[Ranked]
+    ) -> None:
+        self.ranked, self._row, self._ladder = ranked, row, ladder
+        ids, fits = [candidate.id for candidate in ranked], {rung.name: rung.fits for rung in ladder}
+        self._imported = ask.imported(connection, ids)
+        self._answers = {id_: pooled_by_rung(own, fits) for id_, own in ask.answers(connection, row, ids).items()}
+        self._wanted = named_order(row.spec)
+        self._by_people = {id_: pooled_by_rung(own, {}) for id_, own in self._imported.items()}
+
+    @property
+    def columns(self) -> set[TableColumn]:
+        answers = (answer for own in (*self._by_people.values(), *self._answers.values()) for answer in own)
+        return {
+            (answer.rung, m.property, m.quantity.unit, m.level.label)
+            for answer in answers
+            for m in answer.measured
+            if m.property in self._wanted
+        }
+
+    def row(self, rank: int, c: Ranked) -> tuple[list[Any], Mapping[tuple[str, str, str], list[Any]]]:
+        """Returns the first cells of a row, and [value, text] by (rung, property, level)."""
+        measured = all_values([*self._by_people.get(c.id, ()), *self._answers.get(c.id, ())])
+        at = {
+            (a.rung, m.property, m.level.label): [m.quantity.value, value(m, unit=False)]
+            for a, m in measured
+            if m.property in self._wanted
+        }
+        status_and_kind = _standing(self._row, c, self._ladder, self._imported.get(c.id, ()))[:2]
+        fixed = (rank, c.text, *status_and_kind, c.utility, c.score, c.in_seeds)
+        return [*fixed, c.inchikey or "", c.key[:12], c.name], at
+
+    def hits(self) -> list[Mapping[str, MeasuredAt]]:
+        """Returns the highest values of each hit."""
+        return [at_highest_rung(self._answers.get(c.id, ())) for c in self.ranked if c.hit]
+
+    def imported_values(self) -> list[tuple[Ranked, list[MeasuredAt]]]:
+        return [(c, all_values(self._imported[c.id])) for c in self.ranked if c.id in self._imported]
 
 
 def _pictures(ranked: Sequence[Ranked]) -> dict[str, str]:
@@ -194,28 +235,21 @@ def _pictures(ranked: Sequence[Ranked]) -> dict[str, str]:
 
 
 def _near_limits(
-    connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], hits: Sequence[Sequence[EvidenceAnswer]]
+    connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], hits: Sequence[Mapping[str, MeasuredAt]]
 ) -> tuple[int, int, int]:
-    """Returns the fields near_edge, doubtful and judged of `Table`. hits: pooled answers of each hit."""
+    """Returns the fields near_edge, doubtful and judged of `Table`. hits: the highest values of each hit."""
     errors = method_errors(connection, row, ladder)
-    of_hits = [margins(row, at_highest_rung(answers), errors) for answers in hits]
+    of_hits = [margins(row, values, errors) for values in hits]
     near = sum(any(m.margin <= (m.repeatability or -math.inf) for m in of_hit) for of_hit in of_hits)
     doubtful = sum(any(m.is_clear() is False for m in of_hit) for of_hit in of_hits)
     return near, doubtful, sum(any(m.method for m in of_hit) for of_hit in of_hits)
 
 
-def _columns(
-    row: CampaignRow, ladder: Sequence[RungRow], answers: Sequence[EvidenceAnswer]
-) -> list[tuple[str, str, str, str]]:
+def _ordered(row: CampaignRow, ladder: Sequence[RungRow], columns: Iterable[TableColumn]) -> list[TableColumn]:
+    """Returns the columns of the table: imported values first, then the highest rung first."""
     wanted = list(named_order(row.spec))
     position = {"": len(ladder)} | {rung.name: rung.position for rung in ladder}
-    measured = {
-        (answer.rung, m.property, m.quantity.unit, m.level.label)
-        for answer in answers
-        for m in answer.measured
-        if m.property in wanted
-    }
-    return sorted(measured, key=lambda c: (-position[c[0]], wanted.index(c[1]), c[3]))[:COLUMNS]
+    return sorted(columns, key=lambda c: (-position[c[0]], wanted.index(c[1]), c[3]))[:COLUMNS]
 
 
 def named_order(spec: Mapping[str, Any]) -> dict[str, None]:

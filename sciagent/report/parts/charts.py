@@ -253,8 +253,13 @@ Window = tuple[float | None, float | None] | None
 
 
 @contexted
-def scatter(pairs: Sequence[Pair], x_label: str, y_label: str, x_window: Window, y_window: Window, salt: str) -> str:
-    """Draws a property at two levels, a point per candidate. Triangles are hits, dashed lines are limits."""
+def scatter(
+    pairs: Sequence[Pair], x_label: str, y_label: str, x_window: Window, y_window: Window, salt: str, shared: bool
+) -> str:
+    """Draws a property at two levels, a point per candidate. Triangles are hits, dashed lines are limits.
+
+    shared: whether the levels share a scale; a dotted line then marks equal values.
+    """
     chart, axes = figure(4.3, 3.9)
     drawn = pairs if len(pairs) <= DRAWN else random.Random(1).sample(pairs, DRAWN)
     edges = {"markeredgecolor": COLOURS["surface"] if len(drawn) < 400 else "none", "markeredgewidth": 0.7}
@@ -266,6 +271,8 @@ def scatter(pairs: Sequence[Pair], x_label: str, y_label: str, x_window: Window,
             bars = {"xerr": [error or 0.0 for error in x_errors], "yerr": [error or 0.0 for error in y_errors]}
             axes.errorbar(x, y, **bars, fmt="none", ecolor=COLOURS["muted"], elinewidth=0.8)
         axes.plot(x, y, marker, color=COLOURS[colour], markersize=size, label=label, **edges)
+    if shared:
+        _draw_equal_values(axes)
     draw_limits(axes, x_window, y_window)
     axes.set_xlabel(cut(x_label, 52), fontsize=9.5)
     axes.set_ylabel(cut(y_label, 52), fontsize=9.5)
@@ -275,8 +282,16 @@ def scatter(pairs: Sequence[Pair], x_label: str, y_label: str, x_window: Window,
     return svg(chart, f"{y_label} against {x_label}", salt)
 
 
+def _draw_equal_values(axes: Any) -> None:
+    """Draws a dotted line through equal values of both axes, which keep their ranges."""
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    ends = [max(left, low), min(right, high)]
+    axes.plot(ends, ends, ":", color=COLOURS["muted"], linewidth=1.2, zorder=0.6, scalex=False, scaley=False)
+
+
 def draw_limits(axes: Any, x_window: Window, y_window: Window) -> None:
-    """Draws the limits as dashed lines and shades the area inside both windows; the axes keep their ranges."""
+    """Draws the limits as dashed lines, over bars and under points, and shades the area inside both windows; the axes
+    keep their ranges."""
     if not any(edge is not None for window in (x_window, y_window) for edge in window or ()):
         return
     corners = []
@@ -284,7 +299,7 @@ def draw_limits(axes: Any, x_window: Window, y_window: Window) -> None:
         edges = [limits[i] if edge is None else edge for i, edge in enumerate(window or (None, None))]
         for edge in edges:
             if limits[0] < edge < limits[1]:
-                line(edge, color=COLOURS["muted"], linewidth=1.0, linestyle=(0, (4, 3)), zorder=0.5)
+                line(edge, color=COLOURS["ink"], linewidth=1.2, linestyle=(0, (4, 3)), zorder=1.5)
         corners.append((max(edges[0], limits[0]), min(edges[1], limits[1]), limits))
     (left, right, x_limits), (low, high, y_limits) = corners
     if left < right and low < high:

@@ -53,11 +53,6 @@ def mark(kind: str) -> str:
     }[kind]
 
 
-def file_name(source: str) -> str:
-    """Returns the source of an imported value without the hash of the file."""
-    return source.split(" sha256")[0]
-
-
 def unit_sign(unit: str) -> str:
     """Converts a unit for people: `angstrom**2` to `Å²`; other units stay as they are."""
     return unit.replace("angstrom", "Å").replace("**2", "²").replace("**3", "³").replace("*", "·")

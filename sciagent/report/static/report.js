@@ -8,6 +8,7 @@
 
   function candidates(table, data) {
     const size = 25;
+    const collator = new Intl.Collator("en", { numeric: true });
     const rows = data.rows;
     const body = table.tBodies[0];
     const find = document.getElementById("find");
@@ -29,7 +30,7 @@
       if (x === null || y === null) return x === y ? a[0] - b[0] : x === null ? 1 : -1; // what is unknown comes last
       const sign = by.down ? -1 : 1;
       if (typeof x === "number") return sign * (x - y) || a[0] - b[0];
-      return sign * String(x).localeCompare(String(y), "en", { numeric: true }) || a[0] - b[0];
+      return sign * collator.compare(String(x), String(y)) || a[0] - b[0];
     }
 
     function cell(row, text, numeric, name) {

@@ -18,6 +18,7 @@ from sciagent.domain.answers.status import DriverState
 from sciagent.domain.campaigns import derived
 from sciagent.domain.campaigns.calibration import Fits
 from sciagent.domain.campaigns.chosen_units import Units, shown_spec
+from sciagent.domain.evidence import Computation
 from sciagent.domain.jobs.states import CAMPAIGN_TRANSITIONS, CampaignState, check_transition
 from sciagent.domain.properties import properties
 from sciagent.errors import CampaignError, StaleLeaseError, UnknownNameError
@@ -87,6 +88,11 @@ class RungRow:
     fits: Fits = field(default_factory=dict)
     """Calibrations of its values, by property."""
 
+    @property
+    def computation(self) -> Computation:
+        """The identity of the rung's evidence, apart from candidate and replicate."""
+        return Computation(self.verifier, self.verifier_version, self.settings_hash)
+
 
 def names(connection: Connection) -> list[str]:
     """Names of all campaigns, oldest first."""
@@ -131,7 +137,7 @@ def rungs(connection: Connection, campaign_id: int) -> list[RungRow]:
     rows = connection.execute(query.order_by(c.position)).mappings()
     ladder = [RungRow(**row, fits=fits.get(row["id"], {})) for row in rows]
     spec = connection.execute(sa.select(t.campaign.c.spec).where(t.campaign.c.id == campaign_id)).scalar() or {}
-    identities = {rung.name: (rung.verifier, rung.verifier_version, rung.settings_hash) for rung in ladder}
+    identities = {rung.name: rung.computation for rung in ladder}
     for stated in spec.get("derived", ()):
         place = list(identities).index(stated["after"])
         known = {**ladder[place].derived, stated["property"]: derived.settings_hash(stated, identities)}

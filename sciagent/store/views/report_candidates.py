@@ -19,6 +19,7 @@ from sciagent.domain.pooling import pooled_measured
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
+from sciagent.store.results import pooled
 from sciagent.store.results.evidence import IMPORT, measured_of, under
 from sciagent.store.results.names import names_of
 
@@ -177,7 +178,12 @@ def fits_by_rung(connection: Connection, row: CampaignRow) -> dict[str, Fits]:
 
 def of_rung(rung: RungRow) -> tuple[sa.ColumnElement[bool], ...]:
     """Conditions that select the current evidence of this rung, and of the properties derived after it."""
-    return (under(rung.verifier, rung.verifier_version, rung.settings_hash, rung.derived.values()),)
+    return (under(rung.computation, rung.derived.values()),)
+
+
+def rung_values(connection: Connection, ids: Sequence[int], rung: RungRow) -> dict[int, pooled.Values | None]:
+    """Values that a rung gave these candidates, replicates pooled, with its derived properties and calibrations."""
+    return pooled.values_of(connection, ids, rung.computation, rung.derived.values(), rung.fits)
 
 
 def _evidence(connection: Connection, ids: Sequence[int], *conditions: sa.ColumnElement[bool]) -> Sequence[Any]:

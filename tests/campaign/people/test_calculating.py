@@ -33,7 +33,7 @@ CASES: Mapping[str, Mapping[str, Any]] = {
     "pyscf.tda": SMALL,
 }
 """{verifier: cheap settings}. `lm.judge` needs a model and a rubric."""
-PROGRAMS = ("xtb.program", "crest.conformers", "orca.scf", "gaussian.scf")
+PROGRAMS = ("crest.conformers", "orca.scf", "gaussian.scf")
 """Verifiers that call a program of the chemist's; where it is missing, `calc` says so by name."""
 LONG = ("pyscf.scf", "pyscf.ip_ea", "pyscf.solvation", "pyscf.tda")
 
@@ -54,7 +54,7 @@ def local(tmp_path: Path) -> Iterator[Ledger]:
 def test_no_verifier_is_forgotten() -> None:
     points = distribution("sciagent").entry_points.select(group="sciagent.verifiers")
     ours = {point.name for point in points if point.value.startswith("sciagent_verifiers")}
-    others = {"lm.judge", *PROGRAMS, "xtb.thermo", "pyscf.thermo"}  # with tests of their own
+    others = {"lm.judge", "xtb.program", *PROGRAMS, "xtb.thermo", "pyscf.thermo"}  # with tests of their own
     assert ours <= {*CASES} | others
 
 

@@ -12,7 +12,8 @@ from tests.support.typed import data, told
 def test_explain_shows_values_from_files_and_so_does_best(folder: Path) -> None:
     line = "homo_lumo_gap = 9.1 ± 0.2 eV  [experiment]"
     assert f"{line}, from lab.csv by " in told("explain", "CO", "-c", "small")
-    assert f"CO: {line} from lab.csv" in told("best", "small")
+    assert "measured homo_lumo_gap: experiment, from lab.csv" in told("best", "small")
+    assert "measured [eV]\tmeasured uncertainty [eV]" in told("best", "small")
     [value] = next(r for r in data("best", "small") if r["smiles"] == "CO")["imported"]
     assert (value["value"], value["uncertainty"], value["unit"], value["level"]) == (9.1, 0.2, "eV", "experiment")
     assert "utility" in told("best", "small", width=80)

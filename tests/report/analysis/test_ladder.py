@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from sciagent.domain.jobs.states import Standing
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.report.analysis.ladder import Compared, imported, ladder_worth
+from sciagent.report.analysis.summary import against_imported
 from sciagent.report.export import sheet
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
@@ -68,6 +70,14 @@ def test_every_rung_is_compared_with_all_molecules_that_a_file_knows_too(made: M
         "r2": (5, MEASURED.label),
     }
     assert found["r2"].figures.bias == pytest.approx(0.02)
+
+
+def test_the_head_of_the_report_tells_the_error_against_imported_values(made: Maker) -> None:
+    wanted = {"objectives": [{"property": "solvation_free_energy"}], "terminal": "r2"}
+    row = replace(made.row, spec=made.row.spec | wanted)
+    [line], figure = against_imported(row, list(comparisons(made).values()))
+    assert line.endswith("(imported, n = 5): mean absolute error 0.02 eV, mean error +0.02 eV.")
+    assert figure == "mean absolute error 0.02 eV"
 
 
 def test_statistics_of_imported_values_equal_those_that_pandas_computes_from_the_export(

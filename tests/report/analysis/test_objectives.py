@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 from sciagent.domain.evidence import Measured
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import Quantity
-from sciagent.report.analysis.objectives import objective_charts
+from sciagent.report.analysis.objectives import objective_charts, thinned
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import names
-from sciagent.store.views.report_objectives import objective_values
+from sciagent.store.views.report_objectives import ObjectiveValues, objective_values
 from tests.support.pages import Parsed, rendered
 from tests.support.reported import GFN2, Maker, gap
 
@@ -72,3 +74,23 @@ def test_the_table_shows_names_and_pictures(own_ledger: Ledger, tmp_path: Path) 
     assert "CPD-1; CPD-9" in found.text and "Distribution of HOMO-LUMO gap / eV at r2" in page
     table = page[page.index('<table id="candidates"') :]
     assert table[: table.index("</table>")].count('<svg class="molecule"') == 4
+
+
+def test_of_many_points_the_best_and_some_of_all_others_are_drawn() -> None:
+    many = [ObjectiveValues(i, "verified", {}) for i in range(7000)]
+    ids = [candidate.candidate_id for candidate in thinned(many, 600)]
+    assert len(set(ids)) == 600 and ids[:100] == list(range(100)) and ids == sorted(ids)
+    assert max(b - a for a, b in pairwise(ids)) <= 14 and ids[-1] >= 6980
+    assert thinned(many[:600], 600) == many[:600]
+
+
+def test_where_no_objective_has_limits_nothing_is_called_a_miss(own_ledger: Ledger, tmp_path: Path) -> None:
+    made = two_objectives(own_ledger, tmp_path)
+    free = [objective | {"accept": None, "direction": "minimise"} for objective in (GAP, DIPOLE)]
+    with made.ledger.read() as connection:
+        ladder = campaigns.rungs(connection, made.row.id)
+        limited = objective_charts(connection, made.row, ladder).distributions[0]
+        shown = objective_charts(connection, replace(made.row, spec=made.row.spec | {"objectives": free}), ladder)
+    assert "verified, no hit" in limited.chart and limited.limited
+    assert not any("no hit" in chart.chart for chart in [*shown.distributions, *shown.fronts])
+    assert not shown.distributions[0].limited

@@ -12,8 +12,7 @@ from scipy.stats import norm
 
 from sciagent.report.analysis.prediction_scores import BINS, COVERS_90, PredictionRecord, crps, prediction_scores, read
 from sciagent.store.database.ledger import Ledger
-from tests.support.pages import Parsed, rendered
-from tests.support.reported import Maker
+from tests.support.pages import Parsed
 from tests.support.talked import Talker, talked
 
 
@@ -68,8 +67,8 @@ def test_many_episodes_stand_in_few_bins(own_ledger: Ledger, tmp_path: Path) -> 
     assert found[0].bins[-1].last == 43
 
 
-def test_the_report_has_the_scores_with_their_unit(several: Talker) -> None:
-    text = Parsed(rendered(several)).text
+def test_the_report_has_the_scores_with_their_unit(parsed_talks: Parsed) -> None:
+    text = parsed_talks.text
     for needed in (
         "Predictions that were answered",
         "r2 (decides) beta 10 0.0663 eV",
@@ -80,8 +79,8 @@ def test_the_report_has_the_scores_with_their_unit(several: Talker) -> None:
         assert needed in text, needed
 
 
-def test_without_predictions_nothing_is_said(told: Maker) -> None:
-    assert "Predictions that were answered" not in Parsed(rendered(told)).text
+def test_without_predictions_nothing_is_said(parsed: Parsed) -> None:
+    assert "Predictions that were answered" not in parsed.text
 
 
 def test_what_is_no_prediction_is_left_out(own_ledger: Ledger, tmp_path: Path) -> None:

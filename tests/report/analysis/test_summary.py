@@ -13,7 +13,7 @@ from tests.support.reported import GFN2, Maker, gap
 def test_a_chemists_questions_are_answered(parsed: Parsed) -> None:
     for needed in (
         "2 hits",
-        "12 candidates from 14 proposals; 5 verified.",
+        "12 candidates from 14 proposals; 5 verified, 1 left: neither verified nor dropped.",
         "Best: c1ccccc1 with HOMO-LUMO gap 4.30 ± 0.03 eV.",
         "2 of 2 clear of the limits",
         "PBE0/def2-SVP",

@@ -9,7 +9,7 @@ import pytest
 
 from sciagent.domain.jobs.states import Standing
 from sciagent.report.answers import best
-from sciagent.report.parts import table
+from sciagent.report.parts import candidates, table
 from sciagent.report.parts.candidates import cards
 from sciagent.report.parts.candidates import table as page_table
 from sciagent.store.campaign_state import campaigns
@@ -61,6 +61,17 @@ def test_card_table_export_and_best_show_replicates_pooled(own_ledger: Ledger, t
     assert answer.uncertainty == pytest.approx(0.1) == card.headline[0][1].quantity.uncertainty
     text = Parsed(rendered(made)).text
     assert "4.30 ± 0.03 eV PBE0" in text and "4.50 ± 0.03 eV PBE0" in text  # each in its own piece of evidence
+
+
+def test_the_table_is_the_same_however_few_rows_are_read_at_once(
+    own_ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = dyes(own_ledger, tmp_path)
+    with made.ledger.read() as connection:
+        ladder = campaigns.rungs(connection, made.row.id)
+        at_once = page_table(connection, made.row, ladder)
+        monkeypatch.setattr(candidates, "PAGE", 5)
+        assert len(at_once.rows) == 12 and page_table(connection, made.row, ladder) == at_once
 
 
 def test_a_property_that_only_the_ledger_knows_is_reported(own_ledger: Ledger, tmp_path: Path) -> None:

@@ -9,10 +9,17 @@ from pydantic import Field, model_validator
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.verification.contract import Context, Level, Reason, Refusal, Settings, Tier
-from sciagent_simulators.geometry import Geometry, GeometryProtocol, bonds_of, check_bonds, prepare
+from sciagent_simulators.geometry import Geometry, GeometryProtocol, bonds_of, check_bonds
 from sciagent_simulators.pyscf_engine import DftSettings
 from sciagent_simulators.pyscf_solvent import Solvent, SolventModel
-from sciagent_verifiers.calculation import Calculation
+from sciagent_verifiers.high_fidelity.conformer_average import (
+    AVERAGE,
+    AVERAGE_CONFORMERS,
+    ROOM_TEMPERATURE,
+    Average,
+    average_fault,
+)
+from sciagent_verifiers.high_fidelity.conformer_calculation import ConformerCalculation
 
 Functional = Literal[
     "PBE0", "B3LYP", "CAM-B3LYP", "M06-2X", "TPSSh", "r2SCAN0", "BHandHLYP", "wB97X", "wB97X-D3(BJ)", "LC-wPBE",
@@ -63,6 +70,14 @@ class DensityFunctionalSettings(Settings):
     fmax: float = Field(0.02, gt=0, le=1, description="Largest force on an atom of a relaxed geometry, eV/angstrom.")
     max_steps: int = Field(100, ge=1, le=1000, description="Steps that a relaxation may take.")
     max_atoms: int = Field(100, ge=1, description="Larger molecules are refused; hydrogens included.")
+    average: Average | None = AVERAGE
+    average_conformers: int = AVERAGE_CONFORMERS
+
+    @model_validator(mode="after")
+    def _average_is_possible(self) -> DensityFunctionalSettings:
+        if fault := average_fault(self.average, self.average_conformers, self.geometry):
+            raise ValueError(fault)
+        return self
 
     @model_validator(mode="after")
     def _dispersion_is_parametrised(self) -> DensityFunctionalSettings:
@@ -92,9 +107,16 @@ class DensityFunctionalSettings(Settings):
         return self.solvent
 
     @property
+    def average_temperature(self) -> float:
+        """The temperature at which conformers are weighted, K."""
+        return ROOM_TEMPERATURE
+
+    @property
     def geometry_label(self) -> str:
         """The geometry's name; an optimised one starts with its level: `PBE0/def2-SVP//GFN2-xTB//ETKDGv3x10`."""
         start = self.geometry.label
+        if self.average:
+            start += f", ensemble of {self.average_conformers} at {self.average_temperature:g} K"
         if not self.optimise:
             return start
         method = self.ground_method + (f"+{self.solvent_model}" if self.relaxed_in else "")
@@ -105,7 +127,7 @@ class DensityFunctionalSettings(Settings):
         return Level(self.method, self.basis, self.solvent or "gas", self.geometry_label)
 
 
-class DensityFunctional(Calculation):
+class DensityFunctional(ConformerCalculation):
     """A verifier that uses PySCF; subclasses define what it measures."""
 
     tier = Tier.HIGH_FIDELITY
@@ -131,11 +153,10 @@ class DensityFunctional(Calculation):
                 return Refusal(Reason.ELEMENT, f"{atom.GetSymbol()} has no {self.settings.basis} basis here")
         return super().accepts(candidate)
 
-    def start(self, molecule: Molecule, context: Context) -> tuple[Geometry, dict[str, Any]]:
-        """Returns the geometry by the protocol, relaxed at this level if `optimise` is set. Raises SimulatorError."""
+    def relaxed(self, molecule: Molecule, context: Context, geometry: Geometry) -> tuple[Geometry, dict[str, Any]]:
+        """Returns the geometry, relaxed at this level if `optimise` is set, and diagnostics. Raises SimulatorError."""
         chosen = self.settings
-        seed = chosen.geometry.seed(molecule.key, context.replicate)
-        geometry, facts = prepare(molecule.mol, molecule.charge, molecule.multiplicity, chosen.geometry, seed)
+        facts: dict[str, Any] = {}
         if chosen.optimise:
             from sciagent_simulators.pyscf_relax import relax
 

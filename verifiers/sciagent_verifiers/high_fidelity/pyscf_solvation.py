@@ -7,6 +7,7 @@ from pydantic import Field
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.properties import SOLVATION_ENERGY
 from sciagent.verification.contract import Context, Cost, Finding, PropertyAtLevel, at
+from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.pyscf_engine import ground_state
 from sciagent_simulators.pyscf_solvent import Solvent
 from sciagent_simulators.tblite_engine import HARTREE
@@ -61,11 +62,12 @@ class PyscfSolvation(DensityFunctional):
         """Returns the cost of a field in the solvent, a field in the gas phase with spin check, and the relaxation."""
         seconds = 0.5 + self.scf_seconds(candidate)
         seconds += self.scf_seconds(candidate, gas=True) + self.spin_seconds(candidate, gas=True)
-        return Cost(core_seconds=seconds + self.relax_seconds(candidate, gas=True))
+        seconds += self.relax_seconds(candidate, gas=True)
+        return Cost(core_seconds=seconds * self.calculations(candidate))
 
-    def finding(self, molecule: Molecule, context: Context) -> Finding:
+    def at_geometry(self, molecule: Molecule, context: Context, start: Geometry) -> tuple[Finding, Geometry, float]:
         chosen = self.settings
-        geometry, diagnostics = self.start(molecule, context)
+        geometry, diagnostics = self.relaxed(molecule, context, start)
         files = [self.checkpoint(molecule, context, part).with_suffix(".chk") for part in ("gas", "solvent")]
         _, gas = ground_state(geometry, chosen.engine(solvent=None), files[0], context.threads)
         mf, solute = ground_state(geometry, chosen.engine(spin_check="off"), files[1], context.threads)
@@ -75,4 +77,4 @@ class PyscfSolvation(DensityFunctional):
             "nonelectrostatic": None if surface_term is None else float(surface_term) * HARTREE,
         }
         rows = self.measured(molecule, {SOLVATION_ENERGY: solute.energy - gas.energy})
-        return self.calculated(molecule, context, rows, diagnostics, {"": geometry})
+        return self.calculated(molecule, context, rows, diagnostics, {"": geometry}), geometry, gas.energy

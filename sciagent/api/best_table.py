@@ -1,0 +1,186 @@
+"""The table of the best candidates in terminals, notebooks and pipes."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Self
+
+from rich.table import Table
+
+from sciagent.api.tables import Cells, ResultTable, plain_records
+from sciagent.api.terminal import records_table
+from sciagent.domain.answers.margins import LimitMargin
+from sciagent.domain.answers.values import BestCandidate, ShownValue
+from sciagent.domain.campaigns.calibration import short_label
+from sciagent.domain.candidate_names import cells as named
+from sciagent.domain.objectives import UTILITY_FLOOR
+from sciagent.report.parts.wording import MISSED
+
+KIND_WORDS = {
+    "molecule": "of each molecule, from its own conformers or repeated runs",
+    "class": "usual for such molecules, not computed for each",
+    "fit": "together with the leave-one-out error of the fit",
+    None: "of the protocol",
+}
+"""The words for a repeatability in `certainty_lines`, by the kind of the uncertainty; None: the kind is not stated."""
+
+
+class BestTable(ResultTable[BestCandidate]):
+    """The best candidates with a display in terminals and notebooks.
+
+    What is the same in all rows has no column: the level stands in the title, and a chance of a hit is shown if a
+    candidate is not decided yet. An imported value of an objective's property has a column if no candidate has two.
+    """
+
+    properties: Sequence[str]
+    """Properties of the objectives, one column each."""
+
+    plain: Cells[BestCandidate]
+    """Returns the cells of a row for a file or a pipe, with level and chance of a hit."""
+
+    @classmethod
+    def of(cls, candidates: Sequence[BestCandidate], properties: Sequence[str], title: str) -> Self:
+        levels = {level for candidate in candidates if (level := _level(candidate, properties))}
+        cells = partial(_cells, properties=properties, measured=_measured_columns(candidates, properties))
+        undecided = any(candidate.p_hit not in (None, 0.0, 1.0) for candidate in candidates)
+        brief = partial(cells, with_level=len(levels) > 1, with_chance=undecided)
+        titled = f"{title} at {levels.pop()}" if len(levels) == 1 else title
+        table = cls(candidates, titled, brief, best_record)
+        table.properties, table.plain = properties, partial(cells, with_level=True, with_chance=True)
+        return table
+
+    def plain_table(self) -> Table:
+        """Returns the rows as a table for a file or a pipe: each uncertainty in a column of its own."""
+        return records_table(plain_records([self.plain(row) for row in self]), "")
+
+    def notes(self) -> Iterator[str]:
+        """Yields lines on candidates that cannot be ranked, on the uncertainties, on imported values, and on hits that
+        a measurement contradicts."""
+        yield from self.unranked()
+        yield from certainty_lines(self, self.properties)
+        measured = _measured_columns(self, self.properties)
+        shown = [value for candidate in self for value in candidate.imported if value.property in measured]
+        yield from dict.fromkeys(f"measured {v.property}: {v.level}, from {v.file}" for v in shown)
+        others = [(c.label, v) for c in self for v in c.imported if v.property not in measured]
+        yield from (f"{label}: {value.line()} from {value.file}" for label, value in others)
+        yield from (f"contradicted by a measurement: {c.label}: {c.contradicted}" for c in self if c.contradicted)
+
+    def unranked(self) -> Iterator[str]:
+        """Yields a line if several candidates have the lowest utility, so that the order among them says nothing."""
+        lowest = sum(c.utility is not None and c.utility <= UTILITY_FLOOR * (1 + 1e-9) for c in self)
+        if lowest > 1:
+            yield (
+                f"{lowest} candidates have the lowest utility, {UTILITY_FLOOR:g}: their values lie too far outside "
+                "what the objectives ask for, and their order says nothing; state limits that the values can reach, in "
+                "a campaign of another name"
+            )
+
+
+def _cells(
+    candidate: BestCandidate, properties: Sequence[str], measured: Sequence[str], with_level: bool, with_chance: bool
+) -> Mapping[str, Any]:
+    imported = {value.property: value for value in candidate.imported}
+    cells: dict[str, Any] = {"name": candidate.name, "smiles": candidate.smiles}
+    for name in properties:
+        cells[name] = candidate.values.get(name)
+        if name in measured:
+            cells[f"measured {name}" if len(properties) > 1 else "measured"] = imported.get(name)
+    return {
+        **cells,
+        "level": _level(candidate, properties) if with_level else None,
+        "utility": candidate.utility,
+        "P(hit)": candidate.p_hit if with_chance else None,
+        **nearest_limit(candidate),
+        "stands": _stands(candidate, len(properties) > 1),
+        "seed": "a seed" if candidate.in_seeds else "",
+    }
+
+
+def objectives_of(spec: Mapping[str, Any]) -> list[str]:
+    """Returns the properties of the objectives of a campaign."""
+    return [objective["property"] for objective in spec["objectives"]]
+
+
+def _measured_columns(candidates: Sequence[BestCandidate], properties: Sequence[str]) -> list[str]:
+    """Returns the properties whose imported values have a column: one value at most for each candidate."""
+    imported = [Counter(value.property for value in candidate.imported) for candidate in candidates]
+    return [name for name in properties if max((counted[name] for counted in imported), default=0) == 1]
+
+
+def _level(candidate: BestCandidate, properties: Sequence[str]) -> str | None:
+    return first_level([candidate.values.get(name) for name in properties])
+
+
+def first_level(values: Sequence[ShownValue | None]) -> str | None:
+    """Returns the method of the first value, without the protocol of its geometry; None without a value."""
+    return next((short_label(value.level) for value in values if value), None)
+
+
+def _stands(candidate: BestCandidate, several: bool) -> str:
+    """Returns a few words. several: whether to name the property that misses its limits."""
+    if candidate.hit:
+        return "hit, contradicted" if candidate.contradicted else "hit"
+    reason = (candidate.reason or "").replace("_", " ")
+    missed, is_value, _ = (candidate.detail or "").partition(" = ")
+    if several and is_value and candidate.reason in MISSED:
+        return f"{missed} {reason}"
+    return reason or ("" if candidate.verified else "not verified")
+
+
+def nearest_limit(candidate: BestCandidate) -> Mapping[str, str]:
+    """Returns the cell `clear by`: the distance from the limit that is nearest, relative to the method's error, in the
+    unit of the value. There is no such cell where the error of the method is not known for any objective."""
+
+    def relative(margin: LimitMargin) -> float:
+        size = margin.method.mean_absolute_error if margin.method else 0.0
+        return margin.margin / size if size else math.copysign(math.inf, margin.margin)
+
+    known = [margin for margin in candidate.margins if margin.method]
+    if not known:
+        return {}
+    nearest = min(known, key=relative)
+    name = f"{nearest.property}: " if len(candidate.margins) > 1 else ""
+    return {"clear by": f"{name}{nearest.cell()}"}
+
+
+def certainty_lines(candidates: Sequence[BestCandidate], properties: Sequence[str]) -> Iterator[str]:
+    """Yields a line on what the ± of objectives' values means and on the error of the method against experiment; one
+    for all properties of which the same is said."""
+    same: dict[str, list[str]] = {}
+    for name in properties:
+        for rung in dict.fromkeys(c.values[name].rung for c in candidates if name in c.values):
+            if said := [*_repeatability(candidates, name, rung), *_method(candidates, name, rung)]:
+                same.setdefault(f"at {rung}: {'; '.join(said)}", []).append(name)
+    yield from (f"{', '.join(names)} {line}" for line, names in same.items())
+
+
+def _repeatability(candidates: Sequence[BestCandidate], name: str, rung: str) -> Iterator[str]:
+    values = [candidate.values[name] for candidate in candidates if name in candidate.values]
+    if kinds := {value.uncertainty_kind for value in values if value.rung == rung and value.uncertainty}:
+        yield f"± is the repeatability {KIND_WORDS.get(one_of(kinds), KIND_WORDS[None])}"
+
+
+def _method(candidates: Sequence[BestCandidate], name: str, rung: str) -> Iterator[str]:
+    margins = [m for candidate in candidates for m in candidate.margins if (m.property, m.rung) == (name, rung)]
+    if margins and any(margin.repeatability != 0 for margin in margins):  # a descriptor of the structure is exact
+        yield next((str(m.method) for m in margins if m.method), "error against experiment not known")
+
+
+def one_of(kinds: set[str | None]) -> str | None:
+    """Returns the only kind; None for several or none."""
+    return next(iter(kinds)) if len(kinds) == 1 else None
+
+
+def best_record(candidate: BestCandidate) -> Mapping[str, Any]:
+    """Returns the cells of a best candidate for a data frame."""
+    fixed = ("smiles", "hit", "contradicted", "utility", "p_hit", "verified", "in_seeds", "reason", "key")
+    cells = {name: getattr(candidate, name) for name in fixed}
+    cells = named(candidate.names, tuple(candidate.names)) | cells
+    for name, value in candidate.values.items():
+        cells |= {name: value.value} | {
+            f"{name} {part}": getattr(value, part) for part in ("uncertainty", "unit", "level")
+        }
+    return cells

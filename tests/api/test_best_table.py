@@ -1,0 +1,115 @@
+"""The table of the best candidates: its columns, and what is said below it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from sciagent.api.best_table import BestTable, certainty_lines
+from sciagent.api.terminal import text_of
+from sciagent.domain.answers.margins import LimitMargin, MethodFigures
+from sciagent.domain.answers.values import BestCandidate, ImportedValue, RungValue
+from sciagent.domain.quantities import Censoring
+
+LEVEL = "PBE0/def2-SVP//GFN2-xTB//ETKDGv3x10"
+
+
+def valued(value: float, uncertainty: float | None, unit: str, **more: Any) -> RungValue:
+    given = {"level": LEVEL, "uncertainty_kind": "class", "rung": "dft"} | more
+    return RungValue(value=value, uncertainty=uncertainty, unit=unit, **given)
+
+
+def imported(typed: str, unit: str = "eV") -> ImportedValue:
+    return ImportedValue(
+        value=float(typed),
+        unit=unit,
+        uncertainty=0.1,
+        level="experiment",
+        uncertainty_kind=None,
+        property="gap",
+        censoring=Censoring.NONE,
+        as_typed=f"{typed} {unit}",
+        source="lab.csv sha256 00",
+        who="ann",
+        at=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+
+
+def candidate(smiles: str, **more: Any) -> BestCandidate:
+    fixed = {"key": "0" * 64, "names": {}, "inchikey": None, "utility": 0.5, "p_hit": 1.0, "verified": True}
+    fixed |= {"hit": True, "in_seeds": False, "score": 1.0, "reason": None, "detail": ""}
+    return BestCandidate(**fixed | {"imported": (), "contradicted": None, "margins": (), "smiles": smiles} | more)
+
+
+GAP = {"gap": valued(4.42, 0.06, "eV"), "dipole": valued(1.04, 0.6, "D")}
+
+
+def drawn(*candidates: BestCandidate) -> list[str]:
+    table = BestTable.of(candidates, ["gap", "dipole"], "The best of dyes")
+    return text_of(table.table()).splitlines()
+
+
+def test_units_and_the_level_are_told_once() -> None:
+    lines = drawn(candidate("CCO", values=GAP), candidate("CO", values=GAP | {"gap": valued(3.9, 0.06, "eV")}))
+    assert lines[0] == "The best of dyes at PBE0/def2-SVP"
+    assert lines[2].split() == ["gap", "[eV]", "dipole", "[D]", "utility", "stands", "smiles"]
+    assert "4.42 ± 0.06" in lines[4] and "eV" not in lines[4] and lines[5].endswith("CO")
+
+
+def test_values_of_two_levels_or_units_keep_them_in_their_rows() -> None:
+    other = {"gap": valued(2.9, 0.06, "hartree", level="GFN2-xTB", rung="xtb")}
+    lines = drawn(candidate("CCO", values=GAP), candidate("CO", values=other, hit=False, verified=False, p_hit=0.25))
+    text = "\n".join(lines)
+    assert lines[0] == "The best of dyes" and "P(hit)" in text and "0.25" in text and "not verified" in text
+    assert " eV" in text and "hartree" in text and "PBE0/def2-SVP" in text and "GFN2-xTB" in text
+
+
+def test_a_missed_limit_names_its_property() -> None:
+    missed = {"hit": False, "reason": "above_window", "detail": "dipole = 1.0 ± 0.6 D, objective dipole ≤ 0.5 D"}
+    assert "dipole above window" in drawn(candidate("CCO", values=GAP, **missed))[4]
+
+
+def test_a_measured_value_stands_beside_the_computed_one() -> None:
+    lines = drawn(candidate("CCO", values=GAP, imported=(imported("4.10"),)), candidate("CO", values=GAP))
+    assert "measured gap [eV]" in lines[2] and "4.42 ± 0.06 4.10 ± 0.10 1.0 ± 0.6" in " ".join(lines[4].split())
+
+
+def test_several_measured_values_of_a_candidate_are_listed_below() -> None:
+    one = candidate("CCO", values=GAP, imported=(imported("4.10"), imported("4.2")))
+    table = BestTable.of([one], ["gap"], "The best")
+    assert "measured" not in text_of(table.table())
+    assert [note for note in table.notes() if note.startswith("CCO: gap = 4.10 ± 0.10 eV  [experiment] from lab.csv")]
+    assert BestTable.of([candidate("C", values=GAP, imported=(imported("4.1"),))], ["gap"], "").properties == ["gap"]
+
+
+def test_into_a_pipe_go_plain_numbers_with_their_digits_and_the_level() -> None:
+    one = candidate("CCO", values=GAP, imported=(imported("4.10"),))
+    table = BestTable.of([one], ["gap", "dipole"], "The best").plain_table()
+    cells = {str(column.header): str(next(iter(column.cells))) for column in table.columns}
+    assert cells["gap [eV]"] == "4.42" and cells["gap uncertainty [eV]"] == "0.06"
+    assert cells["measured gap [eV]"] == "4.10" and cells["level"] == "PBE0/def2-SVP" and cells["P(hit)"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("method", "said"), [(None, "error against experiment not known"), (0.4, "mean absolute error 0.4 eV")]
+)
+def test_one_line_tells_how_sure_the_values_of_a_rung_are(method: float | None, said: str) -> None:
+    figures = {"n": 19, "mean_error": 0.1, "chemistry": "dyes", "reference": "experiment", "source": "b.json"}
+    error = method and MethodFigures(mean_absolute_error=method, unit="eV", **figures)
+    margin = LimitMargin(
+        property="gap", rung="dft", margin=0.1, unit="eV", repeatability=0.06, uncertainty_kind="class", method=error
+    )
+    lines = list(certainty_lines([candidate("CCO", values=GAP, margins=(margin,))], ["gap", "dipole"]))
+    assert lines[0].startswith("gap at dft: ± is the repeatability usual for such molecules") and said in lines[0]
+    assert lines[1] == "dipole at dft: ± is the repeatability usual for such molecules, not computed for each"
+
+
+def test_candidates_of_the_lowest_utility_are_said_to_have_no_order() -> None:
+    far = [candidate(smiles, values=GAP, hit=False, utility=0.001) for smiles in ("CCO", "CO")]
+    near = [candidate("C", values=GAP, hit=False, utility=0.4)]
+    [line] = BestTable.of([*near, *far], ["gap"], "").unranked()
+    assert line.startswith("2 candidates have the lowest utility, 0.001:")
+    assert next(BestTable.of([*near, *far], ["gap"], "").notes()) == line
+    assert not list(BestTable.of([*near, far[0]], ["gap"], "").unranked())
