@@ -12,7 +12,8 @@ from sciagent.agent.conversion import check_extra
 from sciagent.agent.messages import NO_CHANCE, Message, PolicyError, Sampled, Sampling, Tokens
 from sciagent.agent.policies import hermes
 from sciagent.agent.policies.decoding import ConstrainedAnswer, Decoder
-from sciagent.domain.policies import PolicyIdentity
+from sciagent.agent.policies.rendering import prompt_ids
+from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.errors import UsageError
 
 
@@ -53,7 +54,6 @@ class LocalPolicy:
         named = self.model.generation_config.eos_token_id
         ends = {*(named if isinstance(named, list) else [named]), self.tokenizer.eos_token_id} - {None}
         self.decoder: Decoder | None = Decoder(self.model, frozenset(ends), self._go_on)
-        self._marks = [str(token) for token in self.tokenizer.added_tokens_decoder.values() if token.special]
         self._tokens: Any = None  # the tokenizer for grammars, made at the first schema
 
     def sample(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Sampled:
@@ -116,14 +116,7 @@ class LocalPolicy:
 
     def prompt_ids(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> list[int]:
         """Returns the token ids of a conversation, up to the beginning of the answer."""
-        ids = self.tokenizer.apply_chat_template(
-            hermes.rendered(messages, self._marks),
-            tools=list(tools) or None,
-            add_generation_prompt=True,
-            tokenize=True,
-            return_dict=False,
-        )
-        return [int(token) for token in ids]
+        return prompt_ids(self.tokenizer, messages, tools)
 
     def close(self) -> None:
         """Ends the current answer and frees the memory. Open `sample` calls raise PolicyError."""

@@ -20,7 +20,8 @@ from sciagent.campaign.core.libraries import library_of
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.campaign.spec.rungs import RungSpec
-from sciagent.campaign.spec.sources import EnumerateSpec, EvolveSpec, LlmSpec, OneProposerSpec, PricedSpec, ScreenSpec
+from sciagent.campaign.spec.schedulers import PricedSpec
+from sciagent.campaign.spec.sources import EnumerateSpec, EvolveSpec, LlmSpec, OneProposerSpec, ScreenSpec
 from sciagent.chemistry.editing.edits import EditLimits
 from sciagent.domain.campaigns.calibration import Fit
 from sciagent.domain.campaigns.ports import Proposer

@@ -16,14 +16,8 @@ from sciagent.campaign.spec.derived import DerivedSpec, canonical, register_all,
 from sciagent.campaign.spec.goals import NAME, BudgetSpec, Count, GoalSpec, ObjectiveSpec, Part
 from sciagent.campaign.spec.rungs import RungSpec
 from sciagent.campaign.spec.safety import SCREEN, SafetySpec, screened
-from sciagent.campaign.spec.sources import (
-    OneProposerSpec,
-    PricedSpec,
-    ProposerSpec,
-    SchedulerSpec,
-    SeveralSpec,
-    file_hash,
-)
+from sciagent.campaign.spec.schedulers import PricedSpec, SchedulerSpec
+from sciagent.campaign.spec.sources import OneProposerSpec, ProposerSpec, SeveralSpec, file_hash
 from sciagent.domain.campaigns.chosen_units import shown_spec
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.evidence import content_hash

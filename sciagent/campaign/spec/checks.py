@@ -16,7 +16,7 @@ from sciagent.campaign.spec.calibrations import check_calibrations
 from sciagent.campaign.spec.derived import DerivedSpec, resolved
 from sciagent.campaign.spec.goals import BudgetSpec, GoalSpec, ObjectiveSpec, Part, fault_of
 from sciagent.campaign.spec.rungs import RungSpec, default_label, find_verifier
-from sciagent.campaign.spec.sources import BestRungSpec
+from sciagent.campaign.spec.schedulers import BestRungSpec
 from sciagent.domain.campaigns.derived import DerivedProperty
 from sciagent.domain.tiers import Tier
 from sciagent.errors import UsageError, did_you_mean
