@@ -27,7 +27,7 @@ _REFUSALS = (Verdict.FAIL, Verdict.NOT_APPLICABLE)
 def rungs_as_of(built: Built, connection: Connection, as_of: int) -> tuple[BuiltRung, ...]:
     """Returns the rungs with the calibrations that they had at a watermark."""
     fits = calibrations.current(connection, built.row.id, as_of)
-    return tuple(replace(rung, fits=fits.get(rung.id, {})) for rung in built.rungs)
+    return tuple(replace(rung, all_fits=fits.get(rung.id, {})) for rung in built.rungs)
 
 
 def answers_as_of(
