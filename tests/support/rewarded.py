@@ -180,6 +180,7 @@ class Rewarded:
         attempt = attempts.begin(connection, "test", campaign_id=self.built.row.id, rung_id=rung_id)
         cost = {"core_seconds": seconds} if seconds else {}
         attempts.end_many(connection, [AttemptEnd(attempt, AttemptState.DONE, cost, seconds, Outcome.OK)])
+        attempts.mark_end(connection, [attempt])
         return attempt
 
     def _id(self, connection: sa.Connection, smiles: str) -> int:

@@ -110,7 +110,7 @@ def _attempts(
     own = sa.select(job.candidate_id, _A.id, _A.cost, _A.n_candidates).select_from(
         t.attempt.join(t.job, job.id == _A.job_id)
     )
-    own = own.where(job.campaign_id == campaign_id, _A.watermark < as_of)
+    own = own.where(job.campaign_id == campaign_id, _A.watermark <= as_of)
     used = sa.select(_E.candidate_id, _A.id, _A.cost, _A.n_candidates).select_from(
         t.evidence.join(t.attempt, _A.id == _E.attempt_id)
     )

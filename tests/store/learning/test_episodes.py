@@ -22,11 +22,11 @@ def test_a_candidate_costs_what_its_paid_attempts_did_with_those_that_failed(led
     made.answer(0, 1, gap(2.0, GFN2), seconds=2.0)
     made.answer(0, 2, outcome=Outcome.TIMEOUT, reason=Reason.SCF_NOT_CONVERGED, seconds=30.0)
     with ledger.read() as connection:
-        before = read_watermark(connection) + 1
+        before = read_watermark(connection)
     made.answer(0, 2, gap(4.3, PBE0), seconds=60.0, job=False)
     paid = [Computation(f"toy{rung}", "1", SETTINGS) for rung in (1, 2)]
     with ledger.read() as connection:
-        now = read_watermark(connection) + 1
+        now = read_watermark(connection)
         found = [episodes.costs_of(connection, made.row.id, paid, made.ids, as_of) for as_of in (before, now)]
     assert [costs[made.ids[0]] for costs in found] == [Cost(core_seconds=32.0), Cost(core_seconds=92.0)]
 
