@@ -12,6 +12,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sciagent.agent import models
+from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.errors import UsageError
 from sciagent.settings import models_folder
 
@@ -34,10 +35,17 @@ class ServedCard(BaseModel):
     tokenizer: Path | None = None
     """Folder of the base model's tokenizer."""
 
+    @property
+    def sha256(self) -> str:
+        """The hash of the weights: that of the policy in a ledger, or of the adapter alone if the base is unknown."""
+        if self.base_sha256 is None:
+            return self.adapter_sha256 or ""
+        return PolicyIdentity(self.name, "", self.base_sha256, self.adapter_sha256).hash
+
 
 def keep(card: ServedCard) -> None:
     """Writes the card. Raises UsageError if other weights were served under this name."""
-    known = find(card.name)
+    known = _written(card.name)
     if known is not None and (known.base_sha256, known.adapter_sha256) != (card.base_sha256, card.adapter_sha256):
         raise UsageError(
             f"other weights were served as {card.name}; a name cannot change its weights, so choose another name"
@@ -50,16 +58,26 @@ def keep(card: ServedCard) -> None:
 
 
 def find(name: str) -> ServedCard | None:
-    """Returns the card of a name, or of the installed model that has this name in the ledger; None if there is none."""
+    """Returns the card of a name; None if there is none. Of an installed model that has this name in the ledger weights
+    and tokenizer are known; of one that is only called so the tokenizer, which may be that of the server's model."""
+    if (card := _written(name)) is not None:
+        return card
+    try:
+        installed = models.installed()
+    except models.ModelError:
+        return None
+    for model in installed:
+        if name in (model.policy, model.name):
+            weights = model.sha256 if name == model.policy else None
+            return ServedCard(name=name, base_sha256=weights, tokenizer=model.folder)
+    return None
+
+
+def _written(name: str) -> ServedCard | None:
     try:
         return ServedCard.model_validate_json(_path(name).read_text(encoding="utf-8"))
     except (OSError, ValidationError):
-        pass
-    try:
-        known = [model for model in models.installed() if model.policy == name]
-    except models.ModelError:
         return None
-    return ServedCard(name=name, base_sha256=known[0].sha256, tokenizer=known[0].folder) if known else None
 
 
 def content_name(name: str, sha256: str) -> str:
@@ -69,7 +87,7 @@ def content_name(name: str, sha256: str) -> str:
     models.checked(plain)
     if at and (len(digits) < DIGITS or not sha256.startswith(digits)):
         raise UsageError(
-            f"the adapter has SHA-256 {sha256}, which {name} does not name; a name cannot change its weights: "
+            f"the adapter on this base model has the hash {sha256}, not {digits}; a name cannot change its weights: "
             f"call it {plain} or {plain}@{sha256[:DIGITS]}"
         )
     return f"{plain}@{sha256[:DIGITS]}"
