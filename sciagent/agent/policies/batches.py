@@ -14,7 +14,7 @@ from sciagent.domain.campaigns.policies import PolicyIdentity
 AT_ONCE = 64  # most questions that an endpoint is asked at the same time
 
 
-class Question(NamedTuple):
+class EpisodeQuestion(NamedTuple):
     """The question for the next message of one episode."""
 
     messages: Sequence[Message]
@@ -29,7 +29,7 @@ class BatchPolicy(Protocol):
 
     name: str
 
-    def answers(self, questions: Sequence[Question]) -> list[Sampled | PolicyError]:
+    def answers(self, questions: Sequence[EpisodeQuestion]) -> list[Sampled | PolicyError]:
         """Returns the answers in order; the error of a question does not affect the others."""
 
     def identity(self, served: str) -> PolicyIdentity:
@@ -46,10 +46,10 @@ class ThreadedPolicy:
         self._stop = threading.Event()
         self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="rollout")
 
-    def answers(self, questions: Sequence[Question]) -> list[Sampled | PolicyError]:
+    def answers(self, questions: Sequence[EpisodeQuestion]) -> list[Sampled | PolicyError]:
         return list(self._threads.map(self._answer, questions))
 
-    def _answer(self, question: Question) -> Sampled | PolicyError:
+    def _answer(self, question: EpisodeQuestion) -> Sampled | PolicyError:
         try:
             return sample_patiently(self._policy, *question, stop=self._stop)
         except PolicyError as error:

@@ -39,7 +39,7 @@ Note = dict[str, Any]
 
 
 @dataclass
-class Entry:
+class BenchEntry:
     """One proposal of the turn that is not written yet."""
 
     given: ProposalIn
@@ -76,7 +76,7 @@ class Entry:
 class FreshCandidate(NamedTuple):
     """A candidate that this turn adds to the campaign."""
 
-    entry: Entry
+    entry: BenchEntry
     candidate: Molecule
     id: int
     proposal_id: int
@@ -88,11 +88,11 @@ class CampaignWorkbench:
     def __init__(self, built: Built, worker: Worker, owner: str) -> None:
         self._built, self._worker, self._owner = built, worker, owner
         self._standardisation = built.spec.standardisation
-        self._entries: list[Entry] = []
+        self._entries: list[BenchEntry] = []
         self._new_keys: set[str] = set()
 
     @property
-    def entries(self) -> Sequence[Entry]:
+    def entries(self) -> Sequence[BenchEntry]:
         """The proposals of the turn so far."""
         return self._entries
 
@@ -156,15 +156,15 @@ class CampaignWorkbench:
             present = standings.members(connection, self._built.row.id, list(ids.values()))
         return {key for key, id_ in ids.items() if id_ in present}
 
-    def _parse(self, given: ProposalIn) -> Entry:
+    def _parse(self, given: ProposalIn) -> BenchEntry:
         try:
             made = self._standardisation.apply(given.text, given.multiplicity)
         except InvalidCandidateError as error:
             named = "".join(f"; {column} {text}" for column, text in given.names.items())  # no candidate keeps them
-            return Entry(given, None, "refused", Reason(error.reason), error.detail + named)
-        return Entry(given, made.molecule, "new", detail=made.note, made=made)
+            return BenchEntry(given, None, "refused", Reason(error.reason), error.detail + named)
+        return BenchEntry(given, made.molecule, "new", detail=made.note, made=made)
 
-    def _mark_duplicates(self, entries: Sequence[Entry]) -> list[Entry]:
+    def _mark_duplicates(self, entries: Sequence[BenchEntry]) -> list[BenchEntry]:
         """Marks duplicates; returns entries that are new to the campaign."""
         parsed = [(entry, entry.candidate.key) for entry in entries if entry.candidate]
         self._new_keys |= self._members([key for _, key in parsed])
@@ -177,7 +177,7 @@ class CampaignWorkbench:
                 fresh.append(entry)
         return fresh
 
-    def _run_fast(self, rung: BuiltRung, entries: Sequence[Entry]) -> None:
+    def _run_fast(self, rung: BuiltRung, entries: Sequence[BenchEntry]) -> None:
         """Reuses evidence where possible, and runs the rung on the other entries as one batch."""
         v = rung.verifier
         by_key = {e.candidate.key: e for e in entries if e.candidate}
@@ -199,7 +199,7 @@ class CampaignWorkbench:
             entry.computed.append((rung, result))
             self._place(entry)
 
-    def _place(self, entry: Entry) -> None:
+    def _place(self, entry: BenchEntry) -> None:
         entry.place = place(self._built.rules, self._built.objectives, entry.answers)
 
     def commit(self, connection: Connection, turn_id: int | None) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from sqlalchemy.engine import Connection
 
 from sciagent.agent.messages import PolicyError, Sampled, Sampling, to_json
-from sciagent.agent.policies.batches import BatchPolicy, Question
+from sciagent.agent.policies.batches import BatchPolicy, EpisodeQuestion
 from sciagent.agent.tools.calls import Toolbox, ToolResults
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.proposing.model_source import sampled_row
@@ -105,7 +105,7 @@ class RolloutRunner:
         samplings = [self._sampling(group, sibling) for group, sibling in going]
         answers = self._policy.answers(
             [
-                Question(sibling.episode.messages, self._tools.schemas, sampling)
+                EpisodeQuestion(sibling.episode.messages, self._tools.schemas, sampling)
                 for (_, sibling), sampling in zip(going, samplings, strict=True)
             ]
         )

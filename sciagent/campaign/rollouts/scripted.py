@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 from sciagent.agent.messages import Message, PolicyError, Sampled, ToolCall
-from sciagent.agent.policies.batches import Question
+from sciagent.agent.policies.batches import EpisodeQuestion
 from sciagent.agent.tools.calls import RANKS
 from sciagent.chemistry.editing.named import NAMED_EDITS, choices
 from sciagent.domain.campaigns.policies import PolicyIdentity
@@ -29,7 +29,7 @@ class ScriptedPolicy:
 
     name = VERSION
 
-    def answers(self, questions: Sequence[Question]) -> list[Sampled | PolicyError]:
+    def answers(self, questions: Sequence[EpisodeQuestion]) -> list[Sampled | PolicyError]:
         return [_drawn(question) for question in questions]
 
     def identity(self, served: str) -> PolicyIdentity:
@@ -39,7 +39,7 @@ class ScriptedPolicy:
         """Does nothing: a script holds no resources."""
 
 
-def _drawn(question: Question) -> Sampled:
+def _drawn(question: EpisodeQuestion) -> Sampled:
     rng = random.Random(f"{VERSION} {question.sampling.seed}")
     seen = list(dict.fromkeys(text for message in question.messages for text in _SEEN.findall(message.content)))
     parent = rng.choice(seen) if seen else f"#{rng.randint(1, RANKS)}"

@@ -9,7 +9,7 @@ from typing import Any
 from sciagent.agent.tools.registry import Past
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.proposing.briefing import AgentWorkbench, values_line
-from sciagent.campaign.proposing.workbench import Entry
+from sciagent.campaign.proposing.workbench import BenchEntry
 from sciagent.campaign.rollouts.snapshot import Snapshot
 from sciagent.campaign.rollouts.together import FastRungs
 from sciagent.domain.campaigns.ports import Scored
@@ -129,7 +129,7 @@ class SnapshotBench(AgentWorkbench):
     def _members(self, keys: Sequence[str]) -> set[str]:
         return {key for key in keys if key in self._snapshot.keys or key in self._memory}
 
-    def _run_fast(self, rung: BuiltRung, entries: Sequence[Entry]) -> None:
+    def _run_fast(self, rung: BuiltRung, entries: Sequence[BenchEntry]) -> None:
         self._rungs.answer(rung, entries)
         for entry in entries:
             self._place(entry)
@@ -138,7 +138,7 @@ class SnapshotBench(AgentWorkbench):
         """Returns the proposals of the turn, as later turns of the episode see them."""
         return [self._own(entry) for entry in self._entries]
 
-    def _own(self, entry: Entry) -> OwnProposal:
+    def _own(self, entry: BenchEntry) -> OwnProposal:
         out, place = entry.out(), entry.place
         return OwnProposal(
             text=entry.candidate.text if entry.candidate else out.text,
@@ -152,7 +152,7 @@ class SnapshotBench(AgentWorkbench):
             lines=self.lines_on(entry),
         )
 
-    def lines_on(self, entry: Entry) -> list[str]:
+    def lines_on(self, entry: BenchEntry) -> list[str]:
         """Returns one line per rung that measured a property of the goal at once."""
         by_position = {answer.position: answer for answer in entry.answers}
         return [

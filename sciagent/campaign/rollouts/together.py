@@ -16,14 +16,14 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.derived_values import with_derived
 from sciagent.campaign.core.record import answer_of
-from sciagent.campaign.proposing.workbench import Entry
+from sciagent.campaign.proposing.workbench import BenchEntry
 from sciagent.domain.cost import Cost
 from sciagent.store.job_queue import attempts
 from sciagent.store.results import candidates, evidence
 from sciagent.verification.sandbox.host import Request, Worker
 
 T = TypeVar("T")
-_Wanted = tuple[BuiltRung, Sequence[Entry]]
+_Wanted = tuple[BuiltRung, Sequence[BenchEntry]]
 
 
 class FastRungs:
@@ -50,17 +50,17 @@ class FastRungs:
                 wanted[place] = running[place].switch()
         return [results[place] for place in range(len(tasks))]
 
-    def answer(self, rung: BuiltRung, entries: Sequence[Entry]) -> None:
+    def answer(self, rung: BuiltRung, entries: Sequence[BenchEntry]) -> None:
         """Lets the rung answer on the entries. Within a task it waits until all other tasks wait or have ended."""
         if (hub := getcurrent().parent) is None:
             self._answer(rung, entries)
         else:
             hub.switch((rung, entries))
 
-    def _answer(self, rung: BuiltRung, entries: Sequence[Entry]) -> None:
+    def _answer(self, rung: BuiltRung, entries: Sequence[BenchEntry]) -> None:
         """Reuses evidence where possible, and runs the rung once for each of the other candidates."""
         v = rung.verifier
-        by_key: dict[str, list[Entry]] = {}
+        by_key: dict[str, list[BenchEntry]] = {}
         for entry in entries:
             if entry.candidate:
                 by_key.setdefault(entry.candidate.key, []).append(entry)

@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from sciagent.agent.messages import Message, PolicyError, Sampled, ToolCall
-from sciagent.agent.policies.batches import BatchPolicy, Question
+from sciagent.agent.policies.batches import BatchPolicy, EpisodeQuestion
 from sciagent.campaign.core.build import Built, create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.rollouts.groups import RolloutPlan
@@ -47,7 +47,7 @@ FEW = ("CCN", "CCF", "CCS", "COC", "CCCO")
 class Crowded(ScriptedPolicy):
     """Every second episode proposes one of a few molecules, so that siblings meet; the others edit at random."""
 
-    def answers(self, questions: Sequence[Question]) -> list[Sampled | PolicyError]:
+    def answers(self, questions: Sequence[EpisodeQuestion]) -> list[Sampled | PolicyError]:
         return [
             _proposed(FEW[question.sampling.seed // 2 % len(FEW)]) if question.sampling.seed % 2 else edited
             for question, edited in zip(questions, super().answers(questions), strict=True)

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.agent.messages import PolicyError, Sampled
-from sciagent.agent.policies.batches import Question
+from sciagent.agent.policies.batches import EpisodeQuestion
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.rollouts.groups import RolloutPlan
 from sciagent.campaign.rollouts.scripted import ScriptedPolicy
@@ -84,7 +84,7 @@ def test_a_driver_that_lost_its_lease_writes_nothing(built: Built, worker: Worke
 class _Failing(ScriptedPolicy):
     """Fails on the third question of each step."""
 
-    def answers(self, questions: list[Question]) -> list[Sampled | PolicyError]:  # type: ignore[override]
+    def answers(self, questions: list[EpisodeQuestion]) -> list[Sampled | PolicyError]:  # type: ignore[override]
         answers = super().answers(questions)
         return [*answers[:2], PolicyError("it is away"), *answers[3:]]
 
