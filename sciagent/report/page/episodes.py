@@ -16,7 +16,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.campaigns.chosen_units import Units, shown_quantity, unit_of
 from sciagent.domain.properties import properties
 from sciagent.domain.tiers import Tier
-from sciagent.report.analysis.prediction_scores import crps, read, stated_in
+from sciagent.report.analysis.prediction_scores import crps, in_words, read, stated_in
 from sciagent.report.parts.candidates import depicted, status
 from sciagent.report.parts.wording import after_number, words
 from sciagent.store.campaign_state import trajectories
@@ -239,13 +239,14 @@ def _predictions(p: Proposed, answers: Answers, units: Units) -> list[str]:
     for name, (value, error) in read(p.predicted).items():
         if name not in properties():
             continue
+        text = in_words(name, value, error, units)
         unit = after_number(unit_of(name, units))
         value, error = stated_in(name, value, error, units)
         answered = "; not answered yet" if p.status == "new" else ""
         if (highest := answers.get((p.candidate_id or 0, name))) is not None:
             answer, rung = highest
             answered = f"; {rung} answered {answer:.4g}{unit} (CRPS {crps(value, error, answer):.2g}{unit})"
-        texts.append(f"{words(name)} {value:.4g} ± {error:.2g}{unit}{answered}")
+        texts.append(f"{text}{answered}")
     return texts
 
 
