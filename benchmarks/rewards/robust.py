@@ -2,10 +2,11 @@
 
     python -m benchmarks.rewards.robust
 
-The table is QM9 (4,000 molecules; GFN2 and DFT gaps): a hit is one of the tenth with the smallest DFT gap. A law is taught by an
-earlier campaign that verified the 200 molecules that looked best by GFN2 and 40 others. Then a policy proposes the 1,000 molecules that
-this law values most, as a trained policy would. Of these each is verified with a chance of .2. What are the 1,000 worth? `posterior`
-takes the answer where there is one and the law's word for the rest; `robust` corrects the law by the drawn ones. 200 lotteries.
+The table is QM9 (4,000 molecules; GFN2 and DFT gaps): a hit is one of the tenth with the smallest DFT gap. A law is
+taught by an earlier campaign that verified the 200 molecules that looked best by GFN2 and 40 others. Then a policy
+proposes the 1,000 molecules that this law values most, as a trained policy would, and each is verified with a chance of
+0.2. `posterior` takes the answers there are and the law's expectation for the rest; `robust` corrects the law by
+the drawn ones. 200 lotteries.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def main() -> None:
 
 
 def plot(expected: Array, hits: Array, rng: np.random.Generator) -> None:
-    """Draws what molecules are worth by bins of the law's word: the truth, the law, and robust of one lottery."""
+    """Draws what molecules are worth by bins of the law's expectation: in truth, by the law, by one lottery."""
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
@@ -105,11 +106,11 @@ def plot(expected: Array, hits: Array, rng: np.random.Generator) -> None:
     bins = np.array_split(np.argsort(expected, kind="stable"), BINS)
     x = np.array([expected[b].mean() for b in bins])
     figure, axes = plt.subplots(figsize=(5.2, 4.0), layout="constrained")
-    axes.plot([0, x.max()], [0, x.max()], color="0.7", label="posterior: the law's word")
+    axes.plot([0, x.max()], [0, x.max()], color="0.7", label="posterior: the law's expectation")
     axes.plot(x, [hits[b].mean() for b in bins], "o-", color="black", label="truth")
     spread = [robust[b].std(ddof=1) / np.sqrt(len(b)) for b in bins]
     axes.errorbar(
-        x, [robust[b].mean() for b in bins], spread, fmt="s", color="tab:blue", label="robust, one lottery, ± 1 SE"
+        x, [robust[b].mean() for b in bins], spread, fmt="s", color="tab:blue", label="robust, one lottery ± SE"
     )
     axes.set(xlabel="expected payoff by the law, hits", ylabel="mean worth, hits")
     axes.legend(frameon=False)

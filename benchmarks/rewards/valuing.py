@@ -2,8 +2,8 @@
 
     python -m benchmarks.rewards.valuing
 
-All have passed the checks and have an answer of xTB, 600 one of the terminal rung. `reading` is the honest lower bound: the answers of
-all rungs read and judged, without a law.
+All have passed the checks and have an answer of xTB, 600 one of the terminal rung. `reading` is the honest lower bound:
+the answers of all rungs read and judged, without a law.
 """
 
 from __future__ import annotations
