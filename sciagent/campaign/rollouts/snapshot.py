@@ -41,7 +41,7 @@ class Snapshot:
     keys: frozenset[str] = field(default=frozenset(), compare=False)
     """Keys of all candidates in the snapshot; not stored, since `seq` determines them."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Mapping[str, Any]:
         stated = {"goal": self.goal, "digest": self.digest, "left": dict(self.left), "results": dict(self.results)}
         return stated | {"board": [asdict(row) for row in self.board], "recent": [dict(row) for row in self.recent]}
 

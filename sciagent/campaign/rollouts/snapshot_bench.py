@@ -162,6 +162,6 @@ class SnapshotBench(AgentWorkbench):
         ]
 
 
-def stored(proposals: Iterable[OwnProposal]) -> list[dict[str, Any]]:
+def stored(proposals: Iterable[OwnProposal]) -> list[Mapping[str, Any]]:
     """Returns the proposals as JSON."""
     return [asdict(proposal) for proposal in proposals]

@@ -18,7 +18,7 @@ from sciagent.campaign.core.derived_values import with_derived
 from sciagent.campaign.core.record import answer_of
 from sciagent.campaign.proposing.workbench import BenchEntry
 from sciagent.domain.cost import Cost
-from sciagent.store.job_queue import attempts
+from sciagent.store.learning import evidence_costs
 from sciagent.store.results import candidates, evidence
 from sciagent.verification.sandbox.host import Request, Worker
 
@@ -87,4 +87,4 @@ class FastRungs:
 
 def _costs(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, Cost]:
     """Returns by id what the evidence cost when it was computed: its share of the attempt."""
-    return {id_: Cost(cost) for id_, cost in attempts.shares(connection, evidence_ids).items()}
+    return {id_: Cost(cost) for id_, cost in evidence_costs.shares(connection, evidence_ids).items()}

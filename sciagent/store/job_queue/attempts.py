@@ -93,11 +93,3 @@ def _refuse(connection: Connection, attempt_ids: Sequence[int], end: AttemptStat
         if before != end:  # the others have just been ended
             check_transition(ATTEMPT_TRANSITIONS, before, end)
     raise ValueError(f"an attempt cannot become {end}: it has ended so before, or is not in the ledger")
-
-
-def shares(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, dict[str, float]]:
-    """{evidence id: what it cost}: its share of the attempt that computed it. Imported evidence has no attempt."""
-    a, e = t.attempt.c, t.evidence.c
-    query = sa.select(e.id, a.cost, a.n_candidates).select_from(t.evidence.join(t.attempt, a.id == e.attempt_id))
-    rows = connection.execute(query.where(among(connection, e.id, evidence_ids))).all() if evidence_ids else ()
-    return {int(id_): {name: amount / max(n, 1) for name, amount in cost.items()} for id_, cost, n in rows}

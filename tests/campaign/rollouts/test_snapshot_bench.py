@@ -29,12 +29,12 @@ def test_a_candidate_is_ranked_in_the_next_turn_of_its_own_episode(built: Built,
     memory.extend(first.learned())
     second = bench_of(built, worker, memory)
     assert [row.text for row in second.best(3)] == ["CCCCCO", "CCO", "CO"]
-    assert second.known(out.key) and second.known(parse_molecule("CO").key)
+    assert second.known(parse_molecule("OCCCCC")) and second.known(parse_molecule("CO"))
     assert second.propose([ProposalIn("OCCCCC")])[0].status == "duplicate"
     assert second.results_of(out.key) == ["checks: logp 1.169"]
     assert [past["text"] for past in second.recent(2)] == ["CCCCCO", "CCO"]
     other = bench_of(built, worker, EpisodeMemory())
-    assert not other.known(out.key) and [row.text for row in other.best(3)] == ["CCO", "CO"]
+    assert not other.known(parse_molecule("CCCCCO")) and [row.text for row in other.best(3)] == ["CCO", "CO"]
 
 
 def test_a_memory_comes_back_from_what_is_stored_of_it(built: Built, worker: Worker) -> None:
