@@ -86,7 +86,7 @@ def covered_at_random(source: Any, seed: int, answers: int) -> tuple[float, floa
     scores[left, -1] = np.nan
     aims = Aims.with_threshold(scores.shape[1], case.threshold, case.sign)
     [scale] = aims.truths(scores)
-    told = foretell(Stack(case.similarity, rng).fit(questions(aims, [scale], scores), answers), 0, left)
+    told = foretell(Stack(case.similarity).fit(questions(aims, [scale], scores), answers), 0, left)
     y = scale(truth[left])
     inside = (told.low <= y) & (y <= told.high)
     return float(inside.mean()), float(inside[np.argsort(-told.mean)[: len(left) // 20]].mean())

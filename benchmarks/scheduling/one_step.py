@@ -28,7 +28,7 @@ class OneStep:
         self._threshold, self._sign, self._similarity = threshold, sign, similarity
         self._rng = np.random.default_rng(seed)
         self._truth: TruthTransform | None = None
-        self._stack = Stack(similarity, self._rng)
+        self._stack = Stack(similarity)
 
     def choose(self, pool: CandidatePool, left: float) -> list[Purchase]:
         last = pool.scores.shape[1] - 1

@@ -139,7 +139,7 @@ def _search(state: Any) -> tuple[dict[str, float], dict[str, float]]:
     """Seconds that the law takes to be fitted, and of those that the search for hyper-parameters adds."""
     aims, truths, scores = state.priced.aims, state.priced.aims.truths(state.pool.scores), state.pool.scores
     questions = [Question(scores[:, a.columns], t) for a, t in zip(aims.aims, truths, strict=True)]
-    stack = Stack(state.similarity, np.random.default_rng(0))
+    stack = Stack(state.similarity)
     _, first = timed(lambda: stack.fit(questions, 1000))
     _, again = timed(lambda: stack.fit(questions, 1000))
     return again, {name: round(first[name] - again[name], 4) for name in first}

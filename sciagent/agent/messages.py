@@ -8,6 +8,8 @@ from itertools import compress, count
 from operator import ne
 from typing import Any, Literal, Protocol
 
+from sciagent.domain.campaigns.policies import PolicyIdentity
+
 OPEN, CLOSE = "<think>", "</think>"  # tags around the thinking in a text
 Role = Literal["system", "user", "assistant", "tool"]
 LogprobMode = Literal["raw", "masked", "processed", "unknown"]
@@ -54,6 +56,8 @@ class Sampling:
     """JSON schema of the whole answer. Tokens are marked as forced where it allows only one."""
     call: bool = False
     """Whether the answer must call a tool."""
+    strict: bool = True
+    """Whether a server restricts calls to the schemas of their tools."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,19 @@ class Tokens:
     """(n,) whether the grammar allowed only this token; such tokens are never trained."""
     mode: LogprobMode
     template_hash: str
-    """Hash of the chat template that made the prompt."""
+    """Hash of the chat template that made the prompt; `server` if only the server knows it."""
+    behaviour: tuple[float, ...] | None = None
+    """(n,) natural logarithms of the probabilities in the distribution that the tokens were drawn from: after grammar
+    and temperature. None if unknown."""
+    untrainable: str = ""
+    """Why no policy gradient may use the tokens; empty if one may. That needs `behaviour`; if a grammar restricted the
+    answer, it also needs the tokens that were allowed at each place, which a schema gives again."""
+    template_checked: bool | None = None
+    """Whether the prompt is what the model's own template makes of the conversation; None if that was not compared."""
+
+
+NO_TOKENS = "the server returned no tokens"
+NO_CHANCE = "drawn without chance, at temperature 0"
 
 
 def shared_prefix(held: Sequence[int], prompt_ids: Sequence[int]) -> int:
@@ -89,7 +105,7 @@ class Sampled:
     finish: str
     """`stop`, `length` or `calls`."""
     tokens: Tokens | None
-    """None if the provider returns no tokens; then policy gradients cannot train on the turn."""
+    """None if the provider returns no tokens."""
     policy: str
     """Name and version of the model that answered."""
     prompt_tokens: int
@@ -99,6 +115,11 @@ class Sampled:
     core_seconds: float = 0.0
     grammar: bool = False
     """Whether a schema restricted the answer or its calls."""
+
+    @property
+    def untrainable(self) -> str | None:
+        """Why no policy gradient may use the answer; None if one may."""
+        return NO_TOKENS if self.tokens is None else self.tokens.untrainable or None
 
 
 def to_json(message: Message) -> Mapping[str, Any]:
@@ -126,6 +147,9 @@ class PolicyClient(Protocol):
 
     def sample(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Sampled:
         """Returns the next message. tools: schemas in OpenAI's format. Thread-safe. Raises PolicyError."""
+
+    def identity(self, served: str) -> PolicyIdentity:
+        """Returns what is known of the model that answered. served: its name in the answer, `Sampled.policy`."""
 
     def close(self) -> None: ...
 

@@ -70,10 +70,7 @@ class Model(BaseModel):
     @property
     def sha256(self) -> str:
         """SHA-256 of the weights: of the file if there is one, else of the list of file names and hashes."""
-        if len(self.weights) == 1:
-            return next(iter(self.weights.values())).sha256
-        lines = "".join(f"{name} {file.sha256}\n" for name, file in sorted(self.weights.items()))
-        return hashlib.sha256(lines.encode()).hexdigest()
+        return content_sha256(self.weights)
 
     @property
     def policy(self) -> str:
@@ -212,6 +209,13 @@ def fingerprints(files: list[Path]) -> dict[str, File]:
         stat = path.stat()
         by_name[path.name] = File(sha256=digest, size=stat.st_size, modified=stat.st_mtime_ns)
     return by_name
+
+
+def content_sha256(files: Mapping[str, File]) -> str:
+    """Returns the SHA-256 of the only file, or of the list of file names and hashes."""
+    if len(files) == 1:
+        return next(iter(files.values())).sha256
+    return sha256("".join(f"{name} {file.sha256}\n" for name, file in sorted(files.items())))
 
 
 def write(folder: Path, model: Model) -> None:

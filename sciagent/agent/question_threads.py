@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from sciagent.agent.episode import Episode
 from sciagent.agent.messages import Message, PolicyClient, PolicyError, Sampled, Sampling
 from sciagent.agent.tools.registry import Observation
+from sciagent.store.campaign_state.trajectories import Asked
 
 TRIES = 5  # attempts per question
 FIRST_PAUSE = 1.0  # seconds before the second attempt; each later pause is twice as long
@@ -27,6 +28,8 @@ class ModelAnswer(NamedTuple):
     """Why the model failed; empty if it answered."""
     fetched: Mapping[int, Observation] = MappingProxyType({})
     """Results of the MCP calls in the answer, by position of the call."""
+    asked: Asked | None = None
+    """When the question was asked."""
 
 
 class Asking:
@@ -48,20 +51,28 @@ class Asking:
         self.out = 0
         """Number of questions whose answers have not been taken yet."""
 
-    def ask(self, episode: Episode, tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> None:
-        """Asks for the episode's next message in a thread; `next` returns the answer."""
+    def ask(
+        self, episode: Episode, tools: Sequence[Mapping[str, Any]], sampling: Sampling, asked: Asked | None = None
+    ) -> None:
+        """Asks for the episode's next message in a thread; `next` returns the answer. asked: the present moment of the
+        ledger, which comes back with the answer."""
         self.out += 1
-        self._threads.submit(self._ask, episode, episode.messages, tools, sampling)
+        self._threads.submit(self._ask, episode, episode.messages, tools, sampling, asked)
 
     def _ask(
-        self, episode: Episode, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling
+        self,
+        episode: Episode,
+        messages: Sequence[Message],
+        tools: Sequence[Mapping[str, Any]],
+        sampling: Sampling,
+        asked: Asked | None,
     ) -> None:
         try:
             sampled = self._sampled(messages, tools, sampling)
-            self._answers.put(ModelAnswer(episode, sampled, "", self._fetch(sampled.message)))
+            self._answers.put(ModelAnswer(episode, sampled, "", self._fetch(sampled.message), asked))
         except BaseException as error:  # noqa: BLE001  an answer must come, or the driver would wait for ever
             fault = str(error) if isinstance(error, PolicyError) else f"{type(error).__name__}: {error}"
-            self._answers.put(ModelAnswer(episode, None, fault[:1000]))
+            self._answers.put(ModelAnswer(episode, None, fault[:1000], asked=asked))
         self._bell.set()
 
     def _sampled(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Sampled:

@@ -9,15 +9,20 @@ from functools import partial
 from typing import Any, Self
 
 from rich.table import Table
+from sqlalchemy.engine import Connection
 
 from sciagent.api.tables import Cells, ResultTable, plain_records
 from sciagent.api.terminal import records_table
+from sciagent.campaign.pricing.chances import with_chances
 from sciagent.domain.answers.margins import LimitMargin
 from sciagent.domain.answers.values import BestCandidate, ShownValue
 from sciagent.domain.campaigns.calibration import short_label
 from sciagent.domain.candidate_names import cells as named
 from sciagent.domain.objectives import UTILITY_FLOOR
+from sciagent.report.answers import best
 from sciagent.report.parts.wording import MISSED
+from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.database.ledger import Ledger
 
 KIND_WORDS = {
     "molecule": "of each molecule, from its own conformers or repeated runs",
@@ -77,6 +82,12 @@ class BestTable(ResultTable[BestCandidate]):
                 "what the objectives ask for; those that lie least far outside come first; state limits that the "
                 "values can reach, in a campaign of another name"
             )
+
+
+def best_of(ledger: Ledger, connection: Connection, row: CampaignRow, n: int) -> BestTable:
+    """Returns the n best candidates: hits first, then by the highest rung reached and the score there."""
+    rows = with_chances(ledger, connection, row, best(connection, row, n))
+    return BestTable.of(rows, objectives_of(row.spec), f"The best of {row.name}")
 
 
 def _cells(

@@ -53,9 +53,10 @@ def answers_of(
     ledger: Any,
 ) -> Iterator[CalculatedMolecule]:
     """Yields the answers one by one; mistakes in the arguments are raised at once, before any calculation."""
-    rungs = rungs_for(verifier, settings, Path.cwd())
+    listed = list(smiles)
+    rungs = rungs_for(verifier, settings, Path.cwd(), molecules_of(listed, file, column, keep))
     check_units(rungs[-1], units)
-    return calculate(ledger, rungs, molecules_of(smiles, file, column, keep), units, user())
+    return calculate(ledger, rungs, molecules_of(listed, file, column, keep), units, user())
 
 
 def result_table(verifier: str, answers: Sequence[CalculatedMolecule]) -> ResultTable[CalculatedMolecule]:

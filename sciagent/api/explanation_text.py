@@ -60,7 +60,8 @@ def _refused(answer: RefusedText) -> Iterator[Paragraph]:
     for proposal in answer.refused:
         by = "a person" if proposal.turn is None else f"the proposer {proposal.by} in turn {proposal.turn}"
         why = ": ".join(part for part in (proposal.reason, proposal.detail) if part) or "no reason was kept"
-        yield Paragraph(f"Campaign {proposal.campaign}: proposed by {by}, {_moment(proposal.at)}")
+        text = "" if proposal.text.strip() == answer.text.strip() else f", as {proposal.text or 'an empty text'}"
+        yield Paragraph(f"Campaign {proposal.campaign}: proposed by {by}, {_moment(proposal.at)}{text}")
         yield Paragraph(f"refused: {why}", 2)
         if proposal.rationale:
             yield Paragraph(f"“{proposal.rationale}”", 2)
@@ -121,6 +122,8 @@ def _proposal(proposal: ProposalStory, verb: str) -> Iterator[Paragraph]:
     how = known.get(proposal.operation or "", f", by {proposal.operation}")
     text = f", as {proposal.text}" if proposal.is_person else ""
     yield Paragraph(f"{verb} by {by}, {_moment(proposal.at)}{how}{text}")
+    if proposal.detail:
+        yield Paragraph(proposal.detail, 2)
     if proposal.parents:
         yield Paragraph("from " + " and ".join(f"{parent.smiles} ({parent.key[:8]})" for parent in proposal.parents), 2)
     if proposal.rationale:

@@ -14,7 +14,7 @@ from sciagent.domain.answers.values import BestCandidate, ImportedValue, RungVal
 from sciagent.domain.evidence import at_highest_rung
 from sciagent.domain.jobs.states import CampaignState, Standing
 from sciagent.errors import UnknownNameError
-from sciagent.report.analysis import audit, ladder, proposers
+from sciagent.report.analysis import proposers
 from sciagent.report.analysis.summary import has_limits
 from sciagent.report.parts import agreement, margins
 from sciagent.report.parts.contradictions import contradiction
@@ -32,10 +32,13 @@ DECIDED = (Standing.SETTLED, Standing.DROPPED)
 def status(connection: Connection, row: CampaignRow) -> Status:
     """Returns the answer of `sciagent status`; for a large campaign it takes longer than `campaign_counts.counts`."""
     counts = campaign_counts.counts(connection, row)
+    is_priced = row.spec["scheduler"]["kind"] == "priced"
+    if is_priced:
+        from sciagent.report.analysis import audit, ladder  # slow to import
     return Status(
         **dict(counts),
-        audit=audit.audit(connection, row),
-        value=ladder.value_of_rungs(connection, row),
+        audit=audit.audit(connection, row) if is_priced else None,
+        value=ladder.value_of_rungs(connection, row) if is_priced else None,
         proposers=proposers.results(connection, row),
         opinions=agreement.opinions(connection, row),
     )
@@ -122,7 +125,8 @@ def episode(connection: Connection, row: CampaignRow, number: int) -> Mapping[st
             {name: turn[name] for name in ("number", "message", "calls", "observations", "sampling", "cost", "at")}
             | {
                 "policy": turn["policy_version"],
-                "trainable": bool(turn["output_ids"]),
+                "trainable": trajectories.untrainable(turn) is None,
+                "untrainable": trajectories.untrainable(turn),
                 "proposals": proposals.get(turn["id"], []),
             }
             for turn in trajectories.turns(connection, trajectory["id"])
@@ -135,7 +139,7 @@ def _end_of(row: CampaignRow, trajectory: Mapping[Any, Any]) -> Mapping[str, Any
 
     An episode that goes on with its campaign is `stopped` while nothing drives the campaign.
     """
-    state, why = trajectory["state"], trajectory["settings"].get("ended")
+    state, why = trajectory["state"], trajectories.why_ended(trajectory["ended_why"], trajectory["settings"])
     if state == trajectories.RUNNING and row.state not in (CampaignState.RUNNING, CampaignState.PAUSED):
         return {"state": "stopped", "why": f"its campaign ended: {row.stop_reason or row.state.replace('_', ' ')}"}
     return {"state": state, "why": why}

@@ -22,7 +22,7 @@ ROOM = 0.125  # spare length of growing arrays, as a fraction, so that rows are 
 class CandidatePool:
     """A campaign's n candidates, k rungs that can be bought, the terminal rung last, and c columns of answers."""
 
-    GROWING: ClassVar[tuple[str, ...]] = ("scores", "errors", "bounds", "score", "closed", "out", "pending")
+    GROWING: ClassVar[tuple[str, ...]] = ("scores", "errors", "bounds", "order", "score", "closed", "out", "pending")
     """Names of the arrays, besides the costs, that get a row for each new candidate."""
 
     scores: Array
@@ -48,6 +48,8 @@ class CandidatePool:
     bounds: NDArray[np.int8] | None = field(init=False, default=None)
     """(n, c) censoring: -1 if the true value is below the score, 1 if above, 0 if the score is the value; None while no
     answer is censored."""
+    order: NDArray[np.uint64] | None = field(init=False, default=None)
+    """(n,) hashes of the candidates' keys, by which a law selects rows; None: it selects by row number."""
     out: Mask = field(init=False)
     """(n,) whether a candidate is verified or can no longer be."""
     pending: Mask = field(init=False)

@@ -144,6 +144,12 @@ class Verifier(ABC, Generic[C]):
         own gate on the property replaces them."""
         return {}
 
+    def defaults_for(self, charges: Collection[int]) -> Mapping[str, Any]:
+        """Returns settings that suit candidates of these charges better than the defaults; none by default.
+
+        A campaign takes them for a rung that does not state them. They enter the hash like stated ones."""
+        return {}
+
     def accepts(self, candidate: C) -> Refusal | None:
         """Returns None, or why the verifier does not apply. It must be cheap: it is called before the job starts."""
         return None

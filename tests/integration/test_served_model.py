@@ -163,7 +163,7 @@ def test_tokens_that_no_grammar_touched_have_the_trainers_logprobs(
             hermes.rendered(messages, ()), tools=tools, add_generation_prompt=True, tokenize=True, return_dict=False
         )
         if row["sampling"]["logprobs"] == "raw":
-            assert not any(row["forced"])
+            assert not any(row["forced"]) and row["untrainable"] is None and row["behaviour"] == row["logprobs"]
             for told, found in zip(row["logprobs"], recomputed(model, prompt, row["output_ids"]), strict=True):
                 largest, compared = max(largest, abs(told - found)), compared + 1
     assert compared >= 100 and largest < TOLERANCE
@@ -192,11 +192,13 @@ def test_an_adapter_is_loaded_while_the_server_runs(
 
     adapter = vllm.write_adapter(tmp_path / "adapter", folder, 0.3, seed=1)
     where = ("--endpoint", served.endpoint)
-    assert sciagent("adapters", "list", *where, "--json", cwd=tmp_path) == {"first": served.model}
+    [(began, base)] = sciagent("adapters", "list", *where, "--json", cwd=tmp_path).items()
+    assert began.startswith("first@") and base == served.model
     sciagent("adapters", "load", "policy-1", str(adapter), *where, cwd=tmp_path)
-    assert set(sciagent("adapters", "list", *where, "--json", cwd=tmp_path)) == {"first", "policy-1"}
-    plain, first, second = said(served.model), said("first"), said("policy-1")
-    assert [one.policy for one in (plain, first, second)] == [served.model, "first", "policy-1"]
+    [loaded] = {*sciagent("adapters", "list", *where, "--json", cwd=tmp_path)} - {began}
+    assert loaded.startswith("policy-1@")
+    plain, first, second = said(served.model), said(began), said(loaded)
+    assert [one.policy for one in (plain, first, second)] == [served.model, began, loaded]
     assert len({one.tokens.logprobs for one in (plain, first, second)}) == 3
     # the adapter's product is added to the projection: the trainer's model with the same gives the same
     merged = trainer[1]
@@ -206,9 +208,9 @@ def test_an_adapter_is_loaded_while_the_server_runs(
     finally:
         add_adapter(merged, adapter, -1.0)
     assert added and max(abs(a - b) for a, b in zip(second.tokens.logprobs, theirs, strict=True)) < TOLERANCE
-    sciagent("adapters", "load", "policy-1", str(adapter), *where, cwd=tmp_path)  # in its own place
+    sciagent("adapters", "load", "policy-1", str(adapter), *where, cwd=tmp_path)  # it is there already
     sciagent("adapters", "unload", "policy-1", *where, cwd=tmp_path)
-    assert set(sciagent("adapters", "list", *where, "--json", cwd=tmp_path)) == {"first"}
+    assert set(sciagent("adapters", "list", *where, "--json", cwd=tmp_path)) == {began}
     again = sciagent("adapters", "unload", "policy-1", *where, cwd=tmp_path, expect=1)
     assert "policy-1" in again.stderr
 

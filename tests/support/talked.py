@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sciagent.agent.messages import Message, to_json
+from sciagent.agent.messages import NO_TOKENS, Message, to_json
 from sciagent.domain.jobs.states import Standing
 from sciagent.store.campaign_state import campaigns, trajectories
 from sciagent.store.campaign_state.trajectories import NewTurn, SampledRow
@@ -47,16 +48,23 @@ class Talker(Maker):
         arguments = json.dumps({"smiles": text, "rationale": rationale})
         message = to_json(Message("assistant", content, thinking))
         used = {"prompt_tokens": 120, "output_tokens": 30, "seconds": 1.5}
-        ids = [1, 2, 3, 4] if tokens else None
-        row = SampledRow(
-            message, used, 0, ids, ids, [-0.1] * 4 if tokens else None, [True, False, False, False] if tokens else None
-        )
+        row = SampledRow(message, used)
+        if tokens:
+            kept = {"kept": 0, "prompt_ids": [1, 2, 3, 4], "output_ids": [1, 2, 3, 4], "logprobs": [-0.1] * 4}
+            row = replace(row, **kept, behaviour=[0.0, -0.1, -0.1, -0.1], forced=[True, False, False, False])
         calls = [{"tool": tool, "arguments": arguments, "ok": ok}]
         cost = {"llm_tokens": 150.0, "core_seconds": 0.5}
         with self.ledger.begin() as connection:
-            new = NewTurn(number, {}, calls, [to_json(Message("tool", seen, name=tool[:64]))], cost, policy, row)
+            said = [to_json(Message("tool", seen, name=tool[:64]))]
+            why = None if tokens else NO_TOKENS
+            new = NewTurn(number, {}, calls, said, cost, policy, row, untrainable=why)
             self.turn = trajectories.write_turn(connection, trajectory, new)
             spend.book_many(connection, [spend.Bill(self.row.id, None, None, cost)])
+
+    def propose_text(self, text: str) -> None:
+        """A proposal of the last turn that no rung has seen."""
+        with self.ledger.begin() as connection:
+            self.propose(connection, text, "refused")
 
     def foretell(self, smiles: str, value: float, error: float, **more: Any) -> int:
         """Propose it with a prediction; its place."""

@@ -3,6 +3,8 @@ energy of a reaction."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from pydantic import ValidationError
@@ -36,6 +38,17 @@ def test_frequencies_lie_above_the_fundamentals(context, smiles, observed):
     assert value["zero_point_energy"] == pytest.approx(sum(found.diagnostics["frequencies"]) * 1.2398e-4 / 2, abs=1e-4)
     assert value["gibbs_free_energy"] < value["enthalpy"]
     assert found.artifacts[-1].name.endswith("frequencies.csv")
+
+
+@pytest.mark.long
+def test_a_composite_method_has_the_frequencies_and_the_geometry_of_orca(context):
+    """ORCA 6.1.1, r2SCAN-3c Opt Freq: 1653.27, 3813.56, 3932.69 cm^-1 and O-H of 0.9617 angstrom."""
+    settings = QUICK | {"functional": "r2SCAN-3c", "grid": 3}
+    found = next(iter(PyscfThermo(settings).verify([parse_molecule("O")], context)))
+    assert found.diagnostics["frequencies"] == pytest.approx([1653.27, 3813.56, 3932.69], abs=10)
+    rows = [line.split()[1:4] for line in Path(found.artifacts[0].path).read_text().splitlines()[2:]]
+    oxygen, hydrogen = np.array(rows[:2], dtype=float)
+    assert np.linalg.norm(oxygen - hydrogen) == pytest.approx(0.9617, abs=0.001)
 
 
 @pytest.mark.long

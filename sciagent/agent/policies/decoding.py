@@ -4,8 +4,9 @@ restrict the tokens."""
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from sciagent.agent.messages import PolicyError, Sampling, shared_prefix
 
@@ -43,6 +44,18 @@ class ConstrainedAnswer:
             raise PolicyError(f"token {token} is not what the schema allows: {self.matcher.get_error()}")
 
 
+class Drawn(NamedTuple):
+    """n tokens that were drawn."""
+
+    ids: list[int]
+    logprobs: list[float]
+    """(n,) natural log-probabilities in the model's own distribution, before temperature and grammar."""
+    behaviour: list[float]
+    """(n,) natural log-probabilities in the distribution that the tokens were drawn from."""
+    forced: list[bool]
+    """(n,) whether the grammar allowed only this token."""
+
+
 class Decoder:
     """A model, and the keys and values of its last sequence. Not thread-safe."""
 
@@ -53,14 +66,8 @@ class Decoder:
         self._cache: Any = None
         self._seen: list[int] = []  # the token ids whose keys and values are in the cache
 
-    def draw(
-        self, prompt: list[int], limit: int, sampling: Sampling, answer: ConstrainedAnswer | None
-    ) -> tuple[list[int], list[float], list[bool]]:
-        """Draws at most `limit` tokens after the prompt. The last one is an end token, unless the limit is reached.
-
-        Returns three lists of length n: the token ids, their natural log-probabilities in the model's own distribution
-        (before temperature and grammar), and whether the grammar allowed only this token.
-        """
+    def draw(self, prompt: list[int], limit: int, sampling: Sampling, answer: ConstrainedAnswer | None) -> Drawn:
+        """Draws at most `limit` tokens after the prompt. The last one is an end token, unless the limit is reached."""
         import torch
 
         random = torch.Generator(device=self.model.device)
@@ -68,19 +75,21 @@ class Decoder:
             random.seed()
         else:
             random.manual_seed(sampling.seed)
-        ids, logprobs, forced = list[int](), list[float](), list[bool]()
+        drawn = Drawn([], [], [], [])
         with torch.inference_mode():
             logits = self._after_prompt(prompt)
             while True:
                 allowed = None
                 if answer:
                     allowed = torch.from_numpy(answer.allowed()).to(logits.device)
-                token = choose(logits, allowed, sampling, random)
-                ids.append(token)
-                logprobs.append(float(torch.log_softmax(logits, dim=-1)[token]))
-                forced.append(allowed is not None and int(allowed.sum()) == 1)
-                if token in self.ends or len(ids) >= limit:
-                    return ids, logprobs, forced
+                p = chances(logits, allowed, sampling.temperature)
+                token = int(torch.multinomial(p, 1, generator=random))
+                drawn.ids.append(token)
+                drawn.logprobs.append(float(torch.log_softmax(logits, dim=-1)[token]))
+                drawn.behaviour.append(math.log(float(p[token])))
+                drawn.forced.append(allowed is not None and int(allowed.sum()) == 1)
+                if token in self.ends or len(drawn.ids) >= limit:
+                    return drawn
                 if answer:
                     answer.take(token)
                 self.go_on()
@@ -120,13 +129,13 @@ class Decoder:
         return out.logits[0, -1].float()
 
 
-def choose(logits: Any, allowed: Any, sampling: Sampling, random: Any) -> int:
-    """Returns the next token. logits: (v,). allowed: (v,) booleans, or None for all."""
+def chances(logits: Any, allowed: Any, temperature: float) -> Any:
+    """Returns the probabilities (…, v) with which the next token is drawn; at temperature 0 the most likely token is
+    certain. logits: (…, v). allowed: booleans of the same shape, or None for all tokens."""
     import torch
 
     if allowed is not None:
         logits = logits.masked_fill(~allowed, -torch.inf)
-    if sampling.temperature <= 0:
-        return int(logits.argmax())
-    p = torch.softmax(logits / sampling.temperature, dim=-1)
-    return int(torch.multinomial(p, 1, generator=random))
+    if temperature <= 0:
+        return torch.zeros_like(logits).scatter_(-1, logits.argmax(dim=-1, keepdim=True), 1.0)
+    return torch.softmax(logits / temperature, dim=-1)

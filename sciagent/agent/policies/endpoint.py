@@ -9,10 +9,15 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import replace
 from typing import Any
 
 from sciagent.agent.messages import CLOSE, OPEN, Message, PolicyError, Sampled, Sampling
-from sciagent.agent.policies.answers import LogprobSource, read_answer, sampled_of
+from sciagent.agent.policies.answers import SERVER, LogprobSource, read_answer, sampled_of
+from sciagent.agent.policies.rendering import is_rendering
+from sciagent.agent.serving import served_cards
+from sciagent.agent.serving.served_cards import ServedCard
+from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.domain.text import without_secrets
 from sciagent.errors import UsageError
 
@@ -47,7 +52,7 @@ class EndpointPolicy:
         async def bound(response: httpx2.Response) -> None:
             bound_body(response, answer_mb << 20)
 
-        self.name = model
+        self.name, self._url = model, base_url
         self._openai, self._logprobs, self._timeout = openai, logprobs, timeout
         self._strike: Callable[[str], str] = lambda text: without_secrets(text, (api_key,))
         self._refused: frozenset[str] = frozenset()  # request options that this server does not support
@@ -65,6 +70,9 @@ class EndpointPolicy:
         except (httpx2.InvalidURL, ValueError) as error:
             raise UsageError(f"the endpoint {base_url!a} is no address: {error}") from error
         self._starting = threading.Lock()
+        self._cards: dict[str, ServedCard | None] = {}  # by the model's name in its answers
+        self._is_compared = False
+        self._template_checked: bool | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
 
@@ -77,7 +85,13 @@ class EndpointPolicy:
             "max_tokens": sampling.max_tokens,
             "logprobs": True,
             # otherwise vLLM samples with the settings that the model's authors recommend
-            "extra_body": {"return_token_ids": True, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0},
+            "extra_body": {
+                "return_token_ids": True,
+                "top_k": 0,
+                "min_p": 0.0,
+                "repetition_penalty": 1.0,
+                "cache_salt": self.name,  # no keys and values of another policy are used again
+            },
         }
         if sampling.seed is not None:
             request["seed"] = sampling.seed
@@ -92,9 +106,39 @@ class EndpointPolicy:
         text = self._answer_text(request)
         try:
             answer = read_answer(text, self._strike)
-            return sampled_of(answer, sampling, self.name, time.monotonic() - began, "tools" in request, self._logprobs)
+            took, offered = time.monotonic() - began, "tools" in request
+            sampled = sampled_of(answer, sampling, self.name, took, offered, self._logprobs)
         except ValueError as error:
             raise PolicyError(f"{self.name} sent what cannot be read: {error}", retry=True) from error
+        return self._with_template(sampled, messages, tools if offered else ())
+
+    def _with_template(
+        self, sampled: Sampled, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
+    ) -> Sampled:
+        """Returns the answer with the hash of its chat template, if that is known, and whether the prompt is what the
+        template makes of the messages, which is compared for the first answer only."""
+        if sampled.tokens is None:
+            return sampled
+        tokens, card = sampled.tokens, self._card(sampled.policy)
+        if card is not None and card.template_sha256 and tokens.template_hash == SERVER:
+            tokens = replace(tokens, template_hash=card.template_sha256)
+        with self._starting:
+            if not self._is_compared:
+                self._is_compared = True
+                self._template_checked = is_rendering(tokens.prompt_ids, messages, tools, card)
+        return replace(sampled, tokens=replace(tokens, template_checked=self._template_checked))
+
+    def _card(self, served: str) -> ServedCard | None:
+        """Returns what this machine knows of a served model."""
+        if served not in self._cards:
+            self._cards[served] = served_cards.find(served)
+        return self._cards[served]
+
+    def identity(self, served: str) -> PolicyIdentity:
+        card = self._card(served)
+        if card is None:
+            return PolicyIdentity(served, self._url)
+        return PolicyIdentity(served, self._url, card.base_sha256, card.adapter_sha256)
 
     def _answer_text(self, request: Mapping[str, Any]) -> str:
         """Returns the body of the answer. An option that the server refuses is left out, and is left out of later

@@ -9,9 +9,11 @@ from typing import Any
 
 from sciagent.agent import models
 from sciagent.agent.conversion import check_extra
-from sciagent.agent.messages import Message, PolicyError, Sampled, Sampling, Tokens
+from sciagent.agent.messages import NO_CHANCE, Message, PolicyError, Sampled, Sampling, Tokens
 from sciagent.agent.policies import hermes
 from sciagent.agent.policies.decoding import ConstrainedAnswer, Decoder
+from sciagent.agent.policies.rendering import prompt_ids
+from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.errors import UsageError
 
 
@@ -31,7 +33,7 @@ class LocalPolicy:
 
         logging.disable_progress_bar()
         card = models.find(model)
-        self.name = card.policy
+        self.name, self._weights = card.policy, card.sha256
         where = device or ("cuda" if torch.cuda.is_available() else "cpu")
         torch.set_num_threads(threads)
         # with one PyTorch thread, the calling thread does all the arithmetic, so its own clock counts no other thread
@@ -52,7 +54,6 @@ class LocalPolicy:
         named = self.model.generation_config.eos_token_id
         ends = {*(named if isinstance(named, list) else [named]), self.tokenizer.eos_token_id} - {None}
         self.decoder: Decoder | None = Decoder(self.model, frozenset(ends), self._go_on)
-        self._marks = [str(token) for token in self.tokenizer.added_tokens_decoder.values() if token.special]
         self._tokens: Any = None  # the tokenizer for grammars, made at the first schema
 
     def sample(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Sampled:
@@ -68,14 +69,9 @@ class LocalPolicy:
             room = self.context - len(prompt)
             if room < 1:
                 raise PolicyError(f"the prompt has {len(prompt)} tokens; the context of {self.name} is {self.context}")
-            answer = None
-            if sampling.schema is not None:
-                from llguidance.hf import from_tokenizer
-
-                size, ends = self.model.config.vocab_size, sorted(decoder.ends)  # number of logits, end tokens
-                self._tokens = self._tokens or from_tokenizer(self.tokenizer, n_vocab=size, eos_token=ends)
-                answer = ConstrainedAnswer(self._tokens, sampling.schema)
-            ids, logprobs, forced = decoder.draw(prompt, min(room, sampling.max_tokens), sampling, answer)
+            answer = None if sampling.schema is None else self.constrained(sampling.schema)
+            drawn = decoder.draw(prompt, min(room, sampling.max_tokens), sampling, answer)
+            ids = drawn.ids
             ended = ids[-1] in decoder.ends
             text = self.tokenizer.decode(ids[:-1] if ended else ids, clean_up_tokenization_spaces=False)
             worked = self._clock() - worked
@@ -86,7 +82,16 @@ class LocalPolicy:
         return Sampled(
             message=message,
             finish="length" if not ended else "calls" if message.calls else "stop",
-            tokens=Tokens(tuple(prompt), tuple(ids), tuple(logprobs), tuple(forced), "raw", self.template_hash),
+            tokens=Tokens(
+                tuple(prompt),
+                tuple(ids),
+                tuple(drawn.logprobs),
+                tuple(drawn.forced),
+                "raw",
+                self.template_hash,
+                behaviour=tuple(drawn.behaviour),
+                untrainable="" if sampling.temperature > 0 else NO_CHANCE,
+            ),
             policy=self.name,
             prompt_tokens=len(prompt),
             output_tokens=len(ids),
@@ -95,16 +100,23 @@ class LocalPolicy:
             grammar=answer is not None,
         )
 
+    def constrained(self, schema: Mapping[str, Any]) -> ConstrainedAnswer:
+        """Returns the grammar of a new answer. Raises PolicyError if the schema cannot be enforced."""
+        from llguidance.hf import from_tokenizer
+
+        if self._tokens is None:
+            decoder = self.decoder
+            assert decoder is not None  # only close() sets it to None
+            size, ends = self.model.config.vocab_size, sorted(decoder.ends)  # number of logits, end tokens
+            self._tokens = from_tokenizer(self.tokenizer, n_vocab=size, eos_token=ends)
+        return ConstrainedAnswer(self._tokens, schema)
+
+    def identity(self, served: str) -> PolicyIdentity:
+        return PolicyIdentity(self.name, "in process", self._weights)
+
     def prompt_ids(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> list[int]:
         """Returns the token ids of a conversation, up to the beginning of the answer."""
-        ids = self.tokenizer.apply_chat_template(
-            hermes.rendered(messages, self._marks),
-            tools=list(tools) or None,
-            add_generation_prompt=True,
-            tokenize=True,
-            return_dict=False,
-        )
-        return [int(token) for token in ids]
+        return prompt_ids(self.tokenizer, messages, tools)
 
     def close(self) -> None:
         """Ends the current answer and frees the memory. Open `sample` calls raise PolicyError."""

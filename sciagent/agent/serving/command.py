@@ -11,6 +11,8 @@ from pathlib import Path
 
 from sciagent.agent import models
 from sciagent.agent.serving.lora_adapters import check_adapter
+from sciagent.agent.serving.served_cards import ServedCard
+from sciagent.agent.serving.templates import template_of
 from sciagent.errors import UsageError
 
 VERSION = "0.32.0"  # version of vLLM whose options and answers are supported
@@ -101,7 +103,9 @@ class ServedModel:
 
     folder: Path
     names: tuple[str, ...]
-    """Names that clients may use. The answers give the first one."""
+    """Names that clients may use. The answers give the first one, which holds the beginning of the weights' hash."""
+    sha256: str | None = None
+    """SHA-256 of the weights; None if unknown."""
 
 
 def model_to_serve(what: str) -> ServedModel:
@@ -110,9 +114,25 @@ def model_to_serve(what: str) -> ServedModel:
     if path.is_dir():
         if not (path / "config.json").is_file():
             raise UsageError(f"{what} is no model folder of Hugging Face: it has no config.json")
-        return ServedModel(path.resolve(), (models.checked(path.resolve().name),))
+        name, files = models.checked(path.resolve().name), sorted(path.resolve().glob("*.safetensors"))
+        if not files:
+            return ServedModel(path.resolve(), (name,))
+        weights = models.content_sha256(models.fingerprints(files))
+        return ServedModel(path.resolve(), (f"{name}@{weights[:12]}", name), weights)
     card = models.find(what)
-    return ServedModel(card.folder, (card.policy, card.name))
+    return ServedModel(card.folder, (card.policy, card.name), card.sha256)
+
+
+def base_card(served: ServedModel, more: Sequence[str]) -> ServedCard:
+    """Returns what is known of a model that is to be served. more: further options of vLLM."""
+    template = None  # unknown
+    if "--chat-template" not in more:
+        path = template_of(served.folder)
+        text = models.own_template(served.folder) if path is None else path.read_text(encoding="utf-8")
+        template = models.sha256(text)
+    return ServedCard(
+        name=served.names[0], base_sha256=served.sha256, template_sha256=template, tokenizer=served.folder
+    )
 
 
 def arguments(vllm: Vllm, served: ServedModel, options: Options) -> list[str]:
@@ -153,19 +173,6 @@ def environment(vllm: Vllm, options: Options) -> dict[str, str]:
     if options.lora_rank and options.is_private:
         more["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "True"
     return clean_environment(**more)
-
-
-def template_of(folder: Path) -> Path | None:
-    """Returns sciagent's template if a ChatML model's own has no tools; else None. Raises UsageError."""
-    own = models.own_template(folder)
-    if "tools" in own:
-        return None
-    if "<|im_start|>" not in own:
-        raise UsageError(
-            f"the chat template of {folder} takes no tools, and ours is for ChatML; give it another: "
-            f"{folder / 'chat_template.jinja'}"
-        )
-    return models.HERMES_TEMPLATE
 
 
 def _context(folder: Path) -> int:

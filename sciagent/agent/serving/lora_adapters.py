@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from sciagent.agent.models import ModelError, checked
+from sciagent.agent.models import ModelError, checked, content_sha256, fingerprints
+from sciagent.agent.serving import served_cards
+from sciagent.agent.serving.served_cards import ServedCard, content_name
 from sciagent.domain.addresses import address_fault
 from sciagent.domain.text import without_secrets
 from sciagent.errors import UsageError
@@ -22,10 +24,15 @@ TIMEOUT = 300.0  # seconds; the server reads weights before it answers
 KEY = "VLLM_API_KEY"  # the variable in which vLLM looks for its server's key
 
 
+def adapter_sha256(folder: Path) -> str:
+    """Returns the SHA-256 of an adapter: of the list of its files and their hashes."""
+    return content_sha256(fingerprints([folder / CONFIG, folder / WEIGHTS]))
+
+
 def check_adapter(name: str, folder: Path, most: int | None = None) -> None:
     """Raises UsageError unless the folder is in peft's format with safetensors; the other formats are pickles. most:
     the highest rank that the server accepts."""
-    checked(name)
+    checked(name.partition("@")[0])
     for needed in (CONFIG, WEIGHTS):
         if not (folder / needed).is_file():
             raise UsageError(f"{folder} is no LoRA adapter as peft saves them: it has no {needed}")
@@ -37,22 +44,60 @@ def check_adapter(name: str, folder: Path, most: int | None = None) -> None:
         raise UsageError(f"the adapter {name} has rank {rank}, and the server takes {most}; start it with --lora-rank")
 
 
-def load(endpoint: str, name: str, folder: Path) -> None:
-    """Loads an adapter under this name, in place of an earlier one. Raises UsageError or ModelError."""
+def adapter_card(name: str, folder: Path, base: ServedCard | None) -> ServedCard:
+    """Returns the card of an adapter, with its name on a server, `policy-1@1a2b3c4d`. base: the card of its base model,
+    if that is known. Raises UsageError."""
     check_adapter(name, folder)
-    body = {"lora_name": name, "lora_path": str(folder.resolve()), "load_inplace": name in loaded(endpoint)}
-    _ask(endpoint, "/load_lora_adapter", body)
+    about = {} if base is None else base.model_dump()
+    card = ServedCard.model_validate(
+        {"base_sha256": None, **about, "name": name, "adapter_sha256": adapter_sha256(folder)}
+    )
+    return card.model_copy(update={"name": content_name(name, card.sha256)})
 
 
-def unload(endpoint: str, name: str) -> None:
-    _ask(endpoint, "/unload_lora_adapter", {"lora_name": checked(name)})
+def load(endpoint: str, name: str, folder: Path) -> str:
+    """Loads an adapter and returns its name on the server, which holds the beginning of its hash.
+
+    Nothing is replaced: other weights get another name. Raises UsageError or ModelError.
+    """
+    base = next((card for served in served_bases(endpoint) if (card := served_cards.find(served))), None)
+    card = adapter_card(name, folder, base)
+    if card.name not in loaded(endpoint):
+        _ask(endpoint, "/load_lora_adapter", {"lora_name": card.name, "lora_path": str(folder.resolve())})
+        if adapter_sha256(folder) != card.adapter_sha256:
+            unload(endpoint, card.name)
+            raise ModelError(f"{folder} has changed while the server loaded it; load it again")
+    served_cards.keep(card)
+    return card.name
+
+
+def unload(endpoint: str, name: str) -> str:
+    """Unloads an adapter and returns its name on the server. name: may lack the hash if only one adapter has this name.
+    Raises UsageError or ModelError."""
+    checked(name.partition("@")[0])
+    same = [served for served in loaded(endpoint) if name in (served, served.partition("@")[0])]
+    if len(same) > 1 and name not in same:
+        raise UsageError(f"{endpoint} has several adapters called {name}; name one of them: {', '.join(sorted(same))}")
+    served = same[0] if same and name not in same else name
+    _ask(endpoint, "/unload_lora_adapter", {"lora_name": served})
+    return served
 
 
 def loaded(endpoint: str) -> dict[str, str]:
     """Returns the loaded adapters: name to base model."""
+    return {name: parent for name, parent in _served(endpoint) if parent is not None}
+
+
+def served_bases(endpoint: str) -> list[str]:
+    """Returns the names of the server's base model."""
+    return [name for name, parent in _served(endpoint) if parent is None]
+
+
+def _served(endpoint: str) -> list[tuple[str, str | None]]:
+    """Returns (name, base model) of all that the server lists; None for a base model itself."""
     try:
         rows = json.loads(_ask(endpoint, "/models", None))["data"]
-        return {str(row["id"]): str(row["parent"]) for row in rows if row.get("parent")}
+        return [(str(row["id"]), str(row["parent"]) if row.get("parent") else None) for row in rows]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ModelError(f"{endpoint} sent no list of models") from error
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from pydantic.json_schema import JsonSchemaValue
@@ -14,7 +17,9 @@ from sciagent.agent.tools.looking import LOOKING
 from sciagent.agent.tools.molecules import MAKING
 from sciagent.agent.tools.reading import CallError, read_arguments
 from sciagent.agent.tools.registry import AgentBench, Observation, Registry, call_schema
+from sciagent.chemistry.editing import tables
 from sciagent.chemistry.editing.edits import ANY, EditLimits
+from sciagent.domain.evidence import content_hash
 
 if TYPE_CHECKING:
     from sciagent.agent.foreign.servers import Servers
@@ -22,11 +27,28 @@ if TYPE_CHECKING:
 MAX_CALLS = 8  # calls carried out per answer
 RANKS = 8  # best molecules that a structured answer may name by rank
 TOOLS = (*MAKING, *LOOKING)
+GRAMMARS = ("llguidance", "xgrammar")  # libraries that restrict answers to a schema
 
 
 def call_record(name: str, arguments: str, observation: Observation) -> Mapping[str, Any]:
     """Returns a call in the form that the ledger stores."""
     return {"tool": name[:200], "arguments": arguments[:20_000], "ok": observation.ok}
+
+
+@cache
+def tables_hash() -> str:
+    """Returns the hash of the tables of the edits, on which the children of a named edit depend."""
+    return content_hash({name: value for name, value in vars(tables).items() if name.isupper()})
+
+
+@cache
+def grammar_versions() -> dict[str, str]:
+    """Returns the versions of the grammar libraries of this environment."""
+    found = {}
+    for name in GRAMMARS:
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
 
 
 @dataclass(frozen=True)
@@ -60,7 +82,7 @@ class Toolbox:
 
     structured: whether an answer is a JSON object with name and arguments, instead of a call in the provider's format.
     foreign: MCP servers, whose tools structured answers cannot call. ranks: whether molecules are named by rank only;
-    None means as `structured`.
+    None means as `structured`. strict: whether a server is to restrict calls to the schemas.
     """
 
     def __init__(
@@ -70,6 +92,7 @@ class Toolbox:
         structured: bool = False,
         foreign: Servers | None = None,
         ranks: bool | None = None,
+        strict: bool = True,
     ) -> None:
         chosen = [tool for tool in TOOLS if tool.name in names]
         held = _by_rank if (structured if ranks is None else ranks) else dict[str, Any]
@@ -79,10 +102,28 @@ class Toolbox:
         self.listed = [(tool.name, tool.description.partition(". ")[0]) for tool in chosen]
         """Name and short description of each tool."""
         offered = [*(held(tool.schema) for tool in chosen), *(tool.schema for tool in self._others.values())]
+        if not strict:
+            offered = [{**tool, "function": {**tool["function"], "strict": False}} for tool in offered]
         self.schemas: list[dict[str, Any]] = [] if structured else offered
         """Schemas for calls in the provider's format; empty if answers are structured."""
         self.answer_schema = held(call_schema(chosen))
         """Schema of a structured answer."""
+        self._ranks = structured if ranks is None else ranks
+
+    def content(self, required: bool) -> dict[str, Any]:
+        """Returns what was offered and what restricted an answer, as the ledger keeps it. required: whether an answer
+        must be a call."""
+        return {
+            "tools": self.schemas,
+            "listed": [list(entry) for entry in self.listed],
+            "structured": self._structured,
+            "answer_schema": self.answer_schema if self._structured else None,
+            "ranks": self._ranks,
+            "required": required,
+            "limits": asdict(self._limits),
+            "edits": tables_hash(),
+            "versions": grammar_versions(),
+        }
 
     def fetch(self, message: Message) -> dict[int, Observation]:
         """Carries out an answer's MCP calls up to `finish`. Returns the results by position of the call.

@@ -166,7 +166,7 @@ def _first_new(children: Iterator[ProposalIn], bench: AgentBench) -> ProposalIn 
         first = first or child
         if molecule is None or bench.missed_gate(molecule):
             continue
-        if not bench.known(molecule.key):
+        if not bench.known(molecule):
             return child
         known = known or child
     return known or first
@@ -175,7 +175,7 @@ def _first_new(children: Iterator[ProposalIn], bench: AgentBench) -> ProposalIn 
 def _remark(smiles: str, bench: AgentBench) -> str:
     """Returns a remark on a neighbour that is known or misses a gate; empty for any other."""
     molecule = molecule_or_none(smiles)
-    if molecule is None or bench.known(molecule.key):
+    if molecule is None or bench.known(molecule):
         return " (known)"
     missed = bench.missed_gate(molecule)
     return f" (misses a gate: {short(missed, 80)})" if missed else ""

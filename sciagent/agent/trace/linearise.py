@@ -22,7 +22,8 @@ from sciagent.agent.messages import Tokens, shared_prefix
 
 DRIFT_LIMIT = 32  # tokens; text that was tokenised again is usually shorter, a stripped thought usually longer
 CONTEXT = -1  # stands for the turn of a token that was not sampled in its row
-_GIVEN = (False, 0.0, CONTEXT)
+_Mark = tuple[bool, float, float | None, int]  # mask, log-probability, behaviour and turn of a token
+_GIVEN: _Mark = (False, 0.0, None, CONTEXT)
 
 
 class Join(StrEnum):
@@ -53,9 +54,13 @@ class RecordedCall:
     """(n,) as in `Tokens`."""
     forced: tuple[bool, ...]
     """(n,) as in `Tokens`."""
+    behaviour: tuple[float, ...] | None = None
+    """(n,) as in `Tokens`."""
 
     def __post_init__(self) -> None:
         n = len(self.output_ids)
+        if self.behaviour is not None and len(self.behaviour) != n:
+            raise ValueError(f"turn {self.turn}: {n} sampled ids and {len(self.behaviour)} behaviour log-probabilities")
         if not n == len(self.logprobs) == len(self.forced):
             raise ValueError(
                 f"turn {self.turn}: {n} sampled ids, {len(self.logprobs)} log-probabilities and {len(self.forced)} "
@@ -68,7 +73,7 @@ class RecordedCall:
 
     @classmethod
     def of(cls, turn: int, tokens: Tokens) -> RecordedCall:
-        return cls(turn, tokens.prompt_ids, tokens.output_ids, tokens.logprobs, tokens.forced)
+        return cls(turn, tokens.prompt_ids, tokens.output_ids, tokens.logprobs, tokens.forced, tokens.behaviour)
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,9 @@ class Row:
     """(t,) whether the token is trained here: it was sampled in this row and not forced."""
     logprobs: tuple[float, ...]
     """(t,) as recorded for sampled tokens; 0.0 elsewhere."""
+    behaviour: tuple[float | None, ...]
+    """(t,) log-probability of a sampled token in the distribution that it was drawn from; None if unknown, and
+    elsewhere."""
     turns: tuple[int, ...]
     """(t,) turn in which the token was sampled, or `CONTEXT`."""
     aside: bool = False
@@ -144,7 +152,7 @@ class _Draft:
 
     def __init__(self) -> None:
         self.ids: list[int] = []
-        self._marks: list[tuple[bool, float, int]] = []  # mask, log-probability and turn of each id
+        self._marks: list[_Mark] = []
 
     def join(self, kept: int, *, replaced: bool, drift_limit: int) -> Join:
         """Returns how the next prompt continues the row. kept: shared ids. replaced: whether other ids follow."""
@@ -158,8 +166,10 @@ class _Draft:
         """Adds a prompt's new ids as context, and the answer."""
         self.ids += (*context, *record.output_ids)
         self._marks += [_GIVEN] * len(context)
+        drawn = record.behaviour or (None,) * len(record.output_ids)
         self._marks += [
-            (not forced, logprob, record.turn) for forced, logprob in zip(record.forced, record.logprobs, strict=True)
+            (not forced, logprob, chance, record.turn)
+            for forced, logprob, chance in zip(record.forced, record.logprobs, drawn, strict=True)
         ]
 
     def cut(self, kept: int) -> None:
@@ -168,5 +178,5 @@ class _Draft:
     def row(self, kept: int = 0) -> Row:
         """Returns the row. With `kept` it stands aside and trains only the later tokens; those before are context."""
         marks = [_GIVEN] * kept + self._marks[kept:]
-        mask, logprobs, turns = zip(*marks, strict=True) if marks else ((), (), ())
-        return Row(tuple(self.ids), mask, logprobs, turns, aside=kept > 0)
+        mask, logprobs, behaviour, turns = zip(*marks, strict=True) if marks else ((), (), (), ())
+        return Row(tuple(self.ids), mask, logprobs, behaviour, turns, aside=kept > 0)

@@ -152,7 +152,11 @@ def _proposals(
         person = next(adding, None) if proposer is None else None
         own = tuple(_named(names, *parent) for *parent, proposal_id in parents if proposal_id == number)
         by = proposer or (person.who if person else "a person")
-        fields = proposal | {"predicted": proposal["predicted"] or {}, "parents": own}
+        fields = proposal | {
+            "detail": proposal["detail"] or "",
+            "predicted": proposal["predicted"] or {},
+            "parents": own,
+        }
         stories.append(ProposalStory(**fields, by=by, is_person=proposer is None))
     return tuple(stories)
 
@@ -204,8 +208,8 @@ def _queue(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], 
 
 
 def refused(connection: Connection, text: str, name: str | None) -> RefusedText | None:
-    """Returns the refused proposals with exactly this text; None if there are none. name: campaign; None: all
-    campaigns."""
+    """Returns the refused proposals with exactly this text, or else with this name in an input file; None if there are
+    none. name: campaign; None: all campaigns."""
     p, c, turn, trajectory = t.proposal.c, t.campaign.c, t.turn.c, t.trajectory.c
     kept = [text[:MAX_TEXT], text.strip()[:MAX_TEXT]]
     by, detail = sa.func.coalesce(trajectory.proposer, "a person"), sa.func.coalesce(p.detail, "")
@@ -213,9 +217,14 @@ def refused(connection: Connection, text: str, name: str | None) -> RefusedText 
     query = (
         sa.select(*labelled, p.text, p.reason, p.operation, p.rationale, p.at)
         .select_from(with_proposer(t.proposal.join(t.campaign, c.id == p.campaign_id)))
-        .where(p.text.in_(kept), p.candidate_id.is_(None), *([] if name is None else [c.name == name]))
+        .where(p.candidate_id.is_(None), *([] if name is None else [c.name == name]))
         .order_by(p.id)
         .limit(history.MANY)
     )
-    proposals = tuple(RefusedProposal(**row) for row in connection.execute(query).mappings())
+    found = connection.execute(query.where(p.text.in_(kept))).mappings().all()
+    if not found and text.strip():  # the workbench puts the names of a refused row behind the reason
+        ends = f" {text.strip()}"
+        rows = connection.execute(query.where(p.detail.contains(ends, autoescape=True))).mappings()
+        found = [row for row in rows if any(part.endswith(ends) for part in row["detail"].split("; ")[1:])]
+    proposals = tuple(RefusedProposal(**row) for row in found)
     return RefusedText(text=text, refused=proposals) if proposals else None

@@ -18,7 +18,6 @@ from sciagent.campaign.pricing.observations import KNOWN, ObservationSchema
 from sciagent.campaign.pricing.priced_campaign import PricedCampaign, remake
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.sources import EnumerateSpec, ScreenSpec
-from sciagent.chemistry.molecule import parse_molecule
 from sciagent.chemistry.structure_files import read_structures
 from sciagent.domain.answers.plan import PlanSample, RungTells
 from sciagent.domain.campaigns.ladder import Position
@@ -93,7 +92,7 @@ def sample_of(ladder: BuiltLadder) -> Sample:
     for text in texts:
         n += 1
         try:
-            molecules.append(parse_molecule(text, standardise=spec.standardise))
+            molecules.append(spec.standardisation.apply(text).molecule)
         except InvalidCandidateError:
             continue
         if len(molecules) == SAMPLE:
@@ -266,7 +265,7 @@ def _learnt(
     position = {r.verifier.computation: r.rules.position for r in remade.built.rungs}
     at_theirs = {position[identity[p]]: at for at, p in enumerate(schema.paid[:-1])}
     fresh = np.vstack([scores, np.full((1, scores.shape[1]), np.nan)])
-    [law] = remade.scheduler.relearned(fresh, None, None, seed=0, structure=False)
+    [law] = remade.scheduler.relearned(fresh, None, None, remade.pool.order, structure=False)
     learnt: dict[tuple[int, int], RungTells] = {}
     chance: float | None = 1.0
     for number in asked(schema):

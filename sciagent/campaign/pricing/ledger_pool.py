@@ -7,7 +7,7 @@ from. Rows are read again after a change in the ledger; all data in the pool com
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,10 @@ from sciagent.domain.quantities import Censoring
 from sciagent.scheduling.arrays import Array, Mask
 from sciagent.scheduling.audit.draw import lots
 from sciagent.scheduling.candidate_pool import CandidatePool
+from sciagent.scheduling.law.row_selection import order_of
 from sciagent.scheduling.law.similarity import GrowingStructures
 from sciagent.store.campaign_state import standings
-from sciagent.store.results import candidates, pooled
+from sciagent.store.results import candidates, laws, pooled
 from sciagent.verification.cost import cost_or_none
 
 CHUNK = 2000
@@ -61,6 +62,7 @@ class LedgerPool(CandidatePool):
         rungs = tuple(column.at for column in self._columns)
         super().__init__(np.empty((0, c)), np.empty((0, k), dtype=bool), np.empty((0, k)), rungs)
 
+        self.order = np.empty(0, dtype=np.uint64)
         self.ids: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         """(n,) ledger ids of the rows."""
         self.known: dict[int, PaidIndex] = {}
@@ -111,11 +113,20 @@ class LedgerPool(CandidatePool):
             going = [r.candidate_id for r in rows if r.standing not in WORKED or r.depth >= self._paid[0]]
             loaded = candidates.load(connection, going)
             self._describe([loaded.get(id_) for id_ in ids])
+            self._order(connection, ids, loaded)
         self._place(connection, rows)
 
     def _enter_rows(self, ids: Sequence[int]) -> None:
         self.add(np.zeros((len(ids), len(self._paid))))
         self.ids[len(self.ids) - len(ids) :] = ids
+
+    def _order(self, connection: Connection, ids: Sequence[int], loaded: Mapping[int, Candidate]) -> None:
+        """Writes the order of the last added rows. ids: of these rows."""
+        keys = {id_: candidate.key for id_, candidate in loaded.items()}
+        if others := [id_ for id_ in ids if id_ not in keys]:
+            keys |= laws.keys(connection, others)
+        assert self.order is not None
+        self.order[len(self.ids) - len(ids) :] = order_of(keys[id_] for id_ in ids)
 
     def _describe(self, loaded: Sequence[Candidate | None]) -> None:
         """Writes structures, lots and declared costs of the last added rows. loaded: None for candidates not loaded."""
@@ -195,6 +206,7 @@ class LedgerPool(CandidatePool):
         loaded = candidates.load(connection, answered)
         self._enter_rows(answered)
         self._describe([loaded.get(i) for i in answered])
+        self._order(connection, answered, loaded)
         self.out[:] = True
         for row, i in enumerate(answered):
             for position, answers in by_rung.items():

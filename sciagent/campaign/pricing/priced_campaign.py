@@ -22,7 +22,7 @@ from sciagent.campaign.core.build import Built
 from sciagent.campaign.pricing.ledger_pool import LedgerPool
 from sciagent.campaign.pricing.observations import ObservationSchema, observation_schema
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
-from sciagent.campaign.spec.sources import PricedSpec
+from sciagent.campaign.spec.schedulers import PricedSpec
 from sciagent.domain.campaigns.ladder import PaidIndex, Position
 from sciagent.domain.cost import MEASURED
 from sciagent.scheduling.arrays import Array
@@ -191,7 +191,7 @@ def remake(built: Built, connection: Connection) -> PricedCampaign | None:
     if campaign is None or campaign.row is None or not campaign.scheduler.is_learnt:
         return None
     pool, scheduler = campaign.pool, campaign.scheduler
-    scheduler.laws = scheduler.relearned(pool.scores, pool.errors, pool.bounds, built.spec.seed)
+    scheduler.laws = scheduler.relearned(pool.scores, pool.errors, pool.bounds, pool.order)
     if not scheduler.laws:
         return None
     scheduler.price = _price(connection, campaign, campaign.row)

@@ -299,10 +299,11 @@ class Pricing(Purchasing):
                 "weights": dict(zip(names, map(float, self._numeraire.weights), strict=True)),
                 "failures": [round(float(p), 6) for p in self.pool.failures()],
                 "value": self._brings,
+                "factors": self._campaign.factors.tolist(),
                 "priced": self.priced.state(),
             }
             state |= {"audit": news} if news else {}
-            self.law_version = laws.write(connection, self._built.row.id, state)
+            self.law_version = laws.write(connection, self._built.row.id, state).version
 
     def _left_by_name(self) -> dict[str, float]:
         """Returns the amounts that may still be spent now, by allowance."""

@@ -172,7 +172,7 @@ class AgentWorkbench(CampaignWorkbench):
         """Returns the reply to a new molecule that misses a free gate; None if it misses none. Such a molecule is not
         proposed and does not count among the proposals of the turn."""
         molecule = molecule_or_none(proposal.text)
-        if molecule is None or self.known(molecule.key) or (missed := self.missed_gate(molecule)) is None:
+        if molecule is None or self.known(molecule) or (missed := self.missed_gate(molecule)) is None:
             return None
         return ProposalOut(proposal.text[:200], "refused", reason="misses a gate", detail=missed[:300])
 

@@ -7,8 +7,7 @@ before a crash is sampled again, and its calls to MCP servers are repeated.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.engine import Connection
 
@@ -16,7 +15,6 @@ from sciagent.agent.episode import Episode, EpisodeLimits, opening
 from sciagent.agent.messages import PolicyClient, Sampled, Sampling, from_json, shared_prefix, to_json
 from sciagent.agent.question_threads import Asking, ModelAnswer
 from sciagent.agent.tools.calls import Toolbox
-from sciagent.agent.tools.registry import Observation
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.briefing import AgentWorkbench
@@ -28,6 +26,7 @@ from sciagent.store.campaign_state.campaigns import DriverLease
 from sciagent.store.campaign_state.trajectories import NewTurn, SampledRow
 from sciagent.store.job_queue import spend
 from sciagent.store.job_queue.spend import Bill
+from sciagent.store.learning import policies, tool_sets
 from sciagent.verification.sandbox.host import Worker
 
 if TYPE_CHECKING:
@@ -57,11 +56,16 @@ class ModelSource:
         self._seeds = ScriptSource(built, connection, lease, worker, slot) if spec.seeds else None
         self._structured = spec.endpoint is None if spec.structured is None else spec.structured
         self._foreign = foreign
-        self._tools = Toolbox(spec.tools, built.edit_limits(), self._structured, foreign, spec.ranks)
+        self._strict = spec.strict is not False
+        self._tools = Toolbox(
+            spec.tools, built.edit_limits(), self._structured, foreign, spec.ranks, strict=self._strict
+        )
         self._asking = Asking(policy, spec.episodes, slot.bell, self._tools.fetch)
         if foreign is not None:
             payload = {"proposer": slot.name, "tools": list(foreign.tools)}
             campaigns.log_event(connection, built.row.id, "mcp_tools", payload)
+        self._tool_set_id = tool_sets.enter(connection, self._tools.content(self._must_call))
+        self._policy_ids: dict[str, int] = {}  # by the model's name in its answers
         self._limits = EpisodeLimits(spec.turns, spec.tokens, spec.context, 60 * spec.minutes, spec.thinking)
         self._idle, self._ids = list[Episode](), dict[int, int]()
         self._faults = 0
@@ -95,14 +99,21 @@ class ModelSource:
             self._ask(self._begun())
         return self._asking.is_ready()
 
+    @property
+    def _must_call(self) -> bool:
+        """Whether the server must restrict every answer to a call."""
+        return self._spec.tool_choice == "required" and not self._structured
+
     def _ask(self, episode: Episode) -> None:
-        self._asking.ask(episode, self._tools.schemas, self._sampling(episode))
+        with self._built.ledger.read() as connection:
+            asked = trajectories.now(connection)
+        self._asking.ask(episode, self._tools.schemas, self._sampling(episode), asked)
 
     def _sampling(self, episode: Episode) -> Sampling:
         seed = turn_seed(self._built, episode.number, len(episode.turns)) % (1 << 31)
         schema = self._tools.answer_schema if self._structured else None
-        call = self._spec.tool_choice == "required" and not self._structured
-        return Sampling(self._spec.temperature, max_tokens=self._spec.max_tokens, seed=seed, schema=schema, call=call)
+        more: dict[str, Any] = {"max_tokens": self._spec.max_tokens, "seed": seed, "schema": schema}
+        return Sampling(self._spec.temperature, **more, call=self._must_call, strict=self._strict)
 
     def _begun(self) -> Episode:
         """Opens a new episode; its opening messages contain a digest of the campaign's results."""
@@ -115,9 +126,8 @@ class ModelSource:
             messages = opening(goal, digest, left, self._tools.listed, self._structured)
             seed, name = turn_seed(built, number, 0), self._slot.name or self._asking.policy.name
             settings = {**self._slot.settings(), "opening": [to_json(message) for message in messages]}
-            self._ids[number] = trajectories.open_(
-                connection, built.row.id, number, proposer=name, settings=settings, seed=seed
-            )
+            began: dict[str, Any] = {"proposer": name, "seed": seed, "policy_version": self._asking.policy.name}
+            self._ids[number] = trajectories.open_(connection, built.row.id, number, settings=settings, **began)
         return Episode(number, seed, messages, self._limits)
 
     def take(self, limit: int) -> TurnResult | None:
@@ -133,7 +143,7 @@ class ModelSource:
         if answered.sampled is None:
             return self._failed(answered)
         self._faults = 0
-        return self._turn(answered.episode, answered.sampled, answered.fetched, limit)
+        return self._turn(answered, answered.sampled, limit)
 
     def _failed(self, answered: ModelAnswer) -> TurnResult:
         """Ends an episode in which the model failed; its proposals are kept."""
@@ -145,21 +155,35 @@ class ModelSource:
             trajectories.end(connection, self._ids.pop(answered.episode.number), f"the model failed: {answered.fault}")
         return TurnResult(0, Cost(), barren=False)
 
-    def _turn(self, episode: Episode, sampled: Sampled, fetched: Mapping[int, Observation], limit: int) -> TurnResult:
-        built, number = self._built, len(episode.turns)
+    def _turn(self, answered: ModelAnswer, sampled: Sampled, limit: int) -> TurnResult:
+        built, episode = self._built, answered.episode
+        number = len(episode.turns)
         bench = AgentWorkbench(
             built, self._worker, self._lease.owner, room=min(limit, self._spec.batch), trajectory=episode.number
         )
-        answer = self._tools.run(sampled.message, bench, turn_seed(built, episode.number, number), fetched)
+        answer = self._tools.run(sampled.message, bench, turn_seed(built, episode.number, number), answered.fetched)
         row = _sampled_row(sampled, episode.held, self._sampling(episode))
         episode.observe(sampled, answer.messages)
         ended = "finished by the model" if answer.finished else episode.ended
         observations = [to_json(message) for message in answer.messages]
         n_tokens = sampled.prompt_tokens + sampled.output_tokens
         cost = Cost(llm_tokens=float(n_tokens), core_seconds=sampled.core_seconds)
+        policy_id = self._policy_id(sampled.policy)
         with built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
-            new = NewTurn(number, episode.cursor, answer.calls, observations, bench.cost + cost, sampled.policy, row)
+            new = NewTurn(
+                number,
+                episode.cursor,
+                answer.calls,
+                observations,
+                bench.cost + cost,
+                sampled.policy,
+                row,
+                asked=answered.asked,
+                tool_set_id=self._tool_set_id,
+                policy_id=policy_id,
+                untrainable=sampled.untrainable,
+            )
             turn_id = trajectories.write_turn(connection, self._ids[episode.number], new)
             spend.book_many(connection, [Bill(built.row.id, None, None, cost)])
             if ended is None:
@@ -169,6 +193,13 @@ class ModelSource:
             bench.commit(connection, turn_id)
         return TurnResult(bench.n_proposals, bench.cost + cost, not bench.n_new)
 
+    def _policy_id(self, served: str) -> int:
+        """Returns the ledger's id of the model that answered. served: its name in the answer."""
+        if served not in self._policy_ids:
+            with self._built.ledger.begin() as connection:
+                self._policy_ids[served] = policies.enter(connection, self._asking.policy.identity(served))
+        return self._policy_ids[served]
+
     def close(self) -> None:
         if self._foreign is not None:
             self._foreign.close()  # first, since the sampling threads wait for it
@@ -177,7 +208,7 @@ class ModelSource:
 
 def _sampled_row(sampled: Sampled, held: tuple[int, ...], sampling: Sampling) -> SampledRow:
     """Returns the row of a sampled answer. Of the prompt, only tokens after those in `held` are stored."""
-    used = {
+    used: dict[str, Any] = {
         "temperature": sampling.temperature,
         "seed": sampling.seed,
         "max_tokens": sampling.max_tokens,
@@ -191,5 +222,17 @@ def _sampled_row(sampled: Sampled, held: tuple[int, ...], sampling: Sampling) ->
     if (tokens := sampled.tokens) is None:
         return SampledRow(message, used)
     kept = shared_prefix(held, tokens.prompt_ids)
-    answered = tokens.output_ids, tokens.logprobs, tokens.forced, tokens.template_hash
-    return SampledRow(message, used | {"logprobs": tokens.mode}, kept, tokens.prompt_ids[kept:], *answered)
+    used |= {"logprobs": tokens.mode}
+    if tokens.template_checked is not None:
+        used["template_checked"] = tokens.template_checked
+    return SampledRow(
+        message,
+        used,
+        kept=kept,
+        prompt_ids=tokens.prompt_ids[kept:],
+        output_ids=tokens.output_ids,
+        logprobs=tokens.logprobs,
+        behaviour=tokens.behaviour,
+        forced=tokens.forced,
+        template_hash=tokens.template_hash,
+    )

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sciagent.agent.messages import Message, to_json
-from sciagent.agent.tools.calls import TOOLS, call_record
+from sciagent.agent.tools.calls import TOOLS, Toolbox, call_record
 from sciagent.agent.tools.registry import Observation, Registry
 from sciagent.campaign.core.build import Built, prepare
 from sciagent.campaign.proposing import briefing
@@ -17,6 +17,7 @@ from sciagent.campaign.proposing.briefing import AgentWorkbench
 from sciagent.campaign.proposing.sources import next_episode, turn_seed
 from sciagent.store.campaign_state import campaigns, directives, trajectories
 from sciagent.store.campaign_state.trajectories import NewTurn
+from sciagent.store.learning import tool_sets
 from sciagent.verification.sandbox.host import Worker
 
 ROOM = 8  # most candidates that one call may propose
@@ -38,6 +39,8 @@ class McpEpisode:
             self._id = trajectories.open_(
                 connection, built.row.id, self._number, proposer="mcp", settings=settings, seed=seed
             )
+            offered = Toolbox([tool.name for tool in TOOLS], built.edit_limits())
+            self._tool_set_id = tool_sets.enter(connection, offered.content(required=True))
 
     def __enter__(self) -> McpEpisode:
         fast = self._built.fast
@@ -58,6 +61,8 @@ class McpEpisode:
         """Carries out one call. Mistakes in the arguments are reported in the observation, not raised."""
         built, text = self._built, json.dumps(arguments)
         with self._lock:
+            with built.ledger.read() as connection:
+                asked = trajectories.now(connection)
             number = self._turns
             bench = AgentWorkbench(built, self._worker, self._owner, room=ROOM, trajectory=self._number)
             seed = turn_seed(built, self._number, number)
@@ -66,7 +71,16 @@ class McpEpisode:
             observations = [to_json(Message("tool", seen.text, name=name[:64]))]
             with built.ledger.begin() as connection:
                 directives.lock(connection, built.row.id)
-                new = NewTurn(number, {}, calls, observations, bench.cost, self._client)
+                new = NewTurn(
+                    number,
+                    {},
+                    calls,
+                    observations,
+                    bench.cost,
+                    self._client,
+                    asked=asked,
+                    tool_set_id=self._tool_set_id,
+                )
                 bench.commit(connection, trajectories.write_turn(connection, self._id, new))
             self._turns += 1
             return seen

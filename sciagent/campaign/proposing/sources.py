@@ -118,6 +118,8 @@ class ScriptSource:
     def take(self, limit: int) -> TurnResult | None:
         built, number = self._built, self._number + 1
         bench = CampaignWorkbench(built, self._worker, self._lease.owner)
+        with built.ledger.read() as connection:
+            asked = trajectories.now(connection)
         cursor = self._proposer.turn(
             bench, Turn(number, turn_seed(built, self._slot.number, number), self._cursor), limit
         )
@@ -125,7 +127,8 @@ class ScriptSource:
             return None
         with built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
-            new = NewTurn(number, cursor, bench.calls, bench.observations, bench.cost, self._proposer.name)
+            made = bench.calls, bench.observations, bench.cost
+            new = NewTurn(number, cursor, *made, self._proposer.name, asked=asked)
             bench.commit(connection, trajectories.write_turn(connection, self._trajectory_id, new))
         self._number, self._cursor = number, cursor
         return TurnResult(bench.n_proposals, bench.cost, not bench.n_new)

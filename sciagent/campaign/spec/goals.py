@@ -112,6 +112,11 @@ class CalibrateSpec(Part):
     level: str | None = Field(
         None, description="Level of the measured values, such as experiment; needed if they have several."
     )
+    force: bool = Field(
+        False,
+        exclude_if=lambda value: not value,
+        description="Use the fit even if its leave-one-out error is not clearly below the error without it.",
+    )
 
 
 class ObjectiveSpec(Part):

@@ -24,6 +24,7 @@ EXTRAS = {
     "celery": ("celery", "redis"),
     "crystals": ("pymatgen",),
     "bench": ("botorch", "gpytorch", "scikit-learn"),
+    "ph": ("dimorphite-dl",),
     "llm": ("openai", "mcp"),
     "local-llm": ("torch", "transformers", "accelerate", "gguf", "llguidance"),
     "vllm": ("vllm",),

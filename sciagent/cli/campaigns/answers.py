@@ -25,9 +25,11 @@ def status(
     json: options.Json = False,
 ) -> None:
     """Show the state of a campaign: rungs, hits, cost and budget. Reads only; a running campaign is not disturbed."""
-    from sciagent.api.campaign import Campaign
+    from sciagent.api.ledger import pick_campaign
+    from sciagent.report.answers import status as status_of
 
-    answer = Campaign.open(name, open_ledger(ledger)).status()
+    with open_ledger(ledger).read() as connection:
+        answer = status_of(connection, pick_campaign(connection, name))
     put_answer(answer, json, _parts(answer, verbose))
 
 
@@ -36,13 +38,13 @@ def _parts(status: Status, verbose: bool) -> Iterator[Part]:
 
     yield rung_table(status)
     yield budget_line(status)
-    if status.audit:
-        yield f"audit: {status.audit.words}"
     if verbose and status.audit:
+        yield f"audit: {status.audit.words}"
         yield f"conformal guard {status.audit.guard.words}"
     if verbose and status.value:
         yield f"law, as of its last fit: {status.value.words}"
     yield from (judge.words for judge in status.opinions)
+    yield from status.notes
     if status.trouble:
         yield Line(status.trouble, "bold red")
     if status.stop_reason:
@@ -84,9 +86,12 @@ def best(
     json: options.Json = False,
 ) -> None:
     """The best candidates: hits first, then by the highest rung reached and the score there."""
-    from sciagent.api.campaign import Campaign
+    from sciagent.api.best_table import best_of
+    from sciagent.api.ledger import pick_campaign
 
-    candidates = Campaign.open(name, open_ledger(ledger)).best(n)
+    opened = open_ledger(ledger)
+    with opened.read() as connection:
+        candidates = best_of(opened, connection, pick_campaign(connection, name), n)
     shown = candidates.table() if on_terminal() else candidates.plain_table()
     put_answer(candidates, json, [shown], *map(wrapped, candidates.notes()))
 

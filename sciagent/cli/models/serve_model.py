@@ -43,14 +43,18 @@ def serve_model(
 
     Prints what to write into a campaign once it answers, and runs until it is interrupted.
     """
-    from sciagent.agent.serving import command, server
+    from sciagent.agent.serving import command, lora_adapters, served_cards, server
     from sciagent.settings import cache_folder
 
     if host not in command.LOOPBACK and not os.environ.get("VLLM_API_KEY"):
         raise UsageError(f"others reach {host}: set VLLM_API_KEY to a key that clients must give")
     folders = pairs("--lora", lora or (), "NAME=FOLDER")
-    adapters = {name: Path(folder).expanduser() for name, folder in folders.items()}
     served = command.model_to_serve(model)
+    base, adapters = command.base_card(served, more or ()), dict[str, Path]()
+    cards = [base] if base.base_sha256 else []
+    for name, folder in folders.items():
+        cards.append(lora_adapters.adapter_card(name, Path(folder).expanduser(), base))
+        adapters[cards[-1].name] = Path(folder).expanduser()
     interpreter = command.find_vllm(python.expanduser())
     at, others = server.free_port(host, port), tuple(more or ())
     chosen = command.Options(at, host, dtype, context, adapters, lora_rank, kv_space, tool_parser, others)
@@ -62,34 +66,39 @@ def serve_model(
     say(f"{interpreter.package} {interpreter.version} loads {served.folder}; what it prints: {where}")
     with server.VllmServer(call, environment, url, where.absolute()) as running:
         running.wait_until_up()
+        for card in cards:
+            served_cards.keep(card)
         put(f"endpoint: {url}/v1\nmodel: {served.names[0]}\nlogprobs: raw")
+        if adapters:
+            say(f"adapters, each a `model` of its own: {', '.join(adapters)}")
         sys.stdout.flush()
         running.wait()
 
 
 @app.command(epilog="Example: sciagent adapters load policy-1 ./adapter")
 def load(
-    name: str = typer.Argument(help="What campaigns call it, as `model`."),
+    name: str = typer.Argument(help="What to call it; its hash is added, `policy-1@1a2b3c4d`."),
     folder: Path = typer.Argument(help="With adapter_config.json and adapter_model.safetensors."),
     endpoint: EndpointOption = "http://127.0.0.1:8000/v1",
 ) -> None:
-    """Load an adapter into a server that runs; an adapter of this name is replaced."""
+    """Load an adapter into a server that runs. Its name gets the beginning of its hash, so that no name changes its
+    weights; an adapter that is there already stays as it is."""
     from sciagent.agent.serving import lora_adapters
 
-    lora_adapters.load(endpoint, name, folder)
-    say(f"{endpoint} answers as {name}")
+    served = lora_adapters.load(endpoint, name, folder)
+    say(f"{endpoint} answers as:")
+    put(served)
 
 
 @app.command(epilog="Example: sciagent adapters unload policy-1")
 def unload(
-    name: str = typer.Argument(help="As `sciagent adapters list` shows it."),
+    name: str = typer.Argument(help="As `sciagent adapters list` shows it; without @HASH if only one has this name."),
     endpoint: EndpointOption = "http://127.0.0.1:8000/v1",
 ) -> None:
     """Take an adapter out of a server that runs."""
     from sciagent.agent.serving import lora_adapters
 
-    lora_adapters.unload(endpoint, name)
-    say(f"{endpoint} answers as {name} no more")
+    say(f"{endpoint} answers as {lora_adapters.unload(endpoint, name)} no more")
 
 
 @app.command("list", epilog="Example: sciagent adapters list")

@@ -125,6 +125,7 @@ def complete(connection: Connection, results: Sequence[JobResult]) -> dict[int, 
     evidence_rows = _record(connection, direct, [result.job.claim.attempt_id for result in good])
     recorded = {result.job.claim.job_id: row for result, row in zip(good, evidence_rows, strict=True)}
     _refuse(connection, [result for id_, result in by_id.items() if id_ not in held])
+    _mark_ends(connection, [by_id[id_].job.claim.attempt_id for id_ in held], evidence_rows)
     return {
         id_: JobEnding(by_id[id_], after[id_], job.kills + after[id_].kills, recorded.get(id_))
         for id_, job in held.items()
@@ -145,16 +146,25 @@ class DirectResult:
 
 
 def complete_direct(
-    connection: Connection, owner: str, results: Sequence[DirectResult], *, campaign_id: int | None, rung_id: int | None
+    connection: Connection,
+    owner: str,
+    results: Sequence[DirectResult],
+    *,
+    campaign_id: int | None,
+    rung_id: int | None,
+    turn_id: int | None = None,
 ) -> list[RecordedEvidence | None]:
-    """Write one attempt for results of one rung, with bill and evidence. Returns the recorded evidence in order."""
+    """Write one attempt for results of one rung, with bill and evidence. Returns the recorded evidence in order.
+    turn_id: the turn within which the rung ran."""
     if not results:
         return []
     cost, wall = Cost(), 0.0
     for direct in results:
         cost += direct.result.actual
         wall += direct.result.wall_seconds
-    attempt_id = attempts.begin(connection, owner, campaign_id=campaign_id, rung_id=rung_id, n_candidates=len(results))
+    attempt_id = attempts.begin(
+        connection, owner, campaign_id=campaign_id, rung_id=rung_id, n_candidates=len(results), turn_id=turn_id
+    )
     finding = results[0].result.finding
     if len(results) > 1 or finding.outcome.rule.is_evidence:
         end = AttemptEnd(attempt_id, AttemptState.DONE, cost, wall, Outcome.OK if len(results) > 1 else finding.outcome)
@@ -164,7 +174,9 @@ def complete_direct(
     if campaign_id is not None:
         spend.book_many(connection, [Bill(campaign_id, rung_id, attempt_id, cost)])
     good = [direct.result.finding.outcome.rule.is_evidence for direct in results]
-    recorded = iter(_record(connection, list(compress(results, good)), [attempt_id] * sum(good)))
+    written = _record(connection, list(compress(results, good)), [attempt_id] * sum(good))
+    _mark_ends(connection, [attempt_id], written)
+    recorded = iter(written)
     return [next(recorded) if is_evidence else None for is_evidence in good]
 
 
@@ -186,6 +198,7 @@ def _lose(connection: Connection, gone: Sequence[LiveAttempt], detail: str) -> l
     _close(
         connection, [_taken_back(live, end, live.heartbeat_at, *lost) for live, end in zip(gone, after, strict=True)]
     )
+    attempts.mark_end(connection, [live.claim.attempt_id for live in gone])
     return [
         live._replace(state=end.job, kills=live.kills + end.kills, losses=live.losses + end.losses)
         for live, end in zip(gone, after, strict=True)
@@ -203,6 +216,7 @@ def call_back(connection: Connection, campaign_id: int) -> None:
         closings.append(_taken_back(live, after_recall(cancelled=live.cancel), until, *lost))
     _close(connection, closings)
     offers.withdraw(connection, campaign_id)
+    attempts.mark_end(connection, [closing.claim.attempt_id for closing in closings])
 
 
 def give_back(connection: Connection, claims: Sequence[Claim]) -> set[int]:
@@ -215,7 +229,8 @@ def give_back(connection: Connection, claims: Sequence[Claim]) -> set[int]:
 
 
 def give_up(connection: Connection, job_id: int, outcome: Outcome, reason: Reason, detail: str) -> None:
-    """End a job that the cluster cannot run, with a failed attempt of no cost."""
+    """End a job that the cluster cannot run, with a failed attempt of no cost. The attempt gets no watermark, since the
+    caller goes on to lock other jobs."""
     claim = leases.claim(connection, job_id, "cluster")
     if claim is not None:
         state = JobState.QUARANTINED if outcome is Outcome.LOST else JobState.FAILED
@@ -302,6 +317,12 @@ def _record(
         row if isinstance(row, RecordedEvidence) and not entry.key.replicate else None
         for entry, row in zip(new, recorded, strict=True)
     ]
+
+
+def _mark_ends(connection: Connection, attempt_ids: Sequence[int], recorded: Sequence[RecordedEvidence | None]) -> None:
+    """Write the watermark at which attempts ended; with evidence of the same transaction, that of the last one."""
+    watermarks = [row.watermark for row in recorded if row is not None]
+    attempts.mark_end(connection, attempt_ids, max(watermarks, default=None))
 
 
 def _refuse(connection: Connection, late: Sequence[JobResult]) -> None:

@@ -69,6 +69,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "finders_left_out": len(who[proposers.LISTED :]),
         "finder_words": proposers.summary_sentence(who[0], row) if len(who) == 1 else "",
         "predicted": scores,
+        "predictions": {c.candidate.key: prediction_scores.listed(c.origin.predicted, row.units) for c in cards},
         "shown_episodes": episodes.selection(connection, row),
         "cards": cards,
         "glossary": glossary.WORDS,

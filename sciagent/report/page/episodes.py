@@ -16,9 +16,10 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.campaigns.chosen_units import Units, shown_quantity, unit_of
 from sciagent.domain.properties import properties
 from sciagent.domain.tiers import Tier
-from sciagent.report.analysis.prediction_scores import crps, read, stated_in
+from sciagent.report.analysis.prediction_scores import crps, in_words, read, stated_in
 from sciagent.report.parts.candidates import depicted, status
 from sciagent.report.parts.wording import after_number, words
+from sciagent.store.campaign_state import trajectories
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.views import report_candidates
 from sciagent.store.views import report_episodes as ask
@@ -101,6 +102,11 @@ class ShownTurn(NamedTuple):
         return self.turn["sampling"] or {}
 
     @property
+    def untrainable(self) -> str | None:
+        """Why no policy gradient may use the turn; None if one may."""
+        return trajectories.untrainable(self.turn)
+
+    @property
     def forced(self) -> float | None:
         """Share of the sampled tokens for which a grammar left no choice; None without tokens."""
         flags = self.turn["forced"]
@@ -129,10 +135,13 @@ class ShownEpisode(NamedTuple):
 
     @property
     def trainable(self) -> str:
-        n = sum(bool(t.turn["output_ids"]) for t in self.turns)
-        if n == len(self.turns):
-            return "trainable" if n else ""
-        return f"{n} of {len(self.turns)} turns trainable" if n else "not trainable: no tokens were returned"
+        """Which turns a policy gradient may use, in words."""
+        faults = [turn.untrainable for turn in self.turns if turn.untrainable]
+        if not faults:
+            return "trainable" if self.turns else ""
+        if n := len(self.turns) - len(faults):
+            return f"{n} of {len(self.turns)} turns trainable"
+        return f"not trainable: {faults[0]}"
 
 
 def selection(connection: Connection, row: CampaignRow) -> tuple[int, list[ShownEpisode]]:
@@ -171,7 +180,7 @@ def _episode(connection: Connection, row: CampaignRow, begun: Begun, room: PageR
     return ShownEpisode(
         begun,
         ask.outcomes(connection, row, [begun.id]).get(begun.id, EpisodeOutcome(0, 0, 0)),
-        room.cut(settings.get("ended"), 300),
+        room.cut(trajectories.why_ended(begun.ended_why, settings), 300),
         ", ".join(f"{settings[key]} {label}" for key, label in limits if isinstance(settings.get(key), int)),
         [(str(m.get("role", "")), room.cut(m.get("content"), 2 * room.longest)) for m in settings.get("opening") or ()],
         [_turn(turn, by_turn.get(turn["id"], []), room) for turn in ask.turns(connection, begun.id, room.turns)],
@@ -230,13 +239,14 @@ def _predictions(p: Proposed, answers: Answers, units: Units) -> list[str]:
     for name, (value, error) in read(p.predicted).items():
         if name not in properties():
             continue
+        text = in_words(name, value, error, units)
         unit = after_number(unit_of(name, units))
         value, error = stated_in(name, value, error, units)
         answered = "; not answered yet" if p.status == "new" else ""
         if (highest := answers.get((p.candidate_id or 0, name))) is not None:
             answer, rung = highest
             answered = f"; {rung} answered {answer:.4g}{unit} (CRPS {crps(value, error, answer):.2g}{unit})"
-        texts.append(f"{words(name)} {value:.4g} ± {error:.2g}{unit}{answered}")
+        texts.append(f"{text}{answered}")
     return texts
 
 

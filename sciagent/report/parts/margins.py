@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 
-import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.margins import MEASURED, LimitMargin, MethodFigures
@@ -113,13 +113,13 @@ def _from_measured(connection: Connection, row: CampaignRow, rung: RungRow, name
         if not (x.is_censored or y.is_censored)
     ]
     experimental = report_pairs.experimental_levels(connection, sorted({level_id for level_id, *_ in pairs}))
-    errors = np.array([computed - measured for level_id, measured, computed in pairs if level_id in experimental])
+    errors = [computed - measured for level_id, measured, computed in pairs if level_id in experimental]
     if len(errors) < FEWEST:
         return None
     return MethodFigures(
         n=len(errors),
-        mean_error=float(errors.mean()),
-        mean_absolute_error=float(np.abs(errors).mean()),
+        mean_error=fmean(errors),
+        mean_absolute_error=fmean(abs(error) for error in errors),
         unit=unit_of(name, row.units),
         chemistry="candidates of this campaign",
         reference="experiment",

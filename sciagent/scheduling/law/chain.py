@@ -20,12 +20,13 @@ from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.law.interval import Reach
 from sciagent.scheduling.law.kernel import CENTRES, Hyper
 from sciagent.scheduling.law.process import MAX_FIT_ROWS, Process, Rows, fit_hyper
+from sciagent.scheduling.law.row_selection import Order, completed, earliest
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.transforms import ScoreTransform, TruthTransform
 
 BASIS = 200  # basis rows of a process without structure, which has few inputs
 BASIS_STRUCTURE = 900
-TERMINAL_ROWS, AT_RANDOM = 600, 0.25
+TERMINAL_ROWS, OTHERS = 600, 0.25
 TRUST_ROWS, TRUST_PRIOR = 60, 30.0
 MIDDLE_ROWS = 500  # fitting rows of a rung below the terminal one: it only fills gaps, and is soon known well enough
 MANY = 2  # smallest number of blocks for two threads
@@ -78,8 +79,9 @@ class Chain:
     """A chain of processes, fitted to the paid answers. It needs at least one terminal answer.
 
     scores: (n, k) raw scores of all candidates, terminal rung last, NaN if unknown; not copied. truth: transform of the
-    terminal answer. start: hyper-parameters by rung, of an earlier fit. refit: whether to optimise them. errors: (n, k)
-    standard uncertainties of the scores, 0 if unknown; uncertain answers have less weight.
+    terminal answer. order: (n,) hashes of the candidates' keys, by which rows are selected where there are too many;
+    None: hashes of the row numbers. start: hyper-parameters by rung, of an earlier fit. refit: whether to optimise
+    them. errors: (n, k) standard uncertainties of the scores, 0 if unknown; uncertain answers have less weight.
 
     Attributes: `hyper`, by rung; `log_loss`, the leave-one-out loss of "is a hit", in nats, summed over rows; `reach`,
     number of standard deviations that covers 90 % of the terminal answers, leave-one-out (see `interval`). A rung with
@@ -91,7 +93,7 @@ class Chain:
         scores: Array,
         truth: TruthTransform,
         similarity: Similarity | None,
-        rng: np.random.Generator,
+        order: Order | None = None,
         start: dict[int, Hyper] | None = None,
         refit: bool = True,
         errors: NDArray[np.floating] | None = None,
@@ -99,7 +101,8 @@ class Chain:
         self._errors = errors
         self._doubts: dict[int, float] = {}
         self._last = scores.shape[1] - 1
-        self._scores, self._similarity, self._rng, self._truth = scores, similarity, rng, truth
+        self._scores, self._similarity, self._truth = scores, similarity, truth
+        self._order = completed(order, len(scores))
         seen = [np.flatnonzero(~np.isnan(scores[:, j])) for j in range(scores.shape[1])]
         self._known = [j for j in range(self._last) if len(seen[j])]
         self._transforms: dict[int, ScoreTransform | TruthTransform] = {
@@ -114,7 +117,7 @@ class Chain:
             rows = seen[j]
             if j == self._last or len(rows) < len(scores):
                 if j < self._last and len(rows) > MIDDLE_ROWS:
-                    rows = np.sort(rng.permutation(rows)[:MIDDLE_ROWS])
+                    rows = rows[earliest(self._order[rows], MIDDLE_ROWS)]
                 self._learn(j, self._near(rows) if j == self._last else rows, refit)
 
     def forecast(self, of: Places) -> Iterator[tuple[Places, Forecast]]:
@@ -160,19 +163,19 @@ class Chain:
 
     def _near(self, rows: Places) -> Places:
         """Selects the terminal answers that matter most: mostly of the most promising candidates, near the next
-        decision, and some random ones. The promise of a row is its leave-one-out prediction, so that no row is chosen
+        decision, and some others. The promise of a row is its leave-one-out prediction, so that no row is chosen
         for its own error."""
         if len(rows) <= TERMINAL_ROWS:
             return rows
         z = np.nan_to_num(self._z(rows, self._known))
-        rng = np.random.default_rng(len(rows))  # the same rows for every law, since laws are compared on them
-        basis = np.sort(rng.permutation(len(rows))[:BASIS])
+        basis = earliest(self._order[rows], BASIS)
         whole = Rows(z, self._answers(rows, self._last), np.zeros(len(rows)))
         mean, spread = Process(self.hyper.get(self._last, Hyper(CENTRES)), whole, basis).leave_one_out
         promise = mean if self._truth.is_one_sided else self._truth.chance(mean, np.sqrt(spread))
         order = np.argsort(-promise, kind="stable")
-        some = int(AT_RANDOM * TERMINAL_ROWS)
-        chosen = np.concatenate([order[: TERMINAL_ROWS - some], rng.permutation(order[TERMINAL_ROWS - some :])[:some]])
+        some = int(OTHERS * TERMINAL_ROWS)
+        best, rest = order[: TERMINAL_ROWS - some], order[TERMINAL_ROWS - some :]
+        chosen = np.concatenate([best, rest[earliest(self._order[rows[rest]], some)]])
         near: Places = rows[np.sort(chosen)]
         return near
 
@@ -189,14 +192,14 @@ class Chain:
                 gaps.append((group, [inputs.index(i) for i in missing], covariance))
         whole = Rows(z, self._answers(rows, j), extra)
         limit = BASIS if self._similarity is None else BASIS_STRUCTURE
-        basis = None if len(rows) <= limit else np.sort(self._rng.permutation(len(rows))[:limit])
+        basis = None if len(rows) <= limit else earliest(self._order[rows], limit)
         if gaps:
             rough = self._process(j, self.hyper.get(j, Hyper(CENTRES)), whole, rows, basis)
             for group, columns, covariance in gaps:
                 slopes = rough.slopes(z[group])[:, columns]
                 extra[group] += np.einsum("ni,nij,nj->n", slopes, covariance, slopes)
         if refit or j not in self.hyper:
-            some = np.sort(self._rng.permutation(len(rows))[:MAX_FIT_ROWS])
+            some = earliest(self._order[rows], MAX_FIT_ROWS)
             few = whole.take(some)
             if self._similarity is not None:
                 few = Rows(few.z, few.y, few.extra, self._similarity.between(rows[some], rows[some]))

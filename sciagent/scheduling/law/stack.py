@@ -13,6 +13,7 @@ from scipy.special import expit
 from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.law.chain import Chain
 from sciagent.scheduling.law.kernel import Hyper
+from sciagent.scheduling.law.row_selection import Order
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.transforms import TruthTransform
 
@@ -39,9 +40,8 @@ class Law:
 class Stack:
     """Fits the laws again as answers arrive; keeps the hyper-parameters between fits."""
 
-    def __init__(self, similarity: Similarity | None, rng: np.random.Generator) -> None:
+    def __init__(self, similarity: Similarity | None) -> None:
         self._kinds: list[Similarity | None] = [None] if similarity is None else [None, similarity]
-        self._rng = rng
         self._hyper: dict[tuple[int, int], dict[int, Hyper]] = {}  # by law and question
         self._fitted_at = 0
         self.fits = 0  # number of hyper-parameter fits
@@ -50,8 +50,8 @@ class Stack:
         """Returns whether the next fit refits the hyper-parameters. answers: number of paid answers."""
         return answers >= GROWTH * self._fitted_at
 
-    def fit(self, questions: Sequence[Question], answers: int) -> list[Law]:
-        """Returns the fitted laws. Every question needs an answer."""
+    def fit(self, questions: Sequence[Question], answers: int, order: Order | None = None) -> list[Law]:
+        """Returns the fitted laws. Every question needs an answer. order: as in `Chain`."""
         refit = self.is_due(answers)
         if refit:
             self._fitted_at = answers
@@ -61,9 +61,7 @@ class Stack:
             mine = []
             for number, question in enumerate(questions):
                 start = self._hyper.get((place, number))
-                mine.append(
-                    Chain(question.scores, question.truth, similarity, self._rng, start, refit, question.errors)
-                )
+                mine.append(Chain(question.scores, question.truth, similarity, order, start, refit, question.errors))
                 self._hyper[place, number] = mine[-1].hyper
             chains.append(tuple(mine))
         if len(chains) == 1:

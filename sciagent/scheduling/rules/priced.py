@@ -26,6 +26,7 @@ from sciagent.scheduling.dynamic_programme import PRICES, solve_price
 from sciagent.scheduling.indices import CandidateGroup, Plans, groups
 from sciagent.scheduling.law.censoring import Bounds, Errors, Fit, expected_answers
 from sciagent.scheduling.law.hints import Padded, hinted, made_up
+from sciagent.scheduling.law.row_selection import Order
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.stack import Law, Stack
 from sciagent.scheduling.law.transforms import TruthTransform
@@ -66,7 +67,7 @@ class Priced:
         self._looks = np.random.default_rng([seed, 1])  # separate, so that draws do not change the law
         self.truths: tuple[TruthTransform, ...] | None = None
         self._padded = None if similarity is None else Padded(similarity)
-        self._stack = Stack(self._padded, self._rng)
+        self._stack = Stack(self._padded)
         self.laws: list[Law] = []
         self._lessons = 0.0
         self._rest = np.zeros(len(PRICES))  # cost to go of candidates not evaluated, by price of a verification
@@ -153,7 +154,7 @@ class Priced:
     def _best(self, pool: CandidatePool, left: float) -> list[Purchase]:
         decided = self._decided(pool.scores)
         truths = self.truths or self.aims.truths(pool.scores)
-        bounds, fit = pool.bounds if decided else None, self._scratch(truths, decided, seed=0)
+        bounds, fit = pool.bounds if decided else None, self._scratch(truths, decided, pool.order)
         scores, errors = expected_answers(pool.scores, pool.errors, bounds, self.aims, truths, fit)
         scores, errors = hinted(self.aims.hints, scores, errors, decided)
         if not len(pool.open) or not (decided or len(scores) > len(pool.scores)):
@@ -168,7 +169,7 @@ class Priced:
         paid = [j for j in pool.paid if j not in free]
         known = sum(int(pool.answered(j).sum()) for j in paid)
         fitted = self._stack.is_due(known)
-        self.laws = self._stack.fit(questions(self.aims, self.truths, scores, errors), known)
+        self.laws = self._stack.fit(questions(self.aims, self.truths, scores, errors), known, pool.order)
         self._grow(pool)
         look, by_law = self._look(pool, fitted)
         self.price = self._solved(pool, look, by_law, left)
@@ -198,25 +199,32 @@ class Priced:
         ]
 
     def relearned(
-        self, scores: Array, errors: Errors | None, bounds: Bounds | None, seed: int, structure: bool = True
+        self,
+        scores: Array,
+        errors: Errors | None,
+        bounds: Bounds | None,
+        order: Order | None = None,
+        structure: bool = True,
     ) -> list[Law]:
         """Returns the laws of these answers with the current hyper-parameters; none without an answer to each aim.
-        scores, errors, bounds: (n, c), as in `CandidatePool`. structure: False for only the law without structure."""
+        scores, errors, bounds, order: as in `CandidatePool`. structure: False for only the law without structure."""
         assert self.truths is not None
-        fit = self._scratch(self.truths, self._decided(scores), seed, structure)
+        fit = self._scratch(self.truths, self._decided(scores), order, structure)
         return fit(*expected_answers(scores, errors, bounds, self.aims, self.truths, fit))
 
-    def _scratch(self, truths: Sequence[TruthTransform], decided: int, seed: int, structure: bool = True) -> Fit:
-        """Returns a function that fits temporary laws with the same hyper-parameters and separate random draws."""
+    def _scratch(
+        self, truths: Sequence[TruthTransform], decided: int, order: Order | None, structure: bool = True
+    ) -> Fit:
+        """Returns a function that fits temporary laws with the same hyper-parameters."""
 
         def fit(scores: Array, errors: Errors | None) -> list[Law]:
             if self._padded is not None:
                 self._padded.n = len(scores)
-            stack = Stack(self._padded if structure else None, np.random.default_rng(seed))
+            stack = Stack(self._padded if structure else None)
             stack.restore(self._stack.state())
             scores, errors = hinted(self.aims.hints, scores, errors, decided)
             known = not np.isnan(scores[:, self._decisive]).all(0).any()
-            return stack.fit(questions(self.aims, truths, scores, errors), 0) if known else []
+            return stack.fit(questions(self.aims, truths, scores, errors), 0, order) if known else []
 
         return fit
 

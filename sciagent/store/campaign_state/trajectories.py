@@ -4,17 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.code_version import code_version
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 from sciagent.store.results.evidence import read_watermark
 
 _J, _U = t.trajectory.c, t.turn.c
 RUNNING, ENDED = "running", "ended"
+Purpose = Literal["campaign", "rollout", "evaluation", "demonstration"]
+"""What the turns of a trajectory are made for."""
+NOT_SAMPLED = "no model sampled it: a script or a client made the turn"
+OLD = "recorded before sciagent kept the distribution that tokens were drawn from"
+
+
+class Asked(NamedTuple):
+    """The moment at which a question was asked: later evidence had no influence on the answer."""
+
+    watermark: int
+    at: datetime
+
+
+def now(connection: Connection) -> Asked:
+    return Asked(read_watermark(connection), db_now(connection))
+
+
+def untrainable(turn: Mapping[Any, Any]) -> str | None:
+    """Returns why no policy gradient may use a turn; None if one may. turn: a row with `output_ids`, `behaviour` and
+    `untrainable`."""
+    if turn["untrainable"] is not None:
+        return str(turn["untrainable"])
+    return OLD if turn["behaviour"] is None else None
 
 
 @dataclass(frozen=True)
@@ -40,7 +65,9 @@ class SampledRow:
     """The tokens of the prompt after the kept ones."""
     output_ids: Sequence[int] | None = None
     logprobs: Sequence[float] | None = None
-    """Log-probability of each output token."""
+    """Log-probability of each output token, in the distribution that `sampling` names under `logprobs`."""
+    behaviour: Sequence[float] | None = None
+    """Log-probability of each output token in the distribution that it was drawn from; None if unknown."""
     forced: Sequence[bool] | None = None
     """For each output token, whether the grammar left no choice."""
     template_hash: str | None = None
@@ -59,17 +86,39 @@ class NewTurn:
     """{resource: amount}."""
     policy_version: str
     sampled: SampledRow | None = None
+    asked: Asked | None = None
+    """When the question was asked; None if unknown."""
+    tool_set_id: int | None = None
+    policy_id: int | None = None
+    untrainable: str | None = NOT_SAMPLED
+    """Why no policy gradient may use the turn; None: one may."""
 
 
 def open_(
-    connection: Connection, campaign_id: int, number: int, *, proposer: str, settings: Mapping[str, Any], seed: int
+    connection: Connection,
+    campaign_id: int,
+    number: int,
+    *,
+    proposer: str,
+    settings: Mapping[str, Any],
+    seed: int,
+    purpose: Purpose = "campaign",
+    group_id: int | None = None,
+    sibling: int | None = None,
+    policy_version: str | None = None,
 ) -> int:
-    """Returns the id of the campaign's trajectory with this number. Creates the trajectory if it does not exist."""
+    """Returns the id of the campaign's trajectory with this number. Creates the trajectory if it does not exist.
+
+    group_id, sibling: the group of rollouts, and the number of the episode in it, from 0. policy_version: the name of
+    the model that is asked.
+    """
     query = sa.select(_J.id).where(_J.campaign_id == campaign_id, _J.number == number)
     if (id_ := connection.execute(query).scalar()) is not None:
         return int(id_)
     new = sa.insert(t.trajectory).values(campaign_id=campaign_id, number=number, proposer=proposer, seed=seed)
     new = new.values(settings=dict(settings), state=RUNNING, started_at=db_now(connection))
+    new = new.values(purpose=purpose, group_id=group_id, sibling=sibling, code_version=code_version())
+    new = new.values(policy_version=None if policy_version is None else policy_version[:200])
     return int(connection.execute(new.returning(_J.id)).scalar_one())
 
 
@@ -98,10 +147,14 @@ def proposals_by(connection: Connection, campaign_id: int) -> dict[str, int]:
 
 
 def end(connection: Connection, trajectory_id: int, why: str) -> None:
-    """End a trajectory. why: stored with its settings."""
-    settings = connection.execute(sa.select(_J.settings).where(_J.id == trajectory_id)).scalar_one()
-    values = {"state": ENDED, "ended_at": db_now(connection), "settings": {**settings, "ended": why}}
+    """End a trajectory."""
+    values = {"state": ENDED, "ended_at": db_now(connection), "ended_why": why}
     connection.execute(sa.update(t.trajectory).where(_J.id == trajectory_id).values(values))
+
+
+def why_ended(ended_why: str | None, settings: Mapping[str, Any]) -> str | None:
+    """Returns why a trajectory ended. The settings held the reason before the column `ended_why` existed."""
+    return ended_why or settings.get("ended")
 
 
 def last_turn(connection: Connection, trajectory_id: int) -> tuple[int, Mapping[str, Any]]:
@@ -121,7 +174,10 @@ def write_turn(connection: Connection, trajectory_id: int, new: NewTurn) -> int:
     """Write a turn; returns its id."""
     values = {"trajectory_id": trajectory_id, "watermark": read_watermark(connection), "at": db_now(connection)}
     values |= vars(new) | {"policy_version": new.policy_version[:200]}
-    del values["sampled"]
+    del values["sampled"], values["asked"]
     if new.sampled is not None:
         values |= vars(new.sampled)
+    if new.asked is not None:
+        values |= {"asked_watermark": new.asked.watermark, "asked_at": new.asked.at}
+    values = {name: value for name, value in values.items() if value is not None}  # NULL, not the JSON value null
     return int(connection.execute(sa.insert(t.turn).values(values).returning(_U.id)).scalar_one())

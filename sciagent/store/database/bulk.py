@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
 
 from sciagent.store.database.column_types import Json, json_text
@@ -141,6 +142,22 @@ def among(connection: Connection, column: sa.ColumnElement[Any], values: Sequenc
         return column == sa.any_(sa.literal(list(values), sa.ARRAY(column.type)))
     given = sa.func.json_each(sa.literal(json.dumps(list(values)), sa.Text)).table_valued("value")
     return column.in_(sa.select(given.c.value))
+
+
+def insert_or_ignore(connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, object]]) -> None:
+    """Insert rows; a row that violates a unique constraint is skipped."""
+    if rows:
+        dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+        connection.execute(dialect.insert(table).on_conflict_do_nothing(), list(rows))
+
+
+def id_of_hash(connection: Connection, table: sa.Table, content_hash: str, values: Mapping[str, Any]) -> int:
+    """Returns the id of the row with this hash, and inserts the row if there is none. Two writers get the same id."""
+    query = sa.select(table.c.id).where(table.c.hash == content_hash)
+    if (id_ := connection.execute(query).scalar()) is None:
+        insert_or_ignore(connection, table, [{"hash": content_hash, **values}])
+        id_ = connection.execute(query).scalar_one()
+    return int(id_)
 
 
 def by_resource(amounts: Mapping[str, float], **columns: Any) -> list[dict[str, Any]]:

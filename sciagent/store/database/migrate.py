@@ -19,13 +19,13 @@ from sqlalchemy.engine import URL, Engine
 
 from sciagent.errors import LedgerError, SchemaVersionError, UsageError
 from sciagent.store.database.engine import ledger_url, read_only, sqlite_path
-from sciagent.store.database.tables import APPEND_ONLY, metadata
+from sciagent.store.database.tables import APPEND_ONLY, CHANGEABLE, metadata
 
 if TYPE_CHECKING:
     from alembic.config import Config
     from alembic.script import ScriptDirectory
 
-HEAD = "0003"  # the revision of the last script, as `head` reads it
+HEAD = "0005"  # the revision of the last script, as `head` reads it
 _ADVISORY_LOCK = 7_260_213  # any number, the same in every process
 VERSION = sa.table("alembic_version", sa.column("version_num", sa.String))
 
@@ -158,7 +158,10 @@ def differences(engine: Engine) -> list[str]:
             suffixes, query = ("append_only", "no_truncate"), "SELECT tgname FROM pg_trigger WHERE tgenabled <> 'D'"
         triggers = set(connection.exec_driver_sql(query).scalars())
     return differing + [
-        f"{t}: trigger {t}_{s} is missing" for t in APPEND_ONLY for s in suffixes if f"{t}_{s}" not in triggers
+        f"{table}: trigger {table}_{suffix} is missing"
+        for table in (*APPEND_ONLY, *CHANGEABLE)
+        for suffix in suffixes
+        if f"{table}_{suffix}" not in triggers
     ]
 
 

@@ -1,67 +1,38 @@
-"""The tables of the ledger. Times are UTC. Evidence, quantities, decisions and spend are append-only (triggers)."""
+"""The tables of the ledger. Times are UTC. Triggers guard what is append-only, such as evidence, turns and spend."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
 import sqlalchemy as sa
-from sqlalchemy import Column, ForeignKey, Index, Integer, MetaData, Table, UniqueConstraint
+from sqlalchemy import Column, Index, Integer, UniqueConstraint
 
+from sciagent.store.database import learning_tables as learning
 from sciagent.store.database.column_types import Id, Json, Key, String, Text, UtcDateTime
-
-metadata = MetaData(
-    naming_convention={
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "ck": "ck_%(table_name)s_%(constraint_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
-        "pk": "pk_%(table_name)s",
-    }
+from sciagent.store.database.table_parts import (
+    index_of_some,
+    keyed,
+    metadata,
+    needed,
+    optional,
+    reference,
+    references,
+    table,
 )
+
+__all__ = ["APPEND_ONLY", "CHANGEABLE", "metadata"]
 APPEND_ONLY = (
     *("evidence", "quantity", "artifact", "decision", "spend", "cost_observation", "campaign_amendment", "directive"),
-    *("artifact_removal", "law", "calibration"),
+    *("artifact_removal", "law", "calibration", "turn", "proposal"),
+    *learning.APPEND_ONLY,
 )
-_Items = sa.schema.SchemaItem | Iterable[Column[Any]]
+CHANGEABLE = {"trajectory": ("state", "ended_at", "ended_why")} | learning.CHANGEABLE
+"""The columns that may change, by table; every other column of these tables stays as it was written."""
 
-
-def _keyed(name: str, *items: _Items) -> Table:
-    """Returns a table; items may be columns, lists of columns, indexes and constraints."""
-    flat = [part for item in items for part in ([item] if isinstance(item, sa.schema.SchemaItem) else item)]
-    return Table(name, metadata, *flat)
-
-
-def table(name: str, *items: _Items) -> Table:
-    """Returns a table with the primary key `id`."""
-    return _keyed(name, Column("id", Id, primary_key=True, autoincrement=True), *items)
-
-
-def needed(kind: Any, *names: str, **more: Any) -> list[Column[Any]]:
-    """Returns columns that are never NULL."""
-    return [Column(name, kind, nullable=False, **more) for name in names]
-
-
-def optional(kind: Any, *names: str) -> list[Column[Any]]:
-    return [Column(name, kind) for name in names]
-
-
-def reference(name: str, target: str, *, nullable: bool = False, **more: Any) -> Column[int]:
-    """Returns a column with the id of a row of another table."""
-    return Column(name, Id, ForeignKey(f"{target}.id"), nullable=nullable, **more)
-
-
-def references(*targets: str, **more: Any) -> list[Column[int]]:
-    return [reference(f"{target}_id", target, **more) for target in targets]
-
-
-def index_of_some(name: str, where: sa.ColumnElement[bool], *columns: Any) -> None:
-    """Create an index of only the rows that meet `where`, since queries ask for few of all rows."""
-    Index(name, *columns, sqlite_where=where, postgresql_where=where)
-
+tool_set, policy, rollout_group = learning.tool_set, learning.policy, learning.rollout_group
+reward_spec, reward_version, reward = learning.reward_spec, learning.reward_version, learning.reward
+training_use = learning.training_use
 
 # a single row, locked in every evidence transaction, so that its numbers are in the order of commits
-watermark = _keyed("watermark", Column("id", Integer, primary_key=True), needed(Id, "value"))
+watermark = keyed("watermark", Column("id", Integer, primary_key=True), needed(Id, "value"))
 
 property_ = table(
     "property",
@@ -161,14 +132,26 @@ trajectory = table(
     needed(String(20), "state"),
     needed(UtcDateTime, "started_at"),
     optional(UtcDateTime, "ended_at"),
+    optional(Text, "ended_why"),
+    # what the turns are made for: campaign, rollout, evaluation or demonstration
+    needed(String(20), "purpose", server_default="campaign"),
+    reference("group_id", "rollout_group", nullable=True),
+    optional(Integer, "sibling"),  # number in its group, from 0
+    optional(String(100), "code_version"),
     UniqueConstraint("campaign_id", "number"),
 )
+
+index_of_some("ix_trajectory_group", trajectory.c.group_id.is_not(None), trajectory.c.group_id, trajectory.c.sibling)
 
 turn = table("turn", references("trajectory"), needed(Integer, "number"),
     needed(Json, "calls", "observations", "cost"), optional(Json, "cursor", "message", "sampling"),
     optional(Json, "prompt_ids", "output_ids", "logprobs", "forced"), optional(Key, "template_hash"),
     optional(Integer, "kept"),  # number of earlier tokens with which the prompt begins; prompt_ids follow them
     optional(String(200), "policy_version"), needed(Id, "watermark"), needed(UtcDateTime, "at"),
+    references("tool_set", "policy", nullable=True),
+    optional(Id, "asked_watermark"), optional(UtcDateTime, "asked_at"),  # when the question was asked
+    optional(Json, "behaviour"),  # log-probability of each output id in the distribution that it was drawn from
+    optional(Text, "untrainable"),  # why no policy gradient may use the turn; None: one may
     UniqueConstraint("trajectory_id", "number"),
 )  # fmt: skip
 
@@ -194,7 +177,7 @@ candidate_parent = table(
     optional(String(100), "operation"),
 )
 
-campaign_candidate = _keyed(
+campaign_candidate = keyed(
     "campaign_candidate",
     references("campaign", "candidate", primary_key=True),
     needed(Integer, "seq"),
@@ -256,9 +239,13 @@ attempt = table("attempt", references("campaign", "rung", nullable=True),
     optional(Text, "detail"), needed(Json, "cost"), optional(sa.Float, "wall_seconds"),
     needed(UtcDateTime, "started_at", "heartbeat_at"), optional(UtcDateTime, "ended_at"),
     # resources that it holds until it ends, if more than one core: {name: amount}, for GPUs their indices
-    optional(Json, "holds"), Index("ix_attempt_campaign_state", "campaign_id", "state"),
+    optional(Json, "holds"), optional(Id, "watermark"),  # watermark: at its end
+    references("turn", nullable=True),  # of a fast rung that ran within a turn
+    Index("ix_attempt_campaign_state", "campaign_id", "state"),
     Index("ix_attempt_rung_outcome", "rung_id", "outcome"),
 )  # fmt: skip
+
+index_of_some("ix_attempt_turn", attempt.c.turn_id.is_not(None), attempt.c.turn_id)
 
 reservation = table(
     "reservation",
@@ -342,7 +329,7 @@ decision = table("decision", references("campaign", "candidate"), references("ru
     Index("ix_decision_rung_action", "rung_id", "action"),
 )  # fmt: skip
 
-# a fit of a scheduler's hyper-parameters; together with the evidence up to the watermark it defines the law
+# a fit of hyper-parameters; together with the evidence up to the watermark it defines the law
 law = table(
     "law",
     references("campaign"),
@@ -350,6 +337,7 @@ law = table(
     needed(Id, "watermark"),
     needed(Json, "state"),
     needed(UtcDateTime, "at"),
+    needed(String(20), "purpose", server_default="scheduler"),  # scheduler or reward
     Index("ix_law_campaign", "campaign_id", "id"),
 )
 
@@ -362,6 +350,7 @@ calibration = table(
     needed(Text, "measured_level"),
     needed(Integer, "n"),
     needed(sa.Double, "slope", "intercept", "mean_absolute_error", "root_mean_square_error", "error_without"),
+    needed(sa.Boolean, "is_used", server_default=sa.true()),
     needed(Id, "watermark"),
     needed(UtcDateTime, "at"),
     Index("ix_calibration_campaign", "campaign_id", "id"),

@@ -12,6 +12,7 @@ from sciagent.domain.jobs.states import ATTEMPT_TRANSITIONS, AttemptState, check
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, execute_many
 from sciagent.store.database.clock import db_now
+from sciagent.store.results.evidence import next_watermark
 
 _END_AS = {
     end: sa.update(t.attempt).where(
@@ -22,6 +23,9 @@ _END_AS = {
     )
     for end in AttemptState
 }
+
+
+_MARK_END = sa.update(t.attempt).where(t.attempt.c.id == sa.bindparam("attempt_id"), t.attempt.c.watermark.is_(None))
 
 
 @dataclass(frozen=True)
@@ -39,12 +43,18 @@ class AttemptEnd:
 
 
 def begin(
-    connection: Connection, owner: str, *, campaign_id: int | None, rung_id: int | None, n_candidates: int = 1
+    connection: Connection,
+    owner: str,
+    *,
+    campaign_id: int | None,
+    rung_id: int | None,
+    n_candidates: int = 1,
+    turn_id: int | None = None,
 ) -> int:
-    """Begin an attempt that has no job; returns its id."""
+    """Begin an attempt that has no job; returns its id. turn_id: the turn within which it runs."""
     now, a = db_now(connection), t.attempt.c
     new = sa.insert(t.attempt).values(campaign_id=campaign_id, rung_id=rung_id, owner=owner, n_candidates=n_candidates)
-    new = new.values(fence=0, state=AttemptState.RUNNING, cost={}, started_at=now, heartbeat_at=now)
+    new = new.values(fence=0, state=AttemptState.RUNNING, cost={}, started_at=now, heartbeat_at=now, turn_id=turn_id)
     return int(connection.execute(new.returning(a.id)).scalar_one())
 
 
@@ -56,6 +66,18 @@ def end_many(connection: Connection, ends: Sequence[AttemptEnd]) -> None:
         mine = [row for row in rows if row["state"] is state]
         if execute_many(connection, _END_AS[state], mine, ended) != len(mine):
             _refuse(connection, [end.attempt_id for end in ends if end.state is state], state)
+
+
+def mark_end(connection: Connection, attempt_ids: Sequence[int], watermark: int | None = None) -> None:
+    """Write the watermark at which attempts ended: that of their evidence, or a new one.
+
+    "All attempts up to w" is then a fixed set, like all evidence. A new watermark is locked until the commit, so the
+    transaction must not wait for another row afterwards. An attempt that ended before keeps its watermark.
+    """
+    if not attempt_ids:
+        return
+    at = next_watermark(connection) if watermark is None else watermark
+    execute_many(connection, _MARK_END, [{"attempt_id": id_} for id_ in attempt_ids], {"watermark": at})
 
 
 def booked(connection: Connection, attempt_ids: Sequence[int]) -> dict[int, tuple[AttemptState, Mapping[str, float]]]:

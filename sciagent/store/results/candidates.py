@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.payload import candidate_from_payload, molecule_from_columns
@@ -15,18 +14,11 @@ from sciagent.chemistry.standardise import STANDARDISER_VERSION
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.text import storable
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import among
+from sciagent.store.database.bulk import among, insert_or_ignore
 from sciagent.store.database.clock import db_now
 
 MAX_ALIAS = 4096
 _COLUMNS = ("key", "kind", "text", "identity", "inchikey", "formula", "charge", "multiplicity", "n_atoms")
-
-
-def insert_or_ignore(connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, object]]) -> None:
-    """Insert rows; a row that violates a unique constraint is skipped."""
-    if rows:
-        dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-        connection.execute(dialect.insert(table).on_conflict_do_nothing(), list(rows))
 
 
 @cache

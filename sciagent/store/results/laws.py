@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -24,24 +24,49 @@ AUDIT = "audit"  # the chooser in decisions of the audit
 _CC = t.campaign_candidate.c
 
 
+Purpose = Literal["scheduler", "reward"]
+"""Who a law is made for: a scheduler that decides by it, or rewards that value candidates by it."""
+
+
 class LawRow(NamedTuple):
+    """One row of the table of laws. Its id is its identity: two rows may have equal states at different watermarks."""
+
+    id: int
     version: str
+    """Hash of the state."""
     watermark: int
     state: dict[str, Any]
 
 
-def write(connection: Connection, campaign_id: int, state: Mapping[str, Any]) -> str:
-    """Write a law and return its version, a hash of the state. The state holds only audit entries that are new."""
+_ROW = sa.select(*(t.law.c[name] for name in LawRow._fields))
+
+
+def write(
+    connection: Connection,
+    campaign_id: int,
+    state: Mapping[str, Any],
+    *,
+    purpose: Purpose = "scheduler",
+    watermark: int | None = None,
+) -> LawRow:
+    """Write a law. The state holds only audit entries that are new. watermark: of the newest evidence that the law
+    knows; None: the present one."""
     version = content_hash(dict(state))[:SHOWN]
+    known = read_watermark(connection) if watermark is None else watermark
     new = t.law.insert().values(campaign_id=campaign_id, version=version, state=dict(state), at=db_now(connection))
-    connection.execute(new.values(watermark=read_watermark(connection)))
-    return version
+    id_ = connection.execute(new.values(watermark=known, purpose=purpose).returning(t.law.c.id)).scalar_one()
+    return LawRow(int(id_), version, known, dict(state))
 
 
-def last(connection: Connection, campaign_id: int) -> LawRow | None:
+def last(connection: Connection, campaign_id: int, purpose: Purpose = "scheduler") -> LawRow | None:
     c = t.law.c
-    query = sa.select(c.version, c.watermark, c.state).where(c.campaign_id == campaign_id).order_by(c.id.desc())
+    query = _ROW.where(c.campaign_id == campaign_id, c.purpose == purpose).order_by(c.id.desc())
     row = connection.execute(query.limit(1)).one_or_none()
+    return None if row is None else LawRow._make(row)
+
+
+def by_id(connection: Connection, law_id: int) -> LawRow | None:
+    row = connection.execute(_ROW.where(t.law.c.id == law_id)).one_or_none()
     return None if row is None else LawRow._make(row)
 
 
@@ -77,7 +102,7 @@ class Log:
 def audit_log(connection: Connection, campaign_id: int) -> Log:
     """The whole log of the campaign."""
     c, log = t.law.c, Log()
-    query = sa.select(c.state["audit"]).where(c.campaign_id == campaign_id).order_by(c.id)
+    query = sa.select(c.state["audit"]).where(c.campaign_id == campaign_id, c.purpose == "scheduler").order_by(c.id)
     for news in connection.execute(query).scalars():
         if news is not None:
             log.add(news)

@@ -10,8 +10,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.candidate_names import Names
 from sciagent.domain.text import storable
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import among
-from sciagent.store.results.candidates import insert_or_ignore
+from sciagent.store.database.bulk import among, insert_or_ignore
 
 
 def enter(connection: Connection, campaign_id: int | None, given: Iterable[tuple[int, Mapping[str, str]]]) -> None:

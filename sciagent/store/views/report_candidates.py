@@ -110,6 +110,8 @@ class Origin(NamedTuple):
     rationale: str | None
     predicted: Mapping[str, Any] | None
     at: datetime | None
+    detail: str | None
+    """How the candidate was made from the proposed text, such as its protonation."""
     parents: tuple[tuple[tuple[str, str, str], ...], ...]
     """(operation, key, text) of the ancestors, a tuple for each generation, nearest first."""
 
@@ -225,13 +227,13 @@ def origin(connection: Connection, candidate: Ranked) -> Origin:
     """The proposer, the reason and the time of the proposal, and the ancestors of the candidate."""
     p, u, j = t.proposal.c, t.turn.c, t.trajectory.c
     query = (
-        sa.select(j.proposer, j.number, u.number, p.operation, p.rationale, p.predicted, p.at)
+        sa.select(j.proposer, j.number, u.number, p.operation, p.rationale, p.predicted, p.at, p.detail)
         .select_from(t.proposal)
         .outerjoin(t.turn, u.id == p.turn_id)
         .outerjoin(t.trajectory, j.id == u.trajectory_id)
         .where(p.id == candidate.proposal_id)
     )
-    proposal = connection.execute(query).one_or_none() or (None,) * 7
+    proposal = connection.execute(query).one_or_none() or (None,) * 8
     return Origin._make([*proposal, _ancestors(connection, candidate)])
 
 

@@ -31,8 +31,9 @@ class Begun(NamedTuple):
     state: str
     started_at: datetime
     ended_at: datetime | None
+    ended_why: str | None
     settings: dict[str, Any]
-    """Settings of the proposer, with `opening` and, after the end, `ended`."""
+    """Settings of the proposer, with `opening`."""
 
 
 class EpisodeOutcome(NamedTuple):
@@ -110,7 +111,8 @@ def outcomes(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> di
 def turns(connection: Connection, trajectory_id: int, n: int) -> list[Any]:
     """The first n turns of an episode, as mappings of selected columns."""
     shown = (_U.id, _U.number, _U.message, _U.calls, _U.observations, _U.sampling, _U.policy_version, _U.cost, _U.at)
-    query = sa.select(*shown, _U.output_ids, _U.forced).where(_U.trajectory_id == trajectory_id)
+    tokens = (_U.output_ids, _U.forced, _U.behaviour, _U.untrainable)
+    query = sa.select(*shown, *tokens).where(_U.trajectory_id == trajectory_id)
     return list(connection.execute(query.order_by(_U.number).limit(n)).mappings())
 
 

@@ -35,6 +35,34 @@ def test_a_malformed_answer_is_told_in_words(sent: Any, why: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("temperature", "source", "grammar", "known", "why"),
+    [
+        (1.0, None, False, True, None),
+        (1.0, "raw", False, True, None),
+        (0.7, "processed", False, True, None),
+        (0.7, "raw", False, False, "drawn at temperature 0.7, with log-probabilities that are raw"),
+        (0.7, None, False, False, "drawn at temperature 0.7, with log-probabilities that are unknown"),
+        (1.0, "raw", True, True, "a grammar of the server restricted the answer"),
+        (0.7, "processed", True, True, "a grammar of the server restricted the answer"),
+        (0.0, "processed", False, True, "drawn without chance"),
+    ],
+)
+def test_what_the_tokens_were_drawn_from_is_known_where_the_mode_says_so(
+    temperature: float, source: Any, grammar: bool, known: bool, why: str | None
+) -> None:
+    logprobs = {"content": [{"token": "a", "logprob": -0.5, "bytes": None, "top_logprobs": []}]}
+    sent = answer("x", choice={"logprobs": logprobs, "token_ids": [4]}, prompt_token_ids=[1])
+    asked = Sampling(temperature, schema={"type": "object"} if grammar else None)
+    found = sampled_of(read_answer(json.dumps(sent), str), asked, "m", 1.0, False, source)
+    assert found.tokens and found.tokens.behaviour == ((-0.5,) if known else None)
+    assert found.untrainable is None if why is None else (found.untrainable or "").startswith(why)
+
+
+def test_without_tokens_an_answer_is_not_trainable() -> None:
+    assert sampled(answer("x")).untrainable == "the server returned no tokens"
+
+
+@pytest.mark.parametrize(
     "more",
     [
         {"usage": {"prompt_tokens": 10**300, "completion_tokens": "many"}},

@@ -12,11 +12,14 @@ from typing import Any
 
 import pytest
 
-from sciagent.agent import question_threads
+from sciagent.agent import models, question_threads
 from sciagent.agent.episode import Episode, EpisodeLimits
 from sciagent.agent.messages import Message, PolicyError, Sampling, ToolCall
 from sciagent.agent.policies.endpoint import EndpointPolicy
+from sciagent.agent.policies.rendering import prompt_ids
 from sciagent.agent.question_threads import Asking
+from sciagent.agent.serving import served_cards
+from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.errors import UsageError
 from tests.support.chat_server import ChatServer, answer
 
@@ -55,6 +58,49 @@ def test_calls_tokens_and_thinking_come_back(server: ChatServer, policy: Endpoin
     [body] = server.bodies
     assert body["return_token_ids"] is True and body["logprobs"] is True and body["seed"] == 3
     assert [one["role"] for one in body["messages"]] == ["system", "user"]
+    assert body["cache_salt"] == policy.name, "no cached keys and values of another policy"
+    assert policy.identity(found.policy).hash == PolicyIdentity("m-1", server.url).hash
+
+
+def with_tokens(prompt: list[int], model: str = "m-1") -> dict[str, Any]:
+    logprobs = {"content": [{"token": "a", "logprob": -0.5, "bytes": None, "top_logprobs": []}]}
+    return answer("x", choice={"logprobs": logprobs, "token_ids": [4]}, prompt_token_ids=prompt, model=model)
+
+
+def test_a_model_that_this_machine_serves_is_known_by_its_weights_and_template(
+    server: ChatServer, policy: EndpointPolicy, tiny: str
+) -> None:
+    from transformers import AutoTokenizer
+
+    card = models.find(tiny)
+    served_cards.keep(
+        served_cards.ServedCard(
+            name="policy-1@12345678",
+            base_sha256=card.sha256,
+            adapter_sha256="12345678" + "0" * 56,
+            template_sha256=card.template_sha256,
+            tokenizer=card.folder,
+        )
+    )
+    prompt = prompt_ids(AutoTokenizer.from_pretrained(card.folder), ASKED, [])
+    server.respond = lambda body, n: (200, with_tokens(prompt, "policy-1@12345678"))
+    tokens = policy.sample(ASKED, [], Sampling()).tokens
+    assert tokens and tokens.template_hash == card.template_sha256 and tokens.template_checked is True
+    known = policy.identity("policy-1@12345678")
+    assert (known.base_sha256, known.adapter_sha256) == (card.sha256, "12345678" + "0" * 56)
+    assert known.hash == PolicyIdentity("other name", "elsewhere", card.sha256, known.adapter_sha256).hash
+    other = EndpointPolicy("x", server.url)
+    server.respond = lambda body, n: (200, with_tokens([1, *prompt], "policy-1@12345678"))
+    tokens = other.sample(ASKED, [], Sampling()).tokens
+    other.close()
+    assert tokens and tokens.template_checked is False, "the prompt has a token more than the template makes"
+
+
+def test_of_a_stranger_neither_weights_nor_template_are_known(server: ChatServer, policy: EndpointPolicy) -> None:
+    server.respond = lambda body, n: (200, with_tokens([1, 2]))
+    tokens = policy.sample(ASKED, [], Sampling()).tokens
+    assert tokens and (tokens.template_hash, tokens.template_checked) == ("server", None)
+    assert policy.identity("m-1").base_sha256 is None
 
 
 def test_half_of_the_tokens_is_none(server: ChatServer, policy: EndpointPolicy) -> None:

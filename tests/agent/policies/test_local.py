@@ -60,13 +60,13 @@ def test_the_limit_of_tokens_ends_an_answer(policy: LocalPolicy) -> None:
 
 
 def test_calls_that_the_model_writes_are_parsed(policy: LocalPolicy, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sciagent.agent.policies.decoding import Decoder
+    from sciagent.agent.policies.decoding import Decoder, Drawn
 
     text = (
         '<think>hm</think>Here.\n<tool_call>\n{"name": "propose", "arguments": {"smiles": "C"}}\n</tool_call><|im_end|>'
     )
     ids = policy.tokenizer.encode(text, add_special_tokens=False)
-    drawn = (ids, [0.0] * len(ids), [False] * len(ids))
+    drawn = Drawn(ids, [0.0] * len(ids), [0.0] * len(ids), [False] * len(ids))
     monkeypatch.setattr(Decoder, "draw", lambda *_: drawn)
     before = (*TALK, Message("assistant", "", calls=(ToolCall("call_1", "propose", "{}"),)), Message("tool", "no"))
     sampled = policy.sample(before, [TOOL], Sampling())

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from sciagent.agent.models import ModelError
-from sciagent.agent.serving import lora_adapters
+from sciagent.agent.serving import lora_adapters, served_cards
+from sciagent.agent.serving.served_cards import ServedCard
+from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.errors import UsageError
 
 
@@ -63,6 +65,11 @@ def fake() -> Iterator[Fake]:
     found.server.server_close()
 
 
+@pytest.fixture(autouse=True)
+def _own_models(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCIAGENT_MODELS", str(tmp_path_factory.mktemp("models")))
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "adapter_config.json").write_text('{"r": 4}')
@@ -72,14 +79,38 @@ def folder(tmp_path: Path) -> Path:
 
 def test_an_adapter_is_loaded_replaced_and_unloaded(fake: Fake, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VLLM_API_KEY", "secret")
-    lora_adapters.load(fake.url, "policy-1", folder)
-    lora_adapters.load(fake.url, "policy-1", folder)
-    assert lora_adapters.loaded(fake.url) == {"policy-1": "base"}
-    lora_adapters.unload(fake.url, "policy-1")
+    served = lora_adapters.load(fake.url, "policy-1", folder)
+    assert served == f"policy-1@{lora_adapters.adapter_sha256(folder)[:8]}"
+    assert lora_adapters.load(fake.url, "policy-1", folder) == lora_adapters.load(fake.url, served, folder) == served
+    assert lora_adapters.loaded(fake.url) == {served: "base"}
+    assert lora_adapters.unload(fake.url, "policy-1") == served
     assert lora_adapters.loaded(fake.url) == {}
-    bodies = [body for _, body, _ in fake.asked]
-    assert [body.get("load_inplace") for body in bodies] == [False, True, None]
-    assert Path(bodies[0]["lora_path"]).is_absolute() and fake.asked[0][2] == "Bearer secret"
+    assert [path for path, *_ in fake.asked] == ["/v1/load_lora_adapter", "/v1/unload_lora_adapter"]
+    assert Path(fake.asked[0][1]["lora_path"]).is_absolute() and fake.asked[0][2] == "Bearer secret"
+
+
+def test_a_name_never_changes_its_weights(fake: Fake, folder: Path) -> None:
+    first = lora_adapters.load(fake.url, "policy-1", folder)
+    (folder / "adapter_model.safetensors").write_bytes(b"more")
+    second = lora_adapters.load(fake.url, "policy-1", folder)
+    assert second != first and set(lora_adapters.loaded(fake.url)) == {first, second}
+    with pytest.raises(UsageError, match="a name cannot change its weights"):
+        lora_adapters.load(fake.url, first, folder)
+    with pytest.raises(UsageError, match="several adapters called policy-1"):
+        lora_adapters.unload(fake.url, "policy-1")
+    assert lora_adapters.unload(fake.url, first) == first and set(lora_adapters.loaded(fake.url)) == {second}
+
+
+def test_the_card_of_an_adapter_has_the_weights_of_its_base(fake: Fake, folder: Path) -> None:
+    served_cards.keep(ServedCard(name="base", base_sha256="b" * 64, template_sha256="c" * 64))
+    card = served_cards.find(lora_adapters.load(fake.url, "policy-1", folder))
+    assert card is not None and (card.base_sha256, card.template_sha256) == ("b" * 64, "c" * 64)
+    assert card.adapter_sha256 == lora_adapters.adapter_sha256(folder)
+    known = PolicyIdentity("any", "anywhere", "b" * 64, card.adapter_sha256)
+    assert card.name == f"policy-1@{known.hash[:8]}"
+    with pytest.raises(UsageError, match="other weights were served as base"):
+        served_cards.keep(ServedCard(name="base", base_sha256="d" * 64))
+    assert served_cards.find("stranger") is None
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,12 @@ def test_a_program_answers_or_is_missing_by_name(verifier: str, local: Ledger, w
         assert answer.outcome == "ok", answer.detail
 
 
+@pytest.mark.parametrize(("smiles", "basis"), [(["CCO"], "def2-SVP"), (["CCO", "broken(", "[Cl-]"], "def2-SVPD")])
+def test_an_anion_among_the_molecules_brings_diffuse_functions(smiles: list[str], basis: str, tmp_path: Path) -> None:
+    rungs = rungs_for("pyscf.scf", {}, tmp_path, molecules_of(smiles))
+    assert rungs[-1].verifier.settings.basis == basis
+
+
 def test_a_unit_is_shown_as_asked(local: Ledger, worker: Worker, tmp_path: Path) -> None:
     rungs = rungs_for("xtb.solvation", CASES["xtb.solvation"], tmp_path)
     (canonical,) = calculate(local, rungs, molecules_of(["CCO"]), worker=worker)

@@ -26,6 +26,7 @@ from sciagent.domain.outcomes import Outcome
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Quantity
 from sciagent.execution.worker.completing import DirectResult, complete_direct
+from sciagent.scheduling.law.row_selection import order_of
 from sciagent.store.campaign_state import standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -112,6 +113,15 @@ def test_a_driver_that_takes_over_begins_with_what_was_learnt(ran: tuple[Built, 
     assert pricing.law_version == row.version
     assert pricing.priced.is_learnt
     assert pricing.priced.state() == row.state["priced"]
+    assert len(row.state["factors"]) == len(pricing.pool.paid) and min(row.state["factors"]) > 0
+
+
+def test_the_law_selects_rows_by_the_keys_of_their_candidates(ran: tuple[Built, LedgerPool]) -> None:
+    built, kept = ran
+    with built.ledger.read() as connection:
+        keys = laws.keys(connection, kept.ids.tolist())
+    assert kept.order is not None
+    assert kept.order.tolist() == order_of(keys[id_] for id_ in kept.ids.tolist()).tolist()
 
 
 def test_what_another_campaign_answered_is_taken_first_and_costs_nothing(ran: tuple[Built, LedgerPool]) -> None:

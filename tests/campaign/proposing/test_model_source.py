@@ -9,9 +9,12 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.agent import question_threads
+from sciagent.agent.policies.answers import GRAMMAR
+from sciagent.agent.trace.recorded import recorded_calls
 from sciagent.campaign.core.build import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.spec.load import parse_spec
+from sciagent.code_version import code_version
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.report.answers import episode
 from sciagent.store.campaign_state import campaigns
@@ -99,10 +102,62 @@ def test_what_a_model_proposes_becomes_candidates_and_every_token_is_kept(
         held = prompt + one["output_ids"]
     assert [one["message"]["calls"][0]["name"] for one in turns] == ["propose"] * 6
     assert [p["text"] for turn in told["turns"] for p in turn["proposals"]] == list(MOLECULES[:3])
-    assert all(turn["trainable"] for turn in told["turns"])
+    assert all(one["behaviour"] == [-0.25] * 2 for one in turns), "what was drawn from is known: temperature 1"
+    assert {turn["untrainable"] for turn in told["turns"]} == {GRAMMAR}
+    assert not any(turn["trainable"] for turn in told["turns"])
     first, second = server.bodies[0]["messages"], server.bodies[1]["messages"]
     assert "Alcohols" in first[1]["content"] and len(second) == 4 and second[3]["role"] == "tool"
     assert {"propose", "modify", "finish"} <= {one["function"]["name"] for one in server.bodies[0]["tools"]}
+
+
+def test_a_turn_says_who_answered_with_which_tools_and_what_could_be_known(
+    ledger: Ledger, tmp_path: Path, server: ChatServer
+) -> None:
+    server.respond = one_each
+    with talking(ledger, tmp_path, server) as driver:
+        driver.run()
+    turns, [tools], [policy] = rows(ledger, t.turn), rows(ledger, t.tool_set), rows(ledger, t.policy)
+    assert {one["tool_set_id"] for one in turns} == {tools["id"]} and {one["policy_id"] for one in turns} == {
+        policy["id"]
+    }
+    assert tools["content"]["tools"] == server.bodies[0]["tools"] and not tools["content"]["structured"]
+    assert (policy["name"], policy["source"], policy["base_sha256"]) == ("m-1", server.url, None)
+    for one in turns:
+        assert one["asked_at"] <= one["at"] and one["asked_watermark"] <= one["watermark"]
+    watermarks = [one["asked_watermark"] for one in turns]
+    assert watermarks == sorted(set(watermarks)), "each question was asked after the answers of the turn before"
+    began = rows(ledger, t.trajectory)
+    assert {one["purpose"] for one in began} == {"campaign"} and {one["code_version"] for one in began} == {
+        code_version()
+    }
+    attempts = rows(ledger, t.attempt)
+    fast = [one["turn_id"] for one in attempts if one["job_id"] is None]
+    assert fast == [one["id"] for one in turns], "one batch of the safety screen in each"
+    known = {one["attempt_id"]: one["watermark"] for one in rows(ledger, t.evidence)}
+    assert {one["id"]: one["watermark"] for one in attempts} == known
+
+
+def test_turns_of_an_endpoint_are_trainable_if_no_grammar_restricts_its_calls(
+    ledger: Ledger, tmp_path: Path, server: ChatServer
+) -> None:
+    server.respond = one_each
+    with talking(ledger, tmp_path, server, proposals=2, more="ahead: 50, strict: false") as driver:
+        driver.run()
+    assert all(one["untrainable"] is None and one["behaviour"] == [-0.25] * 2 for one in rows(ledger, t.turn))
+    assert all(one["function"]["strict"] is False for body in server.bodies for one in body["tools"])
+
+
+def test_the_calls_of_a_model_come_back_as_they_were_sampled(
+    ledger: Ledger, tmp_path: Path, server: ChatServer
+) -> None:
+    server.respond = one_each
+    with talking(ledger, tmp_path, server) as driver:
+        driver.run()
+    for trajectory, first in ((rows(ledger, t.trajectory)[0], 1), (rows(ledger, t.trajectory)[1], 4)):
+        with ledger.read() as connection:
+            calls_ = recorded_calls(connection, trajectory["id"])
+        assert [call.prompt_ids for call in calls_] == [tuple(range(100, 100 + 3 * n)) for n in range(first, first + 3)]
+        assert [call.output_ids for call in calls_] == [(n, n + 1) for n in range(first, first + 3)]
 
 
 def test_a_later_episode_is_told_what_was_found(ledger: Ledger, tmp_path: Path, server: ChatServer) -> None:
@@ -129,7 +184,8 @@ def test_an_episode_ends_by_the_clock(ledger: Ledger, tmp_path: Path, server: Ch
     server.respond = one_each
     with talking(ledger, tmp_path, server, proposals=2, turns=9, more="ahead: 50, minutes: 0.00001") as driver:
         driver.run()
-    assert [one["settings"]["ended"] for one in rows(ledger, t.trajectory)] == ["0.0006 seconds of the model"] * 2
+    assert [one["ended_why"] for one in rows(ledger, t.trajectory)] == ["0.0006 seconds of the model"] * 2
+    assert not any("ended" in one["settings"] for one in rows(ledger, t.trajectory)), "what was written stays"
 
 
 def test_several_episodes_go_on_at_once(ledger: Ledger, tmp_path: Path, server: ChatServer) -> None:
@@ -207,7 +263,7 @@ def test_notes_and_finish(ledger: Ledger, tmp_path: Path, server: ChatServer) ->
     with talking(ledger, tmp_path, server, proposals=1) as driver:
         driver.run()
     began = rows(ledger, t.trajectory)
-    assert began[0]["settings"]["ended"] == "finished by the model"
+    assert began[0]["ended_why"] == "finished by the model"
     assert "alcohols are fine" in server.bodies[1]["messages"][1]["content"]
 
 

@@ -56,3 +56,9 @@ def test_what_comes_back_too_late_is_refused_and_counted(ledger: Ledger, tmp_pat
     whole(ledger, 1)
     assert counts(ledger, t.attempt.c.state, t.attempt.c.job_id == job_id) == {"done": 1, "stale": 1}
     assert counts(ledger, t.attempt.c.owner, t.attempt.c.state == "stale") == {"slow/0": 1}
+    with ledger.read() as connection:
+        a = t.attempt.c
+        watermarks = dict(connection.execute(sa.select(a.state, a.watermark).where(a.job_id == job_id)).all())
+        known = connection.execute(sa.select(t.evidence.c.watermark).where(t.evidence.c.attempt_id.is_not(None)))
+        assert watermarks["stale"] < watermarks["done"], "the loss came first, and its watermark stays"
+        assert watermarks["done"] in known.scalars().all(), "what brought evidence has its watermark"

@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from sciagent.report.analysis.prediction_scores import BINS, COVERS_90, PredictionRecord, crps, prediction_scores, read
+from sciagent.report.analysis.prediction_scores import (
+    BINS,
+    COVERS_90,
+    PredictionRecord,
+    crps,
+    listed,
+    prediction_scores,
+    read,
+)
 from sciagent.store.database.ledger import Ledger
 from tests.support.pages import Parsed
 from tests.support.talked import Talker, talked
@@ -123,3 +131,10 @@ def test_the_honest_error_is_the_best_on_average() -> None:
 def test_what_is_no_number_has_no_score(bad: tuple[float, float, float]) -> None:
     with pytest.raises(ValueError, match="no score"):
         crps(*bad)
+
+
+def test_a_prediction_is_shown_in_the_unit_of_the_campaign() -> None:
+    predicted = {"homo_lumo_gap": {"value": 4.0, "error": 0.25}, "unheard_of": {"value": 1, "error": 1}}
+    assert listed(predicted, {}) == ["HOMO-LUMO gap 4 ± 0.25 eV"]
+    assert listed(predicted, {"homo_lumo_gap": "kcal/mol"}) == ["HOMO-LUMO gap 92.24 ± 5.8 kcal/mol"]  # 23.06 per eV
+    assert listed(None, {}) == []

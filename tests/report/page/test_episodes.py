@@ -37,7 +37,7 @@ def test_an_episode_is_shown_turn_by_turn(several: Talker) -> None:
     assert made.proposed.rationale == "a heteroatom"
     assert made.predictions == ["HOMO-LUMO gap 4.9 ± 0.2 eV; r2 answered 4.8 eV (CRPS 0.066 eV)"]
     assert shown[0].turns[0].made[0].predictions[0].endswith("; not answered yet")
-    assert shown[-1].trainable == "not trainable: no tokens were returned"
+    assert shown[-1].trainable == "not trainable: the server returned no tokens"
 
 
 def test_the_report_shows_them_closed_and_without_scripts(parsed_talks: Parsed) -> None:

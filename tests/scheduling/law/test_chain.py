@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from sciagent.scheduling.candidate_pool import CandidatePool
-from sciagent.scheduling.law.chain import Chain, Forecast
+from sciagent.scheduling.law.chain import TERMINAL_ROWS, Chain, Forecast
 from sciagent.scheduling.law.kernel import OFFSET, Hyper
+from sciagent.scheduling.law.row_selection import order_of
 from sciagent.scheduling.law.transforms import TruthTransform
 
 Array = NDArray[np.float64]
@@ -70,7 +71,7 @@ def forecasts(chain: Chain, of: Places) -> tuple[Array, Array]:
 
 
 def fitted(scores: Array, similarity: Near | None = None) -> Chain:
-    return Chain(scores, TRUTH, similarity, np.random.default_rng(0))
+    return Chain(scores, TRUTH, similarity)
 
 
 class Near:
@@ -91,7 +92,7 @@ class Near:
 def by_pattern() -> dict[tuple[int, ...], tuple[Forecast, Array]]:
     """Forecast of each pattern, and the candidates' scores without gaps."""
     scores, whole = ladder(LADDER, 4000, FROM_THE_TOP)
-    chain = Chain(scores, TRUTH, None, np.random.default_rng(0), linear(LADDER), refit=False)
+    chain = Chain(scores, TRUTH, None, None, linear(LADDER), refit=False)
     of = np.arange(4000, len(scores))
     return {found.missing: (found, whole[of[places]]) for places, found in chain.forecast(of)}
 
@@ -111,7 +112,7 @@ def test_a_linear_ladder_is_foretold_as_its_joint_gaussian_is(
 
 def test_a_skipped_rung_of_which_the_seen_ones_tell_nothing_adds_what_it_could_have_said() -> None:
     scores, whole = ladder(APART, 4000, [(0,), (0, 2)])
-    chain = Chain(scores, TRUTH, None, np.random.default_rng(0), linear(APART), refit=False)
+    chain = Chain(scores, TRUTH, None, None, linear(APART), refit=False)
     of = np.arange(4000, len(scores))
     for places, found in chain.forecast(of):
         mean, covariance = conditional(APART, whole[of[places]], found.missing)
@@ -227,17 +228,30 @@ def test_the_unit_of_a_rung_does_not_matter() -> None:
     assert other.log_loss == pytest.approx(plain.log_loss, abs=0.05)
 
 
+def test_a_law_of_many_answers_is_the_same_for_every_order_of_arrival() -> None:
+    """With more answers than the law keeps, of the terminal rung and of one below it."""
+    scores, _ = ladder(LADDER, TERMINAL_ROWS + 100, FROM_THE_TOP)
+    order, n = order_of(map(str, range(len(scores)))), len(scores)
+    first = Chain(scores, TRUTH, None, order)
+    mixed = np.random.default_rng(3).permutation(n)
+    other = Chain(scores[mixed], TRUTH, None, order[mixed], first.hyper, refit=False)
+    again = Chain(scores, TRUTH, None, order, first.hyper, refit=False)
+    place = np.argsort(mixed)
+    for one, two in zip(forecasts(again, np.arange(n)), forecasts(other, np.arange(n)), strict=True):
+        assert two[place] == pytest.approx(one, abs=1e-9), "the same rows, added up in another order"
+
+
 def test_hits_below_the_threshold_are_foretold_alike() -> None:
     scores, _ = ladder(LADDER, 80, FROM_THE_TOP)
     of = np.arange(80, len(scores))
-    mirrored = Chain(scores * [1, 1, 1, -1], TruthTransform(-1.0, 1.0, -1), None, np.random.default_rng(0))
+    mirrored = Chain(scores * [1, 1, 1, -1], TruthTransform(-1.0, 1.0, -1), None)
     assert forecasts(mirrored, of)[0] == pytest.approx(forecasts(fitted(scores), of)[0])
 
 
 def test_hyper_parameters_of_an_earlier_fit_are_kept_where_none_better_are_sought() -> None:
     scores, _ = ladder(LADDER, 80, FROM_THE_TOP)
     first = fitted(scores)
-    again = Chain(scores, TRUTH, None, np.random.default_rng(1), first.hyper, refit=False)
+    again = Chain(scores, TRUTH, None, None, first.hyper, refit=False)
     assert set(again.hyper) == {0, 1, 2, 3}
     assert all(again.hyper[j] is first.hyper[j] for j in again.hyper)
     of = np.arange(len(scores))
@@ -261,7 +275,7 @@ def test_the_record_is_how_badly_each_answer_was_foretold_by_the_others() -> Non
     y = np.random.default_rng(0).normal(-0.5, 1.0, 12)
     noise = 0.8**2
     start = {0: Hyper(np.log([1.0, 1.0, 1.0, 1.0, 0.8]))}
-    chain = Chain(y[:, None], TruthTransform(0.0, 1.0), None, np.random.default_rng(0), start, refit=False)
+    chain = Chain(y[:, None], TruthTransform(0.0, 1.0), None, None, start, refit=False)
     expected = 0.0
     for i in range(12):
         variance = 1 / (1 / OFFSET + 11 / noise)
@@ -312,8 +326,8 @@ def test_an_answer_known_badly_teaches_less() -> None:
     errors[1::2, 1] = 3.0  # those that say 1
     start = {1: Hyper(np.log([1e-3, 1e-3, 1.5, 1e-3, 0.5]))}
     scale = TruthTransform(0.0, 1.0)
-    even = Chain(scores, scale, None, np.random.default_rng(0), start, refit=False)
-    told = Chain(scores, scale, None, np.random.default_rng(0), start, refit=False, errors=errors)
+    even = Chain(scores, scale, None, None, start, refit=False)
+    told = Chain(scores, scale, None, None, start, refit=False, errors=errors)
     [(_, plain)], [(_, weighed)] = even.forecast(np.array([0])), told.forecast(np.array([0]))
     assert plain.mean[0] == pytest.approx(0.5, abs=0.01)
     # precisions 1 / 0.25 against 1 / (0.25 + 9)

@@ -26,7 +26,7 @@ def ladder(errors: Array, seed: int) -> Array:
 def learnt(whole: Array, truth: TruthTransform, answers: int = ANSWERS) -> list[Law]:
     scores = whole.copy()
     scores[answers:, -1] = np.nan
-    return Stack(None, np.random.default_rng(0)).fit([Question(scores, truth)], answers)
+    return Stack(None).fit([Question(scores, truth)], answers)
 
 
 def gross(seed: int) -> Array:

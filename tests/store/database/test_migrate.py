@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from alembic import command
 from alembic.config import Config
 
 from sciagent.errors import SchemaVersionError
+from sciagent.store.campaign_state import trajectories
 from sciagent.store.database import migrate
 from sciagent.store.database import tables as t
+from sciagent.store.database.clock import db_now
 from sciagent.store.database.engine import connect, ledger_url, read_only
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import evidence
@@ -114,6 +117,29 @@ def test_an_upgrade_keeps_the_rows(engine: sa.Engine, request: pytest.FixtureReq
                 "INSERT INTO candidate_parent (candidate_id, parent_id, proposal_id) VALUES (9, 9, 9)"
             )
     assert (copy is None) == (engine.dialect.name == "postgresql")
+
+
+def test_turns_from_before_learning_stay_and_are_not_trainable(engine: sa.Engine) -> None:
+    with engine.connect() as connection:
+        config = migrate._config()
+        config.attributes["connection"] = connection
+        with connection.begin():
+            command.upgrade(config, "0003")
+    with engine.begin() as connection:
+        row = rows.campaign(connection)
+        began = t.trajectory.insert().values(campaign_id=row.id, number=0, proposer="m", seed=1, state="ended")
+        began = began.values(settings={"ended": "8 turns"}, started_at=db_now(connection))
+        given = {"number": 0, "calls": [], "observations": [], "cost": {}, "output_ids": [1], "logprobs": [-0.5]}
+        turn = t.turn.insert().values(trajectory_id=connection.execute(began).inserted_primary_key[0], **given)
+        connection.execute(turn.values(watermark=0, at=db_now(connection)))
+    migrate.upgrade(engine)
+    assert migrate.differences(engine) == []
+    with engine.begin() as connection:
+        [trajectory] = connection.execute(sa.select(t.trajectory)).mappings().all()
+        assert (trajectory["purpose"], trajectory["group_id"], trajectory["code_version"]) == ("campaign", None, None)
+        assert trajectories.why_ended(trajectory["ended_why"], trajectory["settings"]) == "8 turns"
+        [old] = trajectories.turns(connection, trajectory["id"])
+        assert old["output_ids"] == [1] and trajectories.untrainable(old) == trajectories.OLD
 
 
 def test_sqlite_is_copied_before_it_upgrades_itself(tmp_path: Path, migrated_sqlite: Path, later_version: None) -> None:

@@ -7,11 +7,13 @@ import sqlalchemy as sa
 
 from sciagent.domain.campaigns.calibration import Fit, FitKind
 from sciagent.domain.campaigns.directives import Verb
-from sciagent.store.campaign_state import calibrations, campaigns, directives
+from sciagent.domain.campaigns.policies import PolicyIdentity
+from sciagent.store.campaign_state import calibrations, campaigns, directives, trajectories
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts, spend
+from sciagent.store.learning import policies, tool_sets
 from sciagent.store.results import evidence, laws
 from tests.support import rows
 
@@ -27,7 +29,16 @@ CHANGES = {
     "artifact_removal": "size = 0",
     "law": "version = 'x'",
     "calibration": "slope = 0",
+    "turn": "untrainable = NULL",
+    "proposal": "status = 'new'",
+    "tool_set": "content = '{}'",
+    "policy": "name = 'x'",
+    "reward_spec": "spec = '{}'",
+    "reward_version": "watermark = 9",
+    "reward": "value = 1",
+    "training_use": "policy_id = 1",
 }
+FIXED = {"trajectory": "settings = '{}'", "rollout_group": "opening = '[]'"}
 
 
 @pytest.fixture
@@ -66,11 +77,57 @@ def full(ledger: Ledger) -> Ledger:
                 at=db_now(connection),
             )
         )
+        learn(connection, row.id)
     return ledger
 
 
+def learn(connection: sa.Connection, campaign_id: int) -> None:
+    """Write a row into every table of learning, and a trajectory with a turn and a proposal."""
+    now = db_now(connection)
+    tools = tool_sets.enter(connection, {"tools": []})
+    policy = policies.enter(connection, PolicyIdentity("m@1", "in process", "b" * 64))
+    group = t.rollout_group.insert().values(
+        campaign_id=campaign_id, number=0, task={}, snapshot={}, snapshot_watermark=0, snapshot_seq=0, opening=[],
+        opening_hash="0" * 64, seed=1, size=8, purpose="rollout", code_version="1", state="open", at=now,
+    )  # fmt: skip
+    group_id = connection.execute(group.returning(t.rollout_group.c.id)).scalar_one()
+    opened = {"proposer": "m", "settings": {}, "seed": 1, "purpose": "rollout", "group_id": group_id, "sibling": 0}
+    trajectory_id = trajectories.open_(connection, campaign_id, 0, **opened)
+    new = trajectories.NewTurn(0, {}, [], [], {}, "m@1", tool_set_id=tools, policy_id=policy)
+    turn_id = trajectories.write_turn(connection, trajectory_id, new)
+    given = {"campaign_id": campaign_id, "turn_id": turn_id, "status": "refused", "text": "?", "at": now}
+    connection.execute(t.proposal.insert().values(given))
+    spec_id = connection.execute(t.reward_spec.insert().values(hash="1" * 64, spec={})).inserted_primary_key[0]
+    version = t.reward_version.insert().values(
+        campaign_id=campaign_id, number=1, reward_spec_id=spec_id, watermark=1, laws=[], prices={}, code_version="1",
+        at=now,
+    )  # fmt: skip
+    version_id = connection.execute(version).inserted_primary_key[0]
+    given = {"reward_version_id": version_id, "trajectory_id": trajectory_id, "terms": {}, "candidates": []}
+    connection.execute(t.reward.insert().values(given))
+    used = {"policy_id": policy, "reward_version_id": version_id, "turn_id": turn_id, "at": now}
+    connection.execute(t.training_use.insert().values(used))
+
+
 def test_the_list_is_whole() -> None:
-    assert set(CHANGES) == set(t.APPEND_ONLY)
+    assert set(CHANGES) == set(t.APPEND_ONLY) and set(FIXED) == set(t.CHANGEABLE)
+
+
+def test_only_the_end_of_a_trajectory_and_the_state_of_a_group_may_change(full: Ledger) -> None:
+    for table, change in FIXED.items():
+        for statement in (f"UPDATE {table} SET {change}", f"DELETE FROM {table}"):
+            with pytest.raises(sa.exc.DBAPIError, match="append-only"), full.begin() as connection:
+                connection.exec_driver_sql(statement)
+        with full.begin() as connection:
+            connection.exec_driver_sql(f"UPDATE {table} SET state = 'ended'")
+
+
+@pytest.mark.parametrize("table", ["trajectory", "rollout_group"])
+def test_every_column_that_may_not_change_is_guarded(full: Ledger, table: str) -> None:
+    for column in t.metadata.tables[table].columns:
+        if column.name not in t.CHANGEABLE[table]:
+            with pytest.raises(sa.exc.DBAPIError, match="append-only"), full.begin() as connection:
+                connection.exec_driver_sql(f'UPDATE {table} SET "{column.name}" = "{column.name}"')
 
 
 @pytest.mark.parametrize("table", t.APPEND_ONLY)

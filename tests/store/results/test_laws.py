@@ -22,12 +22,24 @@ def test_a_law_comes_back_and_equal_states_have_one_version(ledger: Ledger) -> N
         first = laws.write(connection, 1, state)
         again = laws.write(connection, 1, {name: state[name] for name in reversed(state)})
         other = laws.write(connection, 1, state | {"priced": 1})
-    assert first == again != other
+    assert first.version == again.version != other.version
+    assert len({first.id, again.id, other.id}) == 3, "a law is its row"
     with ledger.read() as connection:
         last = laws.last(connection, 1)
-        assert last is not None and last.version == other and last.state == state | {"priced": 1}
+        assert last is not None and last == other and last.state == state | {"priced": 1}
         kept = connection.execute(sa.select(t.law.c.state).order_by(t.law.c.id)).scalars().all()
         assert kept == [state, state, state | {"priced": 1}]
+
+
+def test_laws_for_rewards_stand_apart_from_those_of_the_scheduler(ledger: Ledger) -> None:
+    with ledger.begin() as connection:
+        campaign_id = rows.campaign(connection).id
+        decides = laws.write(connection, campaign_id, {"priced": 1})
+        values = laws.write(connection, campaign_id, {"priced": 2}, purpose="reward", watermark=0)
+    with ledger.read() as connection:
+        assert laws.last(connection, campaign_id) == decides
+        assert laws.last(connection, campaign_id, "reward") == values == laws.by_id(connection, values.id)
+        assert laws.by_id(connection, 99) is None
 
 
 def test_the_entries_of_all_laws_are_one_log(ledger: Ledger) -> None:

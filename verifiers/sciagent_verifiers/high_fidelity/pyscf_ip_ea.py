@@ -47,7 +47,10 @@ FLEXIBLE = {p: 0.06 if p in (VERTICAL_EA, ADIABATIC_EA, REDUCTION_POTENTIAL) els
 class IpEaSettings(DensityFunctionalSettings):
     """The settings of pyscf.scf, the ions and the reference of the potentials."""
 
-    basis: dft.Basis = Field("def2-SVPD", description="An electron affinity needs one with diffuse functions.")
+    basis: dft.Basis = Field(
+        dft.DIFFUSE_DEFAULT,
+        description="An electron affinity needs one with diffuse functions; empty for a composite method.",
+    )
     which: tuple[Literal["ip", "ea"], ...] = Field(
         ("ip", "ea"), min_length=1, max_length=2, description="Ionisation energy, electron affinity, or both."
     )
@@ -76,7 +79,7 @@ class IpEaSettings(DensityFunctionalSettings):
             raise ValueError(f"which: {list(self.which)} names one twice")
         if "ea" in self.which and self.basis not in dft.DIFFUSE:
             raise ValueError(
-                f"{self.basis} has no diffuse functions, and an anion needs them; take one of "
+                f"{self.basis_set} has no diffuse functions, and an anion needs them; take one of "
                 f"{', '.join(sorted(dft.DIFFUSE))}, or which: [ip]"
             )
         if self.reference and not self.solvent:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.properties import S1_ENERGY, S1_OSCILLATOR_STRENGTH, S1_WAVELENGTH, T1_ENERGY
@@ -10,7 +10,12 @@ from sciagent.verification.contract import Context, Cost, Finding, PropertyAtLev
 from sciagent_simulators.geometry import Geometry, failure
 from sciagent_simulators.pyscf_engine import ground_state
 from sciagent_simulators.pyscf_excited import NANOMETRE_EV, NEAR, check_charge_transfer, excite
-from sciagent_verifiers.high_fidelity.density_functional import DensityFunctional, DensityFunctionalSettings, Functional
+from sciagent_verifiers.high_fidelity.density_functional import (
+    NONLOCAL,
+    DensityFunctional,
+    DensityFunctionalSettings,
+    Functional,
+)
 from sciagent_verifiers.method_errors import PYSCF_TDA
 
 LOWEST = 0.3  # eV; with a lower S1 a single determinant cannot distinguish ground and excited state
@@ -25,6 +30,15 @@ class TdaSettings(DensityFunctionalSettings):
     states: int = Field(3, ge=1, le=20, description="How many singlets are looked for.")
     triplet: bool = Field(False, description="T1 too.")
     full: bool = Field(False, description="TDDFT instead of its Tamm-Dancoff approximation.")
+
+    @model_validator(mode="after")
+    def _responds(self) -> TdaSettings:
+        if self.functional in NONLOCAL:
+            raise ValueError(
+                f"excitations by {self.functional} lack the response of VV10 in PySCF; take wB97X-D3(BJ), wB97X or "
+                "CAM-B3LYP"
+            )
+        return self
 
     @property
     def method(self) -> str:

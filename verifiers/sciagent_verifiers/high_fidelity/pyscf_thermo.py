@@ -20,7 +20,12 @@ from sciagent_simulators.tblite_engine import ionised
 from sciagent_simulators.thermochemistry.minimum import minimum
 from sciagent_simulators.thermochemistry.normal_modes import NormalModes, normal_modes
 from sciagent_simulators.thermochemistry.pyscf_hessian import pyscf_hessian
-from sciagent_verifiers.high_fidelity.density_functional import DIFFUSE, DensityFunctional, DensityFunctionalSettings
+from sciagent_verifiers.high_fidelity.density_functional import (
+    DIFFUSE,
+    NONLOCAL,
+    DensityFunctional,
+    DensityFunctionalSettings,
+)
 from sciagent_verifiers.thermal import (
     ThermalSettings,
     soft_mode_spread,
@@ -47,7 +52,7 @@ class PyscfThermoSettings(DensityFunctionalSettings, ThermalSettings):
         if self.solvent and self.pressure:
             raise ValueError("pressure is that of a gas; in a solvent the standard state is 1 mol/L")
         if self.ion == "anion" and self.basis not in DIFFUSE:
-            raise ValueError(f"an anion needs diffuse functions, which {self.basis} has not; take def2-SVPD")
+            raise ValueError(f"an anion needs diffuse functions, which {self.basis_set} has not; take def2-SVPD")
         return self
 
     @property
@@ -118,7 +123,9 @@ class PyscfThermo(DensityFunctional):
         gas = self.scf_seconds(candidate, gas=True)
         seconds = 0.5 + gas + self.spin_seconds(candidate, gas=True) + self.relax_seconds(candidate, gas=True)
         seconds += self.scf_seconds(candidate) if self.settings.solvent else 0.0
-        return Cost(core_seconds=(seconds + gas * candidate.n_atoms) * self.calculations(candidate))
+        # A numerical Hessian has 6 gradients for each atom.
+        seconds += gas * candidate.n_atoms * (5.4 if self.settings.functional in NONLOCAL else 1.0)
+        return Cost(core_seconds=seconds * self.calculations(candidate))
 
     def at_geometry(self, molecule: Molecule, context: Context, start: Geometry) -> tuple[Finding, Geometry, float]:
         chosen = self.settings

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from typing import Any
+
 from sciagent.programs import ORCA
 from sciagent_simulators.programs.orca import ORCA_SCF
 from sciagent_verifiers.programs.self_consistent_field import ProgramScfSettings, SelfConsistentField
@@ -32,3 +35,7 @@ class OrcaScf(SelfConsistentField):
     programs = (ORCA,)
     Settings = ProgramScfSettings
     scf = ORCA_SCF
+
+    def defaults_for(self, charges: Collection[int]) -> Mapping[str, Any]:
+        """Returns a basis set with diffuse functions where anions are expected."""
+        return {"basis": "def2-SVPD"} if self.settings.basis == "def2-SVP" and min(charges, default=0) < 0 else {}

@@ -26,7 +26,7 @@ from sciagent_verifiers.programs.program_verifier import ProgramVerifier
 
 KNOWN = (
     "PBE0", "B3LYP", "CAM-B3LYP", "M06-2X", "TPSSh", "r2SCAN0", "BHandHLYP", "wB97X", "wB97X-D3(BJ)", "PBE", "BLYP",
-    "BP86", "TPSS", "r2SCAN", "HF", "r2SCAN-3c", "wB97M-V", "B97-3c",
+    "BP86", "TPSS", "r2SCAN", "HF", "r2SCAN-3c", "wB97X-3c", "wB97X-V", "wB97M-V", "B97-3c",
 )  # fmt: skip
 """Names with a checked spelling; the settings take others, too."""
 STEPS = 8  # steps of a relaxation, for its cost

@@ -1,0 +1,47 @@
+"""Makes the token ids of a prompt by a model's chat template."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sciagent.agent.messages import Message
+from sciagent.agent.policies import hermes
+from sciagent.agent.serving.served_cards import ServedCard
+from sciagent.agent.serving.templates import template_of
+
+_log = logging.getLogger("sciagent")
+
+
+def prompt_ids(tokenizer: Any, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Returns the token ids of a conversation, up to the beginning of the answer. tokenizer: of transformers."""
+    marks = [str(token) for token in tokenizer.added_tokens_decoder.values() if token.special]
+    ids = tokenizer.apply_chat_template(
+        hermes.rendered(messages, marks),
+        tools=list(tools) or None,
+        add_generation_prompt=True,
+        tokenize=True,
+        return_dict=False,
+    )
+    return [int(token) for token in ids]
+
+
+def is_rendering(
+    ids: Sequence[int], messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], card: ServedCard | None
+) -> bool | None:
+    """Returns whether a server's prompt is what the model's template makes of a conversation; None if the tokenizer or
+    transformers is not on this machine. card: of the model."""
+    if card is None or card.tokenizer is None:
+        return None
+    try:
+        from transformers import AutoTokenizer
+
+        tokenizer = AutoTokenizer.from_pretrained(card.tokenizer, local_files_only=True)
+        if (ours := template_of(Path(card.tokenizer))) is not None:
+            tokenizer.chat_template = ours.read_text(encoding="utf-8")
+        return prompt_ids(tokenizer, messages, tools) == list(ids)
+    except Exception as error:  # noqa: BLE001 - what cannot be compared is unknown; the answer is as good as before
+        _log.info("the prompt of %s cannot be compared: %s", card.name, error)
+        return None

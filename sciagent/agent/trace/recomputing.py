@@ -1,0 +1,53 @@
+"""Computes again, from what the ledger holds, how likely the tokens of a turn were when they were drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sciagent.agent.messages import NO_CHANCE
+from sciagent.agent.policies.local import LocalPolicy
+from sciagent.agent.trace.linearise import RecordedCall
+
+
+def schema_of(sampling: Mapping[str, Any], tool_set: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Returns the schema that restricted a whole answer; None without one. sampling, tool_set: as in the ledger."""
+    return tool_set["answer_schema"] if sampling["grammar"] and tool_set["structured"] else None
+
+
+def behaviour_of(
+    policy: LocalPolicy, call: RecordedCall, sampling: Mapping[str, Any], tool_set: Mapping[str, Any]
+) -> tuple[float, ...]:
+    """Returns (n,) natural log-probabilities of the n output ids in the distribution that they were drawn from.
+
+    The whole sequence is computed at once; the grammar is made again from the schema of the tool set. sampling,
+    tool_set: as in the ledger. Raises ValueError for an answer that was drawn without chance, or if the schema does not
+    allow an output id.
+    """
+    import torch
+
+    if sampling["temperature"] <= 0:
+        raise ValueError(f"turn {call.turn}: {NO_CHANCE}")
+    ids = torch.tensor([[*call.prompt_ids, *call.output_ids[:-1]]], device=policy.model.device)
+    n = len(call.output_ids)
+    with torch.inference_mode():
+        logits = policy.model(input_ids=ids, use_cache=False, logits_to_keep=n).logits[0].float()
+    schema = schema_of(sampling, tool_set)
+    if schema is not None:
+        logits = logits.masked_fill(~_allowed(policy, schema, call).to(logits.device), -torch.inf)
+    table = torch.log_softmax(logits / sampling["temperature"], dim=-1)
+    return tuple(table[torch.arange(n), torch.tensor(call.output_ids, device=table.device)].tolist())
+
+
+def _allowed(policy: LocalPolicy, schema: Mapping[str, Any], call: RecordedCall) -> Any:
+    """Returns (n, v) booleans: the tokens that the schema allowed at each place of the answer."""
+    import torch
+
+    answer, rows = policy.constrained(schema), []
+    for place, token in enumerate(call.output_ids):
+        rows.append(torch.from_numpy(answer.allowed()))
+        if not rows[-1][token]:
+            raise ValueError(f"turn {call.turn}: its schema does not allow output id {place}, {token}")
+        if place < len(call.output_ids) - 1:
+            answer.take(token)
+    return torch.stack(rows)

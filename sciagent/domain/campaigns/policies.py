@@ -1,0 +1,28 @@
+"""What a policy is: the weights of a model, told apart by their content."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sciagent.domain.evidence import content_hash
+
+
+@dataclass(frozen=True)
+class PolicyIdentity:
+    """The model that answered, as far as it is known."""
+
+    name: str
+    """The name under which it is asked, such as `smollm2@93a1…`."""
+    source: str
+    """Where it answers: the address of its server, or `in process`."""
+    base_sha256: str | None = None
+    """SHA-256 of the base model's weights; None for a server's model whose weights are unknown."""
+    adapter_sha256: str | None = None
+    """SHA-256 of the adapter; None without one."""
+
+    @property
+    def hash(self) -> str:
+        """The hash of the weights, wherever they run; of unknown weights, that of address and name."""
+        if self.base_sha256 is None:
+            return content_hash({"endpoint": self.source, "name": self.name})
+        return content_hash({"base": self.base_sha256, "adapter": self.adapter_sha256})

@@ -1,0 +1,1 @@
+"""Learning in the ledger: tool sets, policies, groups of rollouts, rewards."""
