@@ -87,7 +87,7 @@ class Objective:
         else:
             assert self.accept is not None
             beyond = self.accept.distance(value) / self.scale + math.log(UTILITY_FLOOR)
-        return UTILITY_FLOOR * (1 + max(beyond, 0.0)) ** -TIE_BREAK
+        return UTILITY_FLOOR * math.pow(1 + max(beyond, 0.0), -TIE_BREAK)
 
 
 def utility(objectives: Sequence[Objective], values: Mapping[str, float]) -> float | None:
