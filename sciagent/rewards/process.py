@@ -16,7 +16,7 @@ class ProposedCandidate:
 
     key: str
     scaffold: str
-    """Hash of the scaffold; each candidate without a scaffold counts as one of its own if this is its key."""
+    """The scaffold; candidates with the same one count less and less."""
     worth: float | None
     """In hits or utility; None if undecided."""
     settled: bool

@@ -250,17 +250,29 @@ def find_reusable(
     return {evidence.candidate_id: evidence for evidence in all_of(connection, query, candidate_ids)}
 
 
-def reusable(verifier: str, version: str, settings_hash: str, derived: Collection[str] = ()) -> sa.Select[Any]:
-    """A query for current reusable evidence under these settings. derived: settings hashes of derived properties whose
-    evidence is selected, too."""
-    e = t.current_evidence.c
+def reusable(
+    verifier: str,
+    version: str,
+    settings_hash: str,
+    derived: Collection[str] = (),
+    source: sa.FromClause = t.current_evidence,
+) -> sa.Select[Any]:
+    """A query for reusable evidence under these settings. derived: settings hashes of derived properties whose evidence
+    is selected, too. source: the evidence that counts, as from `evidence_as_of`."""
+    e = source.c
     query = sa.select(*(e[name] for name in _RECORDED)).where(e.reusable == sa.true())
-    return query.where(under(verifier, version, settings_hash, derived))
+    return query.where(under(verifier, version, settings_hash, derived, source))
 
 
-def under(verifier: str, version: str, settings_hash: str, derived: Collection[str] = ()) -> sa.ColumnElement[bool]:
-    """A condition that selects the current evidence of these settings, and of derived properties by their hashes."""
-    e = t.current_evidence.c
+def under(
+    verifier: str,
+    version: str,
+    settings_hash: str,
+    derived: Collection[str] = (),
+    source: sa.FromClause = t.current_evidence,
+) -> sa.ColumnElement[bool]:
+    """A condition that selects the evidence of these settings, and of derived properties by their hashes."""
+    e = source.c
     own = sa.and_(e.verifier == verifier, e.verifier_version == version, e.settings_hash == settings_hash)
     if not derived:
         return own
@@ -279,10 +291,22 @@ def latest(
     return {id_: (recorded, revisions[recorded.id]) for id_, recorded in found.items()}
 
 
-def all_of(connection: Connection, query: sa.Select[Any], candidate_ids: Sequence[int]) -> list[RecordedEvidence]:
-    """The evidence of these candidates that a query selects, read with its values in one statement."""
-    e, q, width = t.current_evidence.c, t.quantity.c, len(_RECORDED)
-    query = query.add_columns(*_MEASURED).select_from(t.current_evidence.outerjoin(t.quantity, q.evidence_id == e.id))
+def evidence_as_of(watermark: int) -> sa.Subquery:
+    """The evidence that was current at a watermark, with the columns of `current_evidence`."""
+    e, later = t.evidence.c, t.evidence.alias("later")
+    superseded = sa.exists().where(later.c.supersedes_id == e.id, later.c.watermark <= watermark)
+    return sa.select(*t.evidence.c).where(e.watermark <= watermark, ~superseded).subquery("evidence_as_of")
+
+
+def all_of(
+    connection: Connection,
+    query: sa.Select[Any],
+    candidate_ids: Sequence[int],
+    source: sa.FromClause = t.current_evidence,
+) -> list[RecordedEvidence]:
+    """The evidence of these candidates that a query selects from `source`, read with its values in one statement."""
+    e, q, width = source.c, t.quantity.c, len(_RECORDED)
+    query = query.add_columns(*_MEASURED).select_from(source.outerjoin(t.quantity, q.evidence_id == e.id))
     query = query.where(among(connection, e.candidate_id, candidate_ids)).order_by(e.replicate, e.id, q.id)
     rows = connection.execute(query).all()
     measured = _measured(connection, [(row[0], *row[width:]) for row in rows if row[width] is not None])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.campaigns.calibration import Fits, calibrated_quantities
@@ -24,13 +25,16 @@ def pooled_answers(
     version: str,
     settings_hash: str,
     derived: Collection[str] = (),
+    source: sa.FromClause = t.current_evidence,
 ) -> dict[int, RecordedEvidence]:
     """Like `find_reusable`, with replicates pooled: the first replicate with an answer gets the values of all.
 
     derived: settings hashes of the derived properties that are known after the rung; their values are included.
+    source: the evidence that counts, as from `evidence_as_of`.
     """
     replicates: dict[int, list[RecordedEvidence]] = {}
-    for replicate in all_of(connection, reusable(verifier, version, settings_hash, derived), candidate_ids):
+    query = reusable(verifier, version, settings_hash, derived, source)
+    for replicate in all_of(connection, query, candidate_ids, source):
         replicates.setdefault(replicate.candidate_id, []).append(replicate)
     pooled = {}
     for id_, same in replicates.items():

@@ -1,0 +1,86 @@
+"""Shows versions of rewards: with all episodes, and what differs between two of them."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.rewarding.publishing import changes
+from sciagent.domain.answers.rewards import (
+    ChangedReward,
+    RewardedCandidate,
+    RewardedEpisode,
+    RewardedTurn,
+    ShownRewards,
+)
+from sciagent.errors import UsageError
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.learning import episodes, rewards
+from sciagent.store.learning.rewards import RewardRow
+
+
+def show(ledger: Ledger, version: int) -> ShownRewards:
+    """Returns a version with all its episodes. Raises UnknownNameError."""
+    with ledger.read() as connection:
+        row = rewards.get(connection, version)
+        campaign = connection.execute(sa.select(t.campaign.c.name).where(t.campaign.c.id == row.campaign_id))
+        by_episode: dict[int, list[RewardRow]] = {}
+        for reward in rewards.of_version(connection, version):
+            by_episode.setdefault(reward.trajectory_id, []).append(reward)
+        return ShownRewards(
+            version=row.id,
+            campaign=str(campaign.scalar_one()),
+            spec_hash=row.spec_hash,
+            watermark=row.watermark,
+            law=row.law,
+            episodes=tuple(_episodes(connection, row.campaign_id, row.watermark, by_episode)),
+        )
+
+
+def _episodes(
+    connection: Connection, campaign_id: int, as_of: int, by_episode: dict[int, list[RewardRow]]
+) -> list[RewardedEpisode]:
+    places, groups = rewards.places(connection, campaign_id), _group_numbers(connection, campaign_id)
+    shown = []
+    for episode in episodes.episodes(connection, campaign_id, as_of):
+        if (rows := by_episode.get(episode.id)) is None:
+            continue
+        turns = tuple(_turn(row, places[row.turn_id][1]) for row in rows if row.turn_id is not None)
+        shown.append(
+            RewardedEpisode(
+                episode=episode.number,
+                group=None if episode.group_id is None else groups[episode.group_id],
+                sibling=episode.sibling,
+                policy=episode.policy,
+                outcome=next(row.value for row in rows if row.turn_id is None),
+                turns=turns,
+            )
+        )
+    return shown
+
+
+def _turn(row: RewardRow, number: int) -> RewardedTurn:
+    return RewardedTurn(
+        turn=number,
+        reward=row.value,
+        to_go=row.to_go,
+        advantage=row.advantage,
+        terms=row.terms,
+        candidates=tuple(RewardedCandidate.model_validate(candidate) for candidate in row.candidates),
+    )
+
+
+def _group_numbers(connection: Connection, campaign_id: int) -> dict[int, int]:
+    g = t.rollout_group.c
+    rows = connection.execute(sa.select(g.id, g.number).where(g.campaign_id == campaign_id))
+    return {int(id_): int(number) for id_, number in rows}
+
+
+def difference(ledger: Ledger, old: int, new: int) -> tuple[ChangedReward, ...]:
+    """Returns the turns whose rewards differ. Raises UnknownNameError, or UsageError for two campaigns."""
+    with ledger.read() as connection:
+        before, after = rewards.get(connection, old), rewards.get(connection, new)
+        if before.campaign_id != after.campaign_id:
+            raise UsageError(f"versions {old} and {new} belong to two campaigns, which share no turns")
+        return changes(connection, before, after)

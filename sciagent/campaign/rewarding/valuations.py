@@ -1,0 +1,50 @@
+"""The worth of candidates at a watermark: a function of evidence, of a law and of a description of rewards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.rewarding.expectations import RewardLaw, expectations
+from sciagent.campaign.rewarding.states import states
+from sciagent.rewards.estimators import Settlement, worth
+from sciagent.rewards.spec import RewardSpec
+
+
+class CandidateWorth(NamedTuple):
+    """What a candidate is worth."""
+
+    value: float | None
+    """In hits or utility; None if undecided."""
+    settled: bool
+    """Whether the ladder has decided about the candidate."""
+
+
+def valuations(
+    built: Built,
+    connection: Connection,
+    candidate_ids: Sequence[int],
+    as_of: int,
+    law: RewardLaw | None,
+    spec: RewardSpec,
+) -> dict[int, CandidateWorth]:
+    """Returns the worth of candidates at a watermark, by candidate id.
+
+    law: values candidates that the terminal rung has not answered; None leaves them undecided.
+    """
+    known = states(built, connection, candidate_ids, as_of)
+    if law is not None and spec.unsettled != "settled":
+        asked = [
+            id_
+            for id_, state in known.items()
+            if state.settlement is Settlement.OPEN or (spec.unsettled == "robust" and state.chance)
+        ]
+        expected = expectations(built, connection, law, asked, as_of) if asked else {}
+        known |= {id_: known[id_]._replace(expected=value) for id_, value in expected.items()}
+    return {
+        id_: CandidateWorth(worth(state, spec.unsettled), state.settlement in (Settlement.ANSWERED, Settlement.REFUSED))
+        for id_, state in known.items()
+    }

@@ -1,0 +1,133 @@
+"""Episodes as rewards see them: turns in order, the candidates that they proposed first, and what these cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.domain.cost import RESOURCE_UNITS, Cost
+from sciagent.store.database import tables as t
+from sciagent.store.database.bulk import among
+
+_J, _U, _P, _A, _E = t.trajectory.c, t.turn.c, t.proposal.c, t.attempt.c, t.evidence.c
+
+
+class EpisodeRow(NamedTuple):
+    """A trajectory that rewards can be given to."""
+
+    id: int
+    number: int
+    group_id: int | None
+    sibling: int | None
+    policy: str | None
+    """Version of the policy of its first turn."""
+
+
+class ProposalRow(NamedTuple):
+    """A proposal of a turn."""
+
+    candidate_id: int | None
+    """None for a text that is no molecule."""
+    status: str
+    """`new`, `duplicate` or `refused`."""
+
+
+@dataclass(frozen=True)
+class EpisodeTurn:
+    """A turn with its proposals."""
+
+    id: int
+    number: int
+    cost: Cost
+    """Cost of sampling, and of fast rungs that ran during the turn."""
+    state: str
+    """Hash of all that the model had seen before the turn; equal for equal conversations."""
+    proposals: tuple[ProposalRow, ...]
+
+
+def episodes(connection: Connection, campaign_id: int, as_of: int) -> list[EpisodeRow]:
+    """The trajectories of a model with a turn up to a watermark, in order of group, sibling and number."""
+    policy = sa.select(_U.policy_version).where(_U.trajectory_id == _J.id, _U.number == 0).scalar_subquery()
+    sampled = sa.exists().where(_U.trajectory_id == _J.id, _U.message.is_not(None), _U.watermark <= as_of)
+    query = sa.select(_J.id, _J.number, _J.group_id, _J.sibling, policy).where(_J.campaign_id == campaign_id)
+    rows = connection.execute(query.where(sa.or_(sampled, _J.group_id.is_not(None))).order_by(_J.number)).all()
+    found = (EpisodeRow(*row) for row in rows)
+    return sorted(found, key=lambda row: (row.group_id or 0, row.sibling or 0, row.number))
+
+
+def turns_of(connection: Connection, trajectory_ids: Sequence[int], as_of: int) -> dict[int, list[EpisodeTurn]]:
+    """{trajectory id: its turns up to a watermark, in order}."""
+    from sciagent.domain.evidence import content_hash
+
+    columns = (_U.id, _U.trajectory_id, _U.number, _U.cost, _U.calls, _U.observations, _J.settings)
+    query = sa.select(*columns).select_from(t.turn.join(t.trajectory, _J.id == _U.trajectory_id))
+    query = query.where(among(connection, _U.trajectory_id, trajectory_ids), _U.watermark <= as_of)
+    rows = connection.execute(query.order_by(_U.trajectory_id, _U.number)).all()
+    proposals = _proposals(connection, [row[0] for row in rows])
+    turns: dict[int, list[EpisodeTurn]] = {id_: [] for id_ in trajectory_ids}
+    states: dict[int, str] = {}
+    for id_, trajectory_id, number, cost, calls, observations, settings in rows:
+        state = states.get(trajectory_id) or content_hash({"opening": settings.get("opening")})
+        turns[trajectory_id].append(EpisodeTurn(id_, number, _known(cost), state, proposals.get(id_, ())))
+        states[trajectory_id] = content_hash({"before": state, "calls": calls, "observations": observations})
+    return turns
+
+
+def _proposals(connection: Connection, turn_ids: Sequence[int]) -> dict[int, tuple[ProposalRow, ...]]:
+    query = sa.select(_P.turn_id, _P.candidate_id, _P.status).where(among(connection, _P.turn_id, turn_ids))
+    found: dict[int, tuple[ProposalRow, ...]] = {}
+    for turn_id, candidate_id, status in connection.execute(query.order_by(_P.id)):
+        found[int(turn_id)] = (*found.get(int(turn_id), ()), ProposalRow(candidate_id, status))
+    return found
+
+
+def _known(cost: Mapping[str, float]) -> Cost:
+    return Cost({resource: amount for resource, amount in cost.items() if resource in RESOURCE_UNITS})
+
+
+class PaidRung(NamedTuple):
+    """A rung whose cost is charged to the candidates, by the identity of its evidence."""
+
+    verifier: str
+    version: str
+    settings_hash: str
+
+
+def costs_of(
+    connection: Connection, campaign_id: int, paid: Sequence[PaidRung], candidate_ids: Sequence[int], as_of: int
+) -> dict[int, Cost]:
+    """{candidate id: all that was booked for it on paid rungs up to a watermark}, each attempt once.
+
+    Counted are the campaign's own attempts, with those that failed, and the attempts of other campaigns whose evidence
+    counts here, whoever paid. Imported evidence has no attempt and costs nothing here.
+    """
+    shares: dict[int, dict[int, Cost]] = {id_: {} for id_ in candidate_ids}
+    for candidate_id, attempt_id, cost, n in _attempts(connection, campaign_id, paid, candidate_ids, as_of):
+        shares[candidate_id][attempt_id] = Cost({resource: amount / n for resource, amount in _known(cost).items()})
+    return {id_: sum(attempts.values(), Cost()) for id_, attempts in shares.items()}
+
+
+def _attempts(
+    connection: Connection, campaign_id: int, paid: Sequence[PaidRung], candidate_ids: Sequence[int], as_of: int
+) -> Iterator[tuple[int, int, Mapping[str, float], int]]:
+    """Yields candidate id, attempt id, cost and number of candidates that share the cost."""
+    job = t.job.c
+    own = sa.select(job.candidate_id, _A.id, _A.cost, _A.n_candidates).select_from(
+        t.attempt.join(t.job, job.id == _A.job_id)
+    )
+    own = own.where(job.campaign_id == campaign_id, _A.watermark <= as_of)
+    used = sa.select(_E.candidate_id, _A.id, _A.cost, _A.n_candidates).select_from(
+        t.evidence.join(t.attempt, _A.id == _E.attempt_id)
+    )
+    rungs = (
+        sa.and_(_E.verifier == r.verifier, _E.verifier_version == r.version, _E.settings_hash == r.settings_hash)
+        for r in paid
+    )
+    used = used.where(_E.watermark <= as_of, sa.or_(sa.false(), *rungs))
+    for query, candidate in ((own, job.candidate_id), (used, _E.candidate_id)):
+        for row in connection.execute(query.where(among(connection, candidate, candidate_ids)).order_by(_A.id)):
+            yield int(row[0]), int(row[1]), row[2], max(int(row[3]), 1)

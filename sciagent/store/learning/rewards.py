@@ -1,0 +1,134 @@
+"""Versions of rewards in the ledger. A version and its rewards are written once and never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.code_version import code_version
+from sciagent.errors import UnknownNameError
+from sciagent.store.database import tables as t
+from sciagent.store.database.bulk import id_of_hash
+from sciagent.store.database.clock import db_now
+
+_V, _R = t.reward_version.c, t.reward.c
+
+
+class RewardVersionRow(NamedTuple):
+    """A published version of the rewards of a campaign."""
+
+    id: int
+    campaign_id: int
+    number: int
+    spec_hash: str
+    spec: dict[str, Any]
+    watermark: int
+    law: int | None
+    """Id of the row of `law`; None if no law was used."""
+    previous_id: int | None
+
+
+class RewardRow(NamedTuple):
+    """The reward of a turn, or of a whole episode."""
+
+    trajectory_id: int
+    turn_id: int | None
+    """None for the outcome of the episode."""
+    value: float | None
+    to_go: float | None
+    advantage: float | None
+    terms: Mapping[str, float | None]
+    candidates: Sequence[Mapping[str, Any]]
+
+
+def _versions() -> sa.Select[Any]:
+    s = t.reward_spec.c
+    columns = (_V.id, _V.campaign_id, _V.number, s.hash, s.spec, _V.watermark, _V.laws, _V.previous_id)
+    return sa.select(*columns).select_from(t.reward_version.join(t.reward_spec, s.id == _V.reward_spec_id))
+
+
+def _version(row: Sequence[Any]) -> RewardVersionRow:
+    *before, laws, previous = row
+    return RewardVersionRow(*before, laws[0] if laws else None, previous)
+
+
+def get(connection: Connection, version: int) -> RewardVersionRow:
+    """Returns a version by its id. Raises UnknownNameError."""
+    row = connection.execute(_versions().where(_V.id == version)).one_or_none()
+    if row is None:
+        known = connection.execute(sa.select(_V.id).order_by(_V.id.desc()).limit(20)).scalars().all()
+        raise UnknownNameError("version of rewards", str(version), [str(id_) for id_ in known])
+    return _version(row)
+
+
+def last(connection: Connection, campaign_id: int, spec_hash: str) -> RewardVersionRow | None:
+    """The last version of a campaign under the same description; None if there is none."""
+    query = _versions().where(_V.campaign_id == campaign_id, t.reward_spec.c.hash == spec_hash)
+    row = connection.execute(query.order_by(_V.id.desc()).limit(1)).one_or_none()
+    return None if row is None else _version(row)
+
+
+def write_version(
+    connection: Connection,
+    campaign_id: int,
+    *,
+    spec_hash: str,
+    spec: Mapping[str, Any],
+    watermark: int,
+    law: int | None,
+    previous_id: int | None,
+) -> int:
+    """Write a version without rewards; returns its id. Runs under the lock of the campaign's row."""
+    spec_id = id_of_hash(connection, t.reward_spec, spec_hash, {"spec": dict(spec)})
+    number = connection.execute(sa.select(sa.func.max(_V.number)).where(_V.campaign_id == campaign_id)).scalar()
+    values = {
+        "campaign_id": campaign_id,
+        "number": 0 if number is None else int(number) + 1,
+        "reward_spec_id": spec_id,
+        "watermark": watermark,
+        "laws": [] if law is None else [law],
+        "prices": dict(spec["prices"]),
+        "previous_id": previous_id,
+        "code_version": code_version(),
+        "at": db_now(connection),
+    }
+    return int(connection.execute(sa.insert(t.reward_version).values(values).returning(_V.id)).scalar_one())
+
+
+def write(connection: Connection, version: int, rewards: Sequence[RewardRow]) -> None:
+    """Write the rewards of a version."""
+    rows = [
+        {
+            "reward_version_id": version,
+            "trajectory_id": reward.trajectory_id,
+            "turn_id": reward.turn_id,
+            "value": reward.value,
+            "return": reward.to_go,
+            "advantage": reward.advantage,
+            "terms": dict(reward.terms),
+            "candidates": [dict(candidate) for candidate in reward.candidates],
+        }
+        for reward in rewards
+    ]
+    if rows:
+        connection.execute(sa.insert(t.reward), rows)
+
+
+def of_version(connection: Connection, version: int, trajectory_ids: Sequence[int] | None = None) -> list[RewardRow]:
+    """The rewards of a version, in the order of episodes and turns. trajectory_ids: only of these; None: of all."""
+    query = sa.select(_R.trajectory_id, _R.turn_id, _R.value, _R["return"], _R.advantage, _R.terms, _R.candidates)
+    query = query.where(_R.reward_version_id == version)
+    if trajectory_ids is not None:
+        query = query.where(_R.trajectory_id.in_(trajectory_ids))
+    return [RewardRow(*row) for row in connection.execute(query.order_by(_R.id))]
+
+
+def places(connection: Connection, campaign_id: int) -> dict[int, tuple[int, int]]:
+    """{turn id: (number of its trajectory, its own number)} of the campaign's turns that have rewards."""
+    u, j = t.turn.c, t.trajectory.c
+    query = sa.select(u.id, j.number, u.number).select_from(t.turn.join(t.trajectory, j.id == u.trajectory_id))
+    rows = connection.execute(query.where(j.campaign_id == campaign_id))
+    return {int(id_): (int(episode), int(turn)) for id_, episode, turn in rows}

@@ -1,0 +1,191 @@
+"""Campaigns with groups of episodes, whose evidence is written by the test instead of computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from sciagent.campaign.core.build import Built, create_or_open
+from sciagent.campaign.spec.load import load_spec
+from sciagent.chemistry.molecule import Molecule, parse_molecule
+from sciagent.code_version import code_version
+from sciagent.domain.evidence import Finding, Measured
+from sciagent.domain.jobs.states import AttemptState
+from sciagent.domain.outcomes import Outcome
+from sciagent.domain.quantities import Quantity
+from sciagent.store.campaign_state import standings, trajectories
+from sciagent.store.campaign_state.trajectories import NewTurn
+from sciagent.store.database import tables as t
+from sciagent.store.database.clock import db_now
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import attempts
+from sciagent.store.job_queue.attempts import AttemptEnd
+from sciagent.store.results import candidates, evidence
+from sciagent.store.results.evidence import NewEvidence, RecordedEvidence
+from tests.support.campaigns import write_campaign
+
+SAFETY, CHECKS, XTB, DFT = 0, 1, 2, 3
+HIT, MISS = 5.0, 12.0  # eV; the window of the campaigns ends at 9
+
+
+@dataclass
+class Rewarded:
+    """A campaign under construction."""
+
+    built: Built
+    checked: set[str] = field(default_factory=set)
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.built.ledger
+
+    def group(self, number: int, size: int) -> int:
+        """Opens a group; returns its id."""
+        with self.ledger.begin() as connection:
+            values = {
+                "campaign_id": self.built.row.id,
+                "number": number,
+                "task": {},
+                "snapshot": {},
+                "snapshot_watermark": 0,
+                "snapshot_seq": 0,
+                "opening": [],
+                "opening_hash": "0" * 64,
+                "seed": number,
+                "size": size,
+                "purpose": "rollout",
+                "code_version": code_version(),
+                "state": "open",
+                "at": db_now(connection),
+            }
+            return int(
+                connection.execute(
+                    sa.insert(t.rollout_group).values(values).returning(t.rollout_group.c.id)
+                ).scalar_one()
+            )
+
+    def episode(
+        self,
+        number: int,
+        turns: Sequence[Sequence[str]],
+        *,
+        group: int | None = None,
+        sibling: int = 0,
+        tokens: float = 0.0,
+    ) -> None:
+        """Writes an episode. turns: SMILES that each turn proposes."""
+        with self.ledger.begin() as connection:
+            proposed = {smiles: parse_molecule(smiles) for turn in turns for smiles in turn}
+            ids = candidates.enter(connection, proposed.values())
+            trajectory = trajectories.open_(
+                connection,
+                self.built.row.id,
+                number,
+                proposer="tiny",
+                settings={"opening": []},
+                seed=number,
+                purpose="rollout" if group is not None else "campaign",
+                group_id=group,
+                sibling=None if group is None else sibling,
+            )
+            for place, turn in enumerate(turns):
+                cost = {"llm_tokens": tokens} if tokens else {}
+                new = NewTurn(
+                    place,
+                    {},
+                    [],
+                    [{"proposed": list(turn)}],
+                    cost,
+                    "tiny@0",
+                    trajectories.SampledRow({"role": "assistant"}),
+                )
+                turn_id = trajectories.write_turn(connection, trajectory, new)
+                for smiles in turn:
+                    self._propose(connection, turn_id, smiles, ids[proposed[smiles].key])
+
+    def _propose(self, connection: sa.Connection, turn_id: int, smiles: str, candidate_id: int) -> None:
+        values = {"campaign_id": self.built.row.id, "turn_id": turn_id, "text": smiles, "status": "new"}
+        values |= {"candidate_id": candidate_id, "at": db_now(connection)}
+        proposal = connection.execute(sa.insert(t.proposal).values(values).returning(t.proposal.c.id)).scalar_one()
+        if standings.get(connection, self.built.row.id, candidate_id) is None:
+            member = {"candidate_id": candidate_id, "in_seeds": False, "proposal_id": proposal}
+            standings.add(connection, self.built.row.id, [member])
+
+    def check(self, *smiles: str) -> None:
+        """Lets molecules pass the checks."""
+        for each in set(smiles) - self.checked:
+            self.answer(each, SAFETY, {}, seconds=0.0)
+            self.answer(each, CHECKS, {}, seconds=0.0)
+        self.checked |= set(smiles)
+
+    def order(self, smiles: str, position: int, propensity: float = 1.0) -> None:
+        """Writes the decision to run a rung."""
+        with self.ledger.begin() as connection:
+            row = {
+                "action": "run",
+                "chooser": "test",
+                "propensity": propensity,
+                "rung_id": self.built.rungs[position].id,
+            }
+            standings.decide(connection, self.built.row.id, [{"candidate_id": self._id(connection, smiles), **row}])
+
+    def answer(
+        self,
+        smiles: str,
+        position: int,
+        values: Mapping[str, float],
+        *,
+        seconds: float = 10.0,
+        uncertainty: float = 0.05,
+        supersedes: RecordedEvidence | None = None,
+        revision: int = 0,
+    ) -> RecordedEvidence:
+        """Records the answer of a rung with its attempt. values: by property, in canonical units."""
+        rung = self.built.rungs[position]
+        molecule: Molecule = parse_molecule(smiles)
+        level = {measure.property.name: measure.level for measure in rung.spec.measures}
+        unit = {measure.property.name: measure.property.unit for measure in rung.spec.measures}
+        measured = tuple(
+            Measured(name, level[name], Quantity(value, unit[name], uncertainty)) for name, value in values.items()
+        )
+        with self.ledger.begin() as connection:
+            attempt = self._attempt(connection, rung.id, seconds)
+            finding = Finding(molecule.key, Outcome.OK, measured)
+            key = rung.verifier.evidence_key(molecule)
+            key = key if not revision else type(key)(**{**vars(key), "revision": revision})
+            new = NewEvidence(finding, key, self._id(connection, smiles), attempt)
+            if supersedes is not None:
+                new = NewEvidence(
+                    finding, key, self._id(connection, smiles), attempt, supersedes=supersedes.id, why="wrong"
+                )
+            [recorded] = evidence.record_once(connection, [new])
+            assert isinstance(recorded, RecordedEvidence)
+            return recorded
+
+    def fail(self, smiles: str, position: int) -> None:
+        """Lets a rung refuse a molecule by its gate: a gap far beyond any."""
+        self.answer(smiles, position, {"homo_lumo_gap": 60.0})
+
+    def _attempt(self, connection: sa.Connection, rung_id: int, seconds: float) -> int:
+        attempt = attempts.begin(connection, "test", campaign_id=self.built.row.id, rung_id=rung_id)
+        cost = {"core_seconds": seconds} if seconds else {}
+        attempts.end_many(connection, [AttemptEnd(attempt, AttemptState.DONE, cost, seconds, Outcome.OK)])
+        return attempt
+
+    def _id(self, connection: sa.Connection, smiles: str) -> int:
+        molecule = parse_molecule(smiles)
+        return candidates.enter(connection, [molecule])[molecule.key]
+
+    def watermark(self) -> int:
+        with self.ledger.read() as connection:
+            return evidence.read_watermark(connection)
+
+
+def rewarded(ledger: Ledger, folder: Path, name: str = "small") -> Rewarded:
+    """A campaign with checks, xTB (gate 1 to 40 eV) and DFT, where a gap from 3 to 9 eV is a hit."""
+    path = write_campaign(folder, name=name)
+    built, _ = create_or_open(ledger, load_spec(path), path.read_text(encoding="utf-8"), "test")
+    return Rewarded(built)
