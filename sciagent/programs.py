@@ -1,7 +1,7 @@
-"""Programs of others, such as ORCA, that are found on this machine and asked for their version before they are used.
+"""External programs, such as ORCA: where they are on this machine, and their versions.
 
-A program is the file that its variable names (`SCIAGENT_ORCA=/opt/orca/orca`), or else the first file on the path that
-answers as the program does. A name alone is not believed: `orca` is a screen reader, too.
+A program is the file that its variable names (`SCIAGENT_ORCA=/opt/orca/orca`), or else the first file on the path whose
+output shows that it is the program. A file name is not enough: `orca` is also the name of a screen reader.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ PATIENCE = 20  # seconds to wait for the version
 
 @dataclass(frozen=True)
 class Program:
-    """A program that sciagent can start, and how it is recognised."""
+    """A program that sciagent can start, with the output by which it is recognised."""
 
     name: str
     """Name in messages and in the provenance of evidence, such as `orca`."""
     title: str
-    """The name that people use, such as `ORCA`."""
+    """Name in texts for people, such as `ORCA`."""
     variable: str
     """The environment variable that names its file."""
     commands: tuple[str, ...]
     """File names that are looked for on the path, in this order."""
     question: tuple[str, ...]
-    """The arguments that make it print its version. Its standard input is empty."""
+    """Arguments with which it prints its version; its standard input is empty then."""
     answer: str
-    """Regular expression for what it prints; its groups, joined by a blank, are the version."""
+    """Regular expression for that output; its groups, joined by a blank, are the version."""
     source: str
-    """Where to get it."""
+    """Packages or addresses from which people get it, for messages."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def _state(file: Path) -> tuple[int, int]:
 
 @lru_cache(maxsize=64)
 def _asked(program: Program, file: str, size: int, modified: int) -> tuple[FoundProgram | None, str]:
-    """Asks the file for its version. Returns it if it is the program, and what it printed, shortened."""
+    """Runs the file for its version. Returns the program, or None and a text on what the file did instead."""
     with tempfile.TemporaryDirectory(prefix="sciagent-version-") as folder:
         try:
             asked = subprocess.run(
@@ -126,7 +126,7 @@ def _asked(program: Program, file: str, size: int, modified: int) -> tuple[Found
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return None, f"it gives no version within {PATIENCE} s"
+            return None, f"it prints no version within {PATIENCE} s"
         except OSError as error:
             return None, f"it does not start: {error.strerror}"
     printed = asked.stdout[:200_000].decode(errors="replace")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sciagent_bench.case import OfFamily, OfTable
 
 
-app = typer.Typer(help="How well parts of sciagent do on known answers.", no_args_is_help=True)
+app = typer.Typer(help="Measure parts of sciagent on known answers.", no_args_is_help=True)
 
 
 class Goal(StrEnum):

@@ -4,7 +4,9 @@ sciagent run campaigns/hydration.yaml                      (18 minutes on two bu
 sciagent import campaigns/hydration_experiment.csv --value 'hydration_free_energy=solvation_free_energy[kcal/mol]' \
   --uncertainty hydration_free_energy=uncertainty --method experiment --phase water
 sciagent export hydration -o hydration.csv --columns all
-python benchmarks/calibration/held_out.py hydration.csv
+sciagent calc xtb.solvation --set method=GFN2-xTB --unit solvation_free_energy=kcal/mol \
+  --file campaigns/hydration_experiment.csv > gfn2.tsv     (a minute on two cores)
+python benchmarks/calibration/held_out.py hydration.csv gfn2.tsv
 """
 
 from __future__ import annotations
@@ -19,13 +21,20 @@ from pathlib import Path
 from sciagent.domain.campaigns.calibration import Fit, FitKind, fitted
 
 NAME, FITTED, SPLITS = "solvation_free_energy", 20, 100
-RUNGS = {"alpb": "xtb.solvation", "smd": "pyscf.solvation"}
+GFN2 = "alpb_gfn2"
+RUNGS = {"alpb": "xtb.solvation", GFN2: "xtb.solvation", "smd": "pyscf.solvation"}
 
 
-def main(table: Path) -> None:
+def main(table: Path, gfn2: Path) -> None:
+    """Write the result. table: export of the campaign. gfn2: values by GFN2-xTB, as `calc` writes them."""
     with table.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     column = f"{NAME} [kcal/mol]"
+    with gfn2.open(encoding="utf-8", newline="") as file:
+        again = {row["smiles"]: row for row in csv.DictReader(file, delimiter="\t")}
+    for row in rows:
+        same = again[row["smiles"]]
+        row[f"{GFN2}.{column}"], row[f"{GFN2}.{column} level"] = same[column], same["level"]
     summary = {}
     values = [{"smiles": row["smiles"], "measured": round(float(row[f"imported.{column}"]), 3)} for row in rows]
     for rung, verifier in RUNGS.items():
@@ -37,7 +46,7 @@ def main(table: Path) -> None:
         level = next(row[f"{rung}.{column} level"] for row in rows if row[f"{rung}.{column}"])
         summary[rung] = {"verifier": verifier, "level": level} | compared(pairs)
     made = {
-        "command": "python benchmarks/calibration/held_out.py hydration.csv",
+        "command": "python benchmarks/calibration/held_out.py hydration.csv gfn2.tsv",
         "unit": "kcal/mol",
         "rungs": summary,
         "values": values,
@@ -49,8 +58,12 @@ def compared(pairs: Sequence[tuple[float, float]], splits: int = SPLITS) -> dict
     """Returns mean absolute errors on the held molecules: of the plain rung and of both fits, over random splits.
 
     pairs: (computed, measured) of each molecule. `better`: number of splits in which the fit beats the plain rung.
+    `used`: number of splits in which `calibrate` uses the fit. `calibrated`: error of the rung as `calibrate` leaves
+    it, with the fit or without. `worse`: number of splits in which that is above the error of the plain rung.
     """
     plain: list[float] = []
+    left: dict[str, list[float]] = {kind.value: [] for kind in FitKind}
+    used_in = dict.fromkeys(left, 0)
     fits: dict[str, list[float]] = {kind.value: [] for kind in FitKind}
     stated: dict[str, list[float]] = {kind.value: [] for kind in FitKind}
     for seed in range(splits):
@@ -60,6 +73,8 @@ def compared(pairs: Sequence[tuple[float, float]], splits: int = SPLITS) -> dict
         for kind in FitKind:
             fit = fitted(NAME, kind, "experiment", [x for x, _ in used], [y for _, y in used])
             fits[kind.value].append(mean_absolute(held, fit))
+            left[kind.value].append(fits[kind.value][-1] if fit.is_used else plain[-1])
+            used_in[kind.value] += fit.is_used
             stated[kind.value].append(fit.mean_absolute_error)
     return {
         "molecules": len(pairs),
@@ -72,6 +87,9 @@ def compared(pairs: Sequence[tuple[float, float]], splits: int = SPLITS) -> dict
                 "held": round(mean(errors), 3),
                 "leave_one_out": round(mean(stated[kind]), 3),
                 "better": sum(error < bare for error, bare in zip(errors, plain, strict=True)),
+                "used": used_in[kind],
+                "calibrated": round(mean(left[kind]), 3),
+                "worse": sum(error > bare for error, bare in zip(left[kind], plain, strict=True)),
             }
             for kind, errors in fits.items()
         },
@@ -87,4 +105,4 @@ def mean(values: Sequence[float]) -> float:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,9 +1,12 @@
-"""Hydration free energies of pyscf.solvation (SMD) against experiment: writes pyscf_hydration.json after each solute.
+"""Hydration free energies of pyscf.solvation (SMD) against experiment: writes a file after each solute.
 
-python benchmarks/numbers/pyscf_hydration.py, 12 solutes, about three minutes on one core.
+python benchmarks/numbers/pyscf_hydration.py: def2-SVP, pyscf_hydration.json; 12 solutes, three minutes on one core.
+python benchmarks/numbers/pyscf_hydration.py diffuse: def2-SVPD, pyscf_hydration_diffuse.json; about eight minutes.
 """
 
 from __future__ import annotations
+
+import sys
 
 from agreement import agreement, keep, table
 from pyscf_runs import finding
@@ -15,7 +18,10 @@ KCAL = 23.060547830619  # kcal/mol in one eV
 
 
 def main() -> None:
-    verifier = PyscfSolvation(SETTINGS)
+    diffuse = "diffuse" in sys.argv
+    command = "python benchmarks/numbers/pyscf_hydration.py" + (" diffuse" if diffuse else "")
+    verifier = PyscfSolvation(SETTINGS | ({"basis": "def2-SVPD"} if diffuse else {}))
+    file = f"pyscf_hydration{'_diffuse' if diffuse else ''}.json"
     rows = []
     for row in table("hydration_small.csv"):
         found, seconds = finding(verifier, row["smiles"])
@@ -30,7 +36,7 @@ def main() -> None:
         done = {"unit": "kcal/mol", "level": verifier.settings.level.label, "rows": rows}
         if len(rows) > 2:
             done["summary"] = agreement([r["SMD"] for r in rows], [r["experiment"] for r in rows])
-        keep("pyscf_hydration.json", "python benchmarks/numbers/pyscf_hydration.py", done, ("pyscf", "rdkit", "tblite"))
+        keep(file, command, done, ("pyscf", "rdkit", "tblite"))
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ def table(ledger: Path) -> None:
         said, took = {}, {}
         for name in ("xtb", "dft"):
             r = rungs[name]
-            said[name] = evidence.find_reusable(connection, ids, r.verifier, r.verifier_version, r.settings_hash)
+            said[name] = evidence.find_reusable(connection, ids, r.computation)
             j, a = t.job.c, t.attempt.c
             query = sa.select(j.candidate_id, a.cost).join(t.attempt, a.job_id == j.id).where(j.rung_id == r.id)
             took[name] = {i: dict(cost).get("core_seconds") for i, cost in connection.execute(query)}

@@ -1,7 +1,7 @@
 """The picture of a report for the docs: python docs/pictures/report.py NAME.report.html docs/report.png
 
 It needs Chromium (`apt-get install chromium`) and the test extra. The picture shows the upper part of the page, 1280
-pixels wide, with at most 64 colours, which keeps the file small.
+pixels wide, with at most 128 colours, which keeps the file small.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-WIDTH, COLOURS = 1280, 64
+WIDTH, COLOURS = 1280, 128
 
 
 def picture(page: Path, height: int) -> Image.Image:
@@ -27,7 +27,11 @@ def picture(page: Path, height: int) -> Image.Image:
         shown = min(height, tab.evaluate("document.documentElement.scrollHeight"))
         png = tab.screenshot(full_page=True, clip={"x": 0, "y": 0, "width": WIDTH, "height": shown})
         browser.close()
-    return Image.open(io.BytesIO(png)).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    return (
+        Image.open(io.BytesIO(png))
+        .convert("RGB")
+        .quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    )
 
 
 if __name__ == "__main__":

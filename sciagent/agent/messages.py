@@ -8,7 +8,7 @@ from itertools import compress, count
 from operator import ne
 from typing import Any, Literal, Protocol
 
-from sciagent.domain.policies import PolicyIdentity
+from sciagent.domain.campaigns.policies import PolicyIdentity
 
 OPEN, CLOSE = "<think>", "</think>"  # tags around the thinking in a text
 Role = Literal["system", "user", "assistant", "tool"]
@@ -56,6 +56,8 @@ class Sampling:
     """JSON schema of the whole answer. Tokens are marked as forced where it allows only one."""
     call: bool = False
     """Whether the answer must call a tool."""
+    strict: bool = True
+    """Whether a server restricts calls to the schemas of their tools."""
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,7 @@ def _rungs(status: CampaignCounts) -> list[Mapping[str, Any]]:
 
 def _remarks(status: CampaignCounts) -> Iterator[str]:
     yield from filter(None, (status.trouble, status.stop_reason))
+    yield from status.notes
     if status.state in (CampaignState.CREATED, CampaignState.INTERRUPTED):
         yield "run() goes on with it"
 

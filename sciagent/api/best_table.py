@@ -9,14 +9,20 @@ from functools import partial
 from typing import Any, Self
 
 from rich.table import Table
+from sqlalchemy.engine import Connection
 
 from sciagent.api.tables import Cells, ResultTable, plain_records
 from sciagent.api.terminal import records_table
+from sciagent.campaign.pricing.chances import with_chances
 from sciagent.domain.answers.margins import LimitMargin
 from sciagent.domain.answers.values import BestCandidate, ShownValue
 from sciagent.domain.campaigns.calibration import short_label
 from sciagent.domain.candidate_names import cells as named
+from sciagent.domain.objectives import UTILITY_FLOOR
+from sciagent.report.answers import best
 from sciagent.report.parts.wording import MISSED
+from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.database.ledger import Ledger
 
 KIND_WORDS = {
     "molecule": "of each molecule, from its own conformers or repeated runs",
@@ -24,7 +30,7 @@ KIND_WORDS = {
     "fit": "together with the leave-one-out error of the fit",
     None: "of the protocol",
 }
-"""What is said of the uncertainties, by their kind."""
+"""The words for a repeatability in `certainty_lines`, by the kind of the uncertainty; None: the kind is not stated."""
 
 
 class BestTable(ResultTable[BestCandidate]):
@@ -56,7 +62,9 @@ class BestTable(ResultTable[BestCandidate]):
         return records_table(plain_records([self.plain(row) for row in self]), "")
 
     def notes(self) -> Iterator[str]:
-        """Yields lines on the uncertainties, on imported values, and on hits that a measurement contradicts."""
+        """Yields lines on candidates that cannot be ranked, on the uncertainties, on imported values, and on hits that
+        a measurement contradicts."""
+        yield from self.unranked()
         yield from certainty_lines(self, self.properties)
         measured = _measured_columns(self, self.properties)
         shown = [value for candidate in self for value in candidate.imported if value.property in measured]
@@ -64,6 +72,22 @@ class BestTable(ResultTable[BestCandidate]):
         others = [(c.label, v) for c in self for v in c.imported if v.property not in measured]
         yield from (f"{label}: {value.line()} from {value.file}" for label, value in others)
         yield from (f"contradicted by a measurement: {c.label}: {c.contradicted}" for c in self if c.contradicted)
+
+    def unranked(self) -> Iterator[str]:
+        """Yields a line if several candidates have the lowest utility, so that the order among them says nothing."""
+        lowest = sum(c.utility is not None and c.utility <= UTILITY_FLOOR * (1 + 1e-9) for c in self)
+        if lowest > 1:
+            yield (
+                f"{lowest} candidates have the lowest utility, {UTILITY_FLOOR:g}: their values lie too far outside "
+                "what the objectives ask for, and their order says nothing; state limits that the values can reach, in "
+                "a campaign of another name"
+            )
+
+
+def best_of(ledger: Ledger, connection: Connection, row: CampaignRow, n: int) -> BestTable:
+    """Returns the n best candidates: hits first, then by the highest rung reached and the score there."""
+    rows = with_chances(ledger, connection, row, best(connection, row, n))
+    return BestTable.of(rows, objectives_of(row.spec), f"The best of {row.name}")
 
 
 def _cells(

@@ -1,4 +1,4 @@
-"""The numbers of one verifier on molecules, outside of any campaign: `sciagent.calc` and `sciagent calc`."""
+"""Runs one verifier on molecules, outside of any campaign: `sciagent.calc`, and the tables of `sciagent calc`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from sciagent.api.ledger import LedgerLike, open_ledger
 from sciagent.api.tables import ResultTable, heading, plain_cells
 from sciagent.campaign.people.calculating import calculate, check_units, molecules_of, rungs_for
-from sciagent.domain.answers.values import CalculatedMolecule, PropertyValue
+from sciagent.domain.answers.values import CalculatedMolecule
 from sciagent.domain.outcomes import Outcome
 from sciagent.settings import user
 
@@ -28,7 +28,7 @@ def calc(
     keep: Sequence[str] | None = None,
     ledger: LedgerLike = None,
 ) -> ResultTable[CalculatedMolecule]:
-    """Returns the answers of one verifier on molecules. What is known is reused, what is new is kept in the ledger.
+    """Returns the answers of one verifier on molecules. Evidence in the ledger is reused, and new evidence is stored.
 
         sciagent.calc("xtb.singlepoint", ["CCO", "c1ccccc1O"], settings={"solvent": "water"}).to_pandas()
 
@@ -53,9 +53,10 @@ def answers_of(
     ledger: Any,
 ) -> Iterator[CalculatedMolecule]:
     """Yields the answers one by one; mistakes in the arguments are raised at once, before any calculation."""
-    rungs = rungs_for(verifier, settings, Path.cwd())
+    listed = list(smiles)
+    rungs = rungs_for(verifier, settings, Path.cwd(), molecules_of(listed, file, column, keep))
     check_units(rungs[-1], units)
-    return calculate(ledger, rungs, molecules_of(smiles, file, column, keep), units, user())
+    return calculate(ledger, rungs, molecules_of(listed, file, column, keep), units, user())
 
 
 def result_table(verifier: str, answers: Sequence[CalculatedMolecule]) -> ResultTable[CalculatedMolecule]:
@@ -64,60 +65,44 @@ def result_table(verifier: str, answers: Sequence[CalculatedMolecule]) -> Result
 
 def brief(answer: CalculatedMolecule, levels: bool) -> Mapping[str, Any]:
     """Returns the displayed cells of a molecule, its properties side by side. levels: whether to show the level."""
+    failure = f"{answer.outcome}: {answer.reason}" if answer.reason else answer.outcome
     return {
         "name": name_of(answer),
         **{value.property: value for value in answer.values},
         "level": ", ".join(levels_of([answer])) if levels else None,
-        "outcome": failure(answer),
+        "outcome": None if answer.outcome == Outcome.OK else failure,
         "smiles": answer.smiles or answer.text,
     }
 
 
-def record(answer: CalculatedMolecule) -> Mapping[str, Any]:
-    """Returns all cells of a molecule with plain numbers, for a data frame."""
+def record(answer: CalculatedMolecule, as_text: bool = False) -> Mapping[str, Any]:
+    """Returns all cells of a molecule, for a data frame or a file.
+
+    as_text: whether numbers are texts with the digits that their uncertainty supports; otherwise they are plain.
+    """
     cells: dict[str, Any] = {name: ", ".join(texts) for name, texts in answer.names.items()}
     for value in answer.values:
         name, unit = value.property, value.unit
-        cells |= {heading(name, unit): value.value, heading(f"{name} uncertainty", unit): value.uncertainty}
-    return {**cells, **_end(answer)}
-
-
-def line(answer: CalculatedMolecule) -> Mapping[str, Any]:
-    """Returns the cells of `record` as text, numbers with the digits that their uncertainty supports."""
-    cells: dict[str, Any] = {name: ", ".join(texts) for name, texts in answer.names.items()}
-    for value in answer.values:
-        cells |= plain_cells(value.property, value)
-    return {**cells, **_end(answer)}
-
-
-def _end(answer: CalculatedMolecule) -> Mapping[str, Any]:
-    about = {"level": ", ".join(levels_of([answer])), "outcome": answer.outcome, "reason": answer.reason}
-    return {**about, "smiles": answer.smiles or answer.text}
+        plain = {heading(name, unit): value.value, heading(f"{name} uncertainty", unit): value.uncertainty}
+        cells |= plain_cells(name, value) if as_text else plain
+    cells |= {"level": ", ".join(levels_of([answer])), "outcome": answer.outcome, "reason": answer.reason}
+    return {**cells, "smiles": answer.smiles or answer.text}
 
 
 def rows(answer: CalculatedMolecule) -> Iterator[Mapping[str, Any]]:
     """Yields a row for each property of a molecule."""
-    about = {"name": name_of(answer), "smiles": answer.smiles}
     for value in answer.values:
-        yield {"property": value.property, "value": value, **about}
+        yield {"property": value.property, "value": value, "name": name_of(answer), "smiles": answer.smiles}
 
 
 def side_by_side(answers: Sequence[CalculatedMolecule]) -> bool:
-    """Whether a terminal shows the properties side by side: several molecules with few properties."""
+    """Returns whether a terminal shows the properties side by side: several molecules with few properties."""
     return len(answers) > 1 and max(len(answer.values) for answer in answers) <= MOST_COLUMNS
-
-
-def failure(answer: CalculatedMolecule) -> str | None:
-    """Returns the outcome with its reason; None for a molecule that has its numbers."""
-    if answer.outcome == Outcome.OK:
-        return None
-    return f"{answer.outcome}: {answer.reason}" if answer.reason else answer.outcome
 
 
 def name_of(answer: CalculatedMolecule) -> str | None:
     return ", ".join(next(iter(answer.names.values()), ())) or None
 
 
-def levels_of(answers: Iterable[CalculatedMolecule]) -> tuple[str, ...]:
-    values: Iterator[PropertyValue] = (value for answer in answers for value in answer.values)
-    return tuple(dict.fromkeys(value.level for value in values))
+def levels_of(answers: Iterable[CalculatedMolecule]) -> list[str]:
+    return list(dict.fromkeys(value.level for answer in answers for value in answer.values))

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from sciagent import settings
 from sciagent.api import answers, html, keyword_arguments, other_drivers
-from sciagent.api.best_table import BestTable, objectives_of
+from sciagent.api.best_table import BestTable, best_of
 from sciagent.api.candidates import CandidateRow, candidates_of
 from sciagent.api.ledger import LedgerLike, LedgerView, open_ledger, pick_campaign
 from sciagent.api.progress import Progress, view_of
@@ -28,7 +28,7 @@ from sciagent.domain.campaigns.ports import ProposalIn
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.errors import UsageError
 from sciagent.execution.executor import executor_of
-from sciagent.report.answers import best, status
+from sciagent.report.answers import status
 from sciagent.report.parts.candidates import named_order
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.campaigns import CampaignRow
@@ -230,12 +230,8 @@ class Campaign:
 
     def best(self, n: int = 10) -> BestTable:
         """Returns the n best candidates: hits first, then by the highest rung reached and the score there."""
-        from sciagent.campaign.pricing.chances import with_chances
-
         with self._store.read() as connection:
-            row = campaigns.get(connection, self.name)
-            rows = with_chances(self._store, connection, row, best(connection, row, n))
-        return BestTable.of(rows, objectives_of(row.spec), f"The best of {self.name}")
+            return best_of(self._store, connection, campaigns.get(connection, self.name), n)
 
     def candidates(self) -> ResultQuery[CandidateRow]:
         """Returns a query of every candidate with its values, in order of arrival; it reads in pages."""

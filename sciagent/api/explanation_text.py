@@ -60,7 +60,8 @@ def _refused(answer: RefusedText) -> Iterator[Paragraph]:
     for proposal in answer.refused:
         by = "a person" if proposal.turn is None else f"the proposer {proposal.by} in turn {proposal.turn}"
         why = ": ".join(part for part in (proposal.reason, proposal.detail) if part) or "no reason was kept"
-        yield Paragraph(f"Campaign {proposal.campaign}: proposed by {by}, {_moment(proposal.at)}")
+        text = "" if proposal.text.strip() == answer.text.strip() else f", as {proposal.text or 'an empty text'}"
+        yield Paragraph(f"Campaign {proposal.campaign}: proposed by {by}, {_moment(proposal.at)}{text}")
         yield Paragraph(f"refused: {why}", 2)
         if proposal.rationale:
             yield Paragraph(f"“{proposal.rationale}”", 2)
@@ -121,6 +122,8 @@ def _proposal(proposal: ProposalStory, verb: str) -> Iterator[Paragraph]:
     how = known.get(proposal.operation or "", f", by {proposal.operation}")
     text = f", as {proposal.text}" if proposal.is_person else ""
     yield Paragraph(f"{verb} by {by}, {_moment(proposal.at)}{how}{text}")
+    if proposal.detail:
+        yield Paragraph(proposal.detail, 2)
     if proposal.parents:
         yield Paragraph("from " + " and ".join(f"{parent.smiles} ({parent.key[:8]})" for parent in proposal.parents), 2)
     if proposal.rationale:
@@ -152,8 +155,10 @@ def _other_evidence(others: Sequence[EvidenceStory]) -> Iterator[Paragraph]:
     for evidence in others:
         if evidence.is_current:
             where = f" (campaign {evidence.campaign})" if evidence.campaign else ""
-            outcome = evidence.outcome + (f" ({evidence.reason})" if evidence.reason else "")
+            outcome = evidence.outcome + _in_brackets(evidence.reason)
             yield Paragraph(f"{evidence.verifier} {evidence.version}{where}, {_day(evidence.at)}: {outcome}")
+            if evidence.detail:
+                yield Paragraph(evidence.detail, 2)
             yield from _values(evidence.values)
     if superseded := sum(not evidence.is_current for evidence in others):
         yield Paragraph(f"and {superseded} superseded revision{'' if superseded == 1 else 's'}")
@@ -161,11 +166,8 @@ def _other_evidence(others: Sequence[EvidenceStory]) -> Iterator[Paragraph]:
 
 def _rung(rung: RungStory, full: bool, waived_by: str | None, labels: Sequence[str]) -> Iterator[Paragraph]:
     """Yields the paragraphs on a rung. labels: labels of all rungs of the ladder."""
-    verdict = JOBS.get(rung.job or "", "not run")
-    if rung.verdict is not None:
-        verdict = VERDICTS[rung.verdict] + (f" ({rung.reason})" if rung.reason else "")
     decides = ", decides" if rung.is_terminal else ""
-    yield Paragraph(f"{rung.rung} ({rung.verifier} {rung.version}{decides}): {verdict}", 1, "bold")
+    yield Paragraph(f"{rung.rung} ({rung.verifier} {rung.version}{decides}): {_verdict(rung)}", 1, "bold")
     yield from _judgement(rung, full, waived_by)
     if rung.evidence:
         yield from _values(rung.evidence.values)
@@ -178,11 +180,21 @@ def _rung(rung: RungStory, full: bool, waived_by: str | None, labels: Sequence[s
             yield Paragraph(by, 3)
     if full or len(rung.attempts) > 1 or not rung.evidence:
         for attempt in rung.attempts:
-            why = f" ({attempt.reason})" if attempt.reason else ""
-            ended = f"{attempt.outcome or attempt.state}{why}"
+            ended = f"{attempt.outcome or attempt.state}{_in_brackets(attempt.reason)}"
             yield Paragraph(f"tried {_moment(attempt.started_at)} on {attempt.host}: {ended}", 2)
     if rung.evidence:
         yield from _provenance(rung, rung.evidence, full)
+
+
+def _verdict(rung: RungStory) -> str:
+    """Returns the verdict with its reason; without a verdict, the state of the job."""
+    if rung.verdict is None:
+        return JOBS.get(rung.job or "", "not run")
+    return VERDICTS[rung.verdict] + _in_brackets(rung.reason)
+
+
+def _in_brackets(reason: str | None) -> str:
+    return f" ({reason})" if reason else ""
 
 
 def _judgement(rung: RungStory, full: bool, waived_by: str | None) -> Iterator[Paragraph]:

@@ -12,6 +12,7 @@ from sqlalchemy.engine import Connection
 from sciagent import settings
 from sciagent.api import html
 from sciagent.api.tables import ResultQuery, ResultTable
+from sciagent.domain.evidence import file_of
 from sciagent.domain.quantities import Censoring, show
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns
@@ -169,7 +170,7 @@ def _arrow(connection: Connection, wanted: ValueFilter) -> ArrowRows:
 
 
 def _brief(row: LedgerValue) -> Mapping[str, Any]:
-    paid_by = row.campaign or (row.source.split(" sha256")[0] if row.verifier == IMPORT else "verify")
+    paid_by = row.campaign or (file_of(row.source) if row.verifier == IMPORT else "verify")
     return {
         "candidate": row.text,
         "property": row.property,

@@ -128,9 +128,9 @@ class Progress:
         if self._quiet:
             return
         found = self._answer()
-        parts: list[Part] = [rung_table(status), Line(budget_line(status))]
+        parts: list[Part] = [rung_table(status), Line(budget_line(status)), *status.notes]
         if not isinstance(found, str):
-            parts.append(found.table())
+            parts += [found.table(), *map(Line, found.unranked())]
         elif status.state != "interrupted":
             parts.append(Line(found))
         if status.state != "interrupted":

@@ -12,6 +12,8 @@ from math import prod
 from typing import Any, Protocol
 
 from sciagent.chemistry.rdkit_log import rdkit_messages
+from sciagent.chemistry.structure_files import MAX_NAME
+from sciagent.domain.text import cut
 from sciagent.errors import UsageError
 
 _COUNTED = 5000
@@ -52,22 +54,27 @@ class Combinations(Protocol):
         """Returns the products of a combination as SMILES. number: from 0 to `size` - 1."""
 
     def names(self, number: int) -> Mapping[str, str]:
-        """Returns the names of the blocks of a combination."""
+        """Returns the names of the blocks of a combination, after the name of the whole if there are several."""
 
 
 class _Lists:
     """Lists of blocks, from which combinations are taken by number."""
 
-    def __init__(self, lists: Mapping[str, Sequence[Block]]) -> None:
-        """lists: by the column under which a product carries the name of its block."""
+    def __init__(self, lists: Mapping[str, Sequence[Block]], between: str) -> None:
+        """lists: by the column under which a product carries the name of its block. between: what stands between the
+        names of the blocks in the name of a product."""
         self._lists = lists
+        self._between = between
 
     @property
     def size(self) -> int:
         return prod(map(len, self._lists.values()))
 
     def names(self, number: int) -> dict[str, str]:
-        return dict(zip(self._lists, (chosen.label for chosen in self.chosen(number)), strict=True))
+        labels = [chosen.label for chosen in self.chosen(number)]
+        whole = {"name": self._between.join(labels)} if len(labels) > 1 else {}
+        names = whole | dict(zip(self._lists, labels, strict=True))
+        return {field: cut(name, MAX_NAME) for field, name in names.items()}
 
     def chosen(self, number: int) -> list[Block]:
         """Returns the blocks of a combination, in the order of the lists."""
@@ -91,7 +98,7 @@ class ScaffoldLibrary(_Lists):
         self._scaffold = molecule_of(scaffold)
         self._numbers = sorted(groups)
         self._groups = {each.smiles: group_of(each.smiles) for number in self._numbers for each in groups[number]}
-        super().__init__({f"R{number}": groups[number] for number in self._numbers})
+        super().__init__({f"R{number}": groups[number] for number in self._numbers}, ", ")
 
     @property
     def n_products(self) -> int:
@@ -138,7 +145,7 @@ class ReactionLibrary(_Lists):
             if not reacting:
                 raise UsageError(f"no reactant {number} has the group that the reaction needs there")
             lists[f"reactant {number}"] = reacting
-        super().__init__(lists)
+        super().__init__(lists, " + ")
 
     @cached_property
     def n_products(self) -> int | None:

@@ -105,10 +105,12 @@ def parse_molecule(
     return copy
 
 
-def molecule_or_none(text: object, standardise: Literal["refuse", "parent"] = "refuse") -> Molecule | None:
+def molecule_or_none(
+    text: object, standardise: Literal["refuse", "parent"] = "refuse", multiplicity: int | None = None
+) -> Molecule | None:
     """Returns the molecule as `parse_molecule` does; None for any text that is not a molecule."""
     with contextlib.suppress(InvalidCandidateError):
-        return parse_molecule(text, standardise=standardise)
+        return parse_molecule(text, standardise=standardise, multiplicity=multiplicity)
     return None
 
 

@@ -10,9 +10,6 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from rdkit import Chem
-from rdkit.Chem.MolStandardize import rdMolStandardize
-
 from sciagent.chemistry.rdkit_log import rdkit_messages
 
 STANDARDISER_VERSION = "1"
@@ -38,12 +35,16 @@ def atoms_of(mol: Any) -> list[Any]:
 
 @cache
 def _normaliser() -> Any:
+    from rdkit.Chem.MolStandardize import rdMolStandardize
+
     data = "\n".join(f"{name}\t{smirks}" for name, smirks in RULES)
     return rdMolStandardize.NormalizerFromData(data, rdMolStandardize.CleanupParameters())
 
 
 @cache
 def _parent_tools() -> tuple[Any, Any]:
+    from rdkit.Chem.MolStandardize import rdMolStandardize
+
     return rdMolStandardize.LargestFragmentChooser(preferOrganic=True), rdMolStandardize.Uncharger()
 
 
@@ -54,6 +55,8 @@ def normalise(mol: Any) -> Any:
             atom.SetAtomMapNum(0)
     if not mol.HasSubstructMatch(_may_change()):
         return mol
+    from rdkit import Chem
+
     with rdkit_messages():
         return Chem.RemoveHs(_normaliser().normalize(mol))
 
@@ -62,6 +65,8 @@ def normalise(mol: Any) -> Any:
 def _may_change() -> Any:
     """Returns a pattern for molecules that a rule may change: each rule needs a charged atom, or N, P, As or Sb with
     more than three bonds. Explicit hydrogens are included, since some become implicit."""
+    from rdkit import Chem
+
     crowded = ",".join(f"#{number}v{valence}" for number in (7, 15, 33, 51) for valence in range(4, 9))
     return Chem.MolFromSmarts(f"[!+0,#1,{crowded}]")
 

@@ -20,7 +20,7 @@ from sciagent.cli.people import directives, molecules
 from sciagent.cli.shared.common import Exit, put, say
 from sciagent.errors import LedgerAwayError, SciagentError, UsageError
 
-PLUGINS = {"bench": "How well parts of sciagent do on known answers."}
+PLUGINS = {"bench": "Measure parts of sciagent on known answers."}
 """{command: help} of the commands in packages of their own, each found by its entry point in `sciagent.commands`."""
 
 
@@ -62,6 +62,7 @@ AMEND = "amend quickstart --budget rungs.dft=20 --goal-count 5 --reason 'two mor
 EXPLAIN = "explain 'O=Cc1ccccc1' --campaign quickstart"
 VERIFY = "verify 'O=Cc1ccccc1' --campaign campaigns/quickstart.yaml"
 ADD = "add 'O=Cc1ccccc1' --campaign quickstart --reason 'the parent of our dyes'"
+PROMOTE = "promote 3eb4b86e --to dft --reason 'GFN2 misjudges aldehydes'"
 VETO = "veto 3eb4b86e --campaign quickstart --reason 'not stable in air'"
 IMPORT = (
     "import gaps.csv --value 'gap=homo_lumo_gap\\[eV]' --uncertainty gap=0.05 --method B3LYP --basis '6-31G(2df,p)'"
@@ -69,67 +70,67 @@ IMPORT = (
 
 
 class Listed(NamedTuple):
-    """A command of the list."""
+    """A command in the list of `sciagent --help`."""
 
     function: Callable[..., Any]
-    """Runs the command; its docstring is the help."""
+    """The function that runs the command; its docstring is the help."""
     brief: str
-    """What it does, in one line of a narrow terminal."""
+    """The summary in the list of commands; it fits on one line of a terminal of 80 columns."""
     example: str
-    """How it is typed; begins with the command's name."""
+    """An example without the word `sciagent`; its first word is the command's name."""
 
 
 PANELS: dict[str, tuple[Listed, ...]] = {
     "Campaigns": (
-        Listed(files.init, "Make a folder with a ready campaign", "init my-dyes --template quickstart --name my-dyes"),
-        Listed(plan.plan, "Estimate what its budget will buy", "plan campaigns/quickstart.yaml"),
-        Listed(run.run, "Run it; the same file again goes on", "run campaigns/quickstart.yaml --ledger my.db"),
-        Listed(answers.status, "Rungs, hits, cost and budget so far", "status quickstart --json"),
-        Listed(answers.best, "The best candidates", "best quickstart -n 5 --json"),
+        Listed(files.init, "Make a folder with a campaign", "init my-dyes --template quickstart --name my-dyes"),
+        Listed(plan.plan, "Estimate the results of the budget", "plan campaigns/quickstart.yaml"),
+        Listed(run.run, "Run a campaign file, or continue it", "run campaigns/quickstart.yaml --ledger my.db"),
+        Listed(answers.status, "Show rungs, hits, cost and budget", "status quickstart --json"),
+        Listed(answers.best, "Show the best candidates", "best quickstart -n 5 --json"),
         Listed(answers.report, "Write the report, one HTML file", "report quickstart --output quickstart.html"),
-        Listed(directives.pause, "Start nothing new until it is resumed", PAUSE),
-        Listed(run.resume, "Go on where it stopped", "resume quickstart"),
-        Listed(directives.stop, "End it; what runs may finish", STOP),
+        Listed(directives.pause, "Start no new jobs until resumed", PAUSE),
+        Listed(run.resume, "Continue a stopped or paused campaign", "resume quickstart"),
+        Listed(directives.stop, "End a campaign; running jobs finish", STOP),
         Listed(directives.amend, "Change budget, goal or workers", AMEND),
-        Listed(compare.compare, "Two campaigns side by side", "compare quickstart quickstart-wide"),
+        Listed(compare.compare, "Show two campaigns side by side", "compare quickstart quickstart-wide"),
     ),
     "Candidates": (
-        Listed(calc.calc, "One verifier on a few molecules", "calc xtb.singlepoint CCO c1ccccc1O --set solvent=water"),
-        Listed(answers.verify, "A molecule up a campaign's ladder", VERIFY),
-        Listed(answers.explain, "Why a candidate stands where it stands", EXPLAIN),
-        Listed(molecules.add, "Bring in molecules of your own", ADD),
-        Listed(directives.promote, "Send one on to a rung", "promote 3eb4b86e --to dft --reason 'GFN2 misjudges it'"),
-        Listed(directives.veto, "Take one out for good", VETO),
-        Listed(directives.hold, "Start nothing more on one", "hold 'O=Cc1ccccc1' --reason 'wait for the NMR'"),
-        Listed(directives.release, "Let a held one go on", "release 3eb4b86e --reason 'NMR is fine'"),
+        Listed(calc.calc, "Run one verifier on molecules", "calc xtb.singlepoint CCO c1ccccc1O --set solvent=water"),
+        Listed(answers.verify, "Send a molecule up a ladder", VERIFY),
+        Listed(answers.explain, "Explain the state of a candidate", EXPLAIN),
+        Listed(molecules.add, "Add molecules of your own", ADD),
+        Listed(directives.promote, "Send a candidate to a higher rung", PROMOTE),
+        Listed(directives.veto, "Remove a candidate for good", VETO),
+        Listed(directives.hold, "Start no more jobs on a candidate", "hold 'O=Cc1ccccc1' --reason 'wait for the NMR'"),
+        Listed(directives.release, "Let a held candidate continue", "release 3eb4b86e --reason 'NMR is fine'"),
     ),
     "Data": (
-        Listed(export.export, "Candidates with their values as a file", "export quickstart -o quickstart.csv"),
-        Listed(molecules.import_, "Take values from a CSV as evidence", IMPORT),
-        Listed(verifiers.verifiers, "What can be computed, and how", "verifiers xtb.singlepoint"),
-        Listed(files.schema, "The keys of a campaign file", "schema > campaign.schema.json"),
-        Listed(gc.gc, "Remove files that nothing needs", "gc --keep-days 90 --delete --reason 'the disk is full'"),
-        Listed(doctor.doctor, "What is installed, and what is missing", "doctor"),
+        Listed(export.export, "Write candidates and values to a file", "export quickstart -o quickstart.csv"),
+        Listed(molecules.import_, "Import values from a CSV as evidence", IMPORT),
+        Listed(verifiers.verifiers, "List what can be computed, and how", "verifiers xtb.singlepoint"),
+        Listed(files.schema, "Print the keys of a campaign file", "schema > campaign.schema.json"),
+        Listed(gc.gc, "Remove files that are not needed", "gc --keep-days 90 --delete --reason 'the disk is full'"),
+        Listed(doctor.doctor, "Check what is installed or missing", "doctor"),
     ),
     "Agents": (
-        Listed(answers.trace, "What a model read, called and saw", "trace quickstart_llm 1"),
+        Listed(answers.trace, "Show what a model read and called", "trace quickstart_llm 1"),
         Listed(mcp.mcp, "Serve a campaign's tools over MCP", "mcp quickstart --http 8765"),
         Listed(serve_model.serve_model, "Serve a local model by vLLM", "serve-model smollm2 --port 8000"),
     ),
     "Cluster": (
-        Listed(top.top, "What runs now, live", "top --interval 5"),
+        Listed(top.top, "Show running jobs, live", "top --interval 5"),
         Listed(jobs.jobs, "List jobs", "jobs quickstart --state failed --limit 50"),
         Listed(jobs.cancel, "End jobs", "cancel 4711 4712 --reason 'wrong charge'"),
-        Listed(jobs.retry, "Try jobs again", "retry --campaign quickstart --state quarantined"),
+        Listed(jobs.retry, "Run failed jobs again", "retry --campaign quickstart --state quarantined"),
         Listed(dispatcher.submit, "Hand a campaign to a dispatcher", "submit campaigns/quickstart.yaml"),
-        Listed(dispatcher.dispatcher, "Drive what is handed in", "dispatcher --ledger postgresql://…"),
-        Listed(worker.worker, "Run jobs", "worker --tier simulation --slots 4 --ledger postgresql://…"),
+        Listed(dispatcher.dispatcher, "Drive submitted campaigns", "dispatcher --ledger postgresql://…"),
+        Listed(worker.worker, "Run jobs on this machine", "worker --tier simulation --slots 4 --ledger postgresql://…"),
         Listed(workers.workers, "List workers and queues", "workers --all"),
         Listed(workers.drain, "Let a worker take no new jobs", "drain node7:4242:9f01ac"),
-        Listed(metrics.metrics, "Figures for Prometheus", "metrics --listen 127.0.0.1:9464"),
+        Listed(metrics.metrics, "Serve figures for Prometheus", "metrics --listen 127.0.0.1:9464"),
     ),
 }
-"""{title: commands}, in the order of the help: what a beginner needs comes first."""
+"""{title of the panel: its commands}, in the order of the help: commands for beginners come first."""
 GROUPS = {
     "models": (models.app, "Agents", "Language models on this machine"),
     "adapters": (serve_model.app, "Agents", "LoRA adapters of a served model"),
@@ -139,7 +140,7 @@ GROUPS = {
     "db": (db.app, "Cluster", "Upgrade, check and back up the ledger"),
     **{name: (typer.Typer(help=text), "Data", text) for name, text in PLUGINS.items()},
 }
-"""{name: (commands, title of its panel, what they do)}."""
+"""{name of a group: (its commands, title of its panel, summary)}."""
 
 for panel, commands in PANELS.items():
     for function, brief, example in commands:

@@ -11,7 +11,7 @@ IDENTIFIERS = ("id", "identifier", "name", "title", "compound", "compound_id", "
 
 
 def identifier_columns(header: Sequence[str], structure: str = "") -> tuple[str, ...]:
-    """Returns the column that looks like an identifier, or nothing. structure: the column with the SMILES."""
+    """Returns the column that looks like an identifier, or an empty tuple. structure: the column with the SMILES."""
     spelled = {name.strip().casefold().replace(" ", "_"): name for name in reversed(header) if name != structure}
     wanted = (*IDENTIFIERS, *(name for name in reversed(spelled) if name.endswith("_id")))
     return tuple(spelled[name] for name in wanted if name in spelled)[:1]

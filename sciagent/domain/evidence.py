@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from sciagent.domain.cost import Cost
 from sciagent.domain.outcomes import Outcome, Reason
@@ -38,6 +38,19 @@ def seed_of(*parts: Any) -> int:
 
 def text_hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def file_of(source: str) -> str:
+    """Returns the source of an imported value without the hash of the file."""
+    return source.partition(" sha256")[0]
+
+
+class Computation(NamedTuple):
+    """A verifier with its version and settings. Evidence of equal computations is interchangeable."""
+
+    verifier: str
+    version: str
+    settings_hash: str
 
 
 @dataclass(frozen=True)

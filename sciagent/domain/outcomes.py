@@ -117,7 +117,7 @@ class Reason(StrEnum):
     MISSING_ECP = "missing_ecp"
     IMPLAUSIBLE_ENERGY = "implausible_energy"
     IMPLAUSIBLE_VALUE = "implausible_value"
-    # programs of others
+    # external programs
     PROGRAM_MISSING = "program_missing"  # not installed on this machine, or another program of the same name
     BAD_INPUT = "bad_input"  # the program does not understand its input, such as the name of a functional
     LICENCE = "licence"  # the program's licence or installation does not let it run

@@ -14,7 +14,7 @@ from sciagent.domain.answers.values import BestCandidate, ImportedValue, RungVal
 from sciagent.domain.evidence import at_highest_rung
 from sciagent.domain.jobs.states import CampaignState, Standing
 from sciagent.errors import UnknownNameError
-from sciagent.report.analysis import audit, ladder, proposers
+from sciagent.report.analysis import proposers
 from sciagent.report.analysis.summary import has_limits
 from sciagent.report.parts import agreement, margins
 from sciagent.report.parts.contradictions import contradiction
@@ -32,10 +32,13 @@ DECIDED = (Standing.SETTLED, Standing.DROPPED)
 def status(connection: Connection, row: CampaignRow) -> Status:
     """Returns the answer of `sciagent status`; for a large campaign it takes longer than `campaign_counts.counts`."""
     counts = campaign_counts.counts(connection, row)
+    is_priced = row.spec["scheduler"]["kind"] == "priced"
+    if is_priced:
+        from sciagent.report.analysis import audit, ladder  # slow to import
     return Status(
         **dict(counts),
-        audit=audit.audit(connection, row),
-        value=ladder.value_of_rungs(connection, row),
+        audit=audit.audit(connection, row) if is_priced else None,
+        value=ladder.value_of_rungs(connection, row) if is_priced else None,
         proposers=proposers.results(connection, row),
         opinions=agreement.opinions(connection, row),
     )

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from sciagent.domain.candidates import Candidate
+from sciagent.domain.properties import PropertyAtLevel
 from sciagent.errors import SimulatorError, UsageError
 from sciagent.programs import Program, find
 from sciagent.verification.contract import Verifier
@@ -32,20 +33,15 @@ def entry(name: str, samples: Mapping[str, Candidate]) -> Mapping[str, Any]:
     verifier cannot be used; the entry then has little else."""
     if name not in verifier_names():
         verifier_class(name)
-    verifier: Verifier[Any] | None = None
-    needs: list[str] = []
     try:
         verifier_type = verifier_class(name)
-        try:
+        needs = [key for key, field in verifier_type.Settings.model_fields.items() if field.is_required()]
+        measures: Sequence[PropertyAtLevel] = ()
+        costs: Sequence[Mapping[str, Any]] = []
+        if not needs:
             verifier = verifier_type()
-        except ValidationError:
-            needs = [key for key, field in verifier_type.Settings.model_fields.items() if field.is_required()]
-            if not needs:
-                raise
-        if verifier is not None:
             check_measures(verifier, provider(name))
-        measures = verifier.measures if verifier is not None else ()
-        costs = _costs(verifier, samples) if verifier is not None else []
+            measures, costs = verifier.measures, _costs(verifier, samples)
     except Exception as error:  # noqa: BLE001 - one broken third-party verifier must not hide the others
         reason = str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
         return {"name": name, "tier": "", "package": provider(name), "error": " ".join(reason.split())[:500]}

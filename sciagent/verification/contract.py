@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from sciagent.domain.candidates import Candidate, CandidateKind
 from sciagent.domain.cost import Cost
-from sciagent.domain.evidence import ArtifactFile, EvidenceKey, Finding, Measured, content_hash
+from sciagent.domain.evidence import ArtifactFile, Computation, EvidenceKey, Finding, Measured, content_hash
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Level, Property, PropertyAtLevel, at
 from sciagent.domain.quantities import Quantity
@@ -89,7 +89,7 @@ class Verifier(ABC, Generic[C]):
     `reusable`: whether other campaigns may reuse the evidence. An `opinion` has at most the tier simulation, is not
     reusable, and never outranks a calculation. `preload` names modules that the host imports once, before it forks a
     process for each job; `warm` builds tables that every job would otherwise rebuild. `engines` names the distributions
-    whose versions belong to the provenance; `programs` those programs of others that must be on the machine.
+    whose versions belong to the provenance; `programs` the external programs that must be on the machine.
     """
 
     name: ClassVar[str]
@@ -107,7 +107,7 @@ class Verifier(ABC, Generic[C]):
     programs: ClassVar[tuple[Program, ...]] = ()
     priors: ClassVar[tuple[Prior, ...]] = ()
     method_errors: ClassVar[tuple[MethodError, ...]] = ()
-    """Errors against experiment, from a benchmark; shown where a limit is judged and no measured values are at hand."""
+    """Errors against experiment, from a benchmark. They are shown beside limits where no measured values are known."""
 
     def __init__(self, settings: Any = None, base: Path | None = None) -> None:
         """base: folder from which relative paths in the settings start; default: the working directory."""
@@ -144,15 +144,21 @@ class Verifier(ABC, Generic[C]):
         own gate on the property replaces them."""
         return {}
 
+    def defaults_for(self, charges: Collection[int]) -> Mapping[str, Any]:
+        """Returns settings that suit candidates of these charges better than the defaults; none by default.
+
+        A campaign takes them for a rung that does not state them. They enter the hash like stated ones."""
+        return {}
+
     def accepts(self, candidate: C) -> Refusal | None:
         """Returns None, or why the verifier does not apply. It must be cheap: it is called before the job starts."""
         return None
 
     def glance(self, candidate: C, names: Collection[str]) -> Finding | None:
-        """Returns the finding with these properties alone, computed at once; None: only `verify` can tell.
+        """Returns the finding with only these properties; None if only `verify` can compute them.
 
-        Proposers then leave out what a gate would drop. It takes milliseconds and calls no engine. Only verifiers of
-        the distribution `sciagent` are asked, in the driver's process. Raises SimulatorError."""
+        It takes milliseconds and calls no engine. Proposers call it to leave out molecules that a gate would drop, in
+        the driver's process, and only for verifiers of the distribution `sciagent`. Raises SimulatorError."""
         return None
 
     @abstractmethod
@@ -172,6 +178,11 @@ class Verifier(ABC, Generic[C]):
         the hash includes `scope`, the campaign, so that no other campaign finds the evidence."""
         settings = self.settings.model_dump(mode="json")
         return content_hash(settings if self.reusable else [settings, self.scope])
+
+    @property
+    def computation(self) -> Computation:
+        """The identity of the evidence, apart from candidate and replicate."""
+        return Computation(self.name, self.version, self.settings_hash)
 
     @property
     def request_settings(self) -> Mapping[str, Any]:

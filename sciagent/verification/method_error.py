@@ -1,7 +1,7 @@
 """The error of a method against experiment, as a verifier declares it from a benchmark.
 
-It is not an uncertainty of one molecule: it says how far the method's values of a property lie from measured ones, for
-the molecules of the benchmark.
+The error is a statistic of the benchmark's molecules: the differences between computed and measured values of a
+property. It is not the uncertainty of a single molecule.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ class MethodError:
     phase: str = "gas"
     """`Level.phase` of the computed values."""
     reference: str = "experiment"
-    """What the values are compared with: `experiment`, or a better theory."""
+    """The source of the reference values: `experiment`, or the name of a better theory."""
     root_mean_square: float | None = None
     """Root of the mean square difference, in `unit`."""
 
     def __post_init__(self) -> None:
         if self.n < 2 or abs(self.mean_error) > self.mean_absolute_error * (1 + 1e-9):
-            raise ValueError(f"{self.property} by {self.method}: these errors cannot be of one set of molecules")
+            raise ValueError(f"{self.property} by {self.method}: these errors cannot come from one set of molecules")
 
     def holds_for(self, name: str, level: Level) -> bool:
-        """Returns whether the figures are of this property at this level; the geometry's protocol is left open."""
+        """Returns whether the figures belong to this property and level; the protocol of the geometry may differ."""
         same = (self.method, self.basis, self.phase) == (level.method, level.basis, level.phase or "gas")
         return same and self.property == name

@@ -20,7 +20,7 @@ Superposition by singular value decomposition: Kabsch, Acta Cryst. A 34, 827 (19
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.errors import SimulatorError
+from sciagent_simulators.boltzmann import BOLTZMANN, boltzmann_factors
 from sciagent_simulators.geometry import Geometry, bonds_of, check_bonds, embed
 from sciagent_simulators.implicit_solvent import Solvation
 from sciagent_simulators.tblite_engine import XtbResult, energies, relax
@@ -36,7 +37,6 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 KCAL = 0.0433641  # eV per kcal/mol
-BOLTZMANN = 8.617333262e-5  # eV/K
 FORCE_FIELD_WINDOW = 15.0  # kcal/mol; MMFF94 energies of hydrogen-bonded conformers are wrong by up to about 10
 MARGIN = 3.0 * KCAL  # added to the window before the relaxation, which may lower an energy by this much
 
@@ -64,22 +64,18 @@ class Ensemble:
 
     def weights(self, temperature: float) -> Array:
         """Returns the Boltzmann weights, (n,); their sum is 1. temperature: K."""
-        factors = self._factors(temperature)
+        factors = boltzmann_factors(self.energies, self.copies, temperature)
         weights: Array = factors / factors.sum()
         return weights
 
     def free_energy(self, temperature: float) -> float:
         """Returns -kT ln(sum of Boltzmann factors / factor of the lowest conformer), eV; 0 for a single conformer."""
-        factors = self._factors(temperature)
+        factors = boltzmann_factors(self.energies, self.copies, temperature)
         return 0.0 - float(BOLTZMANN * temperature * np.log(factors.sum() / factors[0]))
 
     def dipole(self, temperature: float) -> float:
         """Returns the Boltzmann-weighted root mean square dipole, debye; a dielectric constant measures this mean."""
         return float(np.sqrt(self.weights(temperature) @ self.dipoles**2))
-
-    def _factors(self, temperature: float) -> Array:
-        factors: Array = self.copies * np.exp(-(self.energies - self.energies[0]) / (BOLTZMANN * temperature))
-        return factors
 
     def to_xyz(self, temperature: float) -> str:
         """Returns all structures as extended XYZ, each with its energy (eV), relative energy (kcal/mol) and weight."""
@@ -102,19 +98,22 @@ class Symmetry:
     """(m, k), positions in `atoms`; the identity is the first."""
     complete: bool
     """Whether the permutations are all that exist."""
+    reflections: bool = False
+    """Whether a reflection counts as a rotation: a conformer and its mirror image are then one."""
 
     def distance(self, positions: Array, other: Array) -> float:
         """Returns the smallest root mean square distance, angstrom. positions, other: (n, 3), all atoms."""
         return float(self.distances(positions, other).min())
 
     def distances(self, positions: Array, other: Array) -> Array:
-        """Returns the distance for each permutation of `other`, smallest over proper rotations, (m,), angstrom."""
+        """Returns the distance for each permutation of `other`, smallest over the rotations, (m,), angstrom."""
         a, b = positions[self.atoms], other[self.atoms]
         a, b = a - a.mean(axis=0), b - b.mean(axis=0)
         # sum |R a - b|^2 depends on the rotation R only through the trace of R times this covariance, (m, 3, 3).
         covariance = np.einsum("ki,mkj->mij", a, b[self.permutations])
         singular = np.linalg.svd(covariance, compute_uv=False)
-        singular[:, 2] *= np.where(np.linalg.det(covariance) < 0, -1.0, 1.0)
+        if not self.reflections:
+            singular[:, 2] *= np.where(np.linalg.det(covariance) < 0, -1.0, 1.0)
         residual = (a**2).sum() + (b**2).sum() - 2 * singular.sum(axis=1)
         distances: Array = np.sqrt(np.maximum(residual, 0.0) / len(a))
         return distances
@@ -263,10 +262,17 @@ def ensemble_of(
     }
 
 
-def distinct(geometries: list[Geometry], values: Array, alike: Symmetry) -> tuple[list[int], dict[int, int]]:
+def distinct(
+    geometries: list[Geometry],
+    values: Array,
+    alike: Symmetry,
+    same_energy: float = SAME_ENERGY,
+    occurrences: Sequence[int] | None = None,
+) -> tuple[list[int], dict[int, int]]:
     """Returns the index of the lowest geometry of each distinct conformer, by ascending value, and how often it occurs.
 
-    values: (n,), eV. Only pairs within SAME_ENERGY are superposed.
+    values: (n,), eV. Only pairs within `same_energy` (eV) are superposed. occurrences: how often each geometry counts,
+    default once.
     """
     moments = np.array([geometry.atoms.get_moments_of_inertia() for geometry in geometries])
     scale = np.maximum(moments.max(axis=1), 1e-6)
@@ -276,15 +282,14 @@ def distinct(geometries: list[Geometry], values: Array, alike: Symmetry) -> tupl
         same = (
             other
             for other in reversed(kept)
-            if values[k] - values[other] <= SAME_ENERGY
+            if values[k] - values[other] <= same_energy
             and np.abs(moments[k] - moments[other]).max() <= SAME_MOMENTS * scale[other]
             and alike.distance(geometries[k].positions, geometries[other].positions) < SAME_DISTANCE
         )
-        if (first := next(same, None)) is None:
+        first = next(same, k)
+        if first == k:
             kept.append(k)
-            counts[k] = 1
-        else:
-            counts[first] += 1
+        counts[first] = counts.get(first, 0) + (1 if occurrences is None else occurrences[k])
     return kept, counts
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from sciagent.domain.outcomes import Reason
 from sciagent_simulators.geometry import Geometry, check, failure
+from sciagent_simulators.methods.pyscf_methods import VDZP, auxiliary, basis_and_potentials, set_method
 from sciagent_simulators.pyscf_solvent import in_solvent
 from sciagent_simulators.scf_recovery import converge
 from sciagent_simulators.tblite_engine import BOHR, DEBYE, HARTREE
@@ -34,8 +35,9 @@ class DftSettings:
     """Settings of a Kohn-Sham calculation."""
 
     functional: str = "pbe0"
-    """Name of the functional in PySCF's spelling."""
+    """Name of the functional in PySCF's spelling, or of a composite method."""
     basis: str = "def2-svp"
+    """Name of the basis set in PySCF's spelling, or `vdzp`; that of its own for a composite method."""
     grid_level: int = 3
     conv_tol: float = 1e-8
     """Convergence of the energy, hartree."""
@@ -121,14 +123,15 @@ def build(geometry: Geometry, settings: DftSettings) -> Any:
 
     symbols = list(geometry.atoms.symbols)
     heavy = sorted({symbol for symbol, z in zip(symbols, geometry.numbers, strict=True) if z > ECP_ABOVE})
-    if heavy and not settings.basis.lower().startswith("def2"):
+    if heavy and not settings.basis.lower().startswith(("def2", VDZP)):
         raise failure(Reason.MISSING_ECP, f"{settings.basis} comes without potentials for {heavy}")
     try:
+        basis, potentials = basis_and_potentials(settings.basis, symbols, heavy)
         mol = gto.M(
             atom=list(zip(symbols, geometry.positions.tolist(), strict=True)),
             unit="angstrom",
-            basis=settings.basis,
-            ecp=dict.fromkeys(heavy, settings.basis),
+            basis=basis,
+            ecp=potentials,
             charge=geometry.charge,
             spin=geometry.unpaired,
             verbose=0,
@@ -146,13 +149,12 @@ def mean_field(mol: Any, settings: DftSettings) -> Any:
     """Returns a mean field with density fitting and solvent: restricted for singlets, unrestricted otherwise."""
     from pyscf import dft
 
-    mf = (dft.UKS(mol) if mol.spin else dft.RKS(mol)).density_fit()
-    mf.xc = settings.functional
+    mf = (dft.UKS(mol) if mol.spin else dft.RKS(mol)).density_fit(auxbasis=auxiliary(settings.basis))
+    set_method(mf, settings)
     mf.grids.level = settings.grid_level
     mf.conv_tol = settings.conv_tol
     mf.conv_tol_grad = GRADIENT_TOLERANCE
     mf.max_cycle = settings.max_cycles
-    mf.disp = settings.dispersion
     return in_solvent(mf, settings.solvent, settings.solvent_model)
 
 

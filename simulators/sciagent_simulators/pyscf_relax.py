@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from sciagent.domain.outcomes import Reason
 from sciagent.errors import SimulatorError
 from sciagent_simulators.geometry import Geometry, check, failure
+from sciagent_simulators.methods.pyscf_methods import gradient
 from sciagent_simulators.pyscf_engine import DftSettings, build, mean_field
 from sciagent_simulators.scf_recovery import converge
 from sciagent_simulators.tblite_engine import BOHR, HARTREE
@@ -125,10 +126,8 @@ class Gradients:
         mf = mean_field(build(self.geometry.moved(positions), settings), settings)
         mf, _ = converge(mf, settings.max_cycles, self.checkpoint, self.density)
         self.density = mf.make_rdm1()
-        slope = mf.nuc_grad_method()
-        slope.verbose = 0
         self.count += 1
-        forces = -np.asarray(slope.kernel()) * HARTREE / BOHR
+        forces = -np.asarray(gradient(mf, settings).kernel()) * HARTREE / BOHR
         return float(mf.e_tot) * HARTREE, internal(forces, positions)
 
 

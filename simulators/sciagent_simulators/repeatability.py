@@ -1,6 +1,6 @@
-"""How far a value changes when the conformer search is repeated with another seed, from the conformers of one search.
+"""The spread of a value over conformer searches with other seeds, estimated from the conformers of one search.
 
-A search embeds n conformers and keeps the lowest. Another seed gives another n; the distribution of its lowest one is
+A search embeds n conformers and keeps the lowest. Another seed gives n others; the distribution of their lowest one is
 estimated by the bootstrap: n draws with replacement from the conformers that were found. The k-th lowest of them is the
 lowest of the draws with the probability ((n - k + 1) / n)^n - ((n - k) / n)^n, k = 1 … n: 0.65, 0.24, 0.08, 0.02, …
 for n = 10. No random numbers are needed, and the few lowest conformers carry nearly all of the weight. A conformer that
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 Numbers = NDArray[np.float64]
 
-ENOUGH = 0.99  # probability that the ranks which are looked at hold together
+ENOUGH = 0.99  # sum of the probabilities of the ranks that are computed
 
 
 def lowest_probabilities(n: int) -> Numbers:

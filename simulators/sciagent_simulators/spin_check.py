@@ -161,6 +161,7 @@ def _energy(mf: Any, settings: DftSettings, density: Any, spin: int = 0, referen
     """
     from pyscf import dft
 
+    from sciagent_simulators.methods.pyscf_methods import set_method
     from sciagent_simulators.pyscf_solvent import in_solvent
 
     mol = mf.mol.copy()
@@ -168,7 +169,7 @@ def _energy(mf: Any, settings: DftSettings, density: Any, spin: int = 0, referen
     mol.build(False, False)
     solver = (dft.RKS(mol) if reference is None else dft.UKS(mol)).density_fit()
     solver.with_df = mf.with_df
-    solver.xc, solver.disp = settings.functional, settings.dispersion
+    set_method(solver, settings)
     solver.grids.level, solver.conv_tol, solver.max_cycle = COARSE, 1e-6, settings.max_cycles
     solver = in_solvent(solver, settings.solvent, settings.solvent_model)
     for second_order in (False, True):

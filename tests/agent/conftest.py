@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from sciagent.agent.models import add_folder
+from tests.support.once import once
 from tests.support.tiny_model import write_tiny_model
 
 
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tiny_model(tmp_path_factory.mktemp("tiny") / "tiny")
+    return once(tmp_path_factory, "tiny", write_tiny_model)
 
 
 @pytest.fixture(scope="session")

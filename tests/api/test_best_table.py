@@ -104,3 +104,12 @@ def test_one_line_tells_how_sure_the_values_of_a_rung_are(method: float | None, 
     lines = list(certainty_lines([candidate("CCO", values=GAP, margins=(margin,))], ["gap", "dipole"]))
     assert lines[0].startswith("gap at dft: ± is the repeatability usual for such molecules") and said in lines[0]
     assert lines[1] == "dipole at dft: ± is the repeatability usual for such molecules, not computed for each"
+
+
+def test_candidates_of_the_lowest_utility_are_said_to_have_no_order() -> None:
+    far = [candidate(smiles, values=GAP, hit=False, utility=0.001) for smiles in ("CCO", "CO")]
+    near = [candidate("C", values=GAP, hit=False, utility=0.4)]
+    [line] = BestTable.of([*near, *far], ["gap"], "").unranked()
+    assert line.startswith("2 candidates have the lowest utility, 0.001:")
+    assert next(BestTable.of([*near, *far], ["gap"], "").notes()) == line
+    assert not list(BestTable.of([*near, far[0]], ["gap"], "").unranked())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import sciagent
-from sciagent.api.calculating import line, rows, side_by_side
+from sciagent.api.calculating import record, rows, side_by_side
 from sciagent.errors import UsageError
 
 
@@ -27,7 +27,9 @@ def test_the_numbers_of_a_file_keep_its_names_and_are_a_data_frame(file: Path, t
     assert frame["compound_id"].tolist() == ["A1", "A2", "A3", "A4"]
     assert frame["molecular_weight [g/mol]"][0] == pytest.approx(46.069, abs=1e-3)  # IUPAC's atomic weights
     assert "row 5: nothing in column smiles" in found[3].detail
-    assert line(found[0])["smiles"] == "CCO" and line(found[2])["reason"] == "unparsable"
+    assert (
+        record(found[0], as_text=True)["smiles"] == "CCO" and record(found[2], as_text=True)["reason"] == "unparsable"
+    )
     assert "A1" in repr(found) and not side_by_side(found), "it has too many properties for that"
     assert {row["name"] for row in rows(found[0])} == {"A1"}
 

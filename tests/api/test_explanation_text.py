@@ -19,3 +19,13 @@ def test_keys_and_settings_are_told_in_full_only_when_asked_for(done: Campaign) 
     short, full = (" ".join(line.text for line in paragraphs(answer, full)) for full in (False, True))
     assert ", scale=1.0" in full and "scale=" not in short
     assert f"key {answer.key}," in full and f"key {answer.key}," not in short
+
+
+def test_evidence_from_elsewhere_without_a_value_says_why(done: Campaign) -> None:
+    answer = done.explain("CCO").answer
+    evidence = answer.campaigns[0].rungs[-1].evidence
+    assert evidence is not None
+    detail = "not a minimum: 1 imaginary mode: 62i cm^-1"
+    other = evidence.model_copy(update={"outcome": "unstable", "detail": detail, "values": ()})
+    lines = list(paragraphs(answer.model_copy(update={"other_evidence": (other,)})))
+    assert lines[-1] == (detail, 2, "") and lines[-2].text.endswith(": unstable")

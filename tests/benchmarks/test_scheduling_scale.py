@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from itertools import islice
@@ -27,10 +28,9 @@ RESULTS = ROOT / "benchmarks" / "scheduling_scale"
 
 def test_a_small_run_reports_every_time_and_byte(tmp_path: Path) -> None:
     out = tmp_path / "result.json"
-    assert main(["--one", "--sizes", str(N), "--rounds", "2", "--out", str(out)]) == 0
+    assert main(["--one", "--sizes", "1000", "--rounds", "2", "--out", str(out)]) == 0
     found = json.loads(out.read_text())
-    assert found["candidates"] == N
-    assert found["answers"][0] == N
+    assert found["candidates"] == found["answers"][0] == 1000
     assert found["answers"][-1] > 0
     assert len(found["rounds"]) == 2
     for name in ("round", "round_with_refit", "law", "arrival", "features"):
@@ -84,48 +84,49 @@ def test_the_committed_results_are_of_this_benchmark() -> None:
     assert made["target"] == decisions.TARGET
     assert set(made["priced"]["checked"]["rows"].values()) == {made["priced"]["decisions"]}
     assert len(made["runs"]) == 5 and made["met"] == {"wall": True, "cpu": True}
-    said, operations = (
-        re.sub(r"[*,]", "", path.read_text(encoding="utf-8"))
-        for path in (RESULTS / "README.md", ROOT / "docs" / "operations.md")
-    )
-    rates = [made[name]["decisions_a_second"] for name in ("priced", "exhaustive")]
-    for rate in rates:
+    said = re.sub(r"[*,]", "", (RESULTS / "README.md").read_text(encoding="utf-8"))
+    for name in ("priced", "exhaustive"):
+        rate = made[name]["decisions_a_second"]
         cells = (f"{rate[what]['wall']:.0f} ({rate[what]['cpu']:.0f})" for what in ("deciding", "sustained"))
         assert " | ".join(cells) in said
-    assert f"| {rates[0]['deciding']['wall']:.0f}; {rates[0]['sustained']['wall']:.0f} with all answers" in operations
 
 
 @pytest.fixture(scope="module")
 def decided(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """A small run of the benchmark of decisions."""
     out = tmp_path_factory.mktemp("decisions") / "decisions.json"
-    assert (
-        decisions.main(
-            ["--candidates", "400", "--decisions", "150", "--workers", "2", "--times", "2", "--out", str(out)]
-        )
-        == 0
-    )
+    sizes = ["--candidates", "200", "--decisions", "80", "--workers", "2", "--times", "1"]
+    assert decisions.main([*sizes, "--out", str(out)]) == 0
     found: dict[str, Any] = json.loads(out.read_text())
-    assert max(one["priced_sustained"] for one in found["runs"]) == _of(found, "priced")
     return found
 
 
-def _of(found: dict[str, Any], scheduler: str) -> float:
-    return float(found[scheduler]["decisions_a_second"]["sustained"]["wall"])
+def test_what_is_written_is_the_run_in_the_middle(
+    decided: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates, out = [30.0, 10.0, 20.0], tmp_path / "decisions.json"
+    runs = [copy.deepcopy(decided) for _ in rates]
+    for one, rate in zip(runs, rates, strict=True):
+        one["priced"]["decisions_a_second"]["sustained"]["wall"] = rate
+    monkeypatch.setattr(decisions, "run", lambda *_: runs.pop(0))
+    assert decisions.main(["--times", "3", "--out", str(out)]) == 0
+    found = json.loads(out.read_text())
+    assert found["priced"]["decisions_a_second"]["sustained"]["wall"] == 20.0
+    assert [one["priced_sustained"] for one in found["runs"]] == rates
 
 
 def test_every_decision_is_in_the_ledger_with_its_job(decided: dict[str, Any]) -> None:
     for scheduler in ("priced", "exhaustive"):
         one = decided[scheduler]
         assert set(one["checked"]["rows"].values()) == {one["decisions"]}
-        assert sum(one["checked"]["by_rung"].values()) == one["decisions"] >= 50
-    assert decided["plain_inserts"]["decisions"] == decided["priced"]["decisions"] >= 150
+        assert sum(one["checked"]["by_rung"].values()) == one["decisions"] >= 40
+    assert decided["plain_inserts"]["decisions"] == decided["priced"]["decisions"] >= 80
 
 
 def test_features_and_the_law_are_told_apart_and_every_step_is_timed(decided: dict[str, Any]) -> None:
     priced = decided["priced"]
     assert priced["phases"]["features"]["decisions"] + priced["phases"]["law"]["decisions"] == priced["decisions"]
-    assert priced["checked"]["by_rung"]["cheap"] == 40, "the tenth that lacked it"
+    assert priced["checked"]["by_rung"]["cheap"] == 20, "the tenth that lacked it"
     assert priced["looks"] >= priced["searches_for_hyper_parameters"] >= 1
     assert priced["checked"]["law_versions"] >= 1
     assert sum(priced["share_of_cpu"].values()) == pytest.approx(1, abs=0.02)
@@ -165,9 +166,9 @@ def test_who_is_wanted_is_kept_in_step(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(Pricing, "wants", both)
     with invented.invented():
         ledger = Ledger(str(tmp_path / "few.db"))
-        built = invented.opened(ledger, tmp_path, 200, "priced", 1)
-        invented.fill(ledger, built, 200, 100)
-        decisions.measure(built, 180)
+        built = invented.opened(ledger, tmp_path, 120, "priced", 1)
+        invented.fill(ledger, built, 120, 60)
+        decisions.measure(built, 100)
         ledger.close()
     assert [count for count, *_ in kept] == [count for _, count, _ in kept]
     assert 0 < sum(whole for *_, whole in kept) < len(kept), "they are not counted again each time"

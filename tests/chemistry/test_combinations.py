@@ -26,7 +26,10 @@ def test_a_scaffold_with_two_lists_gives_every_combination_in_order() -> None:
     expected = [f"c1cc({one})cc({two})n1" for one, two in product(ones, twos)]
     assert [smiles for (smiles,) in made] == [Chem.CanonSmiles(smiles) for smiles in expected]
     assert library.size == library.n_products == 12 == len({smiles for (smiles,) in made})
-    assert library.names(1) == {"R1": "fluoro", "R2": "N(C)C"} and library.names(11) == {"R1": "[H]", "R2": "Br"}
+    assert library.names(1) == {"name": "fluoro, N(C)C", "R1": "fluoro", "R2": "N(C)C"}
+    long = ScaffoldLibrary("c1ccc([*:1])cc1[*:2]", {1: blocks("F " + "f" * 150), 2: blocks("Cl " + "c" * 150)})
+    assert len(long.names(0)["name"]) == 200, "what the ledger takes"
+    assert library.names(11) == {"name": "[H], Br", "R1": "[H]", "R2": "Br"}
 
 
 @pytest.mark.parametrize(
@@ -60,7 +63,7 @@ def test_a_reaction_gives_each_product_once_and_leaves_out_what_does_not_react()
         "CN(CCN)C(=O)CC(=O)O",
     ]
     assert set(made) == set(map(Chem.CanonSmiles, expected)) and library.n_products == 6
-    assert made["CNC(C)=O"] == {"reactant 1": "acetic", "reactant 2": "CN"}
+    assert made["CNC(C)=O"] == {"name": "acetic + CN", "reactant 1": "acetic", "reactant 2": "CN"}
 
 
 @pytest.mark.parametrize(

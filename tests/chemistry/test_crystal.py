@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pymatgen.core import Lattice, Structure
 
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.chemistry.payload import candidate_from_payload
@@ -17,8 +18,6 @@ from sciagent.domain.candidates import Candidate
 from sciagent.domain.outcomes import Reason
 from sciagent.errors import InvalidCandidateError, UsageError
 
-pymatgen_core = pytest.importorskip("pymatgen.core")
-Lattice, Structure = pymatgen_core.Lattice, pymatgen_core.Structure
 build = Structure.from_spacegroup
 
 CRYSTALS: dict[str, Any] = {

@@ -8,15 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.support.campaigns import sciagent, write_campaign
+from tests.support.once import once
 from tests.support.plugins import misbehaving  # noqa: F401
 
 MOLECULES = ("C", "O", "CO", "C[CH2]")
 
 
-@pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a campaign that has ended (methane and water at DFT), and of another one with a wider window."""
-    folder = tmp_path_factory.mktemp("people")
+def run_both(folder: Path) -> None:
     file = write_campaign(folder, molecules=MOLECULES, scheduler="thresholds", dft=2, window=(1.0, 9.0))
     sciagent("run", str(file), "--quiet", cwd=folder, expect=None)
     wide = write_campaign(
@@ -26,7 +24,12 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "lab.csv").write_text("smiles,gap\nCO,9.1\n")
     value = ["--value", "gap=homo_lumo_gap[eV]", "--method", "experiment", "--uncertainty", "gap=0.2"]
     sciagent("import", "lab.csv", *value, cwd=folder)
-    return folder
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a campaign that has ended (methane and water at DFT), and of another one with a wider window."""
+    return once(tmp_path_factory, "people", run_both)
 
 
 @pytest.fixture

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from tests.support.campaigns import sciagent, write_campaign
+from tests.support.campaigns import sciagent
 
 
 def test_a_ledger_that_is_not_there_is_not_made_by_looking(tmp_path: Path) -> None:
@@ -27,9 +25,6 @@ def test_a_server_that_does_not_answer_is_named(tmp_path: Path) -> None:
     assert "does not answer" in done.stderr and "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("name", ["export"])
-def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, name: str) -> None:
-    file = write_campaign(tmp_path, molecules=("C",), dft=0)
-    sciagent("run", str(file), "--quiet", cwd=tmp_path, expect=3)
-    done = sciagent(name, "-o", str(tmp_path / "nowhere" / "x.csv"), cwd=tmp_path, expect=2)
+def test_a_file_that_cannot_be_written_is_named(folder: Path) -> None:
+    done = sciagent("export", "small", "-o", str(folder / "nowhere" / "x.csv"), cwd=folder, expect=2)
     assert "nowhere" in done.stderr and "Traceback" not in done.stderr

@@ -59,8 +59,8 @@ def test_a_scaffold_with_two_lists_is_enumerated_exactly_with_the_names_of_its_g
     with Ledger(str(folder / "sciagent.db")).read() as connection:
         named = names_of(connection, [row.candidate_id for row in made], [1])
     assert [named[row.candidate_id] for row in made[4:6]] == [
-        {"R1": ("methylamino",), "R2": ("[H]",)},
-        {"R1": ("methylamino",), "R2": ("methoxy",)},
+        {"name": ("methylamino, [H]",), "R1": ("methylamino",), "R2": ("[H]",)},
+        {"name": ("methylamino, methoxy",), "R1": ("methylamino",), "R2": ("methoxy",)},
     ]
 
 

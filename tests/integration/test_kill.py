@@ -160,7 +160,7 @@ def test_screen_and_exhaustive_end_with_the_same_evidence(
 @pytest.mark.parametrize("backend", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)], indirect=True)
 def test_evolve_keeps_every_row_that_was_recorded(tmp_path: Path, ledger_url: str) -> None:
     file = write_campaign(
-        tmp_path, name="evolving", evolve=True, scheduler="thresholds", proposals=60, dft=5, workers=WORKERS
+        tmp_path, name="evolving", evolve=True, scheduler="thresholds", proposals=30, dft=3, workers=WORKERS
     )
     sciagent("db", "upgrade", "--ledger", ledger_url, cwd=tmp_path)
     snapshots: list[dict[str, tuple[Any, ...]]] = []

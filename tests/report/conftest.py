@@ -1,4 +1,4 @@
-"""The campaigns that reports and exports are tested on."""
+"""The campaigns that reports and exports are tested on; those of a session are only read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def copied(migrated: Path, folder: Path) -> Iterator[Ledger]:
     ledger.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def told(migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Maker]:
     """`reported.dyes` in a ledger of its own, to be read only."""
     folder = tmp_path_factory.mktemp("dyes")
@@ -31,7 +31,7 @@ def told(migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield dyes(ledger, folder)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def several(migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Talker]:
     """`talked.talked` in a ledger of its own, to be read only."""
     folder = tmp_path_factory.mktemp("talked")
@@ -46,11 +46,17 @@ def own_ledger(migrated_sqlite: Path, tmp_path: Path) -> Iterator[Ledger]:
         yield ledger
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def html(told: Maker) -> str:
     return rendered(told)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def parsed(html: str) -> Parsed:
     return Parsed(html)
+
+
+@pytest.fixture(scope="session")
+def parsed_talks(several: Talker) -> Parsed:
+    """The page of `several`."""
+    return Parsed(rendered(several))

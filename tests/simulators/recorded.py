@@ -10,9 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from sciagent.programs import GAUSSIAN, ORCA
 from sciagent_simulators.geometry import Geometry
-from sciagent_simulators.programs import gaussian, orca
+from sciagent_simulators.programs import scf
+from sciagent_simulators.programs.gaussian import GAUSSIAN_SCF
+from sciagent_simulators.programs.orca import ORCA_SCF
 from sciagent_simulators.programs.result import ProgramResult
 from sciagent_simulators.programs.running import ProgramOutput
 
@@ -21,7 +22,7 @@ HARTREE = 27.211386245988
 PLACES = np.array([[0.000110, 0.379410, 0], [-0.772259, -0.189481, 0], [0.772149, -0.189928, 0]])
 WATER = Geometry((8, 1, 1), PLACES)
 CATION = Geometry((8, 1, 1), PLACES, 1, 2)
-READERS = {"orca": (ORCA, orca.read), "gaussian": (GAUSSIAN, gaussian.read)}
+PROGRAMS = {"orca": ORCA_SCF, "gaussian": GAUSSIAN_SCF}
 
 
 def text_of(name: str) -> str:
@@ -29,5 +30,5 @@ def text_of(name: str) -> str:
 
 
 def read(name: str, asked: Geometry = WATER, relax: bool = False, text: str | None = None) -> ProgramResult:
-    program, reader = READERS[name.split("_")[0]]
-    return reader(ProgramOutput(program, "x", FOLDER, 0, text or text_of(name)), asked, relax)
+    kind = PROGRAMS[name.split("_")[0]]
+    return scf.read(kind, ProgramOutput(kind.program, "x", FOLDER, 0, text or text_of(name)), asked, relax)

@@ -8,12 +8,12 @@ import pytest
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SimulatorError
 from sciagent_simulators.geometry import Geometry
-from sciagent_simulators.programs import gaussian, orca
+from sciagent_simulators.programs import orca
 from sciagent_simulators.programs.method import Machine, ProgramMethod
-from tests.simulators.recorded import CATION, HARTREE, PLACES, READERS, WATER, read, text_of
+from tests.simulators.recorded import CATION, HARTREE, PLACES, PROGRAMS, WATER, read, text_of
 
 
-@pytest.mark.parametrize("program", READERS)
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_a_single_point_has_the_values_of_pyscf(program: str) -> None:
     result = read(f"{program}_water")
     assert result.energy / HARTREE == pytest.approx(-76.275949448, abs=1e-9)
@@ -22,7 +22,7 @@ def test_a_single_point_has_the_values_of_pyscf(program: str) -> None:
     assert result.gap == pytest.approx(10.0626, abs=1e-3)
 
 
-@pytest.mark.parametrize("program", READERS)
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_a_relaxation_has_the_last_geometry_energy_and_orbitals(program: str) -> None:
     result = read(f"{program}_water_relaxed", relax=True)
     oxygen, hydrogen = result.geometry.positions[:2]
@@ -33,7 +33,7 @@ def test_a_relaxation_has_the_last_geometry_energy_and_orbitals(program: str) ->
     assert result.diagnostics["relax_steps"] >= 1
 
 
-@pytest.mark.parametrize("program", READERS)
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_orbitals_of_an_open_shell_are_taken_over_both_spins(program: str) -> None:
     result = read(f"{program}_water_cation", CATION)
     assert result.homo == pytest.approx(-0.849717 * HARTREE, abs=2e-4)  # the highest beta orbital
@@ -63,16 +63,16 @@ def test_each_failure_has_its_name(name: str, relax: bool, outcome: Outcome, rea
 
 def test_normal_termination_alone_is_not_believed() -> None:
     """ORCA ends normally without a converged SCF, and either program without the relaxation that was asked for."""
-    assert orca.NORMAL in text_of("orca_scf_not_converged")
-    for program in READERS:
+    assert PROGRAMS["orca"].normal in text_of("orca_scf_not_converged")
+    for program in PROGRAMS:
         with pytest.raises(SimulatorError, match="no_result"):
             read(f"{program}_water", relax=True)
-    for program, normal in (("orca", orca.NORMAL), ("gaussian", gaussian.NORMAL)):
+    for program, kind in PROGRAMS.items():
         with pytest.raises(SimulatorError, match="no_result"):
-            read(f"{program}_water", text=f" {normal}\n")
+            read(f"{program}_water", text=f" {kind.normal}\n")
 
 
-@pytest.mark.parametrize("program", READERS)
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_a_result_for_other_atoms_another_charge_or_another_geometry_is_refused(program: str) -> None:
     name = f"{program}_water"
     ammonia = Geometry((7, 1, 1, 1), np.array([[0, 0, 0], [0, 0, 1.0], [0, 1.0, 0], [1.0, 0, 0]]))

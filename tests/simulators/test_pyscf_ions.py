@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -36,6 +38,13 @@ def test_atoms_lie_near_experiment(number, multiplicity, change, experiment):
     found = changed(atom(number, multiplicity), change)
     assert found.energy == pytest.approx(experiment, abs=0.35)
     assert not found.unbound
+
+
+def test_an_affinity_needs_diffuse_functions():
+    """Fluorine binds an electron by 3.401 eV (NIST); without diffuse functions two thirds of that are missing."""
+    with_them, without = (changed(atom(9, 2), -1, replace(PBE0, basis=b)).energy for b in ("def2-svpd", "def2-svp"))
+    assert with_them == pytest.approx(-3.401, abs=0.35)
+    assert without > -1.5
 
 
 def test_the_lower_spin_of_an_ion_counts():

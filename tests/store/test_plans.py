@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sciagent.domain.evidence import Computation
 from sciagent.domain.jobs.states import JobState
 from sciagent.store.campaign_state import campaigns, directives, standings
 from sciagent.store.database.clock import db_now
@@ -27,7 +28,7 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "count_at": lambda c, i: standings.count_at(c, i, [1, 2], 10),
     "reuses_by_rung": lambda c, i: campaign_counts.reuses_by_rung(c, i),
     "members": lambda c, i: standings.members(c, i, [1, 2]),
-    "find_reusable": lambda c, i: evidence.find_reusable(c, [1, 2], "toy", "1", rows.SETTINGS),
+    "find_reusable": lambda c, i: evidence.find_reusable(c, [1, 2], Computation("toy", "1", rows.SETTINGS)),
     "by_key": lambda c, i: evidence.by_key(c, "e" * 64),
     "measured_of": lambda c, i: evidence.measured_of(c, [1, 2]),
     "queued": lambda c, i: jobs.queued(c, i),

@@ -7,8 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import sqlalchemy as sa
 
+from sciagent.domain.jobs.states import AttemptState
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import attempts
+from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.results import candidates, evidence
 from tests.support import rows
 from tests.support.rows import alkanes, gap, new_evidence
@@ -64,6 +67,54 @@ def test_what_lies_below_a_watermark_never_grows(ledger: Ledger, ledger_url: str
         marks = connection.execute(sa.select(t.evidence.c.watermark).order_by(t.evidence.c.watermark)).scalars().all()
         assert evidence.read_watermark(connection) == 2 * kept
     assert marks == list(range(1, 2 * kept + 1))
+
+
+def test_attempts_up_to_a_watermark_are_a_fixed_set(ledger: Ledger, ledger_url: str) -> None:
+    """Workers whose jobs fail, and so bring no evidence, end attempts at watermarks of their own, beside those who
+    record evidence."""
+    with ledger.begin() as connection:
+        ids = list(candidates.enter(connection, alkanes(WRITERS)).values())
+    over = threading.Event()
+    end = AttemptState.FAILED, {"core_seconds": 1.0}, 1.0, "crashed"
+
+    def write(number: int) -> None:
+        own = Ledger(ledger_url)
+        for i in range(EACH):
+            with own.begin() as connection:
+                if number % 2:
+                    evidence.record(connection, [new_evidence(ids[number], gap(), replicate=i)])
+                    continue
+                attempt_id = attempts.begin(connection, "me", campaign_id=None, rung_id=None)
+                attempts.end_many(connection, [AttemptEnd(attempt_id, *end)])
+                attempts.mark_end(connection, [attempt_id])
+                attempts.mark_end(connection, [attempt_id], 10**6)  # who ended keeps the first
+        own.close()
+
+    def look() -> tuple[int, list[str]]:
+        own, seen, faults = Ledger(ledger_url), dict[int, set[int]](), list[str]()
+        while not over.is_set():
+            with own.read() as connection:
+                top = evidence.read_watermark(connection)
+                marks = set(connection.execute(sa.select(t.attempt.c.watermark)).scalars())
+            faults += [f"{marks - {*range(top + 1)}} above {top}"] * bool(marks - {*range(top + 1)})
+            for earlier, known in seen.items():
+                if known != {mark for mark in marks if mark <= earlier}:
+                    faults.append(f"attempts up to {earlier} have changed")
+            seen[top] = marks
+        own.close()
+        return len(seen), faults
+
+    with ThreadPoolExecutor(WRITERS + 1) as pool:
+        reader = pool.submit(look)
+        for writer in [pool.submit(write, n) for n in range(WRITERS)]:
+            writer.result()
+        over.set()
+        looks, faults = reader.result()
+    assert faults == [] and looks > 2
+    with ledger.read() as connection:
+        marks = connection.execute(sa.select(t.attempt.c.watermark)).scalars().all()
+        known = connection.execute(sa.select(t.evidence.c.watermark)).scalars().all()
+        assert sorted([*marks, *known]) == list(range(1, WRITERS * EACH + 1))
 
 
 def test_of_two_writers_under_one_key_the_second_keeps_the_first(ledger: Ledger, ledger_url: str) -> None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
 
-needs_xtb = pytest.mark.skipif(
-    shutil.which("xtb") is None and not os.environ.get("CI"), reason="the program xtb: apt-get install xtb"
-)
-"""The mark of tests with the real xtb, which CI installs."""
+needs_xtb = pytest.mark.usefixtures("xtb_program")
+"""The mark of tests with the real xtb. Without it they fail: what was not run does not work."""
 
 VERSIONS = {
     "orca": "                         Program Version 6.0.1  -  RELEASE  -",

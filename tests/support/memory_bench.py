@@ -62,8 +62,8 @@ class MemoryBench:
     def missed_gate(self, candidate: Candidate) -> str | None:
         return None
 
-    def known(self, key: str) -> bool:
-        return key in self.molecules
+    def known(self, candidate: Candidate) -> bool:
+        return candidate.key in self.molecules
 
     def results_of(self, key: str) -> list[str]:
         return [f"checks: pass, {self.molecules[key].heavy_atoms} heavy atoms"] if key in self.molecules else []

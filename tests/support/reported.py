@@ -200,6 +200,7 @@ class Maker:
         state = AttemptState.DONE if outcome.rule.is_evidence else AttemptState.FAILED
         cost = {"core_seconds": seconds}
         attempts.end_many(connection, [AttemptEnd(attempt, state, cost, seconds, outcome)])
+        attempts.mark_end(connection, [attempt])
         spend.book_many(connection, [spend.Bill(self.row.id, rung_id, attempt, cost)])
         return attempt
 

@@ -61,6 +61,11 @@ class Talker(Maker):
             self.turn = trajectories.write_turn(connection, trajectory, new)
             spend.book_many(connection, [spend.Bill(self.row.id, None, None, cost)])
 
+    def propose_text(self, text: str) -> None:
+        """A proposal of the last turn that no rung has seen."""
+        with self.ledger.begin() as connection:
+            self.propose(connection, text, "refused")
+
     def foretell(self, smiles: str, value: float, error: float, **more: Any) -> int:
         """Propose it with a prediction; its place."""
         self.enter((smiles,), predicted={"homo_lumo_gap": {"value": value, "error": error}}, **more)

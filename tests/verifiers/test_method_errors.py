@@ -52,6 +52,8 @@ def test_each_row_has_the_figures_of_its_benchmark(error: MethodError) -> None:
             {"adiabatic_ionization_energy", "adiabatic_electron_affinity"},
         ),
         (PyscfSolvation(), {"solvation_free_energy"}),
+        (PyscfSolvation({"basis": "def2-SVP"}), {"solvation_free_energy"}),
+        (PyscfSolvation({"basis": "def2-TZVPD"}), set()),
         (PyscfTda({"basis": "def2-SVPD"}), {"s1_energy", "s1_oscillator_strength"}),
         (PyscfTda(), set()),
     ],

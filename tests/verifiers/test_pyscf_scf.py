@@ -14,6 +14,7 @@ from tests.verifiers.ground_states import QUICK, context, finding, values
 __all__ = ["context"]
 
 
+@pytest.mark.long
 def test_the_gap_of_thiophene_is_the_one_the_prior_was_measured_with(context):
     """6.65 eV, PBE0/def2-SVP on a GFN2 geometry, grid 2, by an independent script."""
     found = finding("c1ccsc1", context, {"grid": 2, "spin_check": "off"})

@@ -1,6 +1,9 @@
-"""Frequencies of PBE0/def2-SVP against observed fundamentals, cm^-1 (Shimanouchi, NSRDS-NBS 39, 1972)."""
+"""Frequencies of PBE0/def2-SVP against observed fundamentals, cm^-1 (Shimanouchi, NSRDS-NBS 39, 1972), and the free
+energy of a reaction."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,6 +38,56 @@ def test_frequencies_lie_above_the_fundamentals(context, smiles, observed):
     assert value["zero_point_energy"] == pytest.approx(sum(found.diagnostics["frequencies"]) * 1.2398e-4 / 2, abs=1e-4)
     assert value["gibbs_free_energy"] < value["enthalpy"]
     assert found.artifacts[-1].name.endswith("frequencies.csv")
+
+
+@pytest.mark.long
+def test_a_composite_method_has_the_frequencies_and_the_geometry_of_orca(context):
+    """ORCA 6.1.1, r2SCAN-3c Opt Freq: 1653.27, 3813.56, 3932.69 cm^-1 and O-H of 0.9617 angstrom."""
+    settings = QUICK | {"functional": "r2SCAN-3c", "grid": 3}
+    found = next(iter(PyscfThermo(settings).verify([parse_molecule("O")], context)))
+    assert found.diagnostics["frequencies"] == pytest.approx([1653.27, 3813.56, 3932.69], abs=10)
+    rows = [line.split()[1:4] for line in Path(found.artifacts[0].path).read_text().splitlines()[2:]]
+    oxygen, hydrogen = np.array(rows[:2], dtype=float)
+    assert np.linalg.norm(oxygen - hydrogen) == pytest.approx(0.9617, abs=0.001)
+
+
+@pytest.mark.long
+def test_a_chiral_conformer_of_an_achiral_molecule_counts_twice(context):
+    """Hydrogen peroxide has one conformer and its mirror image: the ensemble lies kT ln 2 = 1.72 kJ/mol lower."""
+    settings = QUICK | {"functional": "HF", "geometry": {"conformers": 10}, "average": "boltzmann"}
+    found = next(iter(PyscfThermo(settings).verify([parse_molecule("OO")], context)))
+    value = {m.property: m.quantity.value for m in found.measured}
+    one = value["enthalpy"] - 298.15 * found.diagnostics["entropy"]
+    assert (one - value["gibbs_free_energy"]) * 96.48533 == pytest.approx(1.718, abs=0.01)
+    assert found.diagnostics["average"]["conformers"][0]["wells"] == 2
+
+
+@pytest.mark.long
+def test_an_ion_lies_above_its_molecule_by_the_measured_energy(context):
+    """12.62 eV for water, adiabatic (NIST Chemistry WebBook); PBE0/def2-SVPD gives 12.47."""
+    settings = QUICK | {"basis": "def2-SVPD"}
+    verifiers = PyscfThermo(settings), PyscfThermo(settings | {"ion": "cation"})
+    neutral, cation = (next(iter(verifier.verify([parse_molecule("O")], context))) for verifier in verifiers)
+    free = [{m.property: m.quantity.value for m in found.measured}["gibbs_free_energy"] for found in (neutral, cation)]
+    assert free[1] - free[0] == pytest.approx(12.62, abs=0.3)
+    assert cation.measured[0].level.method.startswith("PBE0 cation harmonic")
+
+
+@pytest.mark.long
+def test_the_free_energy_of_an_isodesmic_reaction_is_the_published_one(context):
+    """CH3CHO + CH4 -> C2H6 + HCHO, ideal gases, 298.15 K, 1 bar: +49.1 kJ/mol from H - TS of the four gases in McBride,
+    Gordon, Reno, NASA TM-4513 (1993). PBE0/def2-SVP gives 49.6; 5 kJ/mol is the error that such a functional may have
+    where the bonds of both sides are of the same types."""
+    members = {"CC": (1, -152.19), "C=O": (1, -173.80), "CC=O": (-1, -244.89), "C": (-1, -130.17)}
+    verifier = PyscfThermo(QUICK | {"pressure": 1 / 1.01325, "fmax": 0.02})
+    computed = published = 0.0
+    for smiles, (number, gibbs) in members.items():
+        found = next(iter(verifier.verify([parse_molecule(smiles)], context)))
+        value = {m.property: m.quantity.value for m in found.measured}["gibbs_free_energy"]
+        computed += number * value * 96.48533
+        published += number * gibbs
+    assert published == pytest.approx(49.07, abs=0.01)
+    assert computed == pytest.approx(published, abs=5.0)
 
 
 def test_the_analytic_hessian_is_that_of_differences(monkeypatch):

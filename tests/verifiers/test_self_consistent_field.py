@@ -109,7 +109,7 @@ def test_what_needs_a_missing_program_is_refused_at_once(place: Path, monkeypatc
     (place / "seeds.csv").write_text("smiles\nCCO\n")
     for message in (refused("run", str(file)), refused("calc", "orca.scf", "O")):
         assert "(orca.scf): ORCA is not available here" in message and "export SCIAGENT_ORCA=" in message
-    assert "needs ORCA, which is not here" in told("verifiers")
+    assert "needs ORCA, which is not installed" in told("verifiers")
     assert "export SCIAGENT_ORCA=" in told("verifiers", "orca.scf", width=400)
     found = {check["what"]: check for check in data("doctor")}
     assert found["program orca"]["state"] == "absent" and "SCIAGENT_ORCA" in found["program orca"]["detail"]

@@ -54,7 +54,7 @@ class Calculation(MoleculeVerifier):
         """Returns the values, in canonical units, with their uncertainties; values of None are left out.
 
         spread, level: in place of the verifier's own. further: more standard uncertainties, added in quadrature. own:
-        the repeatability of this molecule; with that of a rigid one, it takes the place of its class's.
+        the repeatability of this molecule; with that of rigid molecules in quadrature, it replaces that of its class.
         Raises SimulatorError implausible (implausible_value) for a value outside the property's bounds.
         """
         from rdkit.Chem.rdMolDescriptors import CalcNumRotatableBonds
@@ -87,7 +87,7 @@ class Calculation(MoleculeVerifier):
         """Returns the finding of a successful calculation.
 
         structures: geometries or XYZ texts by the suffix of their file's name, such as `cation`; "" for none. own: as
-        in `measured`. The diagnostics name, by property, whose repeatability the uncertainty is.
+        in `measured`. The diagnostics state the kind of each uncertainty, by property.
         """
         kinds = {row.property: CLASS for row in rows} | {prop.name: MOLECULE for prop in own or ()}
 

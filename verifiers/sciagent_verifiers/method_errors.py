@@ -79,11 +79,15 @@ PYSCF_IP_EA = (
     ),
 )  # fmt: skip
 
-PYSCF_SOLVATION = (
+PYSCF_SOLVATION = tuple(
     _row(
-        SOLVATION_ENERGY, "B3LYP+SMD", (12, 0.952, 0.952, 1.071), "kcal/mol", "small neutral solutes in water",
-        "pyscf_hydration.json: summary", basis="def2-SVP", phase="water",
-    ),
+        SOLVATION_ENERGY, "B3LYP+SMD", figures, "kcal/mol", "small neutral solutes in water", f"{file}.json: summary",
+        basis=basis, phase="water",
+    )
+    for basis, figures, file in (
+        ("def2-SVP", (12, 0.952, 0.952, 1.071), "pyscf_hydration"),
+        ("def2-SVPD", (12, 0.387, 0.577, 0.688), "pyscf_hydration_diffuse"),
+    )
 )  # fmt: skip
 
 PYSCF_TDA = tuple(

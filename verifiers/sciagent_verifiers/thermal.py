@@ -14,6 +14,7 @@ from sciagent.domain.evidence import ArtifactFile
 from sciagent.domain.properties import ENTHALPY, GIBBS_FREE_ENERGY, LOWEST_FREQUENCY, ZERO_POINT_ENERGY, Property
 from sciagent.verification.contract import Finding, Level, PropertyAtLevel, Settings, at
 from sciagent_simulators.geometry import Geometry
+from sciagent_simulators.tblite_engine import Ion
 from sciagent_simulators.thermochemistry.ideal_gas import Conditions, thermal
 from sciagent_simulators.thermochemistry.normal_modes import NormalModes, real_frequencies
 
@@ -39,6 +40,13 @@ class ThermalSettings(Settings):
     symmetry_number: int | None = Field(
         None, ge=1, le=60, description="Rotational symmetry number; default: that of the geometry."
     )
+    # Unset it is left out of the settings hash, so that evidence older than it keeps its keys.
+    ion: Ion | None = Field(
+        None,
+        exclude_if=lambda value: value is None,
+        description="Values of the molecule's `cation` or `anion` instead, relaxed, with one electron less or more and "
+        "the lowest possible multiplicity: for redox free energies, as the difference of two rungs.",
+    )
 
     def conditions(self, solvent: str | None) -> Conditions:
         """Returns temperature and standard state. The default pressure follows from the solvent."""
@@ -48,7 +56,8 @@ class ThermalSettings(Settings):
 def harmonic_level(level: Level, settings: ThermalSettings) -> Level:
     """Returns the level of zero-point energy and lowest frequency."""
     scaled = "" if settings.scale == 1.0 else f" x {settings.scale:g}"
-    return replace(level, method=f"{level.method} harmonic{scaled}")
+    ion = f" {settings.ion}" if settings.ion else ""
+    return replace(level, method=f"{level.method}{ion} harmonic{scaled}")
 
 
 def thermal_level(level: Level, settings: ThermalSettings, solvent: str | None) -> Level:

@@ -60,15 +60,20 @@ def sampled_of(
     thought_in = next((field for field in THOUGHTS if _text(given.get(field))), "")
     message = Message("assistant", visible, _text(given.get(thought_in)) or thinking, calls, thought_in=thought_in)
     finish = "length" if choice.get("finish_reason") == "length" else "calls" if calls else "stop"
-    # strict tools: the grammar begins with a call; the text of an incomplete call stays in the content
-    begun = bool(calls) or sampling.call or "tool_call" in content or "<function" in content
-    grammar = sampling.schema is not None or (with_tools and begun)
+    grammar = sampling.schema is not None or (with_tools and _restricts_calls(sampling, calls, content))
     tokens = _tokens(answer, choice, grammar, sampling, _mode(sampling, grammar, source))
     usage = answer["usage"] if isinstance(answer.get("usage"), dict) else {}
     prompt_tokens = _count(usage.get("prompt_tokens")) or len(tokens.prompt_ids if tokens else ())
     output_tokens = _count(usage.get("completion_tokens")) or len(tokens.output_ids if tokens else ())
     policy = (_text(answer.get("model")) or name)[:200]
     return Sampled(message, finish, tokens, policy, prompt_tokens, output_tokens, seconds, grammar=grammar)
+
+
+def _restricts_calls(sampling: Sampling, calls: tuple[ToolCall, ...], content: str) -> bool:
+    """Whether a grammar restricted an answer to which tools were offered. That of strict tools begins with a call; the
+    text of an incomplete call stays in the content."""
+    begun = bool(calls) or "tool_call" in content or "<function" in content
+    return sampling.call or (sampling.strict and begun)
 
 
 def _calls(given: object) -> tuple[ToolCall, ...]:
@@ -115,20 +120,26 @@ def _tokens(
     """Returns the tokens; None unless all ids and log-probabilities are present, since training needs them all."""
     prompt: Any = answer.get("prompt_token_ids") or choice.get("prompt_token_ids")
     output: Any = choice.get("token_ids")
-    logprobs = choice.get("logprobs")
-    entries = logprobs.get("content") if isinstance(logprobs, dict) else None
-    if not _are_ids(prompt) or not _are_ids(output) or not isinstance(entries, list) or len(output) != len(entries):
-        return None
-    values: list[Any] = [entry.get("logprob") if isinstance(entry, dict) else None for entry in entries]
-    if not all(type(value) in (int, float) and math.isfinite(value) for value in values):
+    logprobs = _logprobs(choice)
+    if not _are_ids(prompt) or not _are_ids(output) or logprobs is None or len(output) != len(logprobs):
         return None
     # the server does not mark forced tokens; a token without alternatives has probability 1
-    forced = tuple(grammar and value == 0 for value in values)
+    forced = tuple(grammar and value == 0 for value in logprobs)
     template = _text(answer.get("chat_template_hash"))[:64] or SERVER
-    logprobs = tuple(map(float, values))
     behaviour = logprobs if _is_behaviour(sampling, mode) else None
     why = _untrainable(sampling, grammar, mode)
     return Tokens(tuple(prompt), tuple(output), logprobs, forced, mode, template, behaviour=behaviour, untrainable=why)
+
+
+def _logprobs(choice: Mapping[str, Any]) -> tuple[float, ...] | None:
+    """Returns the log-probabilities of the sampled tokens; None if one is missing or no finite number."""
+    given = choice.get("logprobs")
+    entries = given.get("content") if isinstance(given, dict) else None
+    if not isinstance(entries, list):
+        return None
+    values: list[Any] = [entry.get("logprob") if isinstance(entry, dict) else None for entry in entries]
+    are_numbers = all(type(value) in (int, float) and math.isfinite(value) for value in values)
+    return tuple(map(float, values)) if are_numbers else None
 
 
 def _are_ids(value: Any) -> bool:

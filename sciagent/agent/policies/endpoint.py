@@ -17,7 +17,7 @@ from sciagent.agent.policies.answers import SERVER, LogprobSource, read_answer, 
 from sciagent.agent.policies.rendering import is_rendering
 from sciagent.agent.serving import served_cards
 from sciagent.agent.serving.served_cards import ServedCard
-from sciagent.domain.policies import PolicyIdentity
+from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.domain.text import without_secrets
 from sciagent.errors import UsageError
 

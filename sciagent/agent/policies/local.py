@@ -13,7 +13,7 @@ from sciagent.agent.messages import NO_CHANCE, Message, PolicyError, Sampled, Sa
 from sciagent.agent.policies import hermes
 from sciagent.agent.policies.decoding import ConstrainedAnswer, Decoder
 from sciagent.agent.policies.rendering import prompt_ids
-from sciagent.domain.policies import PolicyIdentity
+from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.errors import UsageError
 
 

@@ -40,6 +40,6 @@ class Enumerate:
             names, products = self._library.names(number), self._library.products(number)
             for place, smiles in enumerate(products):
                 if number > start or place >= product:
-                    fault = "" if smiles else f"the groups cannot be joined: {', '.join(names.values())}"
+                    fault = "" if smiles else f"the groups cannot be joined: {next(iter(names.values()))}"
                     proposal = ProposalIn(smiles, operation="enumerate", rationale=fault, names=names)
                     yield proposal, {"next": number, "product": place + 1}

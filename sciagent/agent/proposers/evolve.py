@@ -46,7 +46,7 @@ class Evolve:
             """Returns whether a child is invalid, misses a gate, or is already in the campaign or in this turn."""
             if (molecule := molecule_or_none(smiles)) is None:
                 return True
-            known = molecule.key in seen or bool(workbench.missed_gate(molecule)) or workbench.known(molecule.key)
+            known = molecule.key in seen or bool(workbench.missed_gate(molecule)) or workbench.known(molecule)
             seen.add(molecule.key)
             return known
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sciagent.agent import models
-from sciagent.agent.serving.lora_adapters import adapter_sha256, card_of, check_adapter
+from sciagent.agent.serving.lora_adapters import check_adapter
 from sciagent.agent.serving.served_cards import ServedCard
 from sciagent.agent.serving.templates import template_of
 from sciagent.errors import UsageError
@@ -123,18 +123,16 @@ def model_to_serve(what: str) -> ServedModel:
     return ServedModel(card.folder, (card.policy, card.name), card.sha256)
 
 
-def cards(served: ServedModel, options: Options) -> list[ServedCard]:
-    """Returns what is known of the model and of its adapters, for the ledgers of campaigns."""
+def base_card(served: ServedModel, more: Sequence[str]) -> ServedCard:
+    """Returns what is known of a model that is to be served. more: further options of vLLM."""
     template = None  # unknown
-    if "--chat-template" not in options.more:
+    if "--chat-template" not in more:
         path = template_of(served.folder)
         text = models.own_template(served.folder) if path is None else path.read_text(encoding="utf-8")
         template = models.sha256(text)
-    base = ServedCard(
+    return ServedCard(
         name=served.names[0], base_sha256=served.sha256, template_sha256=template, tokenizer=served.folder
     )
-    adapters = [card_of(name, adapter_sha256(folder), base) for name, folder in options.lora.items()]
-    return [*([base] if served.sha256 else []), *adapters]
 
 
 def arguments(vllm: Vllm, served: ServedModel, options: Options) -> list[str]:

@@ -44,10 +44,15 @@ def check_adapter(name: str, folder: Path, most: int | None = None) -> None:
         raise UsageError(f"the adapter {name} has rank {rank}, and the server takes {most}; start it with --lora-rank")
 
 
-def served_name(name: str, folder: Path) -> str:
-    """Returns the name of an adapter on a server: `policy-1@1a2b3c4d`. Raises UsageError."""
+def adapter_card(name: str, folder: Path, base: ServedCard | None) -> ServedCard:
+    """Returns the card of an adapter, with its name on a server, `policy-1@1a2b3c4d`. base: the card of its base model,
+    if that is known. Raises UsageError."""
     check_adapter(name, folder)
-    return content_name(name, adapter_sha256(folder))
+    about = {} if base is None else base.model_dump()
+    card = ServedCard.model_validate(
+        {"base_sha256": None, **about, "name": name, "adapter_sha256": adapter_sha256(folder)}
+    )
+    return card.model_copy(update={"name": content_name(name, card.sha256)})
 
 
 def load(endpoint: str, name: str, folder: Path) -> str:
@@ -55,22 +60,15 @@ def load(endpoint: str, name: str, folder: Path) -> str:
 
     Nothing is replaced: other weights get another name. Raises UsageError or ModelError.
     """
-    served, content = served_name(name, folder), adapter_sha256(folder)
-    if served not in loaded(endpoint):
-        _ask(endpoint, "/load_lora_adapter", {"lora_name": served, "lora_path": str(folder.resolve())})
-        if adapter_sha256(folder) != content:
-            unload(endpoint, served)
+    base = next((card for served in served_bases(endpoint) if (card := served_cards.find(served))), None)
+    card = adapter_card(name, folder, base)
+    if card.name not in loaded(endpoint):
+        _ask(endpoint, "/load_lora_adapter", {"lora_name": card.name, "lora_path": str(folder.resolve())})
+        if adapter_sha256(folder) != card.adapter_sha256:
+            unload(endpoint, card.name)
             raise ModelError(f"{folder} has changed while the server loaded it; load it again")
-    base = served_cards.find(loaded(endpoint).get(served, ""))
-    served_cards.keep(card_of(served, content, base))
-    return served
-
-
-def card_of(served: str, content: str, base: ServedCard | None) -> ServedCard:
-    """Returns the card of an adapter. content: its SHA-256. base: the card of its base model, if that is known."""
-    if base is None:
-        return ServedCard(name=served, base_sha256=None, adapter_sha256=content)
-    return base.model_copy(update={"name": served, "adapter_sha256": content})
+    served_cards.keep(card)
+    return card.name
 
 
 def unload(endpoint: str, name: str) -> str:
@@ -87,9 +85,19 @@ def unload(endpoint: str, name: str) -> str:
 
 def loaded(endpoint: str) -> dict[str, str]:
     """Returns the loaded adapters: name to base model."""
+    return {name: parent for name, parent in _served(endpoint) if parent is not None}
+
+
+def served_bases(endpoint: str) -> list[str]:
+    """Returns the names of the server's base model."""
+    return [name for name, parent in _served(endpoint) if parent is None]
+
+
+def _served(endpoint: str) -> list[tuple[str, str | None]]:
+    """Returns (name, base model) of all that the server lists; None for a base model itself."""
     try:
         rows = json.loads(_ask(endpoint, "/models", None))["data"]
-        return {str(row["id"]): str(row["parent"]) for row in rows if row.get("parent")}
+        return [(str(row["id"]), str(row["parent"]) if row.get("parent") else None) for row in rows]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ModelError(f"{endpoint} sent no list of models") from error
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sciagent.agent import models
+from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.errors import UsageError
 from sciagent.settings import models_folder
 
@@ -33,6 +34,13 @@ class ServedCard(BaseModel):
     """SHA-256 of the chat template that the server uses; None if unknown."""
     tokenizer: Path | None = None
     """Folder of the base model's tokenizer."""
+
+    @property
+    def sha256(self) -> str:
+        """The hash of the weights: that of the policy in a ledger, or of the adapter alone if the base is unknown."""
+        if self.base_sha256 is None:
+            return self.adapter_sha256 or ""
+        return PolicyIdentity(self.name, "", self.base_sha256, self.adapter_sha256).hash
 
 
 def keep(card: ServedCard) -> None:
@@ -69,7 +77,7 @@ def content_name(name: str, sha256: str) -> str:
     models.checked(plain)
     if at and (len(digits) < DIGITS or not sha256.startswith(digits)):
         raise UsageError(
-            f"the adapter has SHA-256 {sha256}, which {name} does not name; a name cannot change its weights: "
+            f"the adapter on this base model has the hash {sha256}, not {digits}; a name cannot change its weights: "
             f"call it {plain} or {plain}@{sha256[:DIGITS]}"
         )
     return f"{plain}@{sha256[:DIGITS]}"

@@ -82,7 +82,7 @@ class Toolbox:
 
     structured: whether an answer is a JSON object with name and arguments, instead of a call in the provider's format.
     foreign: MCP servers, whose tools structured answers cannot call. ranks: whether molecules are named by rank only;
-    None means as `structured`.
+    None means as `structured`. strict: whether a server is to restrict calls to the schemas.
     """
 
     def __init__(
@@ -92,6 +92,7 @@ class Toolbox:
         structured: bool = False,
         foreign: Servers | None = None,
         ranks: bool | None = None,
+        strict: bool = True,
     ) -> None:
         chosen = [tool for tool in TOOLS if tool.name in names]
         held = _by_rank if (structured if ranks is None else ranks) else dict[str, Any]
@@ -101,6 +102,8 @@ class Toolbox:
         self.listed = [(tool.name, tool.description.partition(". ")[0]) for tool in chosen]
         """Name and short description of each tool."""
         offered = [*(held(tool.schema) for tool in chosen), *(tool.schema for tool in self._others.values())]
+        if not strict:
+            offered = [{**tool, "function": {**tool["function"], "strict": False}} for tool in offered]
         self.schemas: list[dict[str, Any]] = [] if structured else offered
         """Schemas for calls in the provider's format; empty if answers are structured."""
         self.answer_schema = held(call_schema(chosen))

@@ -22,7 +22,7 @@ TOO_LARGE = 100  # heavy atoms; the sites of a larger molecule are not listed
 def inspect(run: ToolContext, molecule: Reference) -> Observation:
     """Show one molecule: formula, what was measured of it, and the sites where `modify` can edit it, by number."""
     parsed = find(molecule, run.bench)
-    known = run.bench.known(parsed.key)
+    known = run.bench.known(parsed)
     lines = [
         f"{parsed.smiles} [{parsed.key[:8]}] {parsed.formula}, {parsed.heavy_atoms} heavy atoms, "
         f"charge {parsed.charge}, {'known here' if known else 'not proposed yet'}"

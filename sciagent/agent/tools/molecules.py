@@ -158,24 +158,24 @@ def _editable(reference: str, run: ToolContext) -> Molecule:
 
 
 def _first_new(children: Iterator[ProposalIn], bench: AgentBench) -> ProposalIn | None:
-    """Returns the first child that the bench does not know and that misses no gate; else the first child that misses
-    none, else the first child; None if there is none."""
+    """Returns the first child that is new and misses no gate. Without one it returns the first that misses no gate, or
+    else the first of all; None if there is no child."""
     first = known = None
     for child in children:
         molecule = molecule_or_none(child.text)
         first = first or child
         if molecule is None or bench.missed_gate(molecule):
             continue
-        if not bench.known(molecule.key):
+        if not bench.known(molecule):
             return child
         known = known or child
     return known or first
 
 
 def _remark(smiles: str, bench: AgentBench) -> str:
-    """Returns what speaks against proposing a neighbour: it is known, or it misses a gate; empty if nothing does."""
+    """Returns a remark on a neighbour that is known or misses a gate; empty for any other."""
     molecule = molecule_or_none(smiles)
-    if molecule is None or bench.known(molecule.key):
+    if molecule is None or bench.known(molecule):
         return " (known)"
     missed = bench.missed_gate(molecule)
     return f" (misses a gate: {short(missed, 80)})" if missed else ""

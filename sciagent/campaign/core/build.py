@@ -20,9 +20,10 @@ from sciagent.campaign.core.libraries import library_of
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.campaign.spec.rungs import RungSpec
-from sciagent.campaign.spec.sources import EnumerateSpec, EvolveSpec, LlmSpec, OneProposerSpec, PricedSpec, ScreenSpec
+from sciagent.campaign.spec.schedulers import PricedSpec
+from sciagent.campaign.spec.sources import EnumerateSpec, EvolveSpec, LlmSpec, OneProposerSpec, ScreenSpec
 from sciagent.chemistry.editing.edits import EditLimits
-from sciagent.domain.campaigns.calibration import Fit
+from sciagent.domain.campaigns.calibration import Fit, Fits, in_use
 from sciagent.domain.campaigns.ports import Proposer
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
@@ -56,8 +57,13 @@ class BuiltRung:
     rules: RungRules
     limits: Limits
     cost_model: CostModel
-    fits: dict[str, Fit] = field(default_factory=dict, compare=False)
-    """Calibrations of its values, by property; `calibrating.refit` writes them."""
+    all_fits: dict[str, Fit] = field(default_factory=dict, compare=False)
+    """Fits of its values to measured ones, by property, also those that are not used; `refitting.refit` writes them."""
+
+    @property
+    def fits(self) -> Fits:
+        """The fits by which its values are calibrated."""
+        return in_use(self.all_fits)
 
     @property
     def is_fast(self) -> bool:
@@ -164,12 +170,12 @@ def built_ladder(spec: CampaignSpec, fits: LedgerFits | None = None) -> BuiltLad
     """
     ladder = BuiltLadder(spec, _build_rungs(spec, {}, {}))
     for position, by_property in (fits or {}).items():
-        ladder.rungs[position].fits.update(by_property)
+        ladder.rungs[position].all_fits.update(by_property)
     return ladder
 
 
 def built_rungs(ladder: Sequence[RungSpec]) -> tuple[BuiltRung, ...]:
-    """Builds rungs that belong to no campaign: without objectives, so that nothing but their gates judges."""
+    """Builds rungs that belong to no campaign. They have no objectives, so only their gates judge."""
     return _built(ladder, ladder_rules(_terms(ladder), {}, len(ladder) - 1, "thresholds"), {}, {})
 
 
@@ -211,11 +217,13 @@ def create_or_open(
     Only the keys in `campaign_spec.AMENDABLE` may differ from the stored campaign; such changes are logged.
     Returns the campaign and the amendments as `path: old -> new`. Raises UsageError with a diff of anything else.
     """
-    stated: Any = {"spec": spec.canonical(), "spec_hash": spec.hash, "base": str(spec.base.resolve()), "source": source}
     amended: list[str] = []
     with ledger.begin() as connection:
-        _check_derived(connection, spec)
         row = campaigns.find(connection, spec.campaign)
+        spec = spec if row is None else as_begun(spec, source, row)
+        where = str(spec.base.resolve())
+        stated: Any = {"spec": spec.canonical(), "spec_hash": spec.hash, "base": where, "source": source}
+        _check_derived(connection, spec)
         if row is None:
             if isinstance(spec.scheduler, PricedSpec) and spec.scheduler.law is not None:
                 campaigns.get(connection, spec.scheduler.law.source)  # raises an error if it does not exist
@@ -241,6 +249,14 @@ def create_or_open(
     return Built(ledger, row, spec, ladder), amended
 
 
+def as_begun(spec: CampaignSpec, source: str, row: CampaignRow) -> CampaignSpec:
+    """Returns the spec with the defaults that its campaign began with. source: the text of the spec."""
+    if spec.identity_hash == row.identity_hash:
+        return spec
+    before = spec if source == row.source else _stored_spec(row, candidates=False)
+    return spec.with_defaults_of(row.spec, before)
+
+
 def _check_derived(connection: Connection, spec: CampaignSpec) -> None:
     """Raises UsageError for a derived property that the ledger knows in another unit."""
     wanted = {prop.definition.name: prop.definition.unit for rung in spec.ladder for prop in rung.derived}
@@ -263,12 +279,10 @@ def _stored_rungs(connection: Connection, row: CampaignRow, spec: CampaignSpec) 
                 f"defaults than when the campaign began (version {stored.verifier_version}); "
                 "start a campaign of a new name"
             )
-    ratios = {
-        r.name: spend.cost_ratios(connection, r.verifier, r.verifier_version, r.settings_hash) for r in rows.values()
-    }
+    ratios = {r.name: spend.cost_ratios(connection, *r.computation) for r in rows.values()}
     built = _build_rungs(spec, {name: r.id for name, r in rows.items()}, ratios)
     for each in built:
-        each.fits.update(rows[each.spec.rung].fits)
+        each.all_fits.update(rows[each.spec.rung].all_fits)
     return built
 
 
@@ -294,7 +308,7 @@ def open_for_people(ledger: Ledger, name: str) -> Built:
     """Opens a stored campaign for a person's command; the proposer's files need not exist."""
     with ledger.read() as connection:
         row = campaigns.get(connection, name)
-        spec = _stored_spec(row, candidates=False)
+        spec = as_begun(_stored_spec(row, candidates=False), row.source, row)
         return Built(ledger, row, spec, _stored_rungs(connection, row, spec))
 
 

@@ -1,4 +1,4 @@
-"""Fits rungs to imported values. Whatever the ledger holds of a property counts, whichever campaign paid for it."""
+"""Fits rungs to imported values. All values of a property in the ledger count, of every campaign."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy.engine import Connection
@@ -29,7 +30,8 @@ LedgerFits = dict[int, dict[str, Fit]]
 def fits_of(connection: Connection, spec: CampaignSpec) -> LedgerFits:
     """Returns the fits that the spec asks for, from all molecules of the ledger that a rung and a file share.
 
-    Raises UsageError if they share too few molecules, or if a fit cannot be made.
+    A fit that would not help is returned, too, but is not in use. Raises UsageError if they share too few molecules, or
+    if a fit cannot be made.
     """
     fits: LedgerFits = {}
     for wanted in calibrations(spec.objectives, spec.ladder, spec.terminal_position):
@@ -47,10 +49,9 @@ def fit_lines(spec: CampaignSpec, fits: LedgerFits) -> Iterator[str]:
 
 def _fit(connection: Connection, rung: RungSpec, wanted: WantedCalibration) -> Fit:
     """Returns one fit. Raises UsageError."""
-    name, verifier = wanted.property, rung.configured
+    name = wanted.property
     level, imported = _level(imported_levels(connection, name), rung, wanted)
-    identity = (verifier.name, verifier.version, verifier.settings_hash)
-    answers = pooled.values_of(connection, sorted(imported.values), *identity)
+    answers = pooled.values_of(connection, sorted(imported.values), rung.configured.computation)
     computed = {
         id_: values[name].value
         for id_, values in sorted(answers.items())
@@ -69,7 +70,8 @@ def _fit(connection: Connection, rung: RungSpec, wanted: WantedCalibration) -> F
         )
     measured = [imported.values[id_] for id_ in computed]
     try:
-        return fitted(name, FitKind(wanted.stated.kind), level, list(computed.values()), measured)
+        fit = fitted(name, FitKind(wanted.stated.kind), level, list(computed.values()), measured)
+        return replace(fit, is_used=True) if wanted.stated.force else fit
     except ValueError as error:
         raise UsageError(f"calibrate: {name} of {rung.rung}: {error}; use kind: offset, or no calibration") from None
 

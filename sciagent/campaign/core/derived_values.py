@@ -1,22 +1,24 @@
-"""Derived values of a campaign: computed beside the answers of their last rung, and recorded as evidence."""
+"""Derived values of a campaign: they are computed with the answer of their last rung, and recorded as evidence."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built, BuiltRung
-from sciagent.campaign.core.judge import Answer
 from sciagent.domain.campaigns.derived import VERIFIER, VERSION, DerivedProperty, Part
 from sciagent.domain.campaigns.ladder import Position
-from sciagent.domain.evidence import EvidenceKey, Finding, content_hash
+from sciagent.domain.evidence import Computation, EvidenceKey, Finding, content_hash
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.quantities import Quantity
 from sciagent.store.results import candidates, evidence, pooled
 from sciagent.store.results.evidence import NewEvidence, RecordedEvidence
+
+if TYPE_CHECKING:
+    from sciagent.campaign.core.build import Built, BuiltRung
+    from sciagent.campaign.core.judge import Answer
 
 Result = TypeVar("Result", Finding, RecordedEvidence)
 
@@ -33,18 +35,18 @@ def with_derived(rung: BuiltRung, result: Result, earlier: Sequence[Answer]) -> 
 
 
 def record_derived(connection: Connection, built: Built, candidate_ids: Sequence[int]) -> None:
-    """Records the derived values of candidates whose parts are in the ledger. A value whose parts have changed
-    supersedes the earlier one. Runs inside a write transaction."""
+    """Records the derived values of candidates if their parts are in the ledger. A value whose parts have changed
+    supersedes the earlier one. Call it in a write transaction."""
     derived = [prop for rung in built.rungs for prop in rung.spec.derived]
     if not derived or not candidate_ids:
         return
     answers = {}
     for position in sorted({position for prop in derived for position in prop.rungs}):
-        v = built.rungs[position].verifier
-        answers[position] = pooled.pooled_answers(connection, candidate_ids, v.name, v.version, v.settings_hash)
+        computation = built.rungs[position].verifier.computation
+        answers[position] = pooled.pooled_answers(connection, candidate_ids, computation)
     loaded = candidates.load(connection, list(candidate_ids))
     for prop in derived:
-        held = evidence.latest(connection, candidate_ids, VERIFIER, VERSION, prop.settings_hash)
+        held = evidence.latest(connection, candidate_ids, Computation(VERIFIER, VERSION, prop.settings_hash))
         for id_, candidate in loaded.items():
             used = {position: answers[position][id_] for position in prop.rungs if id_ in answers[position]}
             new = _evidence(prop, candidate.key, id_, used, held.get(id_))

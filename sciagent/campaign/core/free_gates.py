@@ -1,4 +1,4 @@
-"""The gates that a proposal can be held against before it counts: those of fast rungs that answer at a glance."""
+"""The gates by which a molecule is judged before it is proposed: those of fast rungs that need no calculation."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sciagent.campaign.core.judge import judge
-from sciagent.domain.campaigns.derived import Part
+from sciagent.campaign.core.derived_values import with_derived
+from sciagent.campaign.core.judge import Answer, judge
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.outcomes import Outcome, Verdict
-from sciagent.domain.quantities import Quantity
 from sciagent.errors import SimulatorError
 from sciagent.verification.contract import Verifier
 from sciagent.verification.registry import OURS, provider
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class FreeGates:
-    """The leading fast rungs whose verifier answers at a glance, such as `molecule.checks`.
+    """The gates of the leading fast rungs whose verifier defines `glance`, such as `molecule.checks`.
 
     A refusal counts as a missed gate where the rung drops what it refuses. Limits of objectives are no gates.
     """
@@ -39,7 +38,7 @@ class FreeGates:
 
         A value that cannot be computed here misses nothing: the rung itself reports the error.
         """
-        values: dict[Part, Quantity] = {}
+        earlier: list[Answer] = []
         for rung, names in self._rungs:
             try:
                 finding = rung.verifier.glance(candidate, names)
@@ -47,12 +46,11 @@ class FreeGates:
                 continue
             if finding is None or (finding.outcome is not Outcome.OK and not rung.rules.drop_on_refusal):
                 continue
-            values |= {(rung.rules.position, m.property): m.quantity for m in finding.measured}
-            added = [value for prop in rung.spec.derived if (value := prop.measured(values)) is not None]
-            known = {m.property for m in (*finding.measured, *added)}
+            finding = with_derived(rung, finding, earlier)
+            known = {m.property for m in finding.measured}
             gate = {name: window for name, window in rung.rules.gate.items() if name in known}
-            finding = replace(finding, measured=(*finding.measured, *added))
             judgement = judge(replace(rung.rules, accept={}, gate=gate), finding)
+            earlier.append(Answer(rung.rules.position, judgement, finding.measured))
             if judgement.verdict in (Verdict.FAIL, Verdict.NOT_APPLICABLE):
                 return f"{judgement.reason}: {judgement.detail}"
         return None

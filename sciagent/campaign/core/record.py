@@ -61,9 +61,8 @@ def known_or_run(
     ledger: Ledger, worker: Worker, rung: BuiltRung, candidate: Candidate, candidate_id: int
 ) -> tuple[Finding | RecordedEvidence, float | None]:
     """Returns a rung's answer on one candidate and the cost in core-seconds; the cost is None for reused evidence."""
-    v = rung.verifier
     with ledger.read() as connection:
-        known = evidence.find_reusable(connection, [candidate_id], v.name, v.version, v.settings_hash)
+        known = evidence.find_reusable(connection, [candidate_id], rung.verifier.computation)
     if candidate_id in known:
         return known[candidate_id], None
     result = run_directly(ledger, worker, rung, candidate, candidate_id)
@@ -139,14 +138,13 @@ def _answers(connection: Connection, built: Built, settlings: Sequence[Settling]
     scheduler or a person has skipped have no answer."""
     answers: dict[int, list[Answer]] = {item.candidate_id: [] for item in settlings}
     for rung in built.rungs:
-        v, position = rung.verifier, rung.rules.position
+        position, computation = rung.rules.position, rung.verifier.computation
         due = [item for item in settlings if item.position >= position]
         recorded = {item.candidate_id: item.recorded for item in due if item.position == position and item.recorded}
-        identity = (v.name, v.version, v.settings_hash)
-        for id_ in pooled.replicated(connection, list(recorded), *identity) if recorded else ():
+        for id_ in pooled.replicated(connection, list(recorded), computation) if recorded else ():
             del recorded[id_]  # the answer has replicates, so the pooled answer is read below
         unread = [item.candidate_id for item in due if item.candidate_id not in recorded]
-        read = pooled.pooled_answers(connection, unread, *identity) if unread else {}
+        read = pooled.pooled_answers(connection, unread, computation) if unread else {}
         for id_, result in (recorded | read).items():
             answers[id_].append(answer_of(rung, with_derived(rung, result, answers[id_])))
     return answers

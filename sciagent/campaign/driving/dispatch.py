@@ -84,9 +84,8 @@ def _known(connection: Connection, built: Built, choices: Sequence[Choice]) -> d
     """Returns {(rung position, candidate id): evidence id} for the choices that have reusable evidence."""
     known = {}
     for position in {choice.position for choice in choices}:
-        v = built.rungs[position].verifier
         ids = [choice.id for choice in choices if choice.position == position]
-        reusable = evidence.find_reusable(connection, ids, v.name, v.version, v.settings_hash)
+        reusable = evidence.find_reusable(connection, ids, built.rungs[position].verifier.computation)
         known.update({(position, id_): recorded.id for id_, recorded in reusable.items()})
     return known
 

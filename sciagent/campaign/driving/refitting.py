@@ -18,6 +18,7 @@ from sciagent.store.campaign_state.campaigns import log_event
 from sciagent.store.database import tables as t
 
 LATER = (Standing.PENDING, Standing.VETOED)  # placed when their job ends, or when they are released
+EXACT = ("n", "kind", "measured_level", "is_used")
 ALIKE = 1e-9  # relative difference of two fits that counts as none
 
 
@@ -29,10 +30,11 @@ def refit(connection: Connection, built: Built) -> None:
     for position, fits in fits_of(connection, built.spec).items():
         rung = built.rungs[position]
         for name, fit in fits.items():
-            if _has_changed(rung.fits.get(name), fit):
+            if _has_changed(rung.all_fits.get(name), fit):
                 changed.setdefault(rung.id, {})[name] = fit
-                rung.fits[name] = fit
-                lowest = min(lowest, position)
+                if name in rung.fits or fit.is_used:
+                    lowest = min(lowest, position)
+                rung.all_fits[name] = fit
                 line = fit.sentence(rung.spec.rung, built.row.units.get(name))
                 log_event(connection, built.row.id, "calibrated", {"fit": line})
     if changed:
@@ -41,7 +43,7 @@ def refit(connection: Connection, built: Built) -> None:
 
 
 def _has_changed(old: Fit | None, new: Fit) -> bool:
-    if old is None or (old.n, old.kind, old.measured_level) != (new.n, new.kind, new.measured_level):
+    if old is None or any(getattr(old, name) != getattr(new, name) for name in EXACT):
         return True
     pairs = ((old.slope, new.slope), (old.intercept, new.intercept), (old.mean_absolute_error, new.mean_absolute_error))
     return not all(math.isclose(a, b, rel_tol=ALIKE, abs_tol=1e-12) for a, b in pairs)

@@ -73,8 +73,7 @@ def complete_fast(built: Built, named: Named, who: str) -> str:
     with built.ledger.read() as connection:
         candidate = candidates.load(connection, [named.id])[named.id]
         for rung in built.fast:
-            v = rung.verifier
-            known = evidence.find_reusable(connection, [named.id], v.name, v.version, v.settings_hash)
+            known = evidence.find_reusable(connection, [named.id], rung.verifier.computation)
             if named.id in known:
                 results[rung.id] = known[named.id]
     if missing := [r for r in built.fast if r.id not in results]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from sciagent.campaign.core.build import create_or_open
+from sciagent.campaign.core.build import as_begun, create_or_open
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.goals import BudgetSpec
 from sciagent.campaign.spec.load import parse_spec
@@ -98,6 +98,7 @@ def differences(row: CampaignRow, source: str, name: str, base: Path) -> tuple[C
     spec = parse_spec(source, name, base)
     if spec.campaign != row.name:
         raise UsageError(f'{name} is the campaign "{spec.campaign}", not "{row.name}"')
+    spec = as_begun(spec, source, row)
     if spec.identity_hash != row.identity_hash:
         raise UsageError(
             f'this would be another campaign than "{row.name}":\n  {spec.identity_diff(row.spec)}\n'

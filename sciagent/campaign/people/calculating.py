@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,13 @@ from sciagent.verification.registry import verifier_class
 from sciagent.verification.sandbox.host import Worker
 
 
-def rungs_for(verifier: str, settings: Mapping[str, Any], folder: Path) -> tuple[BuiltRung, ...]:
+def rungs_for(
+    verifier: str, settings: Mapping[str, Any], folder: Path, molecules: Iterable[StructureRecord] = ()
+) -> tuple[BuiltRung, ...]:
     """Returns the safety screen and the verifier as rungs that are ready to run.
 
-    folder: where relative paths in the settings start. Raises UsageError for an unknown verifier or bad settings.
+    folder: where relative paths in the settings start. molecules: those to calculate, whose charges choose the defaults
+    of settings that are not stated; all have one level. Raises UsageError for an unknown verifier or bad settings.
     """
     verifier_class(verifier)  # raises for an unknown one
     named = [{"verifier": SCREEN}] if verifier != SCREEN else []
@@ -43,7 +46,16 @@ def rungs_for(verifier: str, settings: Mapping[str, Any], folder: Path) -> tuple
         ]
     except ValidationError as error:
         raise UsageError("; ".join(_message(verifier, fault) for fault in error.errors())) from None
-    return built_rungs(rungs)
+    return built_rungs([*rungs[:-1], rungs[-1].for_charges(_charges(molecules))])
+
+
+def _charges(molecules: Iterable[StructureRecord]) -> set[int]:
+    """Returns the net charges of the molecules that can be read."""
+    charges = set()
+    for molecule in molecules:
+        with suppress(InvalidCandidateError):
+            charges.add(parse_molecule(molecule.text).charge)
+    return charges
 
 
 def _message(verifier: str, fault: Any) -> str:
@@ -51,7 +63,7 @@ def _message(verifier: str, fault: Any) -> str:
     path = [str(step) for step in fault["loc"] if step != "settings"]
     place = ".".join(path)
     if fault["type"] != "extra_forbidden":
-        return f"{place}: {fault['msg']}"
+        return f"{place or verifier}: {fault['msg'].removeprefix('Value error, ')}"
     known = [setting["name"] for setting in entry(verifier, {})["settings"]]
     return f'{verifier} has no setting "{place}"{did_you_mean(place, known)}; it takes: {", ".join(known) or "none"}'
 

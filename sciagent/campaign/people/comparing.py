@@ -59,16 +59,12 @@ def _side(connection: Connection, row: CampaignRow) -> _Side:
     return _Side(row, ladder, terminal, counts, progress(connection, row, terminal))
 
 
-def _calculation(rung: RungRow) -> tuple[str, str, str]:
-    return rung.verifier, rung.verifier_version, rung.settings_hash
-
-
 def _rung_pairs(first: _Side, second: _Side) -> list[RungPair]:
     """Returns one entry per pair of rungs with the same calculation or label, and one per unmatched rung."""
     unmatched = list(second.ladder)
     pairs: list[tuple[RungRow | None, RungRow | None]] = []
     for rung in first.ladder:
-        same = [other for other in unmatched if _calculation(other) == _calculation(rung)]
+        same = [other for other in unmatched if other.computation == rung.computation]
         partner = next(iter([*same, *(other for other in unmatched if other.name == rung.name)]), None)
         if partner is not None:
             unmatched.remove(partner)
@@ -77,7 +73,7 @@ def _rung_pairs(first: _Side, second: _Side) -> list[RungPair]:
     return [
         RungPair(
             rungs=(None if a is None else a.name, None if b is None else b.name),
-            same_calculation=a is not None and b is not None and _calculation(a) == _calculation(b),
+            same_calculation=a is not None and b is not None and a.computation == b.computation,
             counts=(_counts_at(first, a), _counts_at(second, b)),
         )
         for a, b in pairs
@@ -91,7 +87,7 @@ def _counts_at(side: _Side, rung: RungRow | None) -> RungCounts | None:
 def _values(connection: Connection, first: _Side, second: _Side) -> list[ValueComparison]:
     """Returns the common objectives, as each campaign's terminal rung measured them, in the second one's units."""
     mine, theirs = ([objective["property"] for objective in side.row.spec["objectives"]] for side in (first, second))
-    compared, same = [], _calculation(first.terminal) == _calculation(second.terminal)
+    compared, same = [], first.terminal.computation == second.terminal.computation
     units = stated_units(first.row.spec) | stated_units(second.row.spec)
     for name in (name for name in mine if name in theirs):
         a, b = (report_pairs.spreads(connection, side.row, side.terminal, name, units) for side in (first, second))

@@ -1,4 +1,4 @@
-"""Imported values that differ from those of files of other names: corrections, or replicates."""
+"""Imported values that differ from those of files with other names: they are corrections or replicates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.evidence import EvidenceKey, Finding, Measured
+from sciagent.domain.evidence import EvidenceKey, Finding, Measured, file_of
 from sciagent.domain.outcomes import Outcome
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
@@ -67,12 +67,12 @@ def superseded(
 ) -> int | None:
     """Returns the id of the evidence that the new values supersede; None if there is none.
 
-    Evidence with more values than these is revised under its own file's name, without the superseded ones. Raises
-    UsageError without a reason for the revision, and for several replicates, of which none is meant.
+    If that evidence has further values, it is revised under its own file's name to hold only these. Raises UsageError
+    without a reason for the revision, and for several replicates, since it is not known which one is wrong.
     """
     if not others:
         return None
-    first, name = others[0], others[0].source.split(" sha256")[0]
+    first, name = others[0], file_of(others[0].source)
     if revise is None:
         new, old = (m[0].quantity.as_typed or str(m[0].quantity) for m in (first.new, first.old))
         raise UsageError(
@@ -81,10 +81,11 @@ def superseded(
             "both (nothing was imported)"
         )
     if len(others) > 1:
-        files = ", ".join(dict.fromkeys(other.source.split(" sha256")[0] for other in others))
+        files = ", ".join(dict.fromkeys(file_of(other.source) for other in others))
         raise UsageError(
-            f"{smiles}: {len(others)} earlier values of {first.new[0].property} stand in the ledger, from {files}; "
-            "correct the file with the wrong one and import it under its name, with --revise (nothing is imported)"
+            f"{smiles}: the ledger has {len(others)} earlier values of {first.new[0].property}, from {files}; "
+            "correct the file with the wrong value and import it again under its name with --revise (nothing was "
+            "imported)"
         )
     if not first.rest:
         return first.id

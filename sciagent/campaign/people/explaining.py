@@ -5,7 +5,7 @@ Only the outlook of an open candidate in a priced campaign needs the verifiers; 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,6 +16,7 @@ from sciagent.campaign.people.rung_history import rung_stories
 from sciagent.domain.answers.explanation import (
     CampaignStory,
     Children,
+    EvidenceStory,
     Explanation,
     Outlook,
     PersonWord,
@@ -73,9 +74,6 @@ def explain(connection: Connection, candidate_id: int, rows: Sequence[CampaignRo
     names = names_of(connection, [candidate_id, *(id_ for id_, _, _ in first)], [row.id for row in rows])
     stories = tuple(_campaign(connection, row, candidate_id, evidence, ledger) for row in rows)
     from_files = report_candidates.imported(connection, [candidate_id])
-    shown = {rung.evidence.key for story in stories for rung in story.rungs if rung.evidence}
-    units = {name: unit for row in reversed(rows) for name, unit in row.units.items()}
-    unshown = (e for e in evidence if e.story.key not in shown and e.story.verifier not in (IMPORT, DERIVED))
     return Explanation(
         **{name: candidate[name] for name in ("key", "kind", "inchikey", "formula", "charge", "multiplicity")},
         smiles=candidate["text"],
@@ -86,8 +84,19 @@ def explain(connection: Connection, candidate_id: int, rows: Sequence[CampaignRo
         children=Children(n=n, first=tuple(_named(names, *child) for child in first)),
         campaigns=stories,
         imported=imported_values(from_files.get(candidate_id, [])),
-        other_evidence=tuple(e.shown(units) for e in unshown),
+        other_evidence=tuple(_other_evidence(evidence, stories, rows)),
     )
+
+
+def _other_evidence(
+    evidence: Sequence[StoredEvidence], stories: Sequence[CampaignStory], rows: Sequence[CampaignRow]
+) -> Iterator[EvidenceStory]:
+    """Yields the computed evidence that no rung of the stories shows, in the units of the first campaign that chose."""
+    shown = {rung.evidence.key for story in stories for rung in story.rungs if rung.evidence}
+    units = {name: unit for row in reversed(rows) for name, unit in row.units.items()}
+    for each in evidence:
+        if each.story.key not in shown and each.story.verifier not in (IMPORT, DERIVED):
+            yield each.shown(units)
 
 
 def _campaign(
@@ -143,7 +152,11 @@ def _proposals(
         person = next(adding, None) if proposer is None else None
         own = tuple(_named(names, *parent) for *parent, proposal_id in parents if proposal_id == number)
         by = proposer or (person.who if person else "a person")
-        fields = proposal | {"predicted": proposal["predicted"] or {}, "parents": own}
+        fields = proposal | {
+            "detail": proposal["detail"] or "",
+            "predicted": proposal["predicted"] or {},
+            "parents": own,
+        }
         stories.append(ProposalStory(**fields, by=by, is_person=proposer is None))
     return tuple(stories)
 
@@ -195,8 +208,8 @@ def _queue(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], 
 
 
 def refused(connection: Connection, text: str, name: str | None) -> RefusedText | None:
-    """Returns the refused proposals with exactly this text; None if there are none. name: campaign; None: all
-    campaigns."""
+    """Returns the refused proposals with exactly this text, or else with this name in an input file; None if there are
+    none. name: campaign; None: all campaigns."""
     p, c, turn, trajectory = t.proposal.c, t.campaign.c, t.turn.c, t.trajectory.c
     kept = [text[:MAX_TEXT], text.strip()[:MAX_TEXT]]
     by, detail = sa.func.coalesce(trajectory.proposer, "a person"), sa.func.coalesce(p.detail, "")
@@ -204,9 +217,14 @@ def refused(connection: Connection, text: str, name: str | None) -> RefusedText 
     query = (
         sa.select(*labelled, p.text, p.reason, p.operation, p.rationale, p.at)
         .select_from(with_proposer(t.proposal.join(t.campaign, c.id == p.campaign_id)))
-        .where(p.text.in_(kept), p.candidate_id.is_(None), *([] if name is None else [c.name == name]))
+        .where(p.candidate_id.is_(None), *([] if name is None else [c.name == name]))
         .order_by(p.id)
         .limit(history.MANY)
     )
-    proposals = tuple(RefusedProposal(**row) for row in connection.execute(query).mappings())
+    found = connection.execute(query.where(p.text.in_(kept))).mappings().all()
+    if not found and text.strip():  # the workbench puts the names of a refused row behind the reason
+        ends = f" {text.strip()}"
+        rows = connection.execute(query.where(p.detail.contains(ends, autoescape=True))).mappings()
+        found = [row for row in rows if any(part.endswith(ends) for part in row["detail"].split("; ")[1:])]
+    proposals = tuple(RefusedProposal(**row) for row in found)
     return RefusedText(text=text, refused=proposals) if proposals else None

@@ -16,7 +16,8 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.people import corrections
 from sciagent.campaign.spec.sources import file_hash
-from sciagent.chemistry.molecule import Molecule, parse_molecule
+from sciagent.chemistry.molecule import Molecule
+from sciagent.chemistry.protonation import Standardisation
 from sciagent.chemistry.structure_files import check_columns, csv_fault, names_in
 from sciagent.domain.candidate_names import identifier_columns
 from sciagent.domain.evidence import EvidenceKey, Finding, Measured, content_hash
@@ -93,6 +94,7 @@ def import_file(
     replicate: bool = False,
     dry_run: bool = False,
     keep: Sequence[str] | None = None,
+    ph: float | None = None,
 ) -> ImportReport:
     """Records each row of a file as evidence of the verifier `import` at the stated level.
 
@@ -100,10 +102,11 @@ def import_file(
     they came from a file of another name. A value that differs from the one recorded for the same molecule, property
     and level raises UsageError, whichever file that came from; with revise="reason" it supersedes the old value.
     replicate: whether values that differ from those of other files are kept beside them instead. keep: columns whose
-    texts become names of the molecules; None: the column that looks like an identifier.
+    texts become names of the molecules; None: the column that looks like an identifier. ph: the values are those of the
+    dominant protonation states at this pH; None: of the structures as they are.
     Raises InputFileError, with up to fifty faults, and writes nothing if a row is faulty and skip_bad is False.
     """
-    report = ImportReport()
+    report, how = ImportReport(), Standardisation(standardise, ph)
     _check_columns(columns)
     resolved = [(column, properties()[column.property]) for column in columns]
     settings_hash = content_hash(
@@ -117,7 +120,7 @@ def import_file(
             kept = identifier_columns([name for name in cells if name is not None], structure)
         report.rows += 1
         try:
-            molecule, measured = _parse(cells, structure, standardise, resolved, level)
+            molecule, measured = _parse(cells, structure, how, resolved, level)
         except _CellError as error:
             report.faults.append("{}:{}:{}: {}".format(path, line, *error.args))
             continue
@@ -179,7 +182,7 @@ def _check_header(path: Path, header: Sequence[str], wanted: Sequence[str]) -> N
 def _parse(
     cells: Mapping[Any, Any],
     structure: str,
-    standardise: Literal["refuse", "parent"],
+    how: Standardisation,
     columns: Sequence[tuple[Column, Property]],
     level: Level,
 ) -> tuple[Molecule, tuple[Measured, ...]]:
@@ -189,7 +192,7 @@ def _parse(
         hint = "quote a text with a comma, and write numbers with a decimal point"
         raise _CellError(len(header) + 1, f"more cells than the header has; {hint}")
     try:
-        molecule = parse_molecule(cells[structure] or "", standardise=standardise)
+        molecule = how.apply(cells[structure] or "").molecule
     except InvalidCandidateError as error:
         message = f"{structure}: {error.reason}: {error.detail}"
         raise _CellError(header.index(structure) + 1, message) from None
@@ -278,7 +281,7 @@ class _Writer:
         """Returns the evidence of this file that the row supersedes. Raises UsageError without a reason."""
         if self.revise is None:
             raise UsageError(
-                f"{smiles} stands in the ledger with another value from {self.path.name}; "
+                f"{smiles}: the ledger has another value from {self.path.name}; "
                 'supersede it with --revise "why it changed" (nothing was imported)'
             )
         return current
@@ -303,7 +306,7 @@ def _write(
 ) -> None:
     """Writes all rows in one transaction."""
     if revise is not None and replicate:
-        raise UsageError("a value either supersedes another one or is its replicate: give --revise or --replicate")
+        raise UsageError("give --revise or --replicate: a value either supersedes another one or is kept beside it")
     source = f"{path.name[:120]} sha256:{file_hash(path)[:16]}"
     with ledger.begin() as connection:
         # candidates are written before evidence, since a writer that holds the watermark must not wait for a lock

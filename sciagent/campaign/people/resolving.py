@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.molecule import molecule_or_none
+from sciagent.chemistry.protonation import Standardisation
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
@@ -56,11 +57,12 @@ def resolve(connection: Connection, row: CampaignRow | None, text: str) -> Named
 def _matches(connection: Connection, row: CampaignRow | None, name: str) -> tuple[list[Named], bool]:
     """Returns the candidates that match the name, and whether the name is a valid SMILES."""
     found = [Named(candidate.id, candidate.key, candidate.text) for candidate in candidates.find(connection, name)]
-    molecule = molecule_or_none(name, row.spec.get("standardise", "refuse") if row else "refuse")
-    if molecule is None:
+    how = Standardisation.stated(row.spec.get("standardise", "refuse")) if row else Standardisation()
+    if (molecule := molecule_or_none(name, how.fragments)) is None:
         return found, False
-    id_ = candidates.ids_of(connection, [molecule.key]).get(molecule.key)
-    return found if id_ is None else [Named(id_, molecule.key, molecule.text)], True
+    candidate = how.of(molecule)
+    id_ = candidates.ids_of(connection, [candidate.key]).get(candidate.key)
+    return found if id_ is None else [Named(id_, candidate.key, candidate.text)], True
 
 
 def _unknown(text: str, row: CampaignRow | None, is_molecule: bool) -> str:

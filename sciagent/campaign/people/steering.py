@@ -160,7 +160,7 @@ class _Case:
     def start(self, rung: BuiltRung, who: str, why: str) -> str:
         """Writes a decision, and puts a job at the front of the queue or reuses evidence; returns a message."""
         connection, built, named, v = self.connection, self.built, self.named, rung.verifier
-        known = evidence.find_reusable(connection, [named.id], v.name, v.version, v.settings_hash)
+        known = evidence.find_reusable(connection, [named.id], v.computation)
         if named.id in known:
             self._decide(rung, "reuse", who, why, known[named.id].id)
             settle_again(connection, built, named.id, answered=rung.rules.position)

@@ -8,7 +8,6 @@ from sciagent.campaign.core.judge import Answer, place
 from sciagent.campaign.core.record import answer_of, known_or_run, log_blocked
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.safety import SCREEN
-from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.answers.values import LadderAnswer, RungAnswer, ShownValue
 from sciagent.domain.campaigns.calibration import calibrated
 from sciagent.domain.campaigns.chosen_units import Units, all_shown
@@ -31,7 +30,7 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -
     its reason.
     """
     try:
-        candidate = parse_molecule(smiles, standardise=spec.standardise)
+        candidate = spec.standardisation.apply(smiles).molecule
     except InvalidCandidateError as error:
         return LadderAnswer(
             key=None, smiles=None, verdict=Verdict.FAIL, reason=error.reason, detail=error.detail, rungs=()

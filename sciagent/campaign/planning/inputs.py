@@ -18,11 +18,11 @@ from sciagent.campaign.pricing.observations import KNOWN, ObservationSchema
 from sciagent.campaign.pricing.priced_campaign import PricedCampaign, remake
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.sources import EnumerateSpec, ScreenSpec
-from sciagent.chemistry.molecule import parse_molecule
 from sciagent.chemistry.structure_files import read_structures
 from sciagent.domain.answers.plan import PlanSample, RungTells
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.candidates import Candidate
+from sciagent.domain.evidence import Computation
 from sciagent.domain.outcomes import Verdict
 from sciagent.errors import InvalidCandidateError, SciagentError, UsageError
 from sciagent.scheduling.aims import Aim
@@ -92,7 +92,7 @@ def sample_of(ladder: BuiltLadder) -> Sample:
     for text in texts:
         n += 1
         try:
-            molecules.append(parse_molecule(text, standardise=spec.standardise))
+            molecules.append(spec.standardisation.apply(text).molecule)
         except InvalidCandidateError:
             continue
         if len(molecules) == SAMPLE:
@@ -239,12 +239,12 @@ def from_ledger(
     learnt correlations, the share of hits, and the name."""
     if ledger is None:
         return {p: [] for p in schema.paid}, {}, None, None
-    identity = {p: _identity(ladder.rungs[p]) for p in schema.paid}
+    identity = {p: ladder.rungs[p].verifier.computation for p in schema.paid}
     with ledger.read() as connection:
         ratios = {p: spend.cost_ratios(connection, *calculation) for p, calculation in identity.items()}
         for name in reversed(campaigns.names(connection)[-EARLIER:]):
             row = campaigns.get(connection, name)
-            stored = {(r.verifier, r.verifier_version, r.settings_hash) for r in campaigns.rungs(connection, row.id)}
+            stored = {r.computation for r in campaigns.rungs(connection, row.id)}
             if row.spec["scheduler"]["kind"] != "priced" or not set(identity.values()) <= stored:
                 continue
             try:
@@ -256,17 +256,13 @@ def from_ledger(
     return ratios, {}, None, None
 
 
-def _identity(rung: BuiltRung) -> tuple[str, str, str]:
-    return rung.verifier.name, rung.verifier.version, rung.verifier.settings_hash
-
-
 def _learnt(
-    remade: PricedCampaign, name: str, schema: ObservationSchema, identity: Mapping[Position, tuple[str, str, str]]
+    remade: PricedCampaign, name: str, schema: ObservationSchema, identity: Mapping[Position, Computation]
 ) -> tuple[LearntTells, float | None]:
     """Returns the correlation of each rung and the chance of a hit (None if the objectives differ) for a candidate
     without answers, by the law of the earlier campaign `name` without structures."""
     earlier, scores = remade.schema, remade.pool.scores
-    position = {_identity(r): r.rules.position for r in remade.built.rungs}
+    position = {r.verifier.computation: r.rules.position for r in remade.built.rungs}
     at_theirs = {position[identity[p]]: at for at, p in enumerate(schema.paid[:-1])}
     fresh = np.vstack([scores, np.full((1, scores.shape[1]), np.nan)])
     [law] = remade.scheduler.relearned(fresh, None, None, remade.pool.order, structure=False)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import open_for_people
 from sciagent.domain.answers.values import BestCandidate
 from sciagent.errors import SciagentError
 from sciagent.store.campaign_state.campaigns import CampaignRow
@@ -30,7 +28,8 @@ def with_chances(
     waiting = [candidate.key for candidate in best if candidate.p_hit is None and not candidate.verified]
     if not waiting or laws.last(connection, row.id) is None or campaign_counts.members(connection, row.id) > MOST:
         return list(best)
-    from sciagent.campaign.pricing.priced_campaign import remake  # takes a second to import
+    from sciagent.campaign.core.build import open_for_people  # these take a second to import
+    from sciagent.campaign.pricing.priced_campaign import remake
 
     try:
         campaign = remake(open_for_people(ledger, row.name), connection)
@@ -44,6 +43,8 @@ def with_chances(
 
 def _chances(campaign: PricedCampaign, ids: Mapping[str, int]) -> dict[str, float]:
     """Returns the chance of a hit, by candidate key, if the terminal rung is still open. ids: ledger ids by key."""
+    import numpy as np
+
     pool = campaign.pool
     row_of = {int(id_): place for place, id_ in enumerate(pool.ids.tolist())}
     asked = {key: row_of[id_] for key, id_ in ids.items() if id_ in row_of and not pool.closed[row_of[id_], -1]}

@@ -216,8 +216,8 @@ class LedgerPool(CandidatePool):
         self, connection: Connection, ids: Sequence[int], position: Position
     ) -> dict[int, pooled.Values | None]:
         rung = self._built.rungs[position]
-        v, derived = rung.verifier, [prop.settings_hash for prop in rung.spec.derived]
-        return pooled.values_of(connection, ids, v.name, v.version, v.settings_hash, derived, rung.fits)
+        derived = [prop.settings_hash for prop in rung.spec.derived]
+        return pooled.values_of(connection, ids, rung.verifier.computation, derived, rung.fits)
 
     def _write(self, row: int, position: Position, values: pooled.Values | None) -> None:
         """Writes a rung's answer for one candidate. values: pooled over all replicates; None: no answer."""

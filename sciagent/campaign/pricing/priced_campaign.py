@@ -22,7 +22,7 @@ from sciagent.campaign.core.build import Built
 from sciagent.campaign.pricing.ledger_pool import LedgerPool
 from sciagent.campaign.pricing.observations import ObservationSchema, observation_schema
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
-from sciagent.campaign.spec.sources import PricedSpec
+from sciagent.campaign.spec.schedulers import PricedSpec
 from sciagent.domain.campaigns.ladder import PaidIndex, Position
 from sciagent.domain.cost import MEASURED
 from sciagent.scheduling.arrays import Array

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.pricing.ledger_pool import LedgerPool
-from sciagent.campaign.spec.sources import BestRungSpec, ExhaustiveSpec, HalvingSpec, PricedSpec, RandomSpec
+from sciagent.campaign.spec.schedulers import BestRungSpec, ExhaustiveSpec, HalvingSpec, PricedSpec, RandomSpec
 from sciagent.domain.campaigns.ladder import PaidIndex, Position
 from sciagent.domain.campaigns.ports import Choice
 from sciagent.domain.jobs.states import CampaignState

@@ -1,5 +1,5 @@
-"""What a model knows of a campaign: goal, ladder, budget and results before its first turn, and the workbench of its
-tools."""
+"""The texts that tell a model about a campaign before its first turn (goal, ladder, budget, results), and the workbench
+that its tools use."""
 
 from __future__ import annotations
 
@@ -113,11 +113,10 @@ def measured_lines(connection: Connection, built: Built, candidate_ids: Sequence
     lines: dict[int, list[str]] = {id_: [] for id_ in candidate_ids}
     wanted = {objective.property for objective in built.objectives}
     for rung in built.rungs:
-        v = rung.verifier
         if rung.is_fast and not rung.rules.is_terminal:
             continue
         derived = [prop.settings_hash for prop in rung.spec.derived]
-        known = pooled.pooled_answers(connection, candidate_ids, v.name, v.version, v.settings_hash, derived)
+        known = pooled.pooled_answers(connection, candidate_ids, rung.verifier.computation, derived)
         for id_, row in known.items():
             values = ", ".join(
                 f"{m.property} {show(m.quantity.value, None, m.quantity.unit)}"
@@ -170,9 +169,10 @@ class AgentWorkbench(CampaignWorkbench):
         return [self._missing(proposal) or self._one(proposal) for proposal in proposals]
 
     def _missing(self, proposal: ProposalIn) -> ProposalOut | None:
-        """Returns the reply to a new molecule that misses a free gate; it is no proposal and costs none."""
+        """Returns the reply to a new molecule that misses a free gate; None if it misses none. Such a molecule is not
+        proposed and does not count among the proposals of the turn."""
         molecule = molecule_or_none(proposal.text)
-        if molecule is None or self.known(molecule.key) or (missed := self.missed_gate(molecule)) is None:
+        if molecule is None or self.known(molecule) or (missed := self.missed_gate(molecule)) is None:
             return None
         return ProposalOut(proposal.text[:200], "refused", reason="misses a gate", detail=missed[:300])
 
@@ -185,7 +185,7 @@ class AgentWorkbench(CampaignWorkbench):
         return super().propose([self._in_canonical_units(proposal)])[0]
 
     def _in_canonical_units(self, proposal: ProposalIn) -> ProposalIn:
-        """Returns the proposal with its predictions, which are in the units of the goal, as the ledger keeps them."""
+        """Returns the proposal with its predictions converted from the units of the goal to canonical units."""
         units = self._built.row.units
         known = {name: stated for name, stated in proposal.predicted.items() if name in units}
         numbers = {name: in_canonical(name, stated["value"], stated["error"], units) for name, stated in known.items()}

@@ -56,7 +56,10 @@ class ModelSource:
         self._seeds = ScriptSource(built, connection, lease, worker, slot) if spec.seeds else None
         self._structured = spec.endpoint is None if spec.structured is None else spec.structured
         self._foreign = foreign
-        self._tools = Toolbox(spec.tools, built.edit_limits(), self._structured, foreign, spec.ranks)
+        self._strict = spec.strict is not False
+        self._tools = Toolbox(
+            spec.tools, built.edit_limits(), self._structured, foreign, spec.ranks, strict=self._strict
+        )
         self._asking = Asking(policy, spec.episodes, slot.bell, self._tools.fetch)
         if foreign is not None:
             payload = {"proposer": slot.name, "tools": list(foreign.tools)}
@@ -110,7 +113,7 @@ class ModelSource:
         seed = turn_seed(self._built, episode.number, len(episode.turns)) % (1 << 31)
         schema = self._tools.answer_schema if self._structured else None
         more: dict[str, Any] = {"max_tokens": self._spec.max_tokens, "seed": seed, "schema": schema}
-        return Sampling(self._spec.temperature, **more, call=self._must_call)
+        return Sampling(self._spec.temperature, **more, call=self._must_call, strict=self._strict)
 
     def _begun(self) -> Episode:
         """Opens a new episode; its opening messages contain a digest of the campaign's results."""
@@ -123,9 +126,8 @@ class ModelSource:
             messages = opening(goal, digest, left, self._tools.listed, self._structured)
             seed, name = turn_seed(built, number, 0), self._slot.name or self._asking.policy.name
             settings = {**self._slot.settings(), "opening": [to_json(message) for message in messages]}
-            self._ids[number] = trajectories.open_(
-                connection, built.row.id, number, proposer=name, settings=settings, seed=seed
-            )
+            began: dict[str, Any] = {"proposer": name, "seed": seed, "policy_version": self._asking.policy.name}
+            self._ids[number] = trajectories.open_(connection, built.row.id, number, settings=settings, **began)
         return Episode(number, seed, messages, self._limits)
 
     def take(self, limit: int) -> TurnResult | None:

@@ -15,7 +15,8 @@ from sciagent.campaign.core.judge import Answer, Place, place
 from sciagent.campaign.core.record import answer_of, log_blocked
 from sciagent.campaign.spec.safety import SCREEN
 from sciagent.chemistry.fingerprint import FINGERPRINT, Features, features, nearest
-from sciagent.chemistry.molecule import Molecule, molecule_or_none, parse_molecule
+from sciagent.chemistry.molecule import Molecule, molecule_or_none
+from sciagent.chemistry.protonation import Standardised
 from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut, Scored
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
@@ -23,7 +24,7 @@ from sciagent.domain.jobs.states import Standing
 from sciagent.domain.outcomes import Reason, Verdict
 from sciagent.errors import InvalidCandidateError
 from sciagent.execution.worker.completing import DirectResult, complete_direct, store_files
-from sciagent.store.campaign_state import standings
+from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 from sciagent.store.results import candidates, evidence, names, scaffolds
@@ -31,6 +32,7 @@ from sciagent.verification.sandbox.host import HostResult, Request, Worker
 
 MAX_TEXT = 4000  # characters stored of a proposed text
 COMPARED = 256  # number of latest candidates in the ledger, of any campaign, that a proposal is compared with
+LISTED = 5  # most molecules that an event on protonation states names
 FILLED = 200  # most earlier candidates without a scaffold whose scaffold is stored with each turn
 
 Note = dict[str, Any]
@@ -47,6 +49,9 @@ class _Entry:
     """`new`, `duplicate` or `refused`."""
     reason: Reason | None = None
     detail: str = ""
+    """Why it was refused, or how the candidate was made from the text."""
+    made: Standardised | None = None
+    """How the candidate was made from the text; None if it was refused."""
     answers: list[Answer] = field(default_factory=list)
     """Answers of the fast rungs so far."""
     computed: list[tuple[BuiltRung, HostResult]] = field(default_factory=list)
@@ -78,6 +83,7 @@ class CampaignWorkbench:
 
     def __init__(self, built: Built, worker: Worker, owner: str) -> None:
         self._built, self._worker, self._owner = built, worker, owner
+        self._standardisation = built.spec.standardisation
         self._entries: list[_Entry] = []
         self._new_keys: set[str] = set()
 
@@ -128,9 +134,10 @@ class CampaignWorkbench:
         ]
 
     def missed_gate(self, candidate: Candidate) -> str | None:
-        return self._built.free_gates.missed(candidate)
+        return self._built.free_gates.missed(self._standardisation.of(candidate))
 
-    def known(self, key: str) -> bool:
+    def known(self, candidate: Candidate) -> bool:
+        key = self._standardisation.of(candidate).key
         return key in self._new_keys or bool(self._members([key]))
 
     def _members(self, keys: Sequence[str]) -> set[str]:
@@ -141,13 +148,12 @@ class CampaignWorkbench:
         return {key for key, id_ in ids.items() if id_ in present}
 
     def _parse(self, given: ProposalIn) -> _Entry:
-        standardise = self._built.spec.standardise
         try:
-            candidate = parse_molecule(given.text, standardise=standardise, multiplicity=given.multiplicity)
+            made = self._standardisation.apply(given.text, given.multiplicity)
         except InvalidCandidateError as error:
             named = "".join(f"; {column} {text}" for column, text in given.names.items())  # no candidate keeps them
             return _Entry(given, None, "refused", Reason(error.reason), error.detail + named)
-        return _Entry(given, candidate, "new")
+        return _Entry(given, made.molecule, "new", detail=made.note, made=made)
 
     def _mark_duplicates(self, entries: Sequence[_Entry]) -> list[_Entry]:
         """Marks duplicates; returns entries that are new to the campaign."""
@@ -168,7 +174,7 @@ class CampaignWorkbench:
         by_key = {e.candidate.key: e for e in entries if e.candidate}
         with self._built.ledger.read() as connection:
             ids = candidates.ids_of(connection, by_key)
-            known = evidence.find_reusable(connection, list(ids.values()), v.name, v.version, v.settings_hash)
+            known = evidence.find_reusable(connection, list(ids.values()), v.computation)
         for key, id_ in ids.items():
             if id_ in known:
                 entry = by_key.pop(key)
@@ -211,6 +217,7 @@ class CampaignWorkbench:
             self._write_fast(connection, rung, ids, turn_id)
         record_derived(connection, self._built, [new.id for new in fresh])
         self._write_blocked(connection, fresh, turn_id)
+        self._log_states(connection, fresh)
         self._write_reuse(connection, fresh)
 
     def _write_proposals(self, connection: Connection, turn_id: int | None, ids: Mapping[str, int]) -> list[_Fresh]:
@@ -264,13 +271,23 @@ class CampaignWorkbench:
                 said: Any = {"reason": place.reason or "", "detail": place.detail, "operation": given.operation[:100]}
                 log_blocked(connection, self._built.row.id, key=key, text=given.text, turn_id=turn_id, **said)
 
+    def _log_states(self, connection: Connection, fresh: Sequence[_Fresh]) -> None:
+        """Logs an event on new candidates whose protonation state is ambiguous, and one on those without a state."""
+        made = [(new.entry.made, new.candidate.smiles) for new in fresh if new.entry.made]
+        unsure = [smiles for one, smiles in made if one.is_ambiguous]
+        failed = [smiles for one, smiles in made if one.fault]
+        for kind, smiles in ((campaigns.AMBIGUOUS_STATE, unsure), (campaigns.NO_STATE, failed)):
+            if smiles:
+                campaigns.log_event(connection, self._built.row.id, kind, {"n": len(smiles), "smiles": smiles[:LISTED]})
+
     def _write_parents(self, connection: Connection, fresh: Sequence[_Fresh]) -> None:
         rows = []
         for new in fresh:
             for parent in dict.fromkeys(new.entry.given.parents):
                 if (molecule := molecule_or_none(parent)) is None:
                     continue
-                for parent_id in candidates.ids_of(connection, [molecule.key]).values():
+                key = self._standardisation.of(molecule).key
+                for parent_id in candidates.ids_of(connection, [key]).values():
                     row = {"candidate_id": new.id, "parent_id": parent_id, "proposal_id": new.proposal_id}
                     rows.append(row | {"operation": new.entry.given.operation[:100]})
         if rows:

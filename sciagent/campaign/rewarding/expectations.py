@@ -33,7 +33,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.results import candidates
 
 FEWEST = 8  # answers to every objective below which there is no law
-MOST = 1000  # candidates whose answers teach the law; of more, those with the smallest hash of their key
+MOST = 1000  # candidates of a kind that teach the law; of more, those with the smallest hash of their key
 FOLDS = 5  # parts of the candidates; each is valued by a law that the other parts have taught
 
 
@@ -161,23 +161,25 @@ def _payoffs(
 
 
 def _taught(built: Built, connection: Connection, as_of: int) -> list[int]:
-    """Returns the ids of the candidates that teach a law: members of the campaign by then, with a paid answer."""
+    """Returns the ids of the candidates that teach a law: members of the campaign by then, with a paid answer; at most
+    `MOST` with an answer of the terminal rung, and as many others."""
     cc, u, p, e = t.campaign_candidate.c, t.turn.c, t.proposal.c, t.evidence.c
-    paid = {rung.verifier.name for rung in built.paid}
-    answered = sa.exists().where(
-        e.candidate_id == cc.candidate_id, e.watermark <= as_of, e.verifier.in_(paid), e.reusable == sa.true()
-    )
+    terminal = built.rungs[built.terminal].verifier.name
+    known = e.candidate_id == cc.candidate_id, e.watermark <= as_of, e.reusable == sa.true()
+    by_terminal = sa.exists().where(*known, e.verifier == terminal)
+    by_paid = sa.exists().where(*known, e.verifier.in_({rung.verifier.name for rung in built.paid}))
     query = (
-        sa.select(t.candidate.c.id, t.candidate.c.key)
+        sa.select(t.candidate.c.id, t.candidate.c.key, by_terminal)
         .select_from(
             t.campaign_candidate.join(t.candidate, t.candidate.c.id == cc.candidate_id)
             .outerjoin(t.proposal, p.id == cc.proposal_id)
             .outerjoin(t.turn, u.id == p.turn_id)
         )
-        .where(cc.campaign_id == built.row.id, sa.or_(u.watermark.is_(None), u.watermark <= as_of), answered)
+        .where(cc.campaign_id == built.row.id, sa.or_(u.watermark.is_(None), u.watermark < as_of), by_paid)
     )
     rows = connection.execute(query).all()
-    return [int(rows[place][0]) for place in earliest(order_of(row[1] for row in rows), MOST)]
+    kinds = [row for row in rows if row[2]], [row for row in rows if not row[2]]
+    return [int(kind[place][0]) for kind in kinds for place in earliest(order_of(row[1] for row in kind), MOST)]
 
 
 def _board(

@@ -22,10 +22,10 @@ from sciagent.rewards.spec import RewardSpec
 from sciagent.store.campaign_state import directives
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import episodes, rewards
-from sciagent.store.learning.episodes import EpisodeRow, EpisodeTurn, PaidRung
+from sciagent.store.learning.episodes import EpisodeRow, EpisodeTurn
 from sciagent.store.learning.rewards import RewardRow, RewardVersionRow
 from sciagent.store.results import candidates, laws
-from sciagent.store.results.evidence import read_watermark
+from sciagent.store.results.evidence import next_watermark, read_watermark
 
 CHUNK = 2000
 
@@ -49,12 +49,13 @@ def publish(ledger: Ledger, name: str, spec: RewardSpec) -> PublishedRewards:
     with ledger.begin() as connection:
         directives.lock(connection, built.row.id)
         now = read_watermark(connection)
-        as_of = now if spec.watermark is None else spec.watermark
-        if as_of > now:
-            raise UsageError(f"watermark {as_of} lies in the future; the ledger is at {now}")
+        if (spec.watermark or 0) > now:
+            raise UsageError(f"watermark {spec.watermark} lies in the future; the ledger is at {now}")
         previous = rewards.last(connection, built.row.id, spec.hash)
-        if previous is not None and previous.watermark == as_of:
+        if previous is not None and previous.watermark == (now if spec.watermark is None else spec.watermark):
             return _published(connection, previous)
+        # a number of its own, so that what is decided from now on is told from what was decided before
+        as_of = next_watermark(connection, 1) if spec.watermark is None else spec.watermark
         law_id, law = _law(built, connection, spec, as_of, previous)
         rows = _rewards(built, connection, spec, law, as_of)
         version = rewards.write_version(
@@ -104,10 +105,9 @@ def _rewards(
     written: list[RewardRow] = []
     for group_id, members in groupby(found, key=lambda episode: episode.row.group_id):
         group = list(members)
-        alone = group_id is None  # an episode without siblings has nothing to be compared with
-        advantages = [[None] * len(e.turns) for e in group] if alone else _advantages(spec, group)
-        for episode, of_episode in zip(group, advantages, strict=True):
-            written += _rows(episode, of_episode)
+        compared = None if group_id is None else _advantages(spec, group)  # without siblings there is no comparison
+        for place, episode in enumerate(group):
+            written += _rows(episode, [None] * len(episode.turns) if compared is None else compared[place])
     return written
 
 
@@ -123,7 +123,7 @@ class _CandidateFacts:
         law: RewardLaw | None,
         as_of: int,
     ) -> None:
-        paid = [PaidRung(r.verifier.name, r.verifier.version, r.verifier.settings_hash) for r in built.paid]
+        paid = [rung.verifier.computation for rung in built.paid]
         self._worth: Mapping[int, CandidateWorth] = valuations(built, connection, ids, as_of, law, spec)
         self._costs = episodes.costs_of(connection, built.row.id, paid, ids, as_of)
         self._named: dict[int, tuple[str, str]] = {}

@@ -27,7 +27,7 @@ _REFUSALS = (Verdict.FAIL, Verdict.NOT_APPLICABLE)
 def rungs_as_of(built: Built, connection: Connection, as_of: int) -> tuple[BuiltRung, ...]:
     """Returns the rungs with the calibrations that they had at a watermark."""
     fits = calibrations.current(connection, built.row.id, as_of)
-    return tuple(replace(rung, fits=fits.get(rung.id, {})) for rung in built.rungs)
+    return tuple(replace(rung, all_fits=fits.get(rung.id, {})) for rung in built.rungs)
 
 
 def answers_as_of(
@@ -37,8 +37,7 @@ def answers_as_of(
     source = evidence.evidence_as_of(as_of)
     answers: dict[int, list[Answer]] = {id_: [] for id_ in candidate_ids}
     for rung in rungs_as_of(built, connection, as_of):
-        v = rung.verifier
-        read = pooled.pooled_answers(connection, candidate_ids, v.name, v.version, v.settings_hash, source=source)
+        read = pooled.pooled_answers(connection, candidate_ids, rung.verifier.computation, source=source)
         for id_, result in read.items():
             answers[id_].append(answer_of(rung, with_derived(rung, result, answers[id_])))
     return answers
@@ -86,7 +85,7 @@ def _ordered(
     query = (
         sa.select(d.candidate_id, r.position, d.propensity)
         .select_from(t.decision.join(t.rung, r.id == d.rung_id))
-        .where(d.campaign_id == campaign_id, d.action == "run", d.watermark <= as_of)
+        .where(d.campaign_id == campaign_id, d.action == "run", d.watermark < as_of)
         .where(among(connection, d.candidate_id, candidate_ids))
         .order_by(d.id.desc())  # of several orders the first one counts
     )

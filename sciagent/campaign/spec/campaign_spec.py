@@ -14,16 +14,12 @@ from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_
 from sciagent.campaign.spec.checks import check_together, default_terminal, draft
 from sciagent.campaign.spec.derived import DerivedSpec, canonical, register_all, with_derived
 from sciagent.campaign.spec.goals import NAME, BudgetSpec, Count, GoalSpec, ObjectiveSpec, Part
-from sciagent.campaign.spec.rungs import RungSpec
+from sciagent.campaign.spec.rungs import RungSpec, charges_of
 from sciagent.campaign.spec.safety import SCREEN, SafetySpec, screened
-from sciagent.campaign.spec.sources import (
-    OneProposerSpec,
-    PricedSpec,
-    ProposerSpec,
-    SchedulerSpec,
-    SeveralSpec,
-    file_hash,
-)
+from sciagent.campaign.spec.schedulers import PricedSpec, SchedulerSpec
+from sciagent.campaign.spec.sources import OneProposerSpec, ProposerSpec, SeveralSpec, file_hash
+from sciagent.campaign.spec.standardising import Standardise
+from sciagent.chemistry.protonation import Standardisation
 from sciagent.domain.campaigns.chosen_units import shown_spec
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.evidence import content_hash
@@ -52,8 +48,10 @@ class CampaignSpec(Part):
     description: str = Field("", description="Free text for people.")
     subject: Literal["molecule", "crystal"] = Field(description="What the candidates are.")
     seed: int = Field(0, strict=True, ge=0, le=2**31 - 1, description="Seed of the proposer's random choices.")
-    standardise: Literal["refuse", "parent"] = Field(
-        "refuse", description="A structure of several fragments: refuse it, or keep the parent molecule."
+    standardise: Standardise = Field(
+        "refuse",
+        description="A structure of several fragments: refuse it, or keep the parent molecule. As a mapping, also its "
+        "protonation state: {ph: 7.4}.",
     )
     derived: tuple[DerivedSpec, ...] = Field((), description="Properties that are computed from others by formulas.")
     objectives: tuple[ObjectiveSpec, ...] = Field(min_length=1, description="The wanted properties.")
@@ -103,7 +101,8 @@ class CampaignSpec(Part):
         check_together(draft(self.__dict__))
         is_stated = "safety" in self.model_fields_set
         ladder = screened(self.ladder, self.safety, is_stated, self.subject)  # last, since it shifts positions
-        owned = tuple(rung.owned_by(self.campaign) for rung in ladder)
+        charges = charges_of(ladder)
+        owned = tuple(rung.for_charges(charges).owned_by(self.campaign) for rung in ladder)
         self.__dict__["ladder"] = with_derived(self.derived, owned, self.terminal)
         context = info.context or {}
         if context.get("base") is None:
@@ -128,10 +127,32 @@ class CampaignSpec(Part):
         chosen = self.proposer
         return list(chosen.proposers.items()) if isinstance(chosen, SeveralSpec) else [("", chosen)]
 
+    @property
+    def standardisation(self) -> Standardisation:
+        """How the text of a proposal becomes a candidate."""
+        stated = self.standardise
+        return Standardisation.stated(stated if isinstance(stated, str) else stated.model_dump())
+
     def without_screen(self, reason: str) -> CampaignSpec:
         """Returns the spec with the safety screen turned off. Raises ValidationError if the reason is too short."""
         ladder = tuple(rung for rung in self.ladder if rung.verifier != SCREEN)
         return self.model_copy(update={"ladder": ladder, "safety": SafetySpec(screen=False, reason=reason)})
+
+    def with_defaults_of(self, stored: Mapping[str, Any], before: CampaignSpec) -> CampaignSpec:
+        """Returns the spec with the defaults from when the campaign began, so that a changed default ends no campaign.
+
+        stored: the canonical form of the campaign's spec. before: the spec of the campaign's stored file.
+        """
+        settings = {(rung["rung"], rung["verifier"]): rung["settings"] for rung in stored["ladder"]}
+        stated = {(rung.rung, rung.verifier): rung.settings for rung in before.ladder}
+        keys = [(rung.rung, rung.verifier) for rung in self.ladder]
+        kept = tuple(
+            rung.with_defaults_of(settings.get(key, {}), stated.get(key, {}))
+            for key, rung in zip(keys, self.ladder, strict=True)
+        )
+        if all(new is old for new, old in zip(kept, self.ladder, strict=True)):
+            return self
+        return self.model_copy(update={"ladder": with_derived(self.derived, kept, self.terminal)})
 
     def position(self, label: str) -> Position:
         """Returns the position of a rung on the ladder. Raises ValueError for an unknown label."""

@@ -16,7 +16,8 @@ from sciagent.campaign.spec.calibrations import check_calibrations
 from sciagent.campaign.spec.derived import DerivedSpec, resolved
 from sciagent.campaign.spec.goals import BudgetSpec, GoalSpec, ObjectiveSpec, Part, fault_of
 from sciagent.campaign.spec.rungs import RungSpec, default_label, find_verifier
-from sciagent.campaign.spec.sources import BestRungSpec
+from sciagent.campaign.spec.schedulers import BestRungSpec
+from sciagent.campaign.spec.standardising import StandardiseSpec
 from sciagent.domain.campaigns.derived import DerivedProperty
 from sciagent.domain.tiers import Tier
 from sciagent.errors import UsageError, did_you_mean
@@ -50,6 +51,8 @@ class Draft:
     """Kind of the scheduler."""
     derived: Mapping[int, DerivedSpec]
     """Valid derived properties, by position in the file."""
+    standardise: StandardiseSpec | None
+    """The key `standardise` if it is a valid mapping."""
 
 
 def draft(data: Mapping[str, Any], base: Path | None = None) -> Draft:
@@ -69,6 +72,7 @@ def draft(data: Mapping[str, Any], base: Path | None = None) -> Draft:
         ranking=_valid_or_none(BestRungSpec, data.get("scheduler")),
         all_objectives=len(good_objectives) == len(objectives),
         scheduler=str(_stated(data.get("scheduler"), "kind") or "priced"),
+        standardise=_valid_or_none(StandardiseSpec, data.get("standardise")),
         derived={i: d for i, item in enumerate(_items(data, "derived")) if (d := _valid_or_none(DerivedSpec, item))},
     )
 
@@ -86,6 +90,7 @@ def check_together(parts: Draft) -> None:
     """Raises ValidationError with a fault for each contradiction between the parts."""
     with Faults() as faults:
         _check_rungs(parts, faults)
+        _check_charges(parts, faults)
         _check_terminal(parts, faults)
         _check_opinions(parts, faults)
         known = _check_derived(parts, faults)
@@ -99,6 +104,18 @@ def check_together(parts: Draft) -> None:
         all_rungs = len(parts.ladder) == len(parts.labels)
         if parts.ranking is not None and all_rungs and parts.terminal in parts.labels:
             _check_ranking(parts, parts.ranking, faults)
+
+
+def _check_charges(parts: Draft, faults: Faults) -> None:
+    """Adds a fault for a rung that would drop every ion, by default, in a campaign whose candidates become ions."""
+    if parts.standardise is None or parts.standardise.ph is None:
+        return
+    for i, rung in parts.ladder.items():
+        known = rung.configured.settings.model_dump()
+        if "charges" in known and "charges" not in rung.settings:
+            allowed = ", ".join(map(str, known["charges"]))
+            message = f"standardise.ph makes ions, and {rung.verifier} allows net charge {allowed} unless you say which"
+            faults.add(("ladder", i, "verifier"), message, "state it: settings: {charges: [-2, -1, 0, 1, 2]}")
 
 
 def _check_label(name: str, loc: Sequence[str], parts: Draft, faults: Faults) -> None:
@@ -153,7 +170,7 @@ def _check_derived(parts: Draft, faults: Faults) -> dict[str, str]:
     known: dict[str, str] = {}
     for i, stated in parts.derived.items():
         if stated.property in known:
-            faults.add(("derived", i, "property"), f'"{stated.property}" stands above already')
+            faults.add(("derived", i, "property"), f'"{stated.property}" is derived twice')
             continue
         try:
             prop = resolved(stated, ladder, formulas)

@@ -77,9 +77,7 @@ def resolved(stated: DerivedSpec, ladder: Sequence[RungSpec], formulas: Mapping[
     levels = [_measure(ladder[position], prop).level for position, prop in parts.values()]
     prop = properties()[stated.property]
     _check_unit(formula, {name: properties()[measured].unit for name, (_, measured) in parts.items()}, stated)
-    identities = {
-        rung.rung: (rung.configured.name, rung.configured.version, rung.configured.settings_hash) for rung in ladder
-    }
+    identities = {rung.rung: rung.configured.computation for rung in ladder}
     named = {name: [ladder[position].rung, measured] for name, (position, measured) in parts.items()}
     entry = {"property": prop.name, "unit": prop.unit, "formula": formula.text, "parts": named}
     return DerivedProperty(prop, formula, parts, level_of(levels), derived.settings_hash(entry, identities))

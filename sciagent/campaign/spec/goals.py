@@ -102,8 +102,8 @@ def window_fault(low: float | None, high: float | None, unit: str | None, prop: 
 
 
 class CalibrateSpec(Part):
-    """A fit of a rung's values to imported, measured ones. Evidence stays as computed; gates, verdicts and the law use
-    the fitted values."""
+    """A fit of a rung's values to imported, measured ones. Gates, verdicts and the law use the fitted values; the
+    evidence keeps the computed ones."""
 
     source: Literal["measured"] = Field(alias="from", description="measured: the imported values of the property.")
     kind: Literal["offset", "linear"] = Field(
@@ -112,10 +112,15 @@ class CalibrateSpec(Part):
     level: str | None = Field(
         None, description="Level of the measured values, such as experiment; needed if they have several."
     )
+    force: bool = Field(
+        False,
+        exclude_if=lambda value: not value,
+        description="Use the fit even if its leave-one-out error is not clearly below the error without it.",
+    )
 
 
 class ObjectiveSpec(Part):
-    """What the campaign wants of one property. Every number is in `unit`."""
+    """The wanted values of one property. Every number is in `unit`."""
 
     property: str = Field(description="A registered property, such as homo_lumo_gap.")
     unit: str | None = Field(
@@ -278,7 +283,7 @@ Limit = Annotated[NotNegative | AmountSpec, WrapValidator(_stock_or_rate)]
 
 
 class BudgetSpec(Part):
-    """What the campaign may spend; at least one entry. Each resource takes a number, for the whole campaign, or a
+    """The limits of the campaign's spending; at least one. A resource takes a number, for the whole campaign, or a
     rate."""
 
     core_seconds: Limit | None = Field(None, description="CPU time of all verifications, in seconds.")

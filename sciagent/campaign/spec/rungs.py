@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -49,6 +49,12 @@ def find_verifier(name: object) -> type[Verifier[Any]] | None:
         return verifier_class(name) if isinstance(name, str) else None
     except UsageError:
         return None
+
+
+def charges_of(ladder: Iterable[RungSpec]) -> tuple[int, ...]:
+    """Returns the charges that the last `molecule.checks` of a ladder allows; neutral molecules without such a rung."""
+    checks: list[Any] = [rung.configured.settings for rung in ladder if rung.verifier == "molecule.checks"]
+    return tuple(checks[-1].charges) if checks else (0,)
 
 
 class LimitsSpec(Part):
@@ -104,6 +110,7 @@ class RungSpec(Part):
     _base: Path | None = PrivateAttr(None)
     _campaign: str = PrivateAttr("")
     _verifier: Verifier[Any] | None = PrivateAttr(None)
+    _defaults: Mapping[str, Any] = PrivateAttr({})
     _derived: tuple[DerivedProperty, ...] = PrivateAttr(())
 
     @model_validator(mode="before")
@@ -212,11 +219,39 @@ class RungSpec(Part):
         owned._campaign = owned.configured.scope = campaign
         return owned
 
+    def for_charges(self, charges: Collection[int]) -> RungSpec:
+        """Returns the rung with the verifier's defaults for candidates of these charges; stated settings stay."""
+        return self._with_defaults(self.configured.defaults_for(charges))
+
+    def with_defaults_of(self, settings: Mapping[str, Any], stated: Collection[str]) -> RungSpec:
+        """Returns the rung with the defaults that stored settings have, so that a changed default changes nothing.
+
+        settings: all of them, as JSON. stated: names of those that are no defaults. The rung is returned as it is if
+        the verifier no longer takes them.
+        """
+        if self.configured.settings.model_dump(mode="json") == settings:
+            return self
+        changed = self._with_defaults({name: value for name, value in settings.items() if name not in stated})
+        try:
+            _ = changed.configured
+        except ValidationError:
+            return self
+        return changed
+
+    def _with_defaults(self, settings: Mapping[str, Any]) -> RungSpec:
+        defaults = {name: value for name, value in settings.items() if name not in self.settings}
+        if not defaults:
+            return self
+        changed = self.model_copy()
+        changed._defaults, changed._verifier = defaults, None
+        return changed
+
     @property
     def configured(self) -> Verifier[Any]:
         """The verifier with these settings, built once."""
         if self._verifier is None:
-            self._verifier = verifier_class(self.verifier)(self.settings, self._base)
+            self._verifier = verifier_class(self.verifier)({**self._defaults, **self.settings}, self._base)
+            self._verifier.scope = self._campaign
         return self._verifier
 
     def window_gates(self) -> Mapping[str, Window]:

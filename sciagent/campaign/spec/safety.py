@@ -27,7 +27,7 @@ class ExtraSmartsSpec(Part):
 
 
 class SafetySpec(Part):
-    """What the safety screen refuses. Turning it off, or exempting rules, needs a reason."""
+    """The rules of the safety screen. Turning it off, or exempting rules, needs a reason."""
 
     screen: bool = Field(default=True, strict=True, description="False turns the screen off; needs a reason.")
     allow: tuple[str, ...] = Field(
@@ -36,7 +36,9 @@ class SafetySpec(Part):
     extra_smarts: tuple[ExtraSmartsSpec, ...] = Field(
         default_factory=tuple, description="Additional patterns to refuse."
     )
-    reason: str = Field(default="", max_length=1000, description="Why the screen is off, or softened.")
+    reason: str = Field(
+        default="", max_length=1000, description="Reason for which the screen is off, or rules are exempt."
+    )
 
     @model_validator(mode="after")
     def _reasoned(self) -> SafetySpec:

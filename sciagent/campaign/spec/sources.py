@@ -1,4 +1,4 @@
-"""The proposers and schedulers of a campaign file, each chosen by its `kind`."""
+"""The proposers of a campaign file, each chosen by its `kind`."""
 
 from __future__ import annotations
 
@@ -225,6 +225,13 @@ class LlmSpec(_WithFile):
     tool_choice: Literal["auto", "required"] = Field(
         "auto", description="required: the server of an endpoint must restrict every answer to a tool call."
     )
+    strict: bool | None = Field(
+        None,
+        strict=True,
+        exclude_if=lambda value: value is None,  # as in campaigns from before this key
+        description="Whether a grammar of the endpoint restricts calls to their schemas; default: true. False: the "
+        "model's own distribution alone draws the tokens, so that turns are trainable.",
+    )
     ranks: bool | None = Field(
         None,
         strict=True,
@@ -275,6 +282,20 @@ class LlmSpec(_WithFile):
             raise fault("required is for an endpoint, whose answers no schema holds", "here every answer is one call")
         return value
 
+    @field_validator("strict")
+    @classmethod
+    def _of_calls(cls, value: bool | None, info: ValidationInfo) -> bool | None:
+        if value is None:
+            return value
+        if info.data.get("endpoint") is None:
+            raise fault("strict is for an endpoint", "for a model of our own write: structured: false")
+        if not value and (info.data.get("structured") or info.data.get("tool_choice") == "required"):
+            raise fault(
+                "strict: false contradicts structured: true and tool_choice: required",
+                "each of them has every answer restricted by a grammar: leave one out",
+            )
+        return value
+
     @field_validator("logprobs")
     @classmethod
     def _told(cls, value: str | None, info: ValidationInfo) -> str | None:
@@ -323,72 +344,3 @@ class SeveralSpec(Part):
 
 
 ProposerSpec = Annotated[EvolveSpec | ScreenSpec | EnumerateSpec | LlmSpec | SeveralSpec, Field(discriminator="kind")]
-
-
-class LawSpec(Part):
-    """The evidence from which the law starts."""
-
-    source: str = Field(
-        alias="from", pattern=NAME, description="A campaign of this ledger whose evidence the law learns from."
-    )
-
-
-class PricedSpec(Part):
-    """Buys evidence where it is worth most per unit of cost, by a law that learns how well each rung predicts the
-    next."""
-
-    kind: Literal["priced"] = Field(description="Buy evidence where it is worth most; the default.")
-    law: LawSpec | None = Field(None, description="Where the law starts; default: without evidence.")
-    audit: Annotated[
-        float,
-        Field(
-            strict=True,
-            ge=0,
-            le=0.5,
-            description="Share of the spend for verifying passed-over candidates, drawn with known propensities, to "
-            "estimate what was missed. 0: none.",
-        ),
-    ] = 0.05
-
-
-class ThresholdsSpec(Part):
-    """A candidate goes on to the next rung if it passes the gate of the last one."""
-
-    kind: Literal["thresholds"] = Field(description="Promote by gates.")
-
-
-class ExhaustiveSpec(Part):
-    """Runs every rung on every candidate, in order of arrival."""
-
-    kind: Literal["exhaustive"] = Field(description="Run everything, in order of arrival.")
-
-
-class RandomSpec(Part):
-    """Runs the next rung of an open candidate drawn at random, with the campaign's seed."""
-
-    kind: Literal["random"] = Field(description="Draw at random: the baseline.")
-
-
-class HalvingSpec(Part):
-    """The best 1/eta of the candidates that a paid rung has answered go on to the next one, asynchronously."""
-
-    kind: Literal["halving"] = Field(description="The best 1/eta of each paid rung go on.")
-    eta: Annotated[float, Field(strict=True, gt=1, le=1000)] = Field(
-        3.0, description="One in eta candidates goes on to the next paid rung."
-    )
-
-
-class BestRungSpec(Part):
-    """One paid rung ranks all candidates, and the best go straight to the terminal rung."""
-
-    kind: Literal["best_rung"] = Field(description="Rank by one rung, then run the terminal one.")
-    rung: str | None = Field(
-        None,
-        description="Label of the paid rung that ranks; default: the last one before the terminal. Paid rungs other "
-        "than this one and the terminal one are not run.",
-    )
-
-
-SchedulerSpec = Annotated[
-    PricedSpec | ThresholdsSpec | ExhaustiveSpec | RandomSpec | HalvingSpec | BestRungSpec, Field(discriminator="kind")
-]

@@ -24,6 +24,7 @@ EXTRAS = {
     "celery": ("celery", "redis"),
     "crystals": ("pymatgen",),
     "bench": ("botorch", "gpytorch", "scikit-learn"),
+    "ph": ("dimorphite-dl",),
     "llm": ("openai", "mcp"),
     "local-llm": ("torch", "transformers", "accelerate", "gguf", "llguidance"),
     "vllm": ("vllm",),
@@ -87,7 +88,7 @@ def _verifiers() -> Iterator[Check]:
 
 
 def _programs() -> Iterator[Check]:
-    """Yields the programs of others that verifiers can use. A missing one is no fault."""
+    """Yields the external programs that verifiers can use. A missing one is no fault."""
     for program in PROGRAMS:
         try:
             found = find(program)

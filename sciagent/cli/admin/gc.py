@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.filesize import decimal
@@ -51,33 +51,37 @@ def gc(
     opened = open_ledger(ledger)
     waste_items, n_named, n_unnamed = housekeeping.find_waste(opened, keep_days)
     sizes = {kind: [waste.size for waste in waste_items if waste.kind == kind] for kind in KINDS}
-    total = sum(map(sum, sizes.values()))
-    unnamed = len(sizes["unnamed"])
+    total, unnamed = sum(map(sum, sizes.values())), len(sizes["unnamed"])
     if delete and not mine and unnamed > max(10, n_named):
         raise UsageError(
             f"{unnamed} of {n_named + n_unnamed} files in {opened.artifacts.root} are named by no row of this "
             "ledger: another ledger may keep its files there. If none does, say so with --mine"
         )
     removed = removed_bytes = 0
-    note = f"{decimal(total)} would go; nothing was removed. Remove it with --delete"
     if delete:
         why = directives.reason(reason or "cleared up" + ("" if keep_days is None else f" after {keep_days:g} days"))
         removed, removed_bytes = housekeeping.remove_waste(opened, waste_items, as_who or user(), why)
         note = f"removed {removed} of {len(waste_items)}, {decimal(removed_bytes)}"
-    elif not waste_items:
-        note = "there is nothing to clear up"
+    else:
+        would_go = f"{decimal(total)} would go; nothing was removed. Remove it with --delete"
+        note = would_go if waste_items else "there is nothing to clear up"
+    answer: dict[str, Any] = {"deleted": delete, "removed": removed, "removed_bytes": removed_bytes, "bytes": total}
+    answer |= {"kinds": {kind: {"n": len(each), "bytes": sum(each)} for kind, each in sizes.items()}}
+    answer |= {"artifacts": {"named": n_named, "unnamed": n_unnamed}, "items": _items(waste_items)}
+    lines = [*_totals(sizes), *(_listed(waste_items) if show else ())]
+    put_answer(answer, json, map(Line, lines), note)
+
+
+def _totals(sizes: Mapping[str, Sequence[int]]) -> Iterator[str]:
+    """Yields a line for each kind of waste that was found. sizes: in bytes, by kind."""
+    for kind, each in sizes.items():
+        if each:
+            yield f"{len(each):>7}  {decimal(sum(each)):>9}  {KINDS[kind]}"
+
+
+def _items(waste_items: Sequence[Waste]) -> list[Mapping[str, str | int]]:
     shown = waste_items[:MAX_SHOWN]
-    answer = {
-        "deleted": delete,
-        "removed": removed,
-        "removed_bytes": removed_bytes,
-        "bytes": total,
-        "kinds": {kind: {"n": len(each), "bytes": sum(each)} for kind, each in sizes.items()},
-        "artifacts": {"named": n_named, "unnamed": n_unnamed},
-        "items": [{"kind": w.kind, "path": str(w.path), "bytes": w.size, "why": w.why} for w in shown],
-    }
-    lines = [f"{len(n):>7}  {decimal(sum(n)):>9}  {KINDS[kind]}" for kind, n in sizes.items() if n]
-    put_answer(answer, json, map(Line, [*lines, *(_listed(waste_items) if show else ())]), note)
+    return [{"kind": w.kind, "path": str(w.path), "bytes": w.size, "why": w.why} for w in shown]
 
 
 def _listed(waste_items: Sequence[Waste]) -> Iterator[str]:

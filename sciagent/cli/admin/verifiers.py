@@ -55,7 +55,7 @@ def _overview(entries: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
         for program in item["programs"]:
             if program["missing"]:
                 yield Paragraph(
-                    f"needs {program['title']}, which is not here; sciagent doctor says how to get it", 2, "yellow"
+                    f"needs {program['title']}, which is not installed; sciagent doctor says how to get it", 2, "yellow"
                 )
         yield Paragraph(names or f"what it measures depends on its settings; needed: {', '.join(item['needs'])}", 2)
     yield Line(f"core s: declared for {list(SAMPLES)[-1]}. More: sciagent verifiers NAME", "dim")

@@ -20,14 +20,16 @@ MAX_SHOWN = 1500  # characters of a text; --json prints all
 
 def status(
     name: options.CampaignName = None,
-    verbose: bool = typer.Option(False, "--verbose", help="The state of the scheduler's model too."),
+    verbose: bool = typer.Option(False, "--verbose", help="Show the state of the scheduler's model, too."),
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
     """Show the state of a campaign: rungs, hits, cost and budget. Reads only; a running campaign is not disturbed."""
-    from sciagent.api.campaign import Campaign
+    from sciagent.api.ledger import pick_campaign
+    from sciagent.report.answers import status as status_of
 
-    answer = Campaign.open(name, open_ledger(ledger)).status()
+    with open_ledger(ledger).read() as connection:
+        answer = status_of(connection, pick_campaign(connection, name))
     put_answer(answer, json, _parts(answer, verbose))
 
 
@@ -36,13 +38,13 @@ def _parts(status: Status, verbose: bool) -> Iterator[Part]:
 
     yield rung_table(status)
     yield budget_line(status)
-    if status.audit:
-        yield f"audit: {status.audit.words}"
     if verbose and status.audit:
+        yield f"audit: {status.audit.words}"
         yield f"conformal guard {status.audit.guard.words}"
     if verbose and status.value:
         yield f"law, as of its last fit: {status.value.words}"
     yield from (judge.words for judge in status.opinions)
+    yield from status.notes
     if status.trouble:
         yield Line(status.trouble, "bold red")
     if status.stop_reason:
@@ -84,9 +86,12 @@ def best(
     json: options.Json = False,
 ) -> None:
     """The best candidates: hits first, then by the highest rung reached and the score there."""
-    from sciagent.api.campaign import Campaign
+    from sciagent.api.best_table import best_of
+    from sciagent.api.ledger import pick_campaign
 
-    candidates = Campaign.open(name, open_ledger(ledger)).best(n)
+    opened = open_ledger(ledger)
+    with opened.read() as connection:
+        candidates = best_of(opened, connection, pick_campaign(connection, name), n)
     shown = candidates.table() if on_terminal() else candidates.plain_table()
     put_answer(candidates, json, [shown], *map(wrapped, candidates.notes()))
 
@@ -95,7 +100,7 @@ def explain(
     candidate: options.Candidate,
     campaign: options.Campaign = None,
     full: bool = typer.Option(
-        False, "--full", help="Settings, engine versions, keys, files and the numbers of the scheduler too."
+        False, "--full", help="Show settings, engine versions, keys, files and the scheduler's numbers, too."
     ),
     ledger: options.Ledger = None,
     json: options.Json = False,

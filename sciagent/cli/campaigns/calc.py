@@ -16,7 +16,7 @@ from sciagent.errors import UsageError
 if TYPE_CHECKING:
     from sciagent.domain.answers.values import CalculatedMolecule
 
-SLOW, EVERY = 1.0, 100  # core-seconds from which a molecule gets a line of progress; of the others each hundredth
+SLOW, EVERY = 1.0, 100  # a line of progress for a molecule that took this many core-seconds, and for each hundredth
 
 
 def calc(
@@ -36,10 +36,10 @@ def calc(
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
-    """Run one verifier on molecules and print the numbers. What is known is reused; what is new is kept in the ledger.
+    """Run one verifier on molecules and print the numbers. Known values are reused; new ones are kept in the ledger.
 
-    The safety screen comes first, as in a campaign. On a terminal the numbers are a table; into a file or a pipe they
-    are tab-separated, one line for each molecule, with the names of the file.
+    The safety screen comes first, as in a campaign. On a terminal the numbers are a table. In a file or a pipe they are
+    tab-separated, one line for each molecule, with the names of the file.
 
     Exit codes: 0 each molecule has its numbers, 1 at least one has none.
     """
@@ -74,13 +74,13 @@ def _parts(verifier: str, answers: Sequence[CalculatedMolecule]) -> Iterator[Par
     if not any(answer.values for answer in answers):
         return
     if not on_terminal():
-        yield records_table([calculating.line(answer) for answer in answers], "")
-    elif calculating.side_by_side(answers):
+        yield records_table([calculating.record(answer, as_text=True) for answer in answers], "")
+        return
+    if calculating.side_by_side(answers):
         yield calculating.result_table(verifier, answers).table()
     else:
         yield records_table([row for answer in answers for row in calculating.rows(answer)], "")
-    if on_terminal():
-        yield Line(f"level: {', '.join(calculating.levels_of(answers))}")
+    yield Line(f"level: {', '.join(calculating.levels_of(answers))}")
 
 
 def nested(texts: list[str]) -> Mapping[str, Any]:

@@ -89,7 +89,7 @@ def export(
 
 
 class Wanted(NamedTuple):
-    """What an export holds."""
+    """The contents of an export, as the options of the command choose them."""
 
     format: Format
     what: What
@@ -100,22 +100,25 @@ class Wanted(NamedTuple):
 
 
 def _check(wanted: Wanted, output: Path | None) -> None:
-    """Raises UsageError for options that do not go together."""
-    chosen, what = wanted.format, wanted.what
-    if what is What.PROPOSALS and chosen not in OF_PROPOSALS:
+    """Raises UsageError for options that do not go together, and for a file that cannot be written."""
+    chosen, proposed = wanted.format, wanted.what is What.PROPOSALS
+    if proposed and chosen not in OF_PROPOSALS:
         raise UsageError(f"--what proposals goes with --format {', '.join(OF_PROPOSALS)}, not {chosen}")
-    if wanted.columns is not None and (chosen not in WITH_COLUMNS or what is What.PROPOSALS):
-        raise UsageError(
-            f"--columns goes with candidates as {' or '.join(WITH_COLUMNS)}; other formats have all values"
-        )
-    if wanted.hits and (chosen is Format.ROCRATE or what is What.PROPOSALS):
+    if wanted.columns is not None and (proposed or chosen not in WITH_COLUMNS):
+        formats = " or ".join(WITH_COLUMNS)
+        raise UsageError(f"--columns goes with candidates as {formats}; other formats have all values")
+    if wanted.hits and (proposed or chosen is Format.ROCRATE):
         raise UsageError("--hits goes with candidates in a table or a file of structures")
-    if output is None and chosen not in TEXT:
+    if output is not None:
+        _check_output(output)
+    elif chosen not in TEXT:
         raise UsageError(f"--format {chosen} is not written to a terminal: name a file with --output")
-    if output is not None and not output.parent.is_dir():
+
+
+def _check_output(output: Path) -> None:
+    if not output.parent.is_dir():
         raise UsageError(f"{output}: the folder {output.parent} does not exist")
-    is_special = output is not None and output.exists() and not (output.is_file() or output.is_dir())
-    if is_special:
+    if output.exists() and not (output.is_file() or output.is_dir()):
         raise UsageError(f"{output} is no regular file; without --output, text goes to stdout")
 
 

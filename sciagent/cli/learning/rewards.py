@@ -20,7 +20,7 @@ MOST = 40  # rows of a table on the terminal; all are in --json
 Version = typer.Argument(help="Version of rewards, as `publish` prints it.", min=1)
 
 
-@app.command(epilog="Example: sciagent rewards publish campaigns/rewards.yaml --campaign quickstart_llm")
+@app.command(epilog="Example: sciagent rewards publish campaigns/rewards/hits.yaml --campaign quickstart_llm")
 def publish(
     spec: Path = typer.Argument(metavar="SPEC", help="YAML file that describes the rewards."),
     campaign: str = typer.Option(..., "--campaign", "-c", help="The campaign."),
@@ -77,7 +77,7 @@ def _changed(changed: Sequence[ChangedReward]) -> Iterator[Part]:
     if not changed:
         yield Paragraph("no reward differs")
         return
-    table = plain_table("episode", "turn", "was", "now")
+    table = plain_table("", "episode", "turn", "was", "now")
     for row in changed[:MOST]:
         table.add_row(str(row.episode), str(row.turn), number(row.was), number(row.now))
     yield table
@@ -87,7 +87,7 @@ def _changed(changed: Sequence[ChangedReward]) -> Iterator[Part]:
 
 def _shown(answer: ShownRewards) -> Iterator[Part]:
     yield Paragraph(f"{answer.campaign}: version {answer.version} at watermark {answer.watermark}, in hits or utility")
-    table = plain_table("episode", "group", "outcome", "turn", "reward", "return", "advantage", "candidates")
+    table = plain_table("", "episode", "sibling", "outcome", "turn", "reward", "return", "advantage", "candidates")
     for episode in answer.episodes[:MOST]:
         for row in _turns(episode):
             table.add_row(*row)

@@ -49,11 +49,12 @@ def serve_model(
     if host not in command.LOOPBACK and not os.environ.get("VLLM_API_KEY"):
         raise UsageError(f"others reach {host}: set VLLM_API_KEY to a key that clients must give")
     folders = pairs("--lora", lora or (), "NAME=FOLDER")
-    adapters = {
-        lora_adapters.served_name(name, Path(folder).expanduser()): Path(folder).expanduser()
-        for name, folder in folders.items()
-    }
     served = command.model_to_serve(model)
+    base, adapters = command.base_card(served, more or ()), dict[str, Path]()
+    cards = [base] if base.base_sha256 else []
+    for name, folder in folders.items():
+        cards.append(lora_adapters.adapter_card(name, Path(folder).expanduser(), base))
+        adapters[cards[-1].name] = Path(folder).expanduser()
     interpreter = command.find_vllm(python.expanduser())
     at, others = server.free_port(host, port), tuple(more or ())
     chosen = command.Options(at, host, dtype, context, adapters, lora_rank, kv_space, tool_parser, others)
@@ -65,7 +66,7 @@ def serve_model(
     say(f"{interpreter.package} {interpreter.version} loads {served.folder}; what it prints: {where}")
     with server.VllmServer(call, environment, url, where.absolute()) as running:
         running.wait_until_up()
-        for card in command.cards(served, chosen):
+        for card in cards:
             served_cards.keep(card)
         put(f"endpoint: {url}/v1\nmodel: {served.names[0]}\nlogprobs: raw")
         if adapters:

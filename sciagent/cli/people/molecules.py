@@ -81,6 +81,9 @@ def import_(
     uncertainty: list[str] | None = typer.Option(None, help="COLUMN=NUMBER or COLUMN=COLUMN; standard uncertainty."),
     column: str = typer.Option("smiles", help="The column with the structures."),
     parent: bool = typer.Option(False, "--parent", help="Keep the parent molecule of salts; default: refuse them."),
+    ph: float | None = typer.Option(
+        None, min=0, max=14, help="The values are those of the protonation states at this pH, as in a campaign."
+    ),
     skip_bad: bool = typer.Option(False, "--skip-bad", help="Leave bad rows out; default: import nothing."),
     revise: str | None = typer.Option(None, metavar="WHY", help="Supersede values that changed."),
     replicate: bool = typer.Option(False, help="Keep values that differ from those of other files beside them."),
@@ -100,6 +103,7 @@ def import_(
         level=Level(method, basis, phase),
         structure=column,
         standardise="parent" if parent else "refuse",
+        ph=ph,
         who=user(),
         skip_bad=skip_bad,
         revise=revise,

@@ -177,6 +177,8 @@ class ProposalStory(ProposedText):
     """Whether a person proposed it."""
     status: str
     """`new`, `duplicate` or `refused`."""
+    detail: str
+    """How the candidate was made from the text, such as `protonated at pH 7.4 from CC(=O)O`; else empty."""
     predicted: Mapping[str, object]
     """Predictions of the proposer, by property."""
     parents: tuple[CandidateName, ...]

@@ -1,7 +1,8 @@
-"""How far a value lies from the limits that judge it, beside the two numbers that say how sure it is.
+"""The distance of a value from the limits of its objective, with two measures of its certainty.
 
-Repeatability is how much this molecule's value changes when the protocol is run again. The method's error is how far
-the method's values lie from experiment for other molecules. The two are never added up or replaced by each other.
+The repeatability is the spread of this molecule's value when the protocol is run again. The method's error is the
+distance of the method's values from experiment for other molecules. They are never added, and neither replaces the
+other.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from sciagent.domain.quantities import show
 
 MEASURED = "measured values in this ledger"
 """The source of errors that come from imported values, not from a benchmark."""
+REPEATABILITIES = {"class": "repeatability of its class", "fit": "with the error of the fit"}
+"""The words for an uncertainty, by its kind, where they are not simply `repeatability`."""
 
 
 class MethodFigures(AnswerModel):
@@ -29,7 +32,7 @@ class MethodFigures(AnswerModel):
     chemistry: str
     """The molecules in a few words."""
     reference: str
-    """What the values are compared with: `experiment`, or a better theory."""
+    """The source of the reference values: `experiment`, or the name of a better theory."""
     source: str
     """`measured values in this ledger`, or the file of the benchmark."""
 
@@ -53,9 +56,10 @@ class LimitMargin(AnswerModel):
     repeatability: float | None
     """Standard uncertainty (k = 1) of the value; null where it is unknown."""
     uncertainty_kind: str | None
-    """`molecule` or `class`: whose repeatability it is; null where the evidence does not say."""
+    """`molecule` for the repeatability of this molecule, `class` for the usual one of such molecules, `fit` for either
+    with the error of a calibration; null where the evidence does not say."""
     method: MethodFigures | None
-    """The method's error in `unit`; null where neither measured values nor a benchmark tell it."""
+    """The method's error in `unit`; null where neither measured values nor a benchmark give it."""
 
     def is_clear(self) -> bool | None:
         """Returns whether the distance exceeds the method's mean absolute error; None where that is unknown."""
@@ -67,22 +71,16 @@ class LimitMargin(AnswerModel):
             return f"{_beside(self.margin, self.method.mean_absolute_error, '1')} (method)"
         return _beside(self.margin, self.repeatability, "1").partition(" ±")[0]
 
-    def short(self) -> str:
-        """Returns the distance with the method's error, else with the repeatability, as in `0.1 ± 0.3 eV (method)`."""
-        if self.method is not None:
-            return f"{_beside(self.margin, self.method.mean_absolute_error, self.unit)} (method)"
-        shown = _beside(self.margin, self.repeatability, self.unit)
-        return f"{shown} (repeatability)" if self.repeatability else shown
-
     def __str__(self) -> str:
         where = "clear of the limits by" if self.margin >= 0 else "outside the limits by"
-        size = self.model_copy(update={"margin": abs(self.margin)})
-        parts = [f"{where} {size.short()}"]
-        if self.method is not None and self.repeatability:
-            parts.append(f"{_digits(self.repeatability, self.unit)} ({_whose(self.uncertainty_kind)})")
-        if self.method is None and self.repeatability != 0:  # a descriptor of the structure is exact
-            parts.append("the method's error is not known")
-        return ", ".join(parts)
+        size, spread = abs(self.margin), self.repeatability
+        if self.method is None:
+            text = f"{where} {_beside(size, spread, self.unit)}{' (repeatability)' if spread else ''}"
+            # a descriptor of the structure is exact: its repeatability is 0
+            return text if spread == 0 else f"{text}, the method's error is not known"
+        text = f"{where} {_beside(size, self.method.mean_absolute_error, self.unit)} (method)"
+        whose = REPEATABILITIES.get(self.uncertainty_kind or "", "repeatability")
+        return f"{text}, ±{show(0.0, spread, self.unit).partition('±')[2]} ({whose})" if spread else text
 
 
 def _beside(value: float, uncertainty: float | None, unit: str) -> str:
@@ -93,13 +91,3 @@ def _beside(value: float, uncertainty: float | None, unit: str) -> str:
     places = max(0, (1 if uncertainty < 2 * 10**exponent else 0) - exponent)
     tail = "" if unit == "1" else f" {unit}"
     return f"{round(value, places) + 0.0:.{places}f} ± {uncertainty:.{places}f}{tail}"
-
-
-def _digits(uncertainty: float, unit: str) -> str:
-    return "±" + show(0.0, uncertainty, unit).partition("±")[2]
-
-
-def _whose(kind: str | None) -> str:
-    return {"molecule": "repeatability", "class": "repeatability of its class", "fit": "with the error of the fit"}.get(
-        kind or "", "repeatability"
-    )

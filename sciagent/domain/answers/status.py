@@ -74,6 +74,8 @@ class CampaignCounts(AnswerModel):
     """Whether the campaign was amended after it ended, so that it can go on."""
     trouble: str | None
     """Reason why its jobs cannot run; null without a problem."""
+    notes: tuple[str, ...] = ()
+    """Remarks on the candidates: protonation states that are ambiguous or were not found."""
     spent: Mapping[str, float]
     """Amount spent by resource; `core_seconds` and `wall_minutes` are always present."""
     budget: Mapping[str, int | float | Mapping[str, int] | None]
@@ -138,9 +140,11 @@ class RungAgreement(AnswerModel):
     effective: float
     """Effective sample size (Kish): number of equally weighted candidates that would give as much information."""
     bias: float | None
-    """Mean of lower minus upper, in the property's unit; null where the scale belongs to the method."""
+    """Mean of lower minus upper, in `unit`; null where the scale belongs to the method."""
     rmse: float | None
-    """Root mean square of lower minus upper, in the property's unit; null where the scale belongs to the method."""
+    """Root mean square of lower minus upper, in `unit`; null where the scale belongs to the method."""
+    unit: str | None = None
+    """Unit of `bias` and `rmse`: the one that the campaign chose, if a factor converts it; null without them."""
     spearman: float | None
     """Rank correlation; null below three candidates or where a rung is constant."""
 

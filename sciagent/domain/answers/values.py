@@ -9,7 +9,7 @@ from typing import Self
 from sciagent.domain.answers.margins import LimitMargin
 from sciagent.domain.answers.model import AnswerModel
 from sciagent.domain.candidate_names import Names, label
-from sciagent.domain.evidence import Measured
+from sciagent.domain.evidence import Measured, file_of
 from sciagent.domain.quantities import Censoring, show
 
 
@@ -107,7 +107,7 @@ class ImportedValue(PropertyValue):
     @property
     def file(self) -> str:
         """The source without the hash of its content."""
-        return self.source.split(" sha256")[0]
+        return file_of(self.source)
 
 
 class BestCandidate(CandidateName):

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from statistics import stdev
 
 from sciagent.domain.evidence import Measured
 from sciagent.domain.properties import Level, properties
@@ -13,6 +14,8 @@ from sciagent.domain.quantities import Quantity, convert, express
 
 FEWEST = 8
 """Smallest number of molecules for a fit."""
+CLEAR = 2.0
+"""Number of standard errors by which a gain is above chance."""
 
 
 class FitKind(StrEnum):
@@ -22,6 +25,10 @@ class FitKind(StrEnum):
     """measured = computed + intercept"""
     LINEAR = "linear"
     """measured = slope * computed + intercept"""
+
+    @property
+    def words(self) -> str:
+        return "linear fit" if self is FitKind.LINEAR else "offset"
 
 
 @dataclass(frozen=True)
@@ -70,20 +77,31 @@ class Fit:
     """Root mean square of the same errors."""
     error_without: float
     """Mean absolute error of the computed values themselves."""
+    is_used: bool = True
+    """Whether values are calibrated by it. Otherwise they stay as computed, since it would not help."""
 
     def words(self) -> str:
         """Text for levels: `linear fit, n = 19`."""
-        name = "linear fit" if self.kind is FitKind.LINEAR else "offset"
-        return f"{name}, n = {self.n}"
+        return f"{self.kind.words}, n = {self.n}"
 
     def sentence(self, rung: str, unit: str | None = None) -> str:
-        """Returns a sentence with the line and its leave-one-out error. rung: its label. unit: a unit of the property;
-        None, or a unit that is no multiple of the canonical one: the canonical unit."""
+        """Returns a sentence with the line and its leave-one-out error, or on why the fit is not used.
+
+        rung: its label. unit: a unit of the property; None, or a unit that is no multiple of the canonical one: the
+        canonical unit.
+        """
         prop = properties()[self.property]
         unit = prop.unit if unit is None or prop.conversion(unit) is not None else unit
         numbers = (self.intercept, self.mean_absolute_error, self.error_without)
         intercept, error, without = (express(Quantity(number, prop.unit), prop, unit).value for number in numbers)
         tail = "" if unit == "1" else f" {unit}"
+        if not self.is_used:
+            gain = "would not help" if error >= without else "would gain no more than chance"
+            return (
+                f"{self.property} of {rung} stays as computed, since the {self.kind.words} to {self.measured_level} "
+                f"{gain}: leave-one-out mean absolute error {error:.3g}{tail} against {without:.3g}{tail} without it, "
+                f"n = {self.n} (calibrate with force: true uses it all the same)"
+            )
         scaled = rung if self.kind is FitKind.OFFSET else f"{self.slope:.3g} × {rung}"
         line = f"{scaled} {'-' if intercept < 0 else '+'} {abs(intercept):.3g}{tail}"
         return (
@@ -128,6 +146,11 @@ Fits = Mapping[str, Fit]
 """The fits of one rung, by property."""
 
 
+def in_use(fits: Fits) -> dict[str, Fit]:
+    """Returns the fits by which values are calibrated."""
+    return {name: fit for name, fit in fits.items() if fit.is_used}
+
+
 def calibrated(values: Iterable[Measured], fits: Fits) -> tuple[Measured, ...]:
     """Returns the values of a rung, calibrated where there is a fit of the property."""
     return tuple(fits[m.property].measured(m) if m.property in fits else m for m in values)
@@ -144,8 +167,12 @@ def fitted(
     """Returns the fit by least squares with equal weights.
 
     computed, measured: (n,) values of the same molecules, in the canonical unit. The leave-one-out error of a molecule
-    is its residual divided by 1 - h, with its leverage h. Raises ValueError for fewer than `FEWEST` molecules, for
-    computed values without spread, and for a slope that is not positive.
+    is its residual divided by 1 - h, with its leverage h. The fit is used if it lowers the mean absolute error by more
+    than `CLEAR` standard errors of this gain: one that gains less may well do harm on other molecules
+    (`benchmarks/calibration`).
+
+    Raises ValueError for fewer than `FEWEST` molecules, for computed values without spread, and for a slope that is not
+    positive.
     """
     n = len(computed)
     if n < FEWEST:
@@ -168,5 +195,8 @@ def fitted(
         errors.append((m - slope * c - intercept) / (1 - leverage))
     mean = math.fsum(map(abs, errors)) / n
     root = math.sqrt(math.fsum(error * error for error in errors) / n)
-    without = math.fsum(abs(m - c) for c, m in zip(computed, measured, strict=True)) / n
-    return Fit(property_name, kind, measured_level, slope, intercept, n, mean, root, without)
+    plain = [abs(m - c) for c, m in zip(computed, measured, strict=True)]
+    without = math.fsum(plain) / n
+    gains = [before - abs(after) for before, after in zip(plain, errors, strict=True)]
+    is_used = math.fsum(gains) / n > CLEAR * stdev(gains) / math.sqrt(n)
+    return Fit(property_name, kind, measured_level, slope, intercept, n, mean, root, without, is_used)

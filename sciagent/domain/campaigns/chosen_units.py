@@ -38,23 +38,15 @@ def unit_of(name: str, units: Units) -> str:
 
 
 def shown_limit(name: str, limit: float, units: Units) -> float:
-    """Returns a limit, given in the canonical unit of the property, in the unit that the campaign chose.
-
-    A converted limit has ten digits, so that it reads as it was written.
-    """
+    """Returns a limit, given in the canonical unit of the property, in the unit that the campaign chose."""
     quantity = Quantity(limit, properties()[name].unit)
     shown = shown_quantity(name, quantity, units)
-    return limit if shown is quantity else float(f"{shown.value:.10g}")
+    return limit if shown is quantity else _rounded(shown.value)
 
 
-def shown_difference(name: str, near: float, difference: float, units: Units) -> float:
-    """Returns a difference of two values near `near`, both in the canonical unit, in the unit that the campaign
-    chose."""
-    quantity = Quantity(near, properties()[name].unit, abs(difference))
-    shown = shown_quantity(name, quantity, units)
-    return (
-        difference if shown is quantity else float(f"{(shown.uncertainty or 0.0):.10g}") * (-1 if difference < 0 else 1)
-    )
+def _rounded(value: float) -> float:
+    """Returns a converted number with ten digits, so that it reads as the author wrote it."""
+    return float(f"{value:.10g}")
 
 
 def show_window(name: str, window: Window, units: Units) -> str:
@@ -90,7 +82,8 @@ def _shown_objective(objective: Mapping[str, Any], units: Units) -> Mapping[str,
             shown[key] = _shown_limits(name, objective[key], units)
     if "scale" in objective:
         near = next((limit for limit in objective.get("accept") or () if limit is not None), 0.0)
-        shown["scale"] = shown_difference(name, near, objective["scale"], units)
+        scale = Quantity(near, properties()[name].unit, objective["scale"])  # a difference near the limit
+        shown["scale"] = _rounded(shown_quantity(name, scale, units).uncertainty or 0.0)
     return shown
 
 

@@ -29,7 +29,7 @@ class DerivedProperty:
     definition: Property
     formula: Formula
     parts: Mapping[str, Part]
-    """Where each name of the formula is measured."""
+    """{name in the formula: the rung and the property that give its value}."""
     level: Level
     settings_hash: str
     """Hash of the formula and of the methods of its parts."""
@@ -111,7 +111,7 @@ def register(name: str, unit: str) -> Property:
 
 
 def is_derived(name: str) -> bool:
-    """Whether a campaign of this process derives a property of this name."""
+    """Returns whether a campaign of this process derives a property of this name."""
     return name in properties() and properties().provider(name) == PROVIDER
 
 

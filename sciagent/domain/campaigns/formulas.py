@@ -34,6 +34,13 @@ class FormulaResult(NamedTuple):
     """The derivative by each part."""
 
 
+class _Term(NamedTuple):
+    """A part of a formula, with its dimension and its text, in which each name and number has its unit."""
+
+    dimension: Any
+    words: str
+
+
 @dataclass(frozen=True)
 class Formula:
     """A formula that was read."""
@@ -49,15 +56,24 @@ class Formula:
         """Returns the dimension of the result. units: the unit of each part. Raises UsageError for a sum of different
         dimensions, UnitError for an unknown unit."""
 
-        def leaf(held: str | tuple[float, str]) -> Any:
-            return in_base_units(units[held] if isinstance(held, str) else held[1]).dimension
+        def leaf(held: str | tuple[float, str]) -> _Term:
+            unit = units[held] if isinstance(held, str) else held[1]
+            shown = "no unit" if unit == "1" else unit
+            words = f"{held} ({shown})" if isinstance(held, str) else f"{held[0]:g} ({shown})"
+            return _Term(in_base_units(unit).dimension, words)
 
-        def joined(sign: str, left: Any, right: Any) -> Any:
-            if sign in "+-" and left != right:
-                raise UsageError(f'"{self.text}" has a {_SIGNS[sign]} of {left} and {right}')
-            return left if sign in "+-" else left * right if sign == "*" else left / right
+        def joined(sign: str, left: _Term, right: _Term) -> _Term:
+            if sign in "+-" and left.dimension != right.dimension:
+                sides = f"{left.words} and {right.words}"
+                raise UsageError(f'"{self.text}" has a {_SIGNS[sign]} of {sides}, whose units are not of one kind')
+            words = f"{left.words} {sign} {right.words}"
+            if sign in "+-":
+                return _Term(left.dimension, words)
+            product = sign == "*"
+            dimension = left.dimension * right.dimension if product else left.dimension / right.dimension
+            return _Term(dimension, f"[{words}]")
 
-        return self._walked(self._tree, leaf, joined, lambda value: value)
+        return self._walked(self._tree, leaf, joined, lambda term: term).dimension
 
     def evaluate(self, values: Mapping[str, float]) -> FormulaResult:
         """Returns the result. values: each part in base units. Raises ZeroDivisionError or OverflowError."""

@@ -56,7 +56,7 @@ class Workbench(Protocol):
     def best(self, n: int) -> list[Scored]:
         """Returns the n candidates of the highest score, best first; equal scores are in order of arrival."""
 
-    def known(self, key: str) -> bool: ...
+    def known(self, candidate: Candidate) -> bool: ...
     def missed_gate(self, candidate: Candidate) -> str | None:
         """Returns in one line which gate that needs no engine the candidate misses; None if it misses none."""
 

@@ -19,7 +19,10 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.status import AuditReport, EstimateWithInterval, RungAgreement
+from sciagent.domain.campaigns.chosen_units import Units, unit_of
 from sciagent.domain.jobs.states import Standing
+from sciagent.domain.properties import properties
+from sciagent.domain.quantities import conversion_factor
 from sciagent.report.analysis.summary import has_limits
 from sciagent.report.parts.agreement import KEPT, SCALE_OF_ITS_METHOD, exact_values
 from sciagent.report.parts.wording import many
@@ -173,7 +176,7 @@ def scored(dropped: Population, log: laws.Log, own: set[int]) -> tuple[Array, Ar
 
 def compared(connection: Connection, row: CampaignRow, dropped: Population) -> list[RungAgreement]:
     """Compares each rung with the next that measures the same property, and with the terminal rung. Bias and RMSE are
-    in canonical units, None where the scale belongs to the method. Audited candidates are weighted by 1 / π."""
+    None where the scale belongs to the method. Audited candidates are weighted by 1 / π."""
     ladder = rungs(connection, row.id)
     terminal = next(rung for rung in ladder if rung.name == row.spec["terminal"])
     comparisons: list[RungAgreement] = []
@@ -190,8 +193,20 @@ def compared(connection: Connection, row: CampaignRow, dropped: Population) -> l
         if dropped.audited.any() and measuring[-1] is terminal:
             _weigh_audited(dropped, ids, scores, propensity)
         labels = [rung.name for rung in measuring]
-        comparisons += agreements(name, labels, scores, propensity, name not in SCALE_OF_ITS_METHOD)
+        found = agreements(name, labels, scores, propensity, name not in SCALE_OF_ITS_METHOD)
+        comparisons += [_in_chosen_unit(each, row.units) for each in found]
     return comparisons
+
+
+def _in_chosen_unit(agreement: RungAgreement, units: Units) -> RungAgreement:
+    """Returns the agreement with bias and RMSE in the unit that the campaign chose, if a factor converts it."""
+    if agreement.bias is None or agreement.rmse is None:
+        return agreement
+    prop = properties()[agreement.property]
+    unit = unit_of(prop.name, units)
+    unit = prop.unit if prop.conversion(unit) is not None else unit
+    factor = conversion_factor(unit, prop)
+    return agreement.model_copy(update={"bias": agreement.bias / factor, "rmse": agreement.rmse / factor, "unit": unit})
 
 
 def _weigh_audited(dropped: Population, ids: Sequence[int], scores: Array, propensity: Array) -> None:

@@ -224,8 +224,8 @@ class RungProvenance:
 
     @property
     def calibrations(self) -> list[str]:
-        """A sentence on each calibration of the rung."""
-        return [fit.sentence(self.rung.name, self.units.get(name)) for name, fit in self.rung.fits.items()]
+        """A sentence on each fit of the rung to measured values."""
+        return [fit.sentence(self.rung.name, self.units.get(name)) for name, fit in self.rung.all_fits.items()]
 
     @property
     def gate(self) -> list[str]:

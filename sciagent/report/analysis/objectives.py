@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy.engine import Connection
@@ -35,6 +35,8 @@ class ObjectiveChart:
     """SVG."""
     drawn: int = 0
     """Number of points of a plot of two objectives, if it shows points."""
+    limited: bool = True
+    """Whether the chart shows limits."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def objective_charts(connection: Connection, row: CampaignRow, ladder: Sequence[
     fronts: list[ObjectiveChart] = []
     rungs_shown = 0
     for rung in reversed(ladder[: last + 1]):
-        found = objective_values(connection, row, rung, wanted)
+        found = _named(objective_values(connection, row, rung, wanted), objectives)
         if not found or rungs_shown == SHOWN_RUNGS:
             continue
         rungs_shown += 1
@@ -64,6 +66,13 @@ def objective_charts(connection: Connection, row: CampaignRow, ladder: Sequence[
         if len(wanted) > 1:
             fronts += _front(connection, row, rung, objectives[:2], found)
     return ObjectiveCharts(distributions, fronts)
+
+
+def _named(found: Sequence[ObjectiveValues], objectives: Sequence[Mapping[str, Any]]) -> Sequence[ObjectiveValues]:
+    """Returns the candidates, of which none is called a miss where no objective has limits."""
+    if any(set(o.get("accept") or ()) - {None} for o in objectives):
+        return found
+    return [replace(candidate, kind="settled") if candidate.kind == "verified" else candidate for candidate in found]
 
 
 def _distribution(
@@ -77,8 +86,9 @@ def _distribution(
     if (n := sum(map(len, by_kind.values()))) < FEWEST:
         return []
     label = f"{with_unit(name, unit_of(name, row.units))} at {rung.name}"
-    chart = charts.distribution(by_kind, label, limits(row, rung, name), f"spread-{rung.position}-{name}")
-    return [ObjectiveChart(words(name), rung.name, n, chart)]
+    window = limits(row, rung, name)
+    chart = charts.distribution(by_kind, label, window, f"spread-{rung.position}-{name}")
+    return [ObjectiveChart(words(name), rung.name, n, chart, limited=any(edge is not None for edge in window or ()))]
 
 
 def _front(

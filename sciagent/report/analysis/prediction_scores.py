@@ -19,9 +19,10 @@ from sciagent.domain.properties import properties
 from sciagent.domain.quantities import Quantity, convert
 from sciagent.domain.tiers import Tier
 from sciagent.report.analysis.proposers import PEOPLE
+from sciagent.report.parts.wording import after_number, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
-from sciagent.store.results import pooled
 from sciagent.store.views import report_proposers as ask
+from sciagent.store.views.report_candidates import rung_values
 from sciagent.store.views.report_proposers import PredictionMade
 
 CHUNK = 500
@@ -38,6 +39,19 @@ def read(predicted: Any) -> dict[str, tuple[float, float]]:
             if len(numbers) == 2 and all(map(math.isfinite, numbers)) and numbers[1] >= 0:
                 predictions[str(name)] = numbers[0], numbers[1]
     return predictions
+
+
+def in_words(name: str, value: float, error: float, units: Units) -> str:
+    """Returns a prediction, given in the canonical unit, as `HOMO-LUMO gap 4.2 ± 0.3 eV`, in the unit that the campaign
+    chose."""
+    value, error = stated_in(name, value, error, units)
+    return f"{words(name)} {value:.4g} ± {error:.2g}{after_number(unit_of(name, units))}"
+
+
+def listed(predicted: Any, units: Units) -> list[str]:
+    """Returns the predictions of a proposal in words; those of unknown properties are left out."""
+    known = properties()
+    return [in_words(name, *stated, units) for name, stated in read(predicted).items() if name in known]
 
 
 def stated_in(name: str, value: float, error: float, units: Units) -> tuple[float, float]:
@@ -153,16 +167,7 @@ def answered(
     while chunk := list(islice(stream, CHUNK)):
         stated = {int(p.candidate_id): (p, expected) for p in chunk if (expected := read(p.predicted))}
         for rung in paid:
-            answers = pooled.values_of(
-                connection,
-                list(stated),
-                rung.verifier,
-                rung.verifier_version,
-                rung.settings_hash,
-                rung.derived.values(),
-                rung.fits,
-            )
-            for id_, values in answers.items():
+            for id_, values in rung_values(connection, list(stated), rung).items():
                 prediction, expected = stated[id_]
                 for name, quantity in (values or {}).items():
                     if name in expected:

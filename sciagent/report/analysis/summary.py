@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sciagent.domain.answers.status import CampaignCounts, JudgeAgreement
 from sciagent.domain.jobs.states import CampaignState
-from sciagent.report.analysis.ladder import Compared, Spending
 from sciagent.report.analysis.making import synthesis
 from sciagent.report.analysis.rejections import Rejection
 from sciagent.report.live.time_left import time_left
@@ -16,6 +16,9 @@ from sciagent.report.parts.candidates import Card, Table
 from sciagent.report.parts.wording import after_number, cost, duration, many, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.views.report_queries import Passage
+
+if TYPE_CHECKING:
+    from sciagent.report.analysis.ladder import Compared, Spending
 
 
 @dataclass(frozen=True)

@@ -67,21 +67,9 @@ def _candidates(
             where = {"image_data": io.BytesIO(image), "x_offset": 2, "y_offset": 2, "object_position": 1}
             sheet.insert_image(n, 0, "structure.png", where | {"description": text})
         for place, cell in enumerate(cells, start=int(pictures)):
-            _write(sheet, n, place, cell)
+            sheet.write(n, place, cell[:_MAX_TEXT] if isinstance(cell, str) else cell)
     sheet.freeze_panes(1, 2 if pictures else 1)
     sheet.autofilter(0, 0, max(len(lines), 1), max(len(headings) - 1, 0))
-
-
-def _write(sheet: Any, row: int, column: int, cell: Any) -> None:
-    """Writes a number as a number, a truth value as such, and everything else as a text."""
-    if cell is None or cell == "":
-        return
-    if isinstance(cell, bool):
-        sheet.write_boolean(row, column, cell)
-    elif isinstance(cell, int | float):
-        sheet.write_number(row, column, cell)
-    else:
-        sheet.write_string(row, column, str(cell)[:_MAX_TEXT])
 
 
 def _explanations(book: Any, row: CampaignRow, wanted: Sequence[SheetColumn]) -> None:

@@ -1,4 +1,4 @@
-"""What a crate needs to run its campaign again: input files, imported values, versions, and the commands."""
+"""The parts of a crate with which its campaign can be run again: input files, imported values, versions, commands."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ import json
 import platform
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy.engine import Connection
 
 from sciagent import __version__
-from sciagent.domain.evidence import Measured
 from sciagent.domain.properties import Level
+from sciagent.domain.quantities import Quantity
 from sciagent.report.analysis.ladder import RungProvenance
 from sciagent.report.parts.table import PAGE
 from sciagent.store.campaign_state.campaigns import CampaignRow
@@ -40,7 +41,7 @@ class InputFile:
 
     @property
     def inside(self) -> str:
-        """Its path in the crate: as given if that lies inside a folder, else in the folder `inputs`."""
+        """Path in the crate: the given one; if that is absolute or has `..`, one in the folder `inputs`."""
         path = PurePosixPath(self.given)
         return f"inputs/{path.name}" if path.is_absolute() or ".." in path.parts else str(path)
 
@@ -49,10 +50,11 @@ def input_files(row: CampaignRow) -> list[InputFile]:
     """Returns the files that the campaign file names and whose hash the ledger knows, in the order of the file."""
     from ruamel.yaml import YAML
 
-    known = dict(_hashes(row.spec))
+    parts = [part for part in _parts(row.spec) if isinstance(part, Mapping)]
+    known = {part["name"]: part["sha256"] for part in parts if {"name", "sha256"} <= part.keys()}
     found: dict[str, InputFile] = {}
-    for text in _texts(YAML(typ="safe", pure=True).load(row.source)):
-        if (sha256 := known.get(PurePosixPath(text).name)) is None or text in found:
+    for text in _parts(YAML(typ="safe", pure=True).load(row.source)):
+        if not isinstance(text, str) or text in found or (sha256 := known.get(PurePosixPath(text).name)) is None:
             continue
         path = Path(row.base) / text
         content = path.read_bytes() if path.is_file() else None
@@ -61,44 +63,20 @@ def input_files(row: CampaignRow) -> list[InputFile]:
     return list(found.values())
 
 
-def _hashes(part: Any) -> Iterator[tuple[str, str]]:
-    """Yields (name, SHA-256) of the files in the canonical form of a spec."""
-    if isinstance(part, Mapping):
-        if isinstance(part.get("sha256"), str) and isinstance(part.get("name"), str):
-            yield part["name"], part["sha256"]
-        for value in part.values():
-            yield from _hashes(value)
-    elif isinstance(part, list | tuple):
-        for value in part:
-            yield from _hashes(value)
-
-
-def _texts(part: Any) -> Iterator[str]:
-    """Yields all texts of a YAML document."""
-    if isinstance(part, str):
-        yield part
-    elif isinstance(part, Mapping):
-        for value in part.values():
-            yield from _texts(value)
-    elif isinstance(part, list | tuple):
-        for value in part:
-            yield from _texts(value)
+def _parts(part: Any) -> Iterator[Any]:
+    """Yields a part of a JSON or YAML document, and all parts inside it, in their order."""
+    yield part
+    inner = part.values() if isinstance(part, Mapping) else part if isinstance(part, list | tuple) else ()
+    for value in inner:
+        yield from _parts(value)
 
 
 def rerun_spec(source: str, files: Sequence[InputFile]) -> str | None:
-    """Returns the campaign file with the paths of the crate; None if they are those of the file as it was given."""
+    """Returns the campaign file with the paths of the crate; None if the given paths hold in the crate, too."""
     moved = [file for file in files if file.inside != file.given]
     for file in moved:
         source = source.replace(file.given, file.inside)
     return source if moved else None
-
-
-class _Column(NamedTuple):
-    """Imported values that one import command can take."""
-
-    source: str
-    property: str
-    level: Level
 
 
 @dataclass(frozen=True)
@@ -121,53 +99,56 @@ class ImportedFile:
 
 
 def imported_files(connection: Connection, row: CampaignRow) -> list[ImportedFile]:
-    """Returns the imported values of the campaign's candidates, as files."""
-    groups: dict[_Column, list[tuple[str, str, str, str]]] = {}
+    """Returns the imported values of the campaign's candidates, as files that `sciagent import` can read."""
+    groups: dict[tuple[str, str, Level], list[tuple[str, str, str, str]]] = {}
     last = -1
     while page := ask.arrived(connection, row, last, PAGE):
         values = ask.imported(connection, [candidate.id for candidate in page])
         for candidate in page:
             for answer in values.get(candidate.id, ()):
                 for m in answer.measured:
-                    place = _Column(answer.source, m.property, m.level)
-                    groups.setdefault(place, []).append((candidate.text, *_cells(m)))
+                    cells = (candidate.text, *_cells(m.quantity))
+                    groups.setdefault((answer.source, m.property, m.level), []).append(cells)
         last = page[-1].seq
-    return [_imported_file(n, *group) for n, group in enumerate(groups.items(), start=1)]
+    return [_imported_file(n, *group, rows) for n, (group, rows) in enumerate(groups.items(), start=1)]
 
 
-def _cells(m: Measured) -> tuple[str, str, str]:
+def _cells(q: Quantity) -> tuple[str, str, str]:
     """Returns the value as typed, its unit and its uncertainty."""
-    q = m.quantity
     typed, _, unit = (q.as_typed or "").rpartition(" ")
     value = typed if typed and unit == q.unit else f"{q.censoring.sign}{q.value!r}"
     return value, q.unit, "" if q.uncertainty is None else repr(q.uncertainty)
 
 
-def _imported_file(n: int, place: _Column, rows: list[tuple[str, str, str, str]]) -> ImportedFile:
-    name = f"imports/{n:02d}_{place.property}.csv"
-    words = ["sciagent", "import", name, "--value", f"value={place.property}[unit]"]
-    words += ["--uncertainty", "value=uncertainty", "--method", place.level.method]
-    words += ["--basis", place.level.basis] if place.level.basis else []
-    words += ["--phase", place.level.phase] if place.level.phase else []
-    return ImportedFile(name, place.source, rows, shlex.join(words))
+def _imported_file(
+    n: int, source: str, property_name: str, level: Level, rows: list[tuple[str, str, str, str]]
+) -> ImportedFile:
+    name = f"imports/{n:02d}_{property_name}.csv"
+    words = [
+        "sciagent",
+        "import",
+        name,
+        "--value",
+        f"value={property_name}[unit]",
+        "--uncertainty",
+        "value=uncertainty",
+    ]
+    for option in ("method", "basis", "phase"):
+        words += [f"--{option}", text] if (text := getattr(level, option)) else []
+    return ImportedFile(name, source, rows, shlex.join(words))
 
 
 def versions(rungs: Sequence[RungProvenance]) -> str:
     """Returns the versions of sciagent, its engines here, and those that the evidence names, as JSON."""
-    here = {name: version for name in PACKAGES if (version := _version(name))}
+    packages = {"sciagent": __version__, "python": platform.python_version()}
+    for name in PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            packages[name] = metadata.version(name)
     used = {
         r.rung.name: {"verifier": r.rung.verifier, "version": r.rung.verifier_version, "engines": r.engines}
         for r in rungs
     }
-    packages = {"sciagent": __version__, "python": platform.python_version(), **here}
     return json.dumps({"written by": packages, "rungs": used}, indent=2) + "\n"
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def readme(row: CampaignRow, spec: str, files: Sequence[InputFile], imports: Sequence[ImportedFile]) -> str:
@@ -188,10 +169,7 @@ def readme(row: CampaignRow, spec: str, files: Sequence[InputFile], imports: Seq
     ]
     if spec != SPEC:
         lines += [f"`{SPEC}` is the campaign as it was given; `{spec}` names its files as they lie here.", ""]
-    lines += [f"- `{file.inside}`: SHA-256 {file.sha256}{_gone(file)}" for file in files]
+    gone = "; it was gone or had changed, so it is missing here"
+    lines += [f"- `{file.inside}`: SHA-256 {file.sha256}{gone if file.content is None else ''}" for file in files]
     lines += [f"- `{each.name}`: imported from {each.source}" for each in imports]
     return "\n".join(lines).rstrip() + "\n"
-
-
-def _gone(file: InputFile) -> str:
-    return "" if file.content is not None else "; it was gone or had changed, so it is missing here"

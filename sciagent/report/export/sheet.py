@@ -1,16 +1,18 @@
-"""The columns of a table of candidates, objectives first, and the table as CSV; a spreadsheet has the same columns."""
+"""The columns of a table of candidates, those of the objectives first, and the table as CSV."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import IO, Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.evidence import Measured
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.report.parts.table import (
@@ -31,7 +33,14 @@ from sciagent.store.database import tables as t
 ALL = "all"
 FIRST = ("smiles", "hit", "utility")
 SHORT = ("rung", "reason", "inchikey")
-PARTS = ("", " uncertainty", " censoring", " level")
+ABOUT = {
+    "smiles": "structure",
+    "hit": "whether every objective is met at the terminal rung",
+    "utility": "geometric mean of the desirabilities; 1 is best",
+    "rung": "the last rung",
+    "reason": "why it is not a hit",
+}
+"""Descriptions of the fixed columns."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +50,7 @@ class SheetColumn:
     heading: str
     """Name of the column, with the unit."""
     about: str
-    """What the column holds: the level of measured values, else a description."""
+    """The level of measured values; for other columns a description."""
     cell: Callable[[Entry], Any]
     """Returns the cell of a candidate: a number, a text, a truth value or None."""
 
@@ -54,25 +63,44 @@ def chosen_columns(connection: Connection, row: CampaignRow, asked: str | None) 
     for an unknown name.
     """
     named, measured = name_columns(connection, row), _objectives_first(row, columns(connection, row))
+    known = [*named, *FIXED, *(f"{c.rung}.{c.name}" for c in measured), *(c.property for c in measured)]
     complete = asked is not None and asked.strip() == ALL
-    if asked is None or complete:
-        names = _all_names(row, named, measured) if complete else _short_names(row, named, measured)
-    else:
-        names = [name.strip() for name in asked.split(",") if name.strip()]
     made: dict[str, SheetColumn] = {}
-    for name in names:
-        made |= {column.heading: column for column in _of(connection, row, name, named, measured, complete)}
+    for name in _names(row, named, measured, complete) if asked is None or complete else asked.split(","):
+        if (stripped := name.strip()) in known:
+            of_name = _columns(connection, row, stripped, named, measured, complete)
+            made |= {column.heading: column for column in of_name}
+        elif stripped:
+            listed = ", ".join(dict.fromkeys(known))
+            hint = did_you_mean(stripped, known)
+            raise UsageError(f'--columns: there is no "{stripped}"{hint}; there are: {listed}')
     return list(made.values())
 
 
-def _short_names(row: CampaignRow, named: Sequence[str], measured: Sequence[MeasuredColumn]) -> list[str]:
+def _names(row: CampaignRow, named: Sequence[str], measured: Sequence[MeasuredColumn], complete: bool) -> list[str]:
+    """Returns the names of the columns of the short or the complete table."""
     wanted = [o["property"] for o in row.spec.get("objectives", ())]
-    return [*named, *FIRST, *(f"{c.rung}.{c.name}" for c in measured if c.property in wanted), *SHORT]
+    first = [*named, *FIRST, *(f"{c.rung}.{c.name}" for c in measured if c.property in wanted)]
+    others = [name for name in FIXED if name not in FIRST] + [f"{c.rung}.{c.name}" for c in measured]
+    return first + (others if complete else list(SHORT))
 
 
-def _all_names(row: CampaignRow, named: Sequence[str], measured: Sequence[MeasuredColumn]) -> list[str]:
-    first = _short_names(row, named, measured)[: -len(SHORT)]
-    return [*first, *(name for name in FIXED if name not in FIRST), *(f"{c.rung}.{c.name}" for c in measured)]
+def _columns(
+    connection: Connection,
+    row: CampaignRow,
+    name: str,
+    named: Sequence[str],
+    measured: Sequence[MeasuredColumn],
+    complete: bool,
+) -> Iterator[SheetColumn]:
+    """Yields the columns that a name stands for. complete: whether each value has a column for its censoring."""
+    if name in named:
+        yield SheetColumn(name, "name in the input file", lambda entry: entry.named.get(name) or None)
+    elif name in FIXED:
+        yield SheetColumn(name, ABOUT.get(name, ""), lambda entry: entry.fixed[name])
+    for column in measured:
+        if name in (f"{column.rung}.{column.name}", f"{column.rung}.{column.property}", column.property):
+            yield from _measured(column, complete or _is_censored(connection, row, column))
 
 
 def _objectives_first(row: CampaignRow, measured: Sequence[MeasuredColumn]) -> list[MeasuredColumn]:
@@ -84,46 +112,28 @@ def _objectives_first(row: CampaignRow, measured: Sequence[MeasuredColumn]) -> l
     return [*first, *(c for c in measured if c not in first)]
 
 
-def _of(
-    connection: Connection,
-    row: CampaignRow,
-    name: str,
-    named: Sequence[str],
-    measured: Sequence[MeasuredColumn],
-    complete: bool,
-) -> Iterator[SheetColumn]:
-    """Yields the columns that a name stands for. complete: whether measured values always have all of PARTS."""
-    if name in named:
-        yield SheetColumn(name, "name in the input file", lambda entry: entry.named.get(name) or None)
-    elif name in FIXED:
-        yield SheetColumn(name, _FIXED_ABOUT.get(name, ""), lambda entry: entry.fixed[name])
-    elif found := [c for c in measured if name in (f"{c.rung}.{c.name}", f"{c.rung}.{c.property}", c.property)]:
-        for column in found:
-            yield from _measured(column, complete or _is_censored(connection, row, column))
-    else:
-        known = [*named, *FIXED, *(f"{c.rung}.{c.name}" for c in measured), *(c.property for c in measured)]
-        listed = ", ".join(dict.fromkeys(known))
-        raise UsageError(f'--columns: there is no "{name}"{did_you_mean(name, known)}; there are: {listed}')
-
-
 def _measured(column: MeasuredColumn, with_censoring: bool) -> Iterator[SheetColumn]:
-    heading = f"{column.rung}.{column.name} [{column.unit}]"
-    about = (column.level, f"standard uncertainty (k = 1) / {column.unit}", "below or above where it is a limit", "")
-    for place, part in enumerate(PARTS):
+    """Yields the columns of a value: the value, its uncertainty, its censoring if asked for, and its level."""
+    parts: dict[str, tuple[str, Callable[[Measured], Any]]] = {
+        "": (column.level, lambda m: m.quantity.value),
+        " uncertainty": (f"standard uncertainty (k = 1) / {column.unit}", lambda m: m.quantity.uncertainty),
+        " censoring": ("below or above where it is a limit", _censoring),
+        " level": ("", lambda m: m.level.label),
+    }
+    for part, (about, of_value) in parts.items():
         if part != " censoring" or with_censoring:
-            yield SheetColumn(heading + part, about[place], _part_of(column, place))
+            heading = f"{column.rung}.{column.name} [{column.unit}]{part}"
+            yield SheetColumn(heading, about, partial(_cell, (column.rung, column.name), of_value))
 
 
-def _part_of(column: MeasuredColumn, place: int) -> Callable[[Entry], Any]:
-    def cell(entry: Entry) -> Any:
-        if (m := entry.values.get((column.rung, column.name))) is None:
-            return None
-        q = m.quantity
-        return (q.value, q.uncertainty, None if q.censoring is Censoring.NONE else str(q.censoring), m.level.label)[
-            place
-        ]
+def _cell(place: tuple[str, str], of_value: Callable[[Measured], Any], entry: Entry) -> Any:
+    measured = entry.values.get(place)
+    return None if measured is None else of_value(measured)
 
-    return cell
+
+def _censoring(measured: Measured) -> str | None:
+    side = measured.quantity.censoring
+    return None if side is Censoring.NONE else str(side)
 
 
 def _is_censored(connection: Connection, row: CampaignRow, column: MeasuredColumn) -> bool:
@@ -138,15 +148,6 @@ def _is_censored(connection: Connection, row: CampaignRow, column: MeasuredColum
         .limit(1)
     )
     return connection.execute(query).first() is not None
-
-
-_FIXED_ABOUT = {
-    "smiles": "structure",
-    "hit": "whether every objective is met at the terminal rung",
-    "utility": "geometric mean of the desirabilities; 1 is best",
-    "rung": "the last rung",
-    "reason": "why it is not a hit",
-}
 
 
 def write_csv(

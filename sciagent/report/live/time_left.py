@@ -1,4 +1,4 @@
-"""How long the budget of a running campaign will last: a range from measured costs, or nothing."""
+"""The time for which the budget of a running campaign will last: a range from measured costs, or nothing."""
 
 from __future__ import annotations
 

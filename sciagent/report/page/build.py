@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy.engine import Connection
 
 from sciagent import __version__
+from sciagent.domain.evidence import file_of
 from sciagent.report.analysis import audit, ladder, objectives, prediction_scores, proposers, rejections, summary
 from sciagent.report.page import episodes
 from sciagent.report.parts import agreement, candidates, charts, glossary, wording
@@ -68,6 +69,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "finders_left_out": len(who[proposers.LISTED :]),
         "finder_words": proposers.summary_sentence(who[0], row) if len(who) == 1 else "",
         "predicted": scores,
+        "predictions": {c.candidate.key: prediction_scores.listed(c.origin.predicted, row.units) for c in cards},
         "shown_episodes": episodes.selection(connection, row),
         "cards": cards,
         "glossary": glossary.WORDS,
@@ -138,6 +140,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     templates.globals |= {"asset": asset, "policy": policy, "version": __version__, "now": lambda: datetime.now(UTC)}
-    templates.filters |= {"when": lambda moment: moment.strftime("%Y-%m-%d %H:%M:%S UTC"), "source": Markup}
+    templates.filters |= {"when": lambda moment: moment.strftime("%Y-%m-%d %H:%M:%S UTC")}
+    templates.filters |= {"source": Markup, "file_of": file_of}
     templates.filters |= dict(inspect.getmembers(wording, inspect.isfunction))
     return templates

@@ -16,15 +16,14 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.campaigns.chosen_units import Units, shown_quantity, unit_of
 from sciagent.domain.properties import properties
 from sciagent.domain.tiers import Tier
-from sciagent.report.analysis.prediction_scores import crps, read, stated_in
+from sciagent.report.analysis.prediction_scores import crps, in_words, read, stated_in
 from sciagent.report.parts.candidates import depicted, status
 from sciagent.report.parts.wording import after_number, words
 from sciagent.store.campaign_state import trajectories
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
-from sciagent.store.results import pooled
 from sciagent.store.views import report_candidates
 from sciagent.store.views import report_episodes as ask
-from sciagent.store.views.report_candidates import Ranked
+from sciagent.store.views.report_candidates import Ranked, rung_values
 from sciagent.store.views.report_episodes import Begun, EpisodeOutcome, Proposed
 from sciagent.store.views.report_objectives import kind_of
 
@@ -240,13 +239,14 @@ def _predictions(p: Proposed, answers: Answers, units: Units) -> list[str]:
     for name, (value, error) in read(p.predicted).items():
         if name not in properties():
             continue
+        text = in_words(name, value, error, units)
         unit = after_number(unit_of(name, units))
         value, error = stated_in(name, value, error, units)
         answered = "; not answered yet" if p.status == "new" else ""
         if (highest := answers.get((p.candidate_id or 0, name))) is not None:
             answer, rung = highest
             answered = f"; {rung} answered {answer:.4g}{unit} (CRPS {crps(value, error, answer):.2g}{unit})"
-        texts.append(f"{words(name)} {value:.4g} ± {error:.2g}{unit}{answered}")
+        texts.append(f"{text}{answered}")
     return texts
 
 
@@ -256,9 +256,7 @@ def _answers(
     ids = list({p.candidate_id for p in proposed if p.candidate_id is not None and read(p.predicted)})
     answers: Answers = {}
     for rung in (rung for rung in ladder if ids and rung.tier != Tier.FAST):
-        identity = (rung.verifier, rung.verifier_version, rung.settings_hash)
-        values = pooled.values_of(connection, ids, *identity, rung.derived.values(), rung.fits)
-        for id_, mine in values.items():
+        for id_, mine in rung_values(connection, ids, rung).items():
             in_units = {name: shown_quantity(name, quantity, row.units) for name, quantity in (mine or {}).items()}
             answers |= {(id_, name): (quantity.value, rung.name) for name, quantity in in_units.items()}
     return answers

@@ -8,20 +8,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.status import JudgeAgreement
 from sciagent.domain.objectives import Direction, Objective, Window, utility
 from sciagent.domain.properties import JUDGED_MARGIN, JUDGED_SCORE
 from sciagent.domain.quantities import Censoring
-from sciagent.scheduling.arrays import Array
-from sciagent.scheduling.audit.rungs import spearman as weighted_spearman
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
-from sciagent.store.results import laws, pooled
+from sciagent.store.results import laws
 from sciagent.store.views import report_queries
+from sciagent.store.views.report_candidates import rung_values
+
+if TYPE_CHECKING:
+    from sciagent.scheduling.arrays import Array
 
 OPINIONS = frozenset({JUDGED_SCORE.name, JUDGED_MARGIN.name})
 KEPT = 5000  # largest number of candidates for the agreement of rungs in an audit, or of a judge
@@ -65,15 +66,19 @@ def agreement(x: Array, y: Array, shared_scale: bool) -> RankAgreement:
         return RankAgreement(n, None, None, None, None, None)
     rho = spearman(x, y)
     low, high = (interval(rho, n) if rho is not None else None) or (None, None)
-    mae = float(np.mean(np.abs(y - x))) if shared_scale else None
-    bias = float(np.mean(y - x)) if shared_scale else None
+    mae = float(abs(y - x).mean()) if shared_scale else None
+    bias = float((y - x).mean()) if shared_scale else None
     return RankAgreement(n, rho, low, high, mae, bias)
 
 
 def spearman(x: Array, y: Array) -> float | None:
     """Returns Pearson's correlation of the ranks, with mean ranks for ties; None if x or y is constant."""
-    if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
+    if len(x) < 2 or x.min() == x.max() or y.min() == y.max():
         return None
+    import numpy as np
+
+    from sciagent.scheduling.audit.rungs import spearman as weighted_spearman
+
     return weighted_spearman(x, y, np.full(len(x), 1 / len(x)))
 
 
@@ -125,6 +130,8 @@ def decided_by_opinion(row: CampaignRow) -> bool:
 
 def _compared(judge: str, terminal: str, pairs: list[tuple[float, float]]) -> JudgeAgreement:
     """Returns the agreement of a judge. pairs: (utility, score) of each candidate."""
+    import numpy as np
+
     utilities, scores = np.array(pairs, dtype=float).reshape(-1, 2).T
     figures = agreement(utilities, scores, shared_scale=True)
     same = {name: getattr(figures, name) for name in ("n", "spearman", "low", "high", "bias")}
@@ -146,11 +153,9 @@ def _words(judge: str, terminal: str, figures: RankAgreement) -> str:
 
 def exact_values(connection: Connection, rung: RungRow, ids: Sequence[int]) -> dict[int, dict[str, float]]:
     """Returns {candidate id: {property: pooled value in its canonical unit}}, without censored values."""
-    identity = (rung.verifier, rung.verifier_version, rung.settings_hash)
-    answers = pooled.values_of(connection, ids, *identity, rung.derived.values(), rung.fits)
     return {
         i: {name: q.value for name, q in (values or {}).items() if q.censoring is Censoring.NONE}
-        for i, values in answers.items()
+        for i, values in rung_values(connection, ids, rung).items()
     }
 
 

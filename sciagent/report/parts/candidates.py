@@ -79,9 +79,7 @@ def cards(
             Card(
                 rank,
                 candidate,
-                status(candidate, ladder, against := _against(row, candidate, from_files)),
-                _kind(candidate, against),
-                against,
+                *_standing(row, candidate, ladder, from_files),
                 depicted(candidate),
                 geometry={"text": stored[0], "format": stored[1]} if stored else None,
                 headline=[highest[name] for name in wanted if name in highest],
@@ -98,22 +96,20 @@ def all_values(answers: Sequence[EvidenceAnswer]) -> list[MeasuredAt]:
     return [(answer, measured) for answer in answers for measured in answer.measured]
 
 
-def _against(row: CampaignRow, candidate: Ranked, imported: Sequence[EvidenceAnswer]) -> str | None:
-    return contradiction(row, imported) if candidate.hit else None
+def _standing(
+    row: CampaignRow, candidate: Ranked, ladder: Sequence[RungRow], imported: Sequence[EvidenceAnswer]
+) -> tuple[str, str, str | None]:
+    """Returns the fields status, kind and contradicted of `Card`. imported: imported values of the candidate."""
+    if candidate.hit and (against := contradiction(row, imported)):
+        return "hit, contradicted by a measurement", "contradicted", against
+    return status(candidate, ladder), kind_of(candidate.standing, candidate.hit), None
 
 
-def _kind(candidate: Ranked, against: str | None) -> str:
-    """Returns `contradicted`, or the kind of `kind_of`, which selects the style of a card. against: what contradicts a
-    hit."""
-    return "contradicted" if against else kind_of(candidate.standing, candidate.hit)
-
-
-def status(candidate: Ranked, ladder: Sequence[RungRow], against: str | None = None) -> str:
-    """Returns a few words: that it is a hit, which limit it failed, or which rung it has reached. against: what
-    contradicts a hit."""
+def status(candidate: Ranked, ladder: Sequence[RungRow]) -> str:
+    """Returns a few words: that it is a hit, which limit it failed, or which rung it has reached."""
     rung, settled = ladder[candidate.position].name, candidate.standing == Standing.SETTLED
     if candidate.hit:
-        return "hit, contradicted by a measurement" if against else "hit"
+        return "hit"
     if candidate.standing in (Standing.HELD, Standing.VETOED):
         return f"{'held' if candidate.standing == Standing.HELD else 'taken out'} by a person at {rung}"
     if candidate.reason:
@@ -221,9 +217,8 @@ class _Page:
             for a, m in measured
             if m.property in self._wanted
         }
-        against = _against(self._row, c, self._imported.get(c.id, ()))
-        told = status(c, self._ladder, against), _kind(c, against)
-        fixed = (rank, c.text, *told, c.utility, c.score, c.in_seeds)
+        status_and_kind = _standing(self._row, c, self._ladder, self._imported.get(c.id, ()))[:2]
+        fixed = (rank, c.text, *status_and_kind, c.utility, c.score, c.in_seeds)
         return [*fixed, c.inchikey or "", c.key[:12], c.name], at
 
     def hits(self) -> list[Mapping[str, MeasuredAt]]:

@@ -290,7 +290,8 @@ def _draw_equal_values(axes: Any) -> None:
 
 
 def draw_limits(axes: Any, x_window: Window, y_window: Window) -> None:
-    """Draws the limits as dashed lines and shades the area inside both windows; the axes keep their ranges."""
+    """Draws the limits as dashed lines, over bars and under points, and shades the area inside both windows; the axes
+    keep their ranges."""
     if not any(edge is not None for window in (x_window, y_window) for edge in window or ()):
         return
     corners = []
@@ -298,7 +299,7 @@ def draw_limits(axes: Any, x_window: Window, y_window: Window) -> None:
         edges = [limits[i] if edge is None else edge for i, edge in enumerate(window or (None, None))]
         for edge in edges:
             if limits[0] < edge < limits[1]:
-                line(edge, color=COLOURS["muted"], linewidth=1.0, linestyle=(0, (4, 3)), zorder=0.5)
+                line(edge, color=COLOURS["ink"], linewidth=1.2, linestyle=(0, (4, 3)), zorder=1.5)
         corners.append((max(edges[0], limits[0]), min(edges[1], limits[1]), limits))
     (left, right, x_limits), (low, high, y_limits) = corners
     if left < right and low < high:

@@ -1,10 +1,10 @@
-"""Hits that a measurement contradicts: an imported value lies outside the limits of an objective."""
+"""Hits that a measurement contradicts, since an imported value lies outside the limits of an objective."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sciagent.domain.evidence import Measured
+from sciagent.domain.evidence import Measured, file_of
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.pooling import pooled_measured
@@ -29,7 +29,7 @@ def contradiction(row: CampaignRow, imported: Sequence[EvidenceAnswer]) -> str |
     for measured in pooled_measured(answer.measured for answer in imported):
         side = _side(measured, limits[measured.property]) if measured.property in limits else None
         if side is not None:
-            files = [a.source.split(" sha256")[0] for a in imported if _holds(a, measured)]
+            files = [file_of(a.source) for a in imported if _holds(a, measured)]
             origin = f"{', '.join(dict.fromkeys(files))}, {measured.level.label}"
             value = measured.quantity.as_typed or str(measured.quantity)
             texts.append(f"{measured.property} = {value} ({origin}) lies {side} the limit of the objective")

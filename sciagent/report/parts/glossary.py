@@ -1,4 +1,4 @@
-"""The words of a report that a chemist may not know; docs/chemist.md has the same table."""
+"""The glossary of a report, for chemists; docs/chemist.md has the same table."""
 
 from __future__ import annotations
 

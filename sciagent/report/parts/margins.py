@@ -1,4 +1,4 @@
-"""How far the values of candidates lie from the limits of the objectives, beside the error of the method.
+"""Distances of the candidates' values from the limits of the objectives, with the error of the method.
 
 The error of a rung's method comes from measured values that the campaign's candidates share with the rung, if there are
 enough; otherwise from the benchmark that its verifier declares for this property and level.
@@ -7,9 +7,9 @@ enough; otherwise from the benchmark that its verifier declares for this propert
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from statistics import fmean
 
-import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.margins import MEASURED, LimitMargin, MethodFigures
@@ -41,19 +41,13 @@ class MethodErrors:
 
     def figures(self, rung: str, measured: Measured) -> MethodFigures | None:
         """Returns the errors that hold for a value of a rung, in the unit of the value; None if nothing is known."""
-        prop, level = properties()[measured.property], measured.level
+        prop = properties()[measured.property]
         if fit := self.fits.get(rung, {}).get(prop.name):
-            return _in_unit(_left_out(fit, prop), prop, measured.quantity)
-        if figures := self.measured.get((rung, prop.name)):
-            return _in_unit(figures, prop, measured.quantity)
-        return next(
-            (
-                _in_unit(_from_benchmark(error, prop, measured.quantity), prop, measured.quantity)
-                for error in self.declared.get(rung, ())
-                if error.holds_for(prop.name, level)
-            ),
-            None,
-        )
+            figures: MethodFigures | None = _left_out(fit, prop)
+        elif (figures := self.measured.get((rung, prop.name))) is None:
+            declared = (e for e in self.declared.get(rung, ()) if e.holds_for(prop.name, measured.level))
+            figures = next(map(_as_declared, declared), None)
+        return figures and _in_unit(figures, prop, measured.quantity)
 
 
 def method_errors(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> MethodErrors:
@@ -76,7 +70,8 @@ def margins(
 ) -> tuple[LimitMargin, ...]:
     """Returns the distance of each objective's value from its limits, in the unit of the value.
 
-    highest: values in the campaign's units, by property. Objectives without limits, and limits of detection, have none.
+    highest: values in the campaign's units, by property. An objective without limits and a value that is only a bound
+    have no distance.
     """
     found = []
     for objective in row.spec.get("objectives", ()):
@@ -85,7 +80,7 @@ def margins(
         if not limits or answer is None or measured is None or measured.quantity.censoring is not Censoring.NONE:
             continue
         if measured.property not in properties():
-            continue  # of a function of a notebook, which this process does not have
+            continue  # a function of a notebook defines it, and this process does not have that function
         quantity, prop = measured.quantity, properties()[objective["property"]]
         found.append(
             LimitMargin(
@@ -104,8 +99,7 @@ def margins(
 def _margin(quantity: Quantity, prop: Property, accept: Sequence[float | None]) -> float:
     """Returns the distance from the nearest limit; negative outside. accept: (low, high) in the canonical unit."""
     edges = [None if edge is None else express(Quantity(edge, prop.unit), prop, quantity.unit).value for edge in accept]
-    falling = (conversion := prop.conversion(quantity.unit)) is not None and conversion.is_falling
-    low, high = (edges[1], edges[0]) if falling else (edges[0], edges[1])
+    low, high = edges[::-1] if _is_falling(prop, quantity.unit) else edges
     inside = [quantity.value - low] if low is not None else []
     inside += [high - quantity.value] if high is not None else []
     return min(inside)
@@ -119,13 +113,13 @@ def _from_measured(connection: Connection, row: CampaignRow, rung: RungRow, name
         if not (x.is_censored or y.is_censored)
     ]
     experimental = report_pairs.experimental_levels(connection, sorted({level_id for level_id, *_ in pairs}))
-    errors = np.array([computed - measured for level_id, measured, computed in pairs if level_id in experimental])
+    errors = [computed - measured for level_id, measured, computed in pairs if level_id in experimental]
     if len(errors) < FEWEST:
         return None
     return MethodFigures(
         n=len(errors),
-        mean_error=float(errors.mean()),
-        mean_absolute_error=float(np.abs(errors).mean()),
+        mean_error=fmean(errors),
+        mean_absolute_error=fmean(abs(error) for error in errors),
         unit=unit_of(name, row.units),
         chemistry="candidates of this campaign",
         reference="experiment",
@@ -153,33 +147,26 @@ def _declared(verifier: str) -> tuple[MethodError, ...]:
         return ()
 
 
-def _from_benchmark(error: MethodError, prop: Property, at: Quantity) -> MethodFigures:
-    """Returns declared errors in the canonical unit, at a value in any unit of the property."""
-    value = at.value if at.unit == error.unit else express(convert(at, prop), prop, error.unit).value
-    mean, absolute = (
-        spread_in_canonical_unit(value, abs(size), error.unit, prop)
-        for size in (error.mean_error, error.mean_absolute_error)
-    )
-    return MethodFigures(
-        n=error.n,
-        mean_error=mean if error.mean_error >= 0 else -mean,
-        mean_absolute_error=absolute,
-        unit=prop.unit,
-        chemistry=error.chemistry,
-        reference=error.reference,
-        source=error.source,
-    )
+def _as_declared(error: MethodError) -> MethodFigures:
+    """Returns declared errors, in the unit of the declaration."""
+    return MethodFigures(**{name: getattr(error, name) for name in MethodFigures.model_fields})
 
 
 def _in_unit(figures: MethodFigures, prop: Property, at: Quantity) -> MethodFigures:
-    """Returns errors in the unit of a value; they are differences at that value."""
+    """Returns errors in the unit of a value. They are differences near this value, which matters for wavelengths."""
     if at.unit == figures.unit:
         return figures
-    value = convert(at, prop).value
-    mean, absolute = (
-        express(Quantity(value, prop.unit, abs(size)), prop, at.unit).uncertainty or 0.0
+    near = convert(at, prop)
+    stated = express(near, prop, figures.unit).value
+    sizes = (
+        spread_in_canonical_unit(stated, abs(size), figures.unit, prop)
         for size in (figures.mean_error, figures.mean_absolute_error)
     )
-    falling = (conversion := prop.conversion(at.unit)) is not None and conversion.is_falling
-    sign = -1 if (figures.mean_error < 0) != falling else 1
+    mean, absolute = (express(replace(near, uncertainty=size), prop, at.unit).uncertainty or 0.0 for size in sizes)
+    sign = -1 if (figures.mean_error < 0) != (_is_falling(prop, at.unit) != _is_falling(prop, figures.unit)) else 1
     return figures.model_copy(update={"mean_error": sign * mean, "mean_absolute_error": absolute, "unit": at.unit})
+
+
+def _is_falling(prop: Property, unit: str) -> bool:
+    """Returns whether values in this unit fall as those in the canonical unit rise, as wavelengths of energies do."""
+    return (conversion := prop.conversion(unit)) is not None and conversion.is_falling

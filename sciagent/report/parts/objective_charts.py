@@ -15,10 +15,12 @@ BINS = 24
 KINDS = {
     "hit": ("hit", "hit", "", "^", 8.5),
     "verified": ("verified, no hit", "passed", "////", "o", 6.5),
+    "settled": ("verified", "passed", "////", "o", 6.5),
     "open": ("not verified yet", "waiting", "----", "o", 6.0),
     "fallen": ("dropped", "failed", "....", "x", 4.5),
 }
-"""{kind of a candidate: (label, colour, hatch of its bars, marker, size of the marker)}."""
+"""{kind of a candidate: (label, colour, hatch of its bars, marker, size of the marker)}. `settled` is what `verified`
+is called where no objective has limits, so that there are no hits."""
 
 
 class NamedPoint(NamedTuple):
@@ -27,7 +29,7 @@ class NamedPoint(NamedTuple):
     x: float
     y: float
     kind: str
-    """`hit`, `verified`, `open` or `fallen`."""
+    """`hit`, `verified`, `settled`, `open` or `fallen`."""
     name: str
     """Its name, or its structure as text."""
 

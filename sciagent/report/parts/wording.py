@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.evidence import Measured
+from sciagent.domain.properties import properties
 from sciagent.domain.quantities import show
 
 _THIN = "\N{NARROW NO-BREAK SPACE}"
@@ -25,6 +27,16 @@ def value(m: Measured, unit: bool = True) -> str:
 def words(name: str) -> str:
     """Converts a name for people: `homo_lumo_gap` to `HOMO-LUMO gap`; other names get spaces for underscores."""
     return _NAMES.get(name, name.replace("_", " "))
+
+
+_PROPERTY = re.compile(r"\b([a-z][a-z0-9_]*)(?= (?:=|≤|≥|was not measured))")
+
+
+def titled(detail: str) -> str:
+    """Returns the reason of a verdict, `homo_lumo_gap = 3.1 eV, gate homo_lumo_gap ≤ 2.8 eV`, with the properties in
+    words."""
+    known = properties()
+    return _PROPERTY.sub(lambda match: words(match[1]) if match[1] in known else match[1], detail)
 
 
 _NAMES = {
@@ -51,11 +63,6 @@ def mark(kind: str) -> str:
         "open": "○ not verified yet",
         "fallen": "✕ dropped",
     }[kind]
-
-
-def file_name(source: str) -> str:
-    """Returns the source of an imported value without the hash of the file."""
-    return source.split(" sha256")[0]
 
 
 def unit_sign(unit: str) -> str:

@@ -38,8 +38,10 @@ def mean_of(values: Iterable[float | None]) -> float | None:
 def above_others(values: Numbers) -> list[float | None]:
     """Returns for each value its difference from the mean of the other decided ones. (n,)
 
-    A single decided value is compared with nothing: its advantage is the value itself, which has no bias.
+    A single value is compared with 0, which has no bias. If all others are undecided there is nothing to compare with.
     """
+    if len(values) == 1:
+        return list(values)
     decided = [value for value in values if value is not None]
     total, others = sum(decided), len(decided) - 1
-    return [None if value is None else value - ((total - value) / others if others else 0.0) for value in values]
+    return [None if value is None or not others else value - (total - value) / others for value in values]

@@ -22,11 +22,11 @@ def write(connection: Connection, campaign_id: int, by_rung: Mapping[int, Fits])
 
 
 def current(connection: Connection, campaign_id: int, as_of: int | None = None) -> dict[int, dict[str, Fit]]:
-    """{rung id: fits by property}, the last ones. as_of: a watermark; fits that were written later do not count."""
+    """{rung id: fits by property}, the last ones. as_of: a watermark; fits that were written since do not count."""
     c = t.calibration.c
     query = sa.select(c.rung_id, *(c[name] for name in Fit.__dataclass_fields__)).where(c.campaign_id == campaign_id)
     if as_of is not None:
-        query = query.where(c.watermark <= as_of)
+        query = query.where(c.watermark < as_of)
     by_rung: dict[int, dict[str, Fit]] = {}
     for rung_id, name, kind, *numbers in connection.execute(query.order_by(c.id)):
         by_rung.setdefault(rung_id, {})[name] = Fit(name, FitKind(kind), *numbers)

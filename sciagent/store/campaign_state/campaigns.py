@@ -16,8 +16,9 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.status import DriverState
 from sciagent.domain.campaigns import derived
-from sciagent.domain.campaigns.calibration import Fits
+from sciagent.domain.campaigns.calibration import Fits, in_use
 from sciagent.domain.campaigns.chosen_units import Units, shown_spec
+from sciagent.domain.evidence import Computation
 from sciagent.domain.jobs.states import CAMPAIGN_TRANSITIONS, CampaignState, check_transition
 from sciagent.domain.properties import properties
 from sciagent.errors import CampaignError, StaleLeaseError, UnknownNameError
@@ -84,8 +85,18 @@ class RungRow:
     settings_hash: str
     derived: Mapping[str, str] = field(default_factory=dict)
     """Settings hash of the evidence of each derived property that is known after this rung."""
-    fits: Fits = field(default_factory=dict)
-    """Calibrations of its values, by property."""
+    all_fits: Fits = field(default_factory=dict)
+    """Fits of its values to measured ones, by property, also those that are not used."""
+
+    @property
+    def fits(self) -> Fits:
+        """The fits by which its values are calibrated."""
+        return in_use(self.all_fits)
+
+    @property
+    def computation(self) -> Computation:
+        """The identity of the rung's evidence, apart from candidate and replicate."""
+        return Computation(self.verifier, self.verifier_version, self.settings_hash)
 
 
 def names(connection: Connection) -> list[str]:
@@ -125,13 +136,13 @@ def create(connection: Connection, *, name: str, rungs: Sequence[Mapping[str, An
 def rungs(connection: Connection, campaign_id: int) -> list[RungRow]:
     """The ladder of a campaign, in order."""
     c = t.rung.c
-    own = [name for name in RungRow.__dataclass_fields__ if name not in ("derived", "fits")]
+    own = [name for name in RungRow.__dataclass_fields__ if name not in ("derived", "all_fits")]
     query = sa.select(*(c[name] for name in own)).where(c.campaign_id == campaign_id)
     fits = calibrations.current(connection, campaign_id)
     rows = connection.execute(query.order_by(c.position)).mappings()
-    ladder = [RungRow(**row, fits=fits.get(row["id"], {})) for row in rows]
+    ladder = [RungRow(**row, all_fits=fits.get(row["id"], {})) for row in rows]
     spec = connection.execute(sa.select(t.campaign.c.spec).where(t.campaign.c.id == campaign_id)).scalar() or {}
-    identities = {rung.name: (rung.verifier, rung.verifier_version, rung.settings_hash) for rung in ladder}
+    identities = {rung.name: rung.computation for rung in ladder}
     for stated in spec.get("derived", ()):
         place = list(identities).index(stated["after"])
         known = {**ladder[place].derived, stated["property"]: derived.settings_hash(stated, identities)}
@@ -280,6 +291,10 @@ def hosted(connection: Connection) -> list[tuple[int, str]]:
         for id_, name, driver, until in connection.execute(query).all()
         if not (driver and until and until > now) or owner_is_dead(driver)
     ]
+
+
+AMBIGUOUS_STATE, NO_STATE = "ambiguous_protonation", "not_protonated"
+"""Kinds of events on candidates whose protonation state at the campaign's pH is ambiguous, or was not found."""
 
 
 def log_event(connection: Connection, campaign_id: int | None, kind: str, payload: Mapping[str, Any]) -> None:

@@ -105,10 +105,12 @@ def open_(
     purpose: Purpose = "campaign",
     group_id: int | None = None,
     sibling: int | None = None,
+    policy_version: str | None = None,
 ) -> int:
     """Returns the id of the campaign's trajectory with this number. Creates the trajectory if it does not exist.
 
-    group_id, sibling: the group of rollouts, and the number of the episode in it, from 0.
+    group_id, sibling: the group of rollouts, and the number of the episode in it, from 0. policy_version: the name of
+    the model that is asked.
     """
     query = sa.select(_J.id).where(_J.campaign_id == campaign_id, _J.number == number)
     if (id_ := connection.execute(query).scalar()) is not None:
@@ -116,6 +118,7 @@ def open_(
     new = sa.insert(t.trajectory).values(campaign_id=campaign_id, number=number, proposer=proposer, seed=seed)
     new = new.values(settings=dict(settings), state=RUNNING, started_at=db_now(connection))
     new = new.values(purpose=purpose, group_id=group_id, sibling=sibling, code_version=code_version())
+    new = new.values(policy_version=None if policy_version is None else policy_version[:200])
     return int(connection.execute(new.returning(_J.id)).scalar_one())
 
 

@@ -350,6 +350,7 @@ calibration = table(
     needed(Text, "measured_level"),
     needed(Integer, "n"),
     needed(sa.Double, "slope", "intercept", "mean_absolute_error", "root_mean_square_error", "error_without"),
+    needed(sa.Boolean, "is_used", server_default=sa.true()),
     needed(Id, "watermark"),
     needed(UtcDateTime, "at"),
     Index("ix_calibration_campaign", "campaign_id", "id"),

@@ -25,6 +25,9 @@ _END_AS = {
 }
 
 
+_MARK_END = sa.update(t.attempt).where(t.attempt.c.id == sa.bindparam("attempt_id"), t.attempt.c.watermark.is_(None))
+
+
 @dataclass(frozen=True)
 class AttemptEnd:
     """The end of an attempt."""
@@ -73,9 +76,8 @@ def mark_end(connection: Connection, attempt_ids: Sequence[int], watermark: int 
     """
     if not attempt_ids:
         return
-    a = t.attempt.c
-    ended = sa.update(t.attempt).where(among(connection, a.id, attempt_ids), a.watermark.is_(None))
-    connection.execute(ended.values(watermark=next_watermark(connection) if watermark is None else watermark))
+    at = next_watermark(connection) if watermark is None else watermark
+    execute_many(connection, _MARK_END, [{"attempt_id": id_} for id_ in attempt_ids], {"watermark": at})
 
 
 def booked(connection: Connection, attempt_ids: Sequence[int]) -> dict[int, tuple[AttemptState, Mapping[str, float]]]:

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.cost import RESOURCE_UNITS, Cost
+from sciagent.domain.evidence import Computation, content_hash
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 
@@ -50,9 +51,9 @@ class EpisodeTurn:
 
 
 def episodes(connection: Connection, campaign_id: int, as_of: int) -> list[EpisodeRow]:
-    """The trajectories of a model with a turn up to a watermark, in order of group, sibling and number."""
+    """The trajectories of a model with a turn before a watermark, in order of group, sibling and number."""
     policy = sa.select(_U.policy_version).where(_U.trajectory_id == _J.id, _U.number == 0).scalar_subquery()
-    sampled = sa.exists().where(_U.trajectory_id == _J.id, _U.message.is_not(None), _U.watermark <= as_of)
+    sampled = sa.exists().where(_U.trajectory_id == _J.id, _U.message.is_not(None), _U.watermark < as_of)
     query = sa.select(_J.id, _J.number, _J.group_id, _J.sibling, policy).where(_J.campaign_id == campaign_id)
     rows = connection.execute(query.where(sa.or_(sampled, _J.group_id.is_not(None))).order_by(_J.number)).all()
     found = (EpisodeRow(*row) for row in rows)
@@ -60,12 +61,10 @@ def episodes(connection: Connection, campaign_id: int, as_of: int) -> list[Episo
 
 
 def turns_of(connection: Connection, trajectory_ids: Sequence[int], as_of: int) -> dict[int, list[EpisodeTurn]]:
-    """{trajectory id: its turns up to a watermark, in order}."""
-    from sciagent.domain.evidence import content_hash
-
+    """{trajectory id: its turns before a watermark, in order}."""
     columns = (_U.id, _U.trajectory_id, _U.number, _U.cost, _U.calls, _U.observations, _J.settings)
     query = sa.select(*columns).select_from(t.turn.join(t.trajectory, _J.id == _U.trajectory_id))
-    query = query.where(among(connection, _U.trajectory_id, trajectory_ids), _U.watermark <= as_of)
+    query = query.where(among(connection, _U.trajectory_id, trajectory_ids), _U.watermark < as_of)
     rows = connection.execute(query.order_by(_U.trajectory_id, _U.number)).all()
     proposals = _proposals(connection, [row[0] for row in rows])
     turns: dict[int, list[EpisodeTurn]] = {id_: [] for id_ in trajectory_ids}
@@ -89,16 +88,8 @@ def _known(cost: Mapping[str, float]) -> Cost:
     return Cost({resource: amount for resource, amount in cost.items() if resource in RESOURCE_UNITS})
 
 
-class PaidRung(NamedTuple):
-    """A rung whose cost is charged to the candidates, by the identity of its evidence."""
-
-    verifier: str
-    version: str
-    settings_hash: str
-
-
 def costs_of(
-    connection: Connection, campaign_id: int, paid: Sequence[PaidRung], candidate_ids: Sequence[int], as_of: int
+    connection: Connection, campaign_id: int, paid: Sequence[Computation], candidate_ids: Sequence[int], as_of: int
 ) -> dict[int, Cost]:
     """{candidate id: all that was booked for it on paid rungs up to a watermark}, each attempt once.
 
@@ -112,7 +103,7 @@ def costs_of(
 
 
 def _attempts(
-    connection: Connection, campaign_id: int, paid: Sequence[PaidRung], candidate_ids: Sequence[int], as_of: int
+    connection: Connection, campaign_id: int, paid: Sequence[Computation], candidate_ids: Sequence[int], as_of: int
 ) -> Iterator[tuple[int, int, Mapping[str, float], int]]:
     """Yields candidate id, attempt id, cost and number of candidates that share the cost."""
     job = t.job.c

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.policies import PolicyIdentity
+from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import id_of_hash
 from sciagent.store.database.clock import db_now

@@ -51,8 +51,9 @@ def _versions() -> sa.Select[Any]:
 
 
 def _version(row: Sequence[Any]) -> RewardVersionRow:
-    *before, laws, previous = row
-    return RewardVersionRow(*before, laws[0] if laws else None, previous)
+    id_, campaign_id, number, spec_hash, spec, watermark, laws, previous = row
+    law = int(laws[0]) if laws else None
+    return RewardVersionRow(id_, campaign_id, number, spec_hash, dict(spec), watermark, law, previous)
 
 
 def get(connection: Connection, version: int) -> RewardVersionRow:

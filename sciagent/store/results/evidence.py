@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.campaigns.derived import VERIFIER, VERSION
-from sciagent.domain.evidence import UNCERTAINTY_KIND, EvidenceKey, Finding, Measured
+from sciagent.domain.evidence import UNCERTAINTY_KIND, Computation, EvidenceKey, Finding, Measured
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Kind, Level, Property, properties
 from sciagent.domain.quantities import Censoring, Quantity, convert
@@ -238,42 +238,31 @@ def _row(evidence: NewEvidence, watermark: int) -> dict[str, Any]:
 
 
 def find_reusable(
-    connection: Connection,
-    candidate_ids: Sequence[int],
-    verifier: str,
-    version: str,
-    settings_hash: str,
-    replicate: int = 0,
+    connection: Connection, candidate_ids: Sequence[int], computation: Computation, replicate: int = 0
 ) -> dict[int, RecordedEvidence]:
     """{candidate id: current reusable evidence} with identical settings."""
-    query = reusable(verifier, version, settings_hash).where(t.current_evidence.c.replicate == replicate)
+    query = reusable(computation).where(t.current_evidence.c.replicate == replicate)
     return {evidence.candidate_id: evidence for evidence in all_of(connection, query, candidate_ids)}
 
 
 def reusable(
-    verifier: str,
-    version: str,
-    settings_hash: str,
-    derived: Collection[str] = (),
-    source: sa.FromClause = t.current_evidence,
+    computation: Computation, derived: Collection[str] = (), source: sa.FromClause = t.current_evidence
 ) -> sa.Select[Any]:
-    """A query for reusable evidence under these settings. derived: settings hashes of derived properties whose evidence
-    is selected, too. source: the evidence that counts, as from `evidence_as_of`."""
+    """A query for reusable evidence. derived: as in `under`. source: the evidence that counts, as from
+    `evidence_as_of`."""
     e = source.c
     query = sa.select(*(e[name] for name in _RECORDED)).where(e.reusable == sa.true())
-    return query.where(under(verifier, version, settings_hash, derived, source))
+    return query.where(under(computation, derived, source))
 
 
 def under(
-    verifier: str,
-    version: str,
-    settings_hash: str,
-    derived: Collection[str] = (),
-    source: sa.FromClause = t.current_evidence,
+    computation: Computation, derived: Collection[str] = (), source: sa.FromClause = t.current_evidence
 ) -> sa.ColumnElement[bool]:
-    """A condition that selects the evidence of these settings, and of derived properties by their hashes."""
+    """A condition that selects the evidence of a computation. derived: settings hashes of derived properties whose
+    evidence is selected, too."""
     e = source.c
-    own = sa.and_(e.verifier == verifier, e.verifier_version == version, e.settings_hash == settings_hash)
+    of = (e.verifier, e.verifier_version, e.settings_hash)
+    own = sa.and_(*(column == value for column, value in zip(of, computation, strict=True)))
     if not derived:
         return own
     also = sa.and_(e.verifier == VERIFIER, e.verifier_version == VERSION, e.settings_hash.in_(sorted(derived)))
@@ -281,10 +270,10 @@ def under(
 
 
 def latest(
-    connection: Connection, candidate_ids: Sequence[int], verifier: str, version: str, settings_hash: str
+    connection: Connection, candidate_ids: Sequence[int], computation: Computation
 ) -> dict[int, tuple[RecordedEvidence, int]]:
     """{candidate id: (current reusable evidence, its revision)}."""
-    found = find_reusable(connection, candidate_ids, verifier, version, settings_hash)
+    found = find_reusable(connection, candidate_ids, computation)
     e = t.evidence.c
     query = sa.select(e.id, e.revision).where(among(connection, e.id, [recorded.id for recorded in found.values()]))
     revisions = dict(map(tuple, connection.execute(query))) if found else {}

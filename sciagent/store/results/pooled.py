@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.campaigns.calibration import Fits, calibrated_quantities
+from sciagent.domain.evidence import Computation
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.pooling import pooled_measured, pooled_quantity
 from sciagent.domain.properties import properties
@@ -21,9 +22,7 @@ from sciagent.store.results.evidence import CENSORED, RecordedEvidence, all_of, 
 def pooled_answers(
     connection: Connection,
     candidate_ids: Sequence[int],
-    verifier: str,
-    version: str,
-    settings_hash: str,
+    computation: Computation,
     derived: Collection[str] = (),
     source: sa.FromClause = t.current_evidence,
 ) -> dict[int, RecordedEvidence]:
@@ -33,7 +32,7 @@ def pooled_answers(
     source: the evidence that counts, as from `evidence_as_of`.
     """
     replicates: dict[int, list[RecordedEvidence]] = {}
-    query = reusable(verifier, version, settings_hash, derived, source)
+    query = reusable(computation, derived, source)
     for replicate in all_of(connection, query, candidate_ids, source):
         replicates.setdefault(replicate.candidate_id, []).append(replicate)
     pooled = {}
@@ -44,12 +43,10 @@ def pooled_answers(
     return pooled
 
 
-def replicated(
-    connection: Connection, candidate_ids: Sequence[int], verifier: str, version: str, settings_hash: str
-) -> set[int]:
+def replicated(connection: Connection, candidate_ids: Sequence[int], computation: Computation) -> set[int]:
     """Ids of the candidates that have reusable evidence of more than one replicate."""
     e = t.current_evidence.c
-    query = reusable(verifier, version, settings_hash).with_only_columns(e.candidate_id).where(e.replicate > 0)
+    query = reusable(computation).with_only_columns(e.candidate_id).where(e.replicate > 0)
     return set(connection.execute(query.where(among(connection, e.candidate_id, candidate_ids))).scalars())
 
 
@@ -59,16 +56,14 @@ Values = dict[str, Quantity]  # by property, with all replicates pooled
 def values_of(
     connection: Connection,
     candidate_ids: Sequence[int],
-    verifier: str,
-    version: str,
-    settings_hash: str,
+    computation: Computation,
     derived: Collection[str] = (),
     fits: Fits | None = None,
 ) -> dict[int, Values | None]:
     """Only the values of `pooled_answers`, in canonical units; None if no replicate gave an answer. fits: calibrations
     to apply."""
     e, q = t.current_evidence.c, t.quantity.c
-    query = reusable(verifier, version, settings_hash, derived).with_only_columns(
+    query = reusable(computation, derived).with_only_columns(
         e.candidate_id, e.outcome, q.property_id, q.value, q.uncertainty, q.censoring
     )
     query = query.select_from(t.current_evidence.outerjoin(t.quantity, q.evidence_id == e.id))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -16,11 +16,20 @@ from sciagent.domain.jobs.budget import WEEK
 from sciagent.domain.jobs.states import CampaignState, JobState, Standing
 from sciagent.domain.outcomes import Verdict
 from sciagent.domain.tiers import Tier
-from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, driver_of, rungs, slurm_warning
+from sciagent.store.campaign_state.campaigns import (
+    AMBIGUOUS_STATE,
+    NO_STATE,
+    CampaignRow,
+    RungRow,
+    driver_of,
+    rungs,
+    slurm_warning,
+)
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 
 _CC = t.campaign_candidate.c
+NAMED = 3  # most molecules that a remark names
 ENDED = (CampaignState.FINISHED, CampaignState.BUDGET_SPENT)
 
 
@@ -109,7 +118,30 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
             for rung in rungs(connection, row.id)
         ),
         rates=rates,
+        notes=_on_protonation(connection, row),
     )
+
+
+def _on_protonation(connection: Connection, row: CampaignRow) -> tuple[str, ...]:
+    """Returns remarks on protonation states that are ambiguous or were not found; none without a pH in the spec."""
+    stated = row.spec.get("standardise")
+    if not isinstance(stated, Mapping) or "ph" not in stated:
+        return ()
+    e, counts, named = t.event.c, dict[str, int](), dict[str, list[str]]()
+    query = sa.select(e.kind, e.payload).where(e.campaign_id == row.id, e.kind.in_((AMBIGUOUS_STATE, NO_STATE)))
+    for kind, payload in connection.execute(query.order_by(e.id)):
+        counts[kind] = counts.get(kind, 0) + payload["n"]
+        named.setdefault(kind, []).extend(payload["smiles"])
+    words = {
+        AMBIGUOUS_STATE: "more than one protonation state within the spread of the pKa; the dominant one was taken",
+        NO_STATE: "no protonation state that was found; the structure was left as it is",
+    }
+    remarks = []
+    for kind, n in counts.items():
+        some = ", ".join(named[kind][:NAMED]) + (", …" if n > NAMED else "")
+        have = "candidate has" if n == 1 else "candidates have"
+        remarks.append(f"pH {stated['ph']:g}: {n} {have} {words[kind]} (see sciagent explain): {some}")
+    return tuple(remarks)
 
 
 def _amended_since_end(connection: Connection, campaign_id: int) -> bool:

@@ -69,7 +69,7 @@ def campaigns_of(connection: Connection, candidate_id: int) -> list[str]:
 def proposals(connection: Connection, row: CampaignRow, candidate_id: int) -> list[dict[str, Any]]:
     """The columns of the candidate's proposals to the campaign, oldest first; a person has no proposer and turn."""
     p, turn, trajectory = t.proposal.c, t.turn.c, t.trajectory.c
-    columns = (p.id, p.text, p.status, p.operation, p.rationale, p.predicted, p.at, turn.number.label("turn"))
+    columns = (p.id, p.text, p.status, p.operation, p.rationale, p.predicted, p.at, p.detail, turn.number.label("turn"))
     turns = t.proposal.outerjoin(t.turn, turn.id == p.turn_id)
     query = (
         sa.select(*columns, trajectory.proposer)

@@ -19,6 +19,7 @@ from sciagent.domain.pooling import pooled_measured
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
+from sciagent.store.results import pooled
 from sciagent.store.results.evidence import IMPORT, measured_of, under
 from sciagent.store.results.names import names_of
 
@@ -112,6 +113,8 @@ class Origin(NamedTuple):
     rationale: str | None
     predicted: Mapping[str, Any] | None
     at: datetime | None
+    detail: str | None
+    """How the candidate was made from the proposed text, such as its protonation."""
     parents: tuple[tuple[tuple[str, str, str], ...], ...]
     """(operation, key, text) of the ancestors, a tuple for each generation, nearest first."""
 
@@ -180,7 +183,12 @@ def fits_by_rung(connection: Connection, row: CampaignRow) -> dict[str, Fits]:
 
 def of_rung(rung: RungRow) -> tuple[sa.ColumnElement[bool], ...]:
     """Conditions that select the current evidence of this rung, and of the properties derived after it."""
-    return (under(rung.verifier, rung.verifier_version, rung.settings_hash, rung.derived.values()),)
+    return (under(rung.computation, rung.derived.values()),)
+
+
+def rung_values(connection: Connection, ids: Sequence[int], rung: RungRow) -> dict[int, pooled.Values | None]:
+    """Values that a rung gave these candidates, replicates pooled, with its derived properties and calibrations."""
+    return pooled.values_of(connection, ids, rung.computation, rung.derived.values(), rung.fits)
 
 
 def _evidence(connection: Connection, ids: Sequence[int], *conditions: sa.ColumnElement[bool]) -> Sequence[Any]:
@@ -225,13 +233,13 @@ def origin(connection: Connection, candidate: Ranked) -> Origin:
     """The proposer, the reason and the time of the proposal, and the ancestors of the candidate."""
     p, u, j = t.proposal.c, t.turn.c, t.trajectory.c
     query = (
-        sa.select(j.proposer, j.number, u.number, p.operation, p.rationale, p.predicted, p.at)
+        sa.select(j.proposer, j.number, u.number, p.operation, p.rationale, p.predicted, p.at, p.detail)
         .select_from(t.proposal)
         .outerjoin(t.turn, u.id == p.turn_id)
         .outerjoin(t.trajectory, j.id == u.trajectory_id)
         .where(p.id == candidate.proposal_id)
     )
-    proposal = connection.execute(query).one_or_none() or (None,) * 7
+    proposal = connection.execute(query).one_or_none() or (None,) * 8
     return Origin._make([*proposal, _ancestors(connection, candidate)])
 
 

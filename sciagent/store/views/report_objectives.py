@@ -1,4 +1,4 @@
-"""What a rung measured of the objectives: pooled values of the best candidates that reached it, with their standing."""
+"""The values that a rung measured for the objectives, of the best candidates that reached it; replicates are pooled."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from sciagent.domain.jobs.states import Standing
 from sciagent.domain.quantities import Censoring
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
-from sciagent.store.results import pooled
-from sciagent.store.views.report_candidates import BEST_FIRST
+from sciagent.store.views.report_candidates import BEST_FIRST, rung_values
 
 _CC = t.campaign_candidate.c
 MOST = 20_000  # candidates of a rung that are read, the best first
@@ -32,7 +31,7 @@ class ObjectiveValues:
 
 
 def kind_of(standing: str, is_hit: bool) -> str:
-    """Returns `hit`, `verified`, `open` or `fallen`, in which a report tells candidates apart."""
+    """Returns the kind of a candidate, which selects its style in a report: `hit`, `verified`, `open` or `fallen`."""
     if is_hit:
         return "hit"
     if standing == Standing.SETTLED:
@@ -51,8 +50,7 @@ def objective_values(
         .limit(MOST)
     )
     reached = {id_: kind_of(standing, is_hit) for id_, standing, is_hit in connection.execute(query)}
-    identity = (rung.verifier, rung.verifier_version, rung.settings_hash)
-    answers = pooled.values_of(connection, list(reached), *identity, rung.derived.values(), rung.fits)
+    answers = rung_values(connection, list(reached), rung)
     found = []
     for id_, kind in reached.items():
         own = {name: q for name, q in (answers.get(id_) or {}).items() if name in names}

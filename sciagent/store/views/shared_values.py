@@ -7,6 +7,7 @@ from typing import NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.evidence import file_of
 from sciagent.domain.pooling import pooled_quantity
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import Censoring, Quantity
@@ -41,7 +42,7 @@ def imported_levels(connection: Connection, property_name: str) -> dict[str, Imp
     for label, candidate_id, source, value, uncertainty, censoring in connection.execute(query):
         quantity = Quantity(value, unit, uncertainty, CENSORED[censoring])
         replicates.setdefault(label, {}).setdefault(candidate_id, []).append(quantity)
-        file, counts = source.split(" sha256")[0], files.setdefault(label, {})
+        file, counts = file_of(source), files.setdefault(label, {})
         counts[file] = counts.get(file, 0) + 1
     return {
         label: ImportedLevel(

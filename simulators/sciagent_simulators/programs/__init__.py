@@ -1,1 +1,1 @@
-"""Programs of others as engines: one module to run them, one for what all results must have, one for each format."""
+"""External programs as engines: a module that runs them, one that checks their results, and one for each program."""

@@ -1,8 +1,8 @@
 """CREST: conformers by metadynamics and genetic crossing (iMTD-GC) in GFN2-xTB.
 
-CREST samples; what it found is relaxed again and compared by module `conformers`, so that an ensemble of CREST and one
-of this package count conformers, mirror images and equivalent wells alike. CREST itself merges mirror images.
-The energies that CREST wrote have to be those of GFN2-xTB by tblite at the same geometries, in the same solvent.
+CREST samples the conformers. They are relaxed again and compared by module `conformers`, so that conformers, mirror
+images and equivalent wells are counted as in `xtb.conformers`; CREST itself merges mirror images. The energies that
+CREST wrote have to agree with those of GFN2-xTB by tblite at the same geometries, in the same solvent.
 
 Sources: Pracht, Bohle, Grimme, Phys. Chem. Chem. Phys. 22, 7169 (2020); Pracht et al., J. Chem. Phys. 160, 114110
 (2024).
@@ -20,6 +20,7 @@ from sciagent.programs import CREST
 from sciagent_simulators.geometry import Geometry, check, failure
 from sciagent_simulators.implicit_solvent import Solvation
 from sciagent_simulators.programs.running import ProgramOutput, Reasons, failed, run
+from sciagent_simulators.programs.xtb import state_of
 from sciagent_simulators.tblite_engine import HARTREE, energies
 
 SAME_ENERGY = 1e-4 * HARTREE  # CREST optimises with a tighter or looser SCF than the check
@@ -49,11 +50,8 @@ def crest(
     other atoms or energies, and for every failure that the output names.
     """
     check(geometry)
-    arguments = ["molecule.xyz", "--gfn2", "--chrg", str(geometry.charge), "--uhf", str(geometry.unpaired)]
+    arguments = ["molecule.xyz", "--gfn2", *state_of(geometry, solvation)]
     arguments += ["--ewin", f"{window:g}", "-T", str(threads), *([f"--{mode}"] if mode else [])]
-    if solvation is not None:
-        model, solvent, _ = solvation.arguments()
-        arguments += [f"--{model.removesuffix('-solvation')}", solvent]
     output = run(CREST, arguments, folder, threads, {"molecule.xyz": geometry.to_xyz()})
     return read(output, geometry, solvation), output
 

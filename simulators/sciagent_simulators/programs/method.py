@@ -1,4 +1,4 @@
-"""The settings of a calculation by ORCA or Gaussian, and the limits within which their input may be extended."""
+"""The settings of a calculation by ORCA or Gaussian, and the words that users may add to the program's input."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ProgramSolventModel = Literal["SMD", "C-PCM"]
 
 @dataclass(frozen=True)
 class ProgramMethod:
-    """A self-consistent field and what surrounds it."""
+    """A self-consistent field with its dispersion correction, solvent, and relaxation of the geometry."""
 
     functional: str
     """Name of the functional or method, as sciagent or the program spells it."""
@@ -50,7 +50,7 @@ class ProgramMethod:
 
 @dataclass(frozen=True)
 class Machine:
-    """What a run may use."""
+    """The cores and the memory that a run may use."""
 
     threads: int = 1
     """Cores."""

@@ -1,4 +1,4 @@
-"""The result of a self-consistent field by a program of others, with the checks that every one has to pass."""
+"""The result of a self-consistent field by an external program, and the checks that every result has to pass."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SAME_PLACE = 0.01  # angstrom
 
 @dataclass(frozen=True)
 class ProgramResult:
-    """What a program computed. Orbital energies are taken over both spins."""
+    """The values that a program computed. HOMO and LUMO are the highest and the lowest of both spins."""
 
     energy: float
     """eV; in a solvent it includes the free energy of solvation."""
@@ -28,7 +28,7 @@ class ProgramResult:
     dipole: float
     """Norm in debye; for an ion, about its centre of mass."""
     geometry: Geometry
-    """The geometry of these values: what was handed in, or the relaxed one."""
+    """The geometry of these values: the one handed in, or the relaxed one."""
     diagnostics: dict[str, Any] = field(default_factory=dict)
     """Facts of the calculation, such as the number of cycles."""
 
@@ -37,10 +37,16 @@ class ProgramResult:
         return None if self.homo is None or self.lumo is None else self.lumo - self.homo
 
 
-def checked(result: ProgramResult, asked: Geometry, relaxed: bool, s_squared: float | None = None) -> ProgramResult:
+def scf_facts(n_energies: int, s_squared: float | None) -> dict[str, Any]:
+    """Returns diagnostics. n_energies: energies in the output, one for each geometry. s_squared: <S^2> if printed."""
+    facts = {"relax_steps": n_energies - 1} if n_energies > 1 else {}
+    return facts if s_squared is None else {**facts, "s_squared": s_squared}
+
+
+def checked(result: ProgramResult, asked: Geometry, relaxed: bool) -> ProgramResult:
     """Returns the result if it can belong to the geometry that was handed in.
 
-    relaxed: whether the program was asked to move the atoms. s_squared: <S^2>, if the program printed it.
+    relaxed: whether the program was asked to move the atoms.
     Raises SimulatorError: crashed (bad_result) for other atoms, charge or multiplicity, implausible (not_finite,
     implausible_energy), unstable (spin_contaminated).
     """
@@ -57,7 +63,7 @@ def checked(result: ProgramResult, asked: Geometry, relaxed: bool, s_squared: fl
         raise failure(Reason.BAD_RESULT, "the distances between the atoms are not those of the geometry asked for")
     if result.energy >= 0:
         raise failure(Reason.IMPLAUSIBLE_ENERGY, f"total energy {result.energy:.3f} eV is not negative")
-    spin = asked.unpaired / 2
+    spin, s_squared = asked.unpaired / 2, result.diagnostics.get("s_squared")
     if s_squared is not None and s_squared - spin * (spin + 1) > SPIN_TOLERANCE:
         detail = f"<S^2> is {s_squared:.3f}; a pure multiplicity {asked.multiplicity} has {spin * (spin + 1):.3f}"
         raise failure(Reason.SPIN_CONTAMINATED, detail, s_squared=s_squared)

@@ -1,8 +1,8 @@
-"""Runs a program of others: an empty folder, an input, bounded output, and a named reason for every failure.
+"""Runs an external program in a folder of its own, limits its output, and names the reason of every failure.
 
-The host limits time and memory and kills what is left; this module has no limits of its own but that of the output.
-A program's last line proves nothing: xtb ends normally after a relaxation that did not converge. The modules of the
-formats therefore read the result itself, and `failed` names the reason where there is none.
+The host limits time and memory, and kills processes that are left; this module limits only the output.
+A normal end is no proof of a result: xtb ends normally after a relaxation that did not converge. The modules of the
+programs therefore read the result itself, and `failed` returns the reason where there is none.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TAIL = 2000  # characters of the output that the diagnostics of a failure keep
 OUTPUT = "output.txt"
 
 Reasons = Mapping[str, Reason]
-"""Reasons by regular expressions for the output; the first that is found counts. Case does not matter."""
+"""{regular expression for the output: reason}; the first match counts, and case does not matter."""
 
 COMMON: Reasons = {
     r"no space left on device|disk quota exceeded|erroneous write|error writing to (disk|file)": Reason.DISK_FULL,
@@ -39,7 +39,7 @@ COMMON: Reasons = {
 
 @dataclass(frozen=True)
 class ProgramOutput:
-    """What a program left."""
+    """The output of a program that has ended."""
 
     program: Program
     """The program."""
@@ -56,7 +56,7 @@ class ProgramOutput:
 def run(
     program: Program, arguments: Sequence[str], folder: Path, threads: int, files: Mapping[str, str], stdin: str = ""
 ) -> ProgramOutput:
-    """Runs the program in the new folder and returns what it left, whatever its exit status.
+    """Runs the program in the new folder and returns its output, whatever its exit status.
 
     files: texts by file name, written before. stdin: name of the file that is its standard input; empty for none.
     Raises SimulatorError bad_environment (program_missing), crashed (bad_result) for endless output.
@@ -91,9 +91,9 @@ def run(
 
 
 def failed(output: ProgramOutput, reasons: Reasons, missing: str) -> SimulatorError:
-    """Returns the error for output without the result that was asked for.
+    """Returns the error of a program whose output lacks the result.
 
-    reasons: of this program; those that all programs share come after them. missing: what the output lacks.
+    reasons: those of this program; the COMMON ones are tried after them. missing: end of the message if none matches.
     """
     title = f"{output.program.title} {output.version}"
     for expression, reason in (*reasons.items(), *COMMON.items()):
@@ -114,7 +114,7 @@ def _error(output: ProgramOutput, reason: Reason, detail: str) -> SimulatorError
 
 
 def _line(text: str, place: int) -> str:
-    """Returns the line of the text at this place, with single blanks."""
+    """Returns the line of the text around this position, with single blanks."""
     end = text.find("\n", place)
     return " ".join(text[text.rfind("\n", 0, place) + 1 : end if end >= 0 else len(text)].split())
 

@@ -36,6 +36,7 @@ REASONS: Reasons = {
     r"no parametrization|no parameters for element|unknown element": Reason.ELEMENT,
     r"could not (read|setup)|invalid (argument|geometry)|unknown option": Reason.BAD_INPUT,
 }
+UNPAIRED = "number of unpaired electrons"
 NO_RESULT = "has written no result (xtbout.json)"
 
 
@@ -54,31 +55,35 @@ def xtb(
     check(geometry)
     if max(geometry.numbers) > HEAVIEST:
         raise failure(Reason.ELEMENT, f"atomic number {max(geometry.numbers)}; parameters end at {HEAVIEST}")
-    arguments = ["molecule.xyz", "--gfn", method[3], "--chrg", str(geometry.charge), "--uhf", str(geometry.unpaired)]
+    arguments = ["molecule.xyz", "--gfn", method[3], *state_of(geometry, solvation)]
     arguments += ["--json", "--norestart", "--acc", str(ACCURACY), "--iterations", str(CYCLES)]
-    if solvation is not None:
-        model, solvent, _ = solvation.arguments()
-        arguments += [f"--{model.removesuffix('-solvation')}", solvent]  # xtb's default state is that of tblite's gsolv
     if relax:
         arguments += ["--opt", "tight"]
     output = run(XTB, arguments, folder, threads, {"molecule.xyz": geometry.to_xyz()})
     return read(output, geometry, method, relax), output
 
 
+def state_of(geometry: Geometry, solvation: Solvation | None) -> list[str]:
+    """Returns the arguments of xtb and CREST for charge, unpaired electrons and solvent."""
+    arguments = ["--chrg", str(geometry.charge), "--uhf", str(geometry.unpaired)]
+    if solvation is not None:
+        model, solvent, _ = solvation.arguments()
+        arguments += [f"--{model.removesuffix('-solvation')}", solvent]  # xtb's default state is that of tblite's gsolv
+    return arguments
+
+
 def read(output: ProgramOutput, asked: Geometry, method: GfnLevel, relax: bool) -> ProgramResult:
     """Returns the result in the folder. Raises SimulatorError with the reason where there is none."""
     values = _values(output)
+    unpaired = int(values[UNPAIRED])
     if relax and "GEOMETRY OPTIMIZATION CONVERGED" not in output.text:
         raise failed(output, REASONS, "says nothing of a converged relaxation")
     if values["method"] != method:
         raise failure(Reason.BAD_RESULT, f"xtb computed {values['method']}; asked for {method}")
     geometry = _relaxed(output.folder / "xtbopt.xyz", asked) if relax else asked
     occupations = np.asarray(values["fractional occupation"], dtype=float)
-    if int(values["number of unpaired electrons"]) != asked.unpaired:
-        raise failure(
-            Reason.BAD_RESULT,
-            f"{values['number of unpaired electrons']} unpaired electrons; {asked.unpaired} asked for",
-        )
+    if unpaired != asked.unpaired:
+        raise failure(Reason.BAD_RESULT, f"{unpaired} unpaired electrons; {asked.unpaired} asked for")
     homo, lumo = frontier(np.asarray(values["orbital energies/eV"], dtype=float), occupations, asked.unpaired)
     dipole = np.asarray(values["dipole"], dtype=float) - asked.charge * geometry.atoms.get_center_of_mass() / BOHR
     energy = float(values["total energy"]) * HARTREE
@@ -88,14 +93,7 @@ def read(output: ProgramOutput, asked: Geometry, method: GfnLevel, relax: bool) 
 
 def _values(output: ProgramOutput) -> Mapping[str, Any]:
     """Returns the content of xtbout.json. Raises SimulatorError if xtb failed or the file is incomplete."""
-    needed = (
-        "total energy",
-        "dipole",
-        "orbital energies/eV",
-        "fractional occupation",
-        "number of unpaired electrons",
-        "method",
-    )
+    needed = ("total energy", "dipole", "orbital energies/eV", "fractional occupation", UNPAIRED, "method")
     file = output.folder / "xtbout.json"
     if output.status or not file.is_file() or "normal termination of xtb" not in output.text:
         raise failed(output, REASONS, NO_RESULT)

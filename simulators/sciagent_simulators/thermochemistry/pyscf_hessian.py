@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent_simulators.geometry import Geometry
+from sciagent_simulators.methods.pyscf_methods import hessian
 from sciagent_simulators.pyscf_engine import DftSettings
 from sciagent_simulators.pyscf_relax import Gradients
 from sciagent_simulators.tblite_engine import BOHR, HARTREE
@@ -35,9 +36,7 @@ def pyscf_hessian(
 
     with lib.with_omp_threads(threads):
         if not is_numerical(mf):
-            second = mf.Hessian()
-            second.verbose = 0
-            blocks = np.asarray(second.kernel())  # n x n x 3 x 3, hartree/bohr^2
+            blocks = np.asarray(hessian(mf, settings).kernel())  # n x n x 3 x 3, hartree/bohr^2
             flat = blocks.transpose(0, 2, 1, 3).reshape(geometry.positions.size, -1)
             return flat * HARTREE / BOHR**2, "analytic"
         gradients = Gradients(geometry, settings, checkpoint)

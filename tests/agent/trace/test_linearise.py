@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -35,6 +36,18 @@ def test_a_conversation_that_grows_is_one_row():
     assert [shown(row) for row in result.rows] == [("ask:one.more:two.", "    0000     1111")]
     assert result.rows[0].logprobs[4:8] == (-1.0, -1.01, -1.02, -1.03)
     assert joined(result) == {"append": 1}
+
+
+def test_each_sampled_token_keeps_the_chance_with_which_it_was_drawn():
+    """The first answer drifts and goes aside; of the second the chances are not known."""
+    first = replace(call(0, "ask:", "one ."), behaviour=(-0.1, -0.2, -0.3, -0.4, -0.5))
+    rows = linearise([first, call(1, "ask:one.more:", "two.")], drift_limit=2).rows
+    assert [row.behaviour for row in rows] == [
+        (None,) * 7 + (-0.4, -0.5),
+        (None,) * 4 + (-0.1, -0.2, -0.3) + (None,) * (len("ask:one.more:two.") - 7),
+    ]
+    with pytest.raises(ValueError, match="turn 0: 5 sampled ids and 1 behaviour log-probabilities"):
+        replace(first, behaviour=(-0.1,))
 
 
 def test_what_the_grammar_forced_is_sampled_and_not_trained():

@@ -33,7 +33,7 @@ CASES: Mapping[str, Mapping[str, Any]] = {
     "pyscf.tda": SMALL,
 }
 """{verifier: cheap settings}. `lm.judge` needs a model and a rubric."""
-PROGRAMS = ("xtb.program", "crest.conformers", "orca.scf", "gaussian.scf")
+PROGRAMS = ("crest.conformers", "orca.scf", "gaussian.scf")
 """Verifiers that call a program of the chemist's; where it is missing, `calc` says so by name."""
 LONG = ("pyscf.scf", "pyscf.ip_ea", "pyscf.solvation", "pyscf.tda")
 
@@ -54,7 +54,7 @@ def local(tmp_path: Path) -> Iterator[Ledger]:
 def test_no_verifier_is_forgotten() -> None:
     points = distribution("sciagent").entry_points.select(group="sciagent.verifiers")
     ours = {point.name for point in points if point.value.startswith("sciagent_verifiers")}
-    others = {"lm.judge", *PROGRAMS, "xtb.thermo", "pyscf.thermo"}  # with tests of their own
+    others = {"lm.judge", "xtb.program", *PROGRAMS, "xtb.thermo", "pyscf.thermo"}  # with tests of their own
     assert ours <= {*CASES} | others
 
 
@@ -81,6 +81,12 @@ def test_a_program_answers_or_is_missing_by_name(verifier: str, local: Ledger, w
         assert verifier in str(error) and "export SCIAGENT_" in str(error)
     else:
         assert answer.outcome == "ok", answer.detail
+
+
+@pytest.mark.parametrize(("smiles", "basis"), [(["CCO"], "def2-SVP"), (["CCO", "broken(", "[Cl-]"], "def2-SVPD")])
+def test_an_anion_among_the_molecules_brings_diffuse_functions(smiles: list[str], basis: str, tmp_path: Path) -> None:
+    rungs = rungs_for("pyscf.scf", {}, tmp_path, molecules_of(smiles))
+    assert rungs[-1].verifier.settings.basis == basis
 
 
 def test_a_unit_is_shown_as_asked(local: Ledger, worker: Worker, tmp_path: Path) -> None:

@@ -185,7 +185,7 @@ def test_a_file_that_is_not_there(ledger: Ledger, tmp_path: Path) -> None:
 def test_a_changed_value_is_refused_without_a_reason(ledger: Ledger, file: Path) -> None:
     run(ledger, file, GOOD)
     changed = GOOD.replace("3.10", "3.20") + "CCC,8\n"
-    with pytest.raises(UsageError, match=r"CCO stands in the ledger with another value.*--revise"):
+    with pytest.raises(UsageError, match=r"CCO: the ledger has another value.*--revise"):
         run(ledger, file, changed)
     assert counts(ledger) == (3, 3, 3), "the new row was not written either"
 

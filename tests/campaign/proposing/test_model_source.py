@@ -137,6 +137,16 @@ def test_a_turn_says_who_answered_with_which_tools_and_what_could_be_known(
     assert {one["id"]: one["watermark"] for one in attempts} == known
 
 
+def test_turns_of_an_endpoint_are_trainable_if_no_grammar_restricts_its_calls(
+    ledger: Ledger, tmp_path: Path, server: ChatServer
+) -> None:
+    server.respond = one_each
+    with talking(ledger, tmp_path, server, proposals=2, more="ahead: 50, strict: false") as driver:
+        driver.run()
+    assert all(one["untrainable"] is None and one["behaviour"] == [-0.25] * 2 for one in rows(ledger, t.turn))
+    assert all(one["function"]["strict"] is False for body in server.bodies for one in body["tools"])
+
+
 def test_the_calls_of_a_model_come_back_as_they_were_sampled(
     ledger: Ledger, tmp_path: Path, server: ChatServer
 ) -> None:

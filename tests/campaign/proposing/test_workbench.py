@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.proposing.workbench import CampaignWorkbench
+from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.campaigns.ports import ProposalIn
 from sciagent.store.database import tables as t
 from sciagent.verification.sandbox.host import Worker
@@ -35,7 +36,7 @@ def test_a_candidate_is_new_once_and_what_cannot_be_read_is_refused(built: Built
     assert [answer.status for answer in answers] == ["new", "duplicate", "refused"]
     assert answers[0].standing and answers[0].key == answers[1].key and answers[2].reason == "unparsable"
     assert rows(built, t.proposal) == [], "nothing is written before the commit"
-    assert bench.known(answers[0].key or "") and (bench.n_proposals, bench.n_new) == (3, 1)
+    assert bench.known(parse_molecule("OCC")) and (bench.n_proposals, bench.n_new) == (3, 1)
     commit(built, bench)
     assert [row["status"] for row in rows(built, t.proposal)] == ["new", "duplicate", "refused"]
     assert [row["novelty"] and row["novelty"]["candidate"] for row in rows(built, t.proposal)] == [True, False, None]

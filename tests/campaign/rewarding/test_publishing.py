@@ -81,13 +81,7 @@ def test_a_late_verdict_and_a_correction_change_the_rewards_of_their_groups_alon
     verified(made, "CCS", HIT)
     late = publish(made.ledger, "small", SPEC)
     assert [(change.episode, change.was is None) for change in late.changed] == [(3, True)]
-    known = made.ledger
-    with known.read() as connection:
-        from sciagent.store.results import evidence
-
-        rung = made.built.rungs[DFT].verifier
-        ids = [made._id(connection, "CCN")]
-        wrong = evidence.find_reusable(connection, ids, rung.name, rung.version, rung.settings_hash)[ids[0]]
+    wrong = made.known("CCN", DFT)
     made.answer("CCN", DFT, {GAP: HIT}, seconds=0.0, supersedes=wrong, revision=1)
     corrected = publish(made.ledger, "small", SPEC)
     [change] = corrected.changed

@@ -62,7 +62,10 @@ def test_without_derived_properties_the_canonical_form_has_no_such_key(tmp_path:
     ("derived", "fault"),
     [
         ("{property: x, unit: eV, formula: homo - lummo}", r'derived\[0\].formula: .*"lummo"; did you mean "lumo"'),
-        ("{property: x, unit: eV, formula: homo - dipole}", "has a difference of"),
+        (
+            "{property: x, unit: eV, formula: homo - dipole}",
+            r"has a difference of homo \(eV\) and dipole \(D\), whose units",
+        ),
         ("{property: x, unit: D, formula: homo - lumo}", "gives .*, and D is"),
         ("{property: x, unit: eV, formula: check.homo}", 'labelled "check"; did you mean "checks"'),
         ("{property: x, unit: eV, formula: checks.homo}", 'rung "checks" does not measure "homo"'),

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from sciagent.campaign.core.build import create_or_open
+from sciagent.campaign.core.build import create_or_open, open_for_people, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import parse_spec
-from sciagent.errors import SpecError
+from sciagent.errors import SpecError, UsageError
 from sciagent.store.database.ledger import Ledger
 from sciagent.verification.contract import Verifier
 from tests.support.plugins import misbehaving  # noqa: F401  (a fixture)
@@ -50,6 +50,54 @@ def test_each_verifier_is_constructed_once_from_the_file_to_the_first_step(
     with Driver(built) as driver:
         driver.step()
     assert constructed == {"molecule.safety": 1, "molecule.checks": 1, "bad.noop": 1}
+
+
+@pytest.mark.parametrize(
+    ("charges", "stated", "basis"),
+    [
+        ("[0]", "", "def2-SVP"),
+        ("[-1, 0]", "", "def2-SVPD"),
+        ("[-1, 0]", "basis: def2-TZVP", "def2-TZVP"),
+        ("[-1, 0]", "functional: r2SCAN-3c", ""),
+    ],
+)
+def test_where_anions_are_allowed_a_basis_that_is_not_stated_is_diffuse(
+    charges: str, stated: str, basis: str, tmp_path: Path
+) -> None:
+    (tmp_path / "molecules.smi").write_text("C\n")
+    text = TEXT.replace(
+        "{verifier: molecule.checks}", f"{{verifier: molecule.checks, settings: {{charges: {charges}}}}}"
+    )
+    spec = parse_spec(
+        text.replace(
+            "{verifier: bad.noop, gate: {logp: {min: 0}}}", f"{{verifier: pyscf.scf, settings: {{{stated}}}}}"
+        ),
+        base=tmp_path,
+    )
+    assert spec.ladder[-1].configured.settings.basis == basis
+    assert spec.canonical()["ladder"][-1]["settings"]["basis"] == basis
+
+
+def test_a_changed_default_ends_no_campaign(tmp_path: Path) -> None:
+    """A campaign on SMD from before its basis set became diffuse goes on with the basis set that it began with."""
+    (tmp_path / "molecules.smi").write_text("C\n")
+    rung = "{verifier: pyscf.solvation, settings: {grid: 1}}"
+    text = TEXT.replace("{verifier: bad.noop, gate: {logp: {min: 0}}}", rung)
+    before = parse_spec(text.replace("grid: 1", "grid: 1, basis: def2-SVP"), base=tmp_path)
+    ledger = Ledger(str(tmp_path / "a.db"))
+    create_or_open(ledger, before, text, "me")
+    now = parse_spec(text, base=tmp_path)
+    assert now.ladder[-1].configured.settings.basis == "def2-SVPD"
+    for built in (
+        open_stored(ledger, "once", "me"),
+        open_for_people(ledger, "once"),
+        create_or_open(ledger, now, text, "me")[0],
+    ):
+        assert built.spec.ladder[-1].configured.settings_hash == before.ladder[-1].configured.settings_hash
+    for stated, change in (("grid: 1, basis: def2-SVPD", "def2-SVPD"), ("basis: def2-SVP", "grid")):
+        edited = text.replace("grid: 1", stated)
+        with pytest.raises(UsageError, match=rf"another spec:\n .*{change}"):
+            create_or_open(ledger, parse_spec(edited, base=tmp_path), edited, "me")
 
 
 def test_a_rung_given_to_two_campaigns_has_a_verifier_of_its_own_in_each(tmp_path: Path) -> None:

@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import os
 import random
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from rdkit import Chem
 
 from sciagent.chemistry.editing.edits import CROSSOVERS, OPERATIONS, EditLimits, crossover, mutate
 from sciagent.chemistry.molecule import parse_molecule
-
-SEEDS = Path(__file__).parents[3] / "campaigns" / "quickstart_seeds.csv"
-
-
-def rings_of(smiles: str) -> list[set[int]]:
-    mol = Chem.MolFromSmiles(smiles)  # ring information does not outlive its molecule
-    return [set(ring) for ring in mol.GetRingInfo().AtomRings()]
-
-
-@pytest.fixture(scope="module")
-def seeds() -> list[str]:
-    with SEEDS.open(newline="") as file:
-        return [row["smiles"] for row in csv.DictReader(file)]
+from tests.chemistry.editing.children import rings_of
+from tests.support.hash_seeds import outputs
 
 
 def test_the_seeds_are_thirty_small_conjugated_molecules(seeds):
@@ -94,17 +78,7 @@ print(smiles)
 
 
 def test_a_seed_gives_the_same_child_in_every_process():
-    ends = {
-        subprocess.run(
-            [sys.executable, "-c", _PROGRAM],
-            env={**os.environ, "PYTHONHASHSEED": str(seed)},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in (1, 2)
-    }
-    assert len(ends) == 1
+    assert len(outputs(_PROGRAM)) == 1
 
 
 @pytest.mark.parametrize(("operation", "least"), [("chain crossover", 130), ("ring crossover", 90)])

@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-from pathlib import Path
-
-import pytest
 from rdkit import Chem
 
 from sciagent.chemistry.editing.moves import VALENCE
 from sciagent.chemistry.editing.tables import LINKERS, NOT_A_CHILD, RINGS, SUBSTITUENTS, TEMPLATES
 from sciagent.chemistry.rdkit_log import rdkit_messages
-
-SEEDS = Path(__file__).parents[3] / "campaigns" / "quickstart_seeds.csv"
-
-
-def rings_of(smiles: str) -> list[set[int]]:
-    mol = Chem.MolFromSmiles(smiles)  # ring information does not outlive its molecule
-    return [set(ring) for ring in mol.GetRingInfo().AtomRings()]
-
-
-@pytest.fixture(scope="module")
-def seeds() -> list[str]:
-    with SEEDS.open(newline="") as file:
-        return [row["smiles"] for row in csv.DictReader(file)]
+from tests.chemistry.editing.children import rings_of
 
 
 def test_every_template_fits_some_molecule(seeds):

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.support.typed import data, told
+
+SLOW = {
+    *("numpy", "scipy", "rdkit", "pyscf", "tblite", "ase", "matplotlib", "pint", "alembic"),
+    *("sciagent.api.campaign", "sciagent.campaign.core.build", "sciagent.campaign.spec.campaign_spec"),
+}
+"""Modules that take long to import, and which a question about a campaign does not need."""
+
+
+@pytest.mark.parametrize(("command", "needed"), [("status", set()), ("best", {"numpy"})])
+def test_a_question_imports_nothing_slow(folder: Path, command: str, needed: set[str]) -> None:
+    """`best` shows the errors that verifiers state, and their modules import NumPy."""
+    words = [sys.executable, "-X", "importtime", "-m", "sciagent", command, "small"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "sciagent.report.answers" in imported and not imported & SLOW - needed
 
 
 def test_explain_shows_values_from_files_and_so_does_best(folder: Path) -> None:

@@ -52,17 +52,17 @@ def test_what_is_missing_or_wrong_is_said(folder: Path) -> None:
 
 
 def test_add_amend_promote_and_resume_go_together(folder: Path) -> None:
-    result = call("add", "CCO", "bogus(", "--campaign", "small", "--reason", "our own")
+    result = call("add", "CF", "bogus(", "--campaign", "small", "--reason", "our own")
     assert result.exit_code == 1
     assert "new " in result.stdout and "refused    bogus(: unparsable" in result.stdout
     assert "budget.rungs.dft: 2 -> 3" in told("amend", "small", "--budget", "rungs.dft=3", "--dry-run")
     assert data("status", "small")["budget"]["rungs"] == {"dft": 2}
     assert data("amend", "small", "--budget", "rungs.dft=3", "-r", "one more")["written"]
     assert "it is the next at dft" in told(
-        "promote", "CCO", "-c", "small", "--to", "dft", "-r", "our own", "--who", "ann"
+        "promote", "CF", "-c", "small", "--to", "dft", "-r", "our own", "--who", "ann"
     )
     sciagent("resume", "small", "--quiet", cwd=folder, expect=None)
-    text = told("explain", "CCO", "-c", "small")
+    text = told("explain", "CF", "-c", "small")
     assert (
         "promoted by ann: our own" in text and "dft (pyscf.scf" in text and "xtb (xtb.singlepoint 1): not run" in text
     )

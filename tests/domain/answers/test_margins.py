@@ -36,7 +36,8 @@ def test_a_value_is_clear_beyond_the_mean_absolute_error(distance: float, clear:
 
 def test_an_error_that_begins_with_one_keeps_two_digits() -> None:
     figures = FIGURES.model_copy(update={"mean_absolute_error": 1.146, "unit": "kcal/mol"})
-    assert margin(margin=0.38, unit="kcal/mol", method=figures).short() == "0.4 ± 1.1 kcal/mol (method)"
+    text = str(margin(margin=0.38, unit="kcal/mol", method=figures))
+    assert text.startswith("clear of the limits by 0.4 ± 1.1 kcal/mol (method)")
     assert margin(margin=0.38, unit="kcal/mol", method=figures).cell() == "0.4 ± 1.1 (method)"
 
 

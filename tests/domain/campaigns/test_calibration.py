@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -84,3 +86,26 @@ def test_the_sentence_has_line_and_error_in_the_unit_of_the_campaign() -> None:
         "leave-one-out mean absolute error 0.03 eV, without the fit 0.05 eV"
     )
     assert "2 × alpb - 2.31 kcal/mol" in FIT.sentence("alpb", "kcal/mol")
+
+
+def test_a_fit_is_used_only_if_it_gains_more_than_chance() -> None:
+    """The computed values differ from the measured ones by noise; a tenth of the noise, plus a bias, is worth a fit."""
+    random = np.random.default_rng(5)
+    measured = random.uniform(-0.5, 0.1, 20)
+    noise = random.normal(0, 0.02, 20)
+    noise -= noise.mean()
+    for computed, is_used in ((measured + noise, False), (measured + noise / 10 + 0.05, True)):
+        fit = fitted(NAME, FitKind.LINEAR, "experiment", computed.tolist(), measured.tolist())
+        errors = left_out(FitKind.LINEAR, computed.tolist(), measured.tolist())
+        gains = np.abs(measured - computed) - np.abs(errors)
+        assert fit.is_used == is_used == bool(gains.mean() > 2 * gains.std(ddof=1) / np.sqrt(20))
+
+
+def test_the_sentence_on_a_fit_without_use_names_both_errors() -> None:
+    unused = replace(FIT, mean_absolute_error=0.06, is_used=False)
+    assert unused.sentence("alpb") == (
+        "solvation_free_energy of alpb stays as computed, since the linear fit to experiment would not help: "
+        "leave-one-out mean absolute error 0.06 eV against 0.05 eV without it, n = 19 (calibrate with force: true uses "
+        "it all the same)"
+    )
+    assert "would gain no more than chance" in replace(FIT, is_used=False).sentence("alpb")

@@ -29,7 +29,8 @@ def test_the_value_is_that_of_the_same_sum_by_hand(text: str, expected: float) -
     values = {name: v * in_base_units(UNITS[name]).factor for name, v in (("a", 3.0), ("b", 2.0), ("x.c", 0.5))}
     formula = read_formula(text)
     formula.dimension(UNITS)
-    value, slopes = formula.evaluate(values)
+    result = formula.evaluate(values)
+    value, slopes = result.value, result.slopes
     assert value == pytest.approx(expected, rel=1e-9)
     for name in formula.parts:  # against central differences
         step = 1e-6 * values[name]

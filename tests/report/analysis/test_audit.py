@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from sciagent.domain.answers.model import plain
-from sciagent.report.analysis.audit import Population, missed, scored
+from sciagent.domain.answers.status import RungAgreement
+from sciagent.report.analysis.audit import Population, _in_chosen_unit, missed, scored
 from sciagent.store.results.laws import Log
 
 
@@ -74,3 +75,18 @@ def test_hits_by_choice_count_whole_and_audited_ones_by_their_propensity() -> No
     scores, pi = scored(one, log, {1, 8, 77})
     assert scores.tolist() == [0.2, 0.7, 0.1], "as believed when first passed over; of 77 nothing is known"
     assert pi.tolist() == [1, 1, 0.2]
+
+
+def test_bias_and_rmse_are_in_the_unit_of_the_campaign() -> None:
+    found = RungAgreement(
+        property="solvation_free_energy", lower="alpb", upper="smd", n=9, effective=9, bias=-0.1, rmse=0.2, spearman=0.9
+    )
+    shown = _in_chosen_unit(found, {"solvation_free_energy": "kcal/mol"})
+    assert (shown.bias, shown.rmse, shown.unit) == (
+        pytest.approx(-2.306, abs=1e-3),
+        pytest.approx(4.612, abs=1e-3),
+        "kcal/mol",
+    )
+    assert _in_chosen_unit(found, {}).unit == "eV"
+    ranked = found.model_copy(update={"bias": None, "rmse": None})
+    assert _in_chosen_unit(ranked, {"solvation_free_energy": "kcal/mol"}) == ranked

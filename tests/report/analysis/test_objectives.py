@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -81,3 +82,15 @@ def test_of_many_points_the_best_and_some_of_all_others_are_drawn() -> None:
     assert len(set(ids)) == 600 and ids[:100] == list(range(100)) and ids == sorted(ids)
     assert max(b - a for a, b in pairwise(ids)) <= 14 and ids[-1] >= 6980
     assert thinned(many[:600], 600) == many[:600]
+
+
+def test_where_no_objective_has_limits_nothing_is_called_a_miss(own_ledger: Ledger, tmp_path: Path) -> None:
+    made = two_objectives(own_ledger, tmp_path)
+    free = [objective | {"accept": None, "direction": "minimise"} for objective in (GAP, DIPOLE)]
+    with made.ledger.read() as connection:
+        ladder = campaigns.rungs(connection, made.row.id)
+        limited = objective_charts(connection, made.row, ladder).distributions[0]
+        shown = objective_charts(connection, replace(made.row, spec=made.row.spec | {"objectives": free}), ladder)
+    assert "verified, no hit" in limited.chart and limited.limited
+    assert not any("no hit" in chart.chart for chart in [*shown.distributions, *shown.fronts])
+    assert not shown.distributions[0].limited

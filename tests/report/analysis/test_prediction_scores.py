@@ -10,10 +10,17 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from sciagent.report.analysis.prediction_scores import BINS, COVERS_90, PredictionRecord, crps, prediction_scores, read
+from sciagent.report.analysis.prediction_scores import (
+    BINS,
+    COVERS_90,
+    PredictionRecord,
+    crps,
+    listed,
+    prediction_scores,
+    read,
+)
 from sciagent.store.database.ledger import Ledger
-from tests.support.pages import Parsed, rendered
-from tests.support.reported import Maker
+from tests.support.pages import Parsed
 from tests.support.talked import Talker, talked
 
 
@@ -68,8 +75,8 @@ def test_many_episodes_stand_in_few_bins(own_ledger: Ledger, tmp_path: Path) -> 
     assert found[0].bins[-1].last == 43
 
 
-def test_the_report_has_the_scores_with_their_unit(several: Talker) -> None:
-    text = Parsed(rendered(several)).text
+def test_the_report_has_the_scores_with_their_unit(parsed_talks: Parsed) -> None:
+    text = parsed_talks.text
     for needed in (
         "Predictions that were answered",
         "r2 (decides) beta 10 0.0663 eV",
@@ -80,8 +87,8 @@ def test_the_report_has_the_scores_with_their_unit(several: Talker) -> None:
         assert needed in text, needed
 
 
-def test_without_predictions_nothing_is_said(told: Maker) -> None:
-    assert "Predictions that were answered" not in Parsed(rendered(told)).text
+def test_without_predictions_nothing_is_said(parsed: Parsed) -> None:
+    assert "Predictions that were answered" not in parsed.text
 
 
 def test_what_is_no_prediction_is_left_out(own_ledger: Ledger, tmp_path: Path) -> None:
@@ -124,3 +131,10 @@ def test_the_honest_error_is_the_best_on_average() -> None:
 def test_what_is_no_number_has_no_score(bad: tuple[float, float, float]) -> None:
     with pytest.raises(ValueError, match="no score"):
         crps(*bad)
+
+
+def test_a_prediction_is_shown_in_the_unit_of_the_campaign() -> None:
+    predicted = {"homo_lumo_gap": {"value": 4.0, "error": 0.25}, "unheard_of": {"value": 1, "error": 1}}
+    assert listed(predicted, {}) == ["HOMO-LUMO gap 4 ± 0.25 eV"]
+    assert listed(predicted, {"homo_lumo_gap": "kcal/mol"}) == ["HOMO-LUMO gap 92.24 ± 5.8 kcal/mol"]  # 23.06 per eV
+    assert listed(None, {}) == []

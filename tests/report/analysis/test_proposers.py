@@ -32,8 +32,8 @@ def test_proposers_stand_side_by_side(several: Talker) -> None:
     assert booked == pytest.approx(stands.spent["core_seconds"])
 
 
-def test_the_report_has_the_table_and_the_lines(several: Talker) -> None:
-    text = Parsed(rendered(several)).text
+def test_the_report_has_the_table_and_the_lines(parsed_talks: Parsed) -> None:
+    text = parsed_talks.text
     for needed in (
         "Who found what",
         "Proposers side by side",
@@ -45,8 +45,8 @@ def test_the_report_has_the_table_and_the_lines(several: Talker) -> None:
         assert needed in text, needed
 
 
-def test_one_proposer_is_told_in_a_sentence(told: Maker) -> None:
-    text = Parsed(rendered(told)).text
+def test_one_proposer_is_told_in_a_sentence(parsed: Parsed) -> None:
+    text = parsed.text
     assert "All candidates come from evolve : 14 proposals: 12 new, 1 duplicate, 1 refused;" in text
     assert "9 answered by a paid rung, 2 hits," in text
     assert "Proposers side by side" not in text

@@ -40,16 +40,16 @@ def test_an_episode_is_shown_turn_by_turn(several: Talker) -> None:
     assert shown[-1].trainable == "not trainable: the server returned no tokens"
 
 
-def test_the_report_shows_them_closed_and_without_scripts(several: Talker) -> None:
-    found = Parsed(rendered(several))
+def test_the_report_shows_them_closed_and_without_scripts(parsed_talks: Parsed) -> None:
+    found = parsed_talks
     shown = [a for tag, a in found.elements if tag == "details" and a.get("class") == "episode"]
     assert len(shown) == 12 and all("open" not in a for a in shown)
     for needed in ("12 episodes, the latest first.", "sciagent trace dyes NUMBER", "▲ 1 hit", "A heteroatom lowers"):
         assert needed in found.text, needed
 
 
-def test_a_script_is_no_episode(told: Maker) -> None:
-    assert selected(told) == (0, []) and "Episodes" not in Parsed(rendered(told)).text
+def test_a_script_is_no_episode(told: Maker, parsed: Parsed) -> None:
+    assert selected(told) == (0, []) and "Episodes" not in parsed.text
 
 
 def test_of_many_the_best_and_the_latest_are_shown(own_ledger: Ledger, tmp_path: Path) -> None:

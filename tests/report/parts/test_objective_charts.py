@@ -14,6 +14,7 @@ def test_a_histogram_names_each_kind_with_its_number() -> None:
     chart = distribution({"hit": [4.1, 4.2], "verified": [3.0, 5.0, 5.5]}, "gap / eV at dft", (4.0, 4.6), "s")
     assert "hit, 2" in chart and "verified, no hit, 3" in chart and "gap / eV at dft" in chart
     assert "var(--c-band)" in chart and "var(--c-hit)" in chart and not re.search(r"#[0-9a-f]{6}\b", chart)
+    assert chart.index("stroke-dasharray") > chart.index("var(--c-hit)"), "limits are drawn over the bars"
 
 
 def test_a_histogram_of_equal_values_is_drawn() -> None:

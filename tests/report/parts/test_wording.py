@@ -24,6 +24,13 @@ def test_a_value_says_its_uncertainty_or_that_nobody_knows_it(quantity: Quantity
     assert wording.value(Measured("homo_lumo_gap", Level("PBE0"), quantity)) == text
 
 
+def test_a_reason_names_properties_as_the_table_does() -> None:
+    given = "homo_lumo_gap = 3.1 eV, gate 1 ≤ homo_lumo_gap ≤ 2.8 eV"
+    assert wording.titled(given) == "HOMO-LUMO gap = 3.1 eV, gate 1 ≤ HOMO-LUMO gap ≤ 2.8 eV"
+    assert wording.titled("tpsa was not measured; my_own = 3") == "TPSA was not measured; my_own = 3"
+    assert wording.titled("the dipole of it") == "the dipole of it"
+
+
 @pytest.mark.parametrize(
     ("objective", "text"),
     [

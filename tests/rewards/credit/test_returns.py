@@ -14,6 +14,7 @@ def test_an_undecided_reward_leaves_later_returns_decided() -> None:
 
 def test_an_undecided_sibling_is_left_out_of_the_mean_of_the_others() -> None:
     assert outcome.advantages([[1.0, 1.0], [None], [4.0]]) == [[-2.0, -2.0], [None], [2.0]]
+    assert outcome.advantages([[1.0], [None]]) == [[None], [None]], "nothing to compare with"
 
 
 def test_a_crash_at_the_third_of_six_turns_leaves_the_last_three_trainable() -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sqlalchemy as sa
+
 from sciagent.store.campaign_state import trajectories
 from sciagent.store.campaign_state.trajectories import NewTurn, SampledRow
+from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
+from sciagent.store.results import evidence
 from tests.support import rows
 
 
@@ -22,9 +26,37 @@ def test_a_trajectory_goes_on_from_its_last_turn_until_it_ends(ledger: Ledger) -
             turn = NewTurn(number, {"at": number}, [], [], {"llm_tokens": 5.0}, "model", sampled)
             trajectories.write_turn(connection, first, turn)
         assert trajectories.last_turn(connection, first) == (1, {"at": 1})
-        assert [turn["output_ids"] for turn in trajectories.turns(connection, first)] == [None, [1, 2]]
+        turns = trajectories.turns(connection, first)
+        assert [turn["output_ids"] for turn in turns] == [None, [1, 2]]
+        assert {trajectories.untrainable(turn) for turn in turns} == {trajectories.NOT_SAMPLED}
         trajectories.end(connection, first, "the budget is spent")
         [running] = trajectories.running(connection, campaign_id)
         assert (running.id, running.number, running.seed, running.settings) == (second, 3, 7, {"turns": 4})
         assert trajectories.last_number(connection, campaign_id) == 3
         assert trajectories.proposals_by(connection, campaign_id) == {}
+
+
+def test_a_turn_says_what_could_be_known_and_whether_it_may_be_trained(ledger: Ledger) -> None:
+    with ledger.begin() as connection:
+        campaign_id = rows.campaign(connection).id
+        opened = {
+            "proposer": "m",
+            "settings": {},
+            "seed": 7,
+            "purpose": "rollout",
+            "sibling": 3,
+            "policy_version": "m@1",
+        }
+        id_ = trajectories.open_(connection, campaign_id, 0, **opened)
+        asked = trajectories.now(connection)
+        evidence.next_watermark(connection, 5)  # evidence arrives while the model answers
+        drawn = {"output_ids": [1], "logprobs": [-0.5], "behaviour": [-0.25]}
+        for number, why in enumerate((None, "no reason")):
+            new = NewTurn(number, {}, [], [], {}, "m@1", SampledRow(**drawn), asked=asked, untrainable=why)
+            trajectories.write_turn(connection, id_, new)
+        first, second = trajectories.turns(connection, id_)
+        assert (first["asked_watermark"], first["watermark"]) == (asked.watermark, asked.watermark + 5)
+        assert first["behaviour"] == [-0.25] and first["asked_at"] == asked.at
+        assert [trajectories.untrainable(turn) for turn in (first, second)] == [None, "no reason"]
+        kept = connection.execute(sa.select(t.trajectory)).mappings().one()
+        assert (kept["purpose"], kept["sibling"], kept["policy_version"]) == ("rollout", 3, "m@1")

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from sciagent.domain.campaigns.calibration import Fit, FitKind
 from sciagent.domain.campaigns.directives import Verb
-from sciagent.domain.policies import PolicyIdentity
+from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.store.campaign_state import calibrations, campaigns, directives, trajectories
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now

@@ -6,6 +6,7 @@ import sqlalchemy as sa
 
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.chemistry.molecule import parse_molecule
+from sciagent.domain.evidence import Computation
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Quantity
 from sciagent.store.database import tables as t
@@ -46,7 +47,7 @@ def test_a_crystal_goes_through_the_ledger(ledger: Ledger) -> None:
         evidence.record(connection, [new_evidence(id_, gap_of_salt, subject=crystal.key)])
         assert candidates.enter(connection, [crystal_from_structure(salt * (2, 1, 1))]) == {crystal.key: id_}
         back = candidates.load(connection, [id_])[id_]
-        found = evidence.find_reusable(connection, [id_], "toy", "1", "5" * 64)
+        found = evidence.find_reusable(connection, [id_], Computation("toy", "1", "5" * 64))
         assert candidates.find(connection, crystal.key[:12])[0][2] == "NaCl Fm-3m"
     assert isinstance(back, Crystal)
     assert (back, back.key, back.n_atoms, back.charge) == (crystal, crystal.key, crystal.n_atoms, 0)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.evidence import Measured
+from sciagent.domain.evidence import Computation, Measured
 from sciagent.domain.outcomes import OUTCOME_RULES, Outcome, Reason
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Censoring
@@ -33,7 +33,7 @@ def count(ledger: Ledger, table: sa.Table = t.evidence) -> int:
 
 def reusable(ledger: Ledger, ids: list[int], version: str = "1", settings: str = SETTINGS, replicate: int = 0):
     with ledger.read() as connection:
-        return evidence.find_reusable(connection, ids, "toy", version, settings, replicate)
+        return evidence.find_reusable(connection, ids, Computation("toy", version, settings), replicate)
 
 
 def test_what_was_recorded_is_read_back(ledger: Ledger, ids: list[int]) -> None:
@@ -63,7 +63,7 @@ def test_what_was_recorded_is_told_as_it_will_be_read(ledger: Ledger, ids: list[
     with ledger.begin() as connection:
         told = evidence.record_once(connection, made)
         assert {one.candidate_id: one for one in told if not isinstance(one, int)} == evidence.find_reusable(
-            connection, ids, "toy", "1", SETTINGS
+            connection, ids, Computation("toy", "1", SETTINGS)
         )
         assert evidence.record_once(connection, made) == [one.id for one in told if not isinstance(one, int)]
 

@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field, model_validator
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.verification.contract import Context, Level, Reason, Refusal, Settings, Tier
-from sciagent_simulators.geometry import Geometry, GeometryProtocol, bonds_of, check_bonds, prepare
+from sciagent_simulators.geometry import Geometry, GeometryProtocol, bonds_of, check_bonds
 from sciagent_simulators.pyscf_engine import DftSettings
 from sciagent_simulators.pyscf_solvent import Solvent, SolventModel
-from sciagent_verifiers.calculation import Calculation
+from sciagent_verifiers.high_fidelity.conformer_average import (
+    AVERAGE,
+    AVERAGE_CONFORMERS,
+    ROOM_TEMPERATURE,
+    Average,
+    average_fault,
+)
+from sciagent_verifiers.high_fidelity.conformer_calculation import ConformerCalculation
 
 Functional = Literal[
     "PBE0", "B3LYP", "CAM-B3LYP", "M06-2X", "TPSSh", "r2SCAN0", "BHandHLYP", "wB97X", "wB97X-D3(BJ)", "LC-wPBE",
-    "PBE", "BLYP", "BP86", "TPSS", "r2SCAN", "HF",
+    "PBE", "BLYP", "BP86", "TPSS", "r2SCAN", "HF", "wB97X-V", "wB97M-V", "r2SCAN-3c", "wB97X-3c",
 ]  # fmt: skip
-Basis = Literal["def2-SVP", "def2-SVPD", "def2-TZVP", "def2-TZVPD", "def2-TZVPP", "def2-TZVPPD", "def2-QZVP"]
+Basis = Literal["def2-SVP", "def2-SVPD", "def2-TZVP", "def2-TZVPD", "def2-TZVPP", "def2-TZVPPD", "def2-QZVP", ""]
 Dispersion = Literal["d3bj", "d4"]
 
 PYSCF_NAME = {"wB97X-D3(BJ)": "wb97x-d3bj", "LC-wPBE": "hyb_gga_xc_lc_wpbe"}
-RANGE_SEPARATED = frozenset({"CAM-B3LYP", "wB97X", "wB97X-D3(BJ)", "LC-wPBE"})
-NO_DISPERSION = frozenset({"M06-2X", "BHandHLYP", "wB97X", "wB97X-D3(BJ)", "LC-wPBE"})  # no parameters or built in
+RANGE_SEPARATED = frozenset({"CAM-B3LYP", "wB97X", "wB97X-D3(BJ)", "LC-wPBE", "wB97X-V", "wB97M-V", "wB97X-3c"})
+NONLOCAL = frozenset({"wB97X-V", "wB97M-V"})  # with VV10
+COMPOSITE = {"r2SCAN-3c": "def2-mTZVPP", "wB97X-3c": "vDZP"}  # composite methods and their own basis sets
+# no parameters, or dispersion built in
+NO_DISPERSION = frozenset({"M06-2X", "BHandHLYP", "wB97X", "wB97X-D3(BJ)", "LC-wPBE", *NONLOCAL, *COMPOSITE})
 DIFFUSE = frozenset({"def2-SVPD", "def2-TZVPD", "def2-TZVPPD"})
+DIFFUSE_DEFAULT: Final = "def2-SVPD"  # of anions, electron affinities and solvation free energies
 
 NO_BASIS = range(58, 72)  # def2 has no lanthanides in PySCF
 
@@ -38,7 +50,11 @@ SIZE = {
     "def2-TZVPP": 2.4,
     "def2-TZVPPD": 2.85,
     "def2-QZVP": 4.6,
+    "def2-mTZVPP": 1.3,
+    "vDZP": 1.0,
 }
+VV10 = {4: 5.0, 5: 17.0}  # factor of VV10 by level of the grid; VV10_FACTOR on the coarser levels
+VV10_FACTOR = 1.5
 GRID = {0: 0.55, 1: 0.65, 2: 0.8, 3: 1.0, 4: 1.4, 5: 1.8}
 
 
@@ -46,7 +62,9 @@ class DensityFunctionalSettings(Settings):
     """A Kohn-Sham calculation on a molecule."""
 
     functional: Functional = Field("PBE0", description="Exchange-correlation functional.")
-    basis: Basis = Field("def2-SVP", description="Basis set, with its potentials beyond krypton.")
+    basis: Basis = Field(
+        "def2-SVP", description="Basis set, with its potentials beyond krypton; empty for a composite method."
+    )
     grid: int = Field(3, ge=0, le=5, description="Level of the integration grid, 0 coarse to 5.")
     conv_tol: float = Field(1e-8, gt=0, le=1e-5, description="Convergence of the energy, hartree.")
     max_cycles: int = Field(100, ge=1, le=1000, description="Cycles of each step of the recovery ladder.")
@@ -63,19 +81,55 @@ class DensityFunctionalSettings(Settings):
     fmax: float = Field(0.02, gt=0, le=1, description="Largest force on an atom of a relaxed geometry, eV/angstrom.")
     max_steps: int = Field(100, ge=1, le=1000, description="Steps that a relaxation may take.")
     max_atoms: int = Field(100, ge=1, description="Larger molecules are refused; hydrogens included.")
+    average: Average | None = AVERAGE
+    average_conformers: int = AVERAGE_CONFORMERS
+
+    @model_validator(mode="after")
+    def _average_is_possible(self) -> DensityFunctionalSettings:
+        if fault := average_fault(self.average, self.average_conformers, self.geometry):
+            raise ValueError(fault)
+        return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _composite_has_its_basis(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or not isinstance(given.get("functional"), str):
+            return given
+        functional = given["functional"].replace("ω", "w").replace("²", "2")
+        own = {"basis": ""} if functional in COMPOSITE else {}
+        return own | given | {"functional": functional}
+
+    @model_validator(mode="after")
+    def _basis_belongs_to_the_functional(self) -> DensityFunctionalSettings:
+        own = COMPOSITE.get(self.functional)
+        if own and self.basis:
+            raise ValueError(f"{self.functional} has its own basis set, {own}; leave basis out")
+        if not own and not self.basis:
+            raise ValueError(f"{self.functional} needs a basis set, such as def2-TZVP")
+        return self
 
     @model_validator(mode="after")
     def _dispersion_is_parametrised(self) -> DensityFunctionalSettings:
         if self.dispersion and self.functional in NO_DISPERSION:
-            raise ValueError(f"{self.dispersion} has no parameters for {self.functional}; leave dispersion out")
+            has = self.functional in (*NONLOCAL, *COMPOSITE, "wB97X-D3(BJ)")
+            why = "has its own dispersion" if has else f"has no parameters of {self.dispersion}"
+            raise ValueError(f"{self.functional} {why}; leave dispersion out")
         return self
 
     def engine(self, **changes: Any) -> DftSettings:
         """Returns the settings of the engine, with `changes` to single ones."""
         alike = "conv_tol", "max_cycles", "dispersion", "solvent", "solvent_model", "spin_check"
         chosen: dict[str, Any] = {name: getattr(self, name) for name in alike}
-        chosen |= {"functional": PYSCF_NAME.get(self.functional, self.functional.lower()), "basis": self.basis.lower()}
+        chosen |= {
+            "functional": PYSCF_NAME.get(self.functional, self.functional.lower()),
+            "basis": self.basis_set.lower(),
+        }
         return DftSettings(**chosen | {"grid_level": self.grid} | changes)
+
+    @property
+    def basis_set(self) -> str:
+        """The name of the basis set, that of a composite method too."""
+        return self.basis or COMPOSITE[self.functional]
 
     @property
     def ground_method(self) -> str:
@@ -92,9 +146,16 @@ class DensityFunctionalSettings(Settings):
         return self.solvent
 
     @property
+    def average_temperature(self) -> float:
+        """The temperature at which conformers are weighted, K."""
+        return ROOM_TEMPERATURE
+
+    @property
     def geometry_label(self) -> str:
         """The geometry's name; an optimised one starts with its level: `PBE0/def2-SVP//GFN2-xTB//ETKDGv3x10`."""
         start = self.geometry.label
+        if self.average:
+            start += f", ensemble of {self.average_conformers} at {self.average_temperature:g} K"
         if not self.optimise:
             return start
         method = self.ground_method + (f"+{self.solvent_model}" if self.relaxed_in else "")
@@ -105,7 +166,7 @@ class DensityFunctionalSettings(Settings):
         return Level(self.method, self.basis, self.solvent or "gas", self.geometry_label)
 
 
-class DensityFunctional(Calculation):
+class DensityFunctional(ConformerCalculation):
     """A verifier that uses PySCF; subclasses define what it measures."""
 
     tier = Tier.HIGH_FIDELITY
@@ -125,17 +186,21 @@ class DensityFunctional(Calculation):
     def level(self) -> Level:
         return self.settings.level
 
+    def defaults_for(self, charges: Collection[int]) -> Mapping[str, Any]:
+        """Returns a basis set with diffuse functions where anions are expected."""
+        plain = self.settings.basis and self.settings.basis not in DIFFUSE
+        return {"basis": DIFFUSE_DEFAULT} if plain and min(charges, default=0) < 0 else {}
+
     def accepts(self, candidate: Molecule) -> Refusal | None:
         for atom in candidate.mol.GetAtoms():
             if atom.GetAtomicNum() in NO_BASIS:
-                return Refusal(Reason.ELEMENT, f"{atom.GetSymbol()} has no {self.settings.basis} basis here")
+                return Refusal(Reason.ELEMENT, f"{atom.GetSymbol()} has no {self.settings.basis_set} basis here")
         return super().accepts(candidate)
 
-    def start(self, molecule: Molecule, context: Context) -> tuple[Geometry, dict[str, Any]]:
-        """Returns the geometry by the protocol, relaxed at this level if `optimise` is set. Raises SimulatorError."""
+    def relaxed(self, molecule: Molecule, context: Context, geometry: Geometry) -> tuple[Geometry, dict[str, Any]]:
+        """Returns the geometry, relaxed at this level if `optimise` is set, and diagnostics. Raises SimulatorError."""
         chosen = self.settings
-        seed = chosen.geometry.seed(molecule.key, context.replicate)
-        geometry, facts = prepare(molecule.mol, molecule.charge, molecule.multiplicity, chosen.geometry, seed)
+        facts: dict[str, Any] = {}
         if chosen.optimise:
             from sciagent_simulators.pyscf_relax import relax
 
@@ -154,18 +219,20 @@ class DensityFunctional(Calculation):
         """Returns an estimate of the number of basis functions; it is exact for organics in def2-SVP."""
         numbers = [atom.GetAtomicNum() for atom in candidate.mol.GetAtoms()]
         numbers += [1] * sum(atom.GetTotalNumHs() for atom in candidate.mol.GetAtoms())
-        return SIZE[self.settings.basis] * sum(next(n for last, n in ROWS if z <= last) for z in numbers)
+        return SIZE[self.settings.basis_set] * sum(next(n for last, n in ROWS if z <= last) for z in numbers)
 
     def scf_seconds(self, candidate: Molecule, multiplicity: int | None = None, gas: bool = False) -> float:
         """Returns the core-seconds of a self-consistent field without the spin check. gas: ignore the solvent.
 
         Measured for PBE0/def2-SVP, grid 3, with the triplet screen (the field takes 0.6 of it): 6, 8, 14 s at 72, 94,
-        114 basis functions; extrapolated from grid 2, about 46 and 66 s at 160 and 198.
+        114 basis functions; extrapolated from grid 2, about 46 and 66 s at 160 and 198. Benzene in def2-SVP, grid 3:
+        PBE0 8, wB97X 10, wB97X-V 13, wB97M-V 23 s.
         """
         chosen = self.settings
         seconds: float = 0.6 * 14.5 * GRID[chosen.grid] * (self.basis_functions(candidate) / 114) ** 2.5
         seconds *= 1.8 if (multiplicity or candidate.multiplicity) > 1 else 1.0
         seconds *= 1.6 if chosen.functional in RANGE_SEPARATED else 1.0
+        seconds *= VV10.get(chosen.grid, VV10_FACTOR) if chosen.functional in NONLOCAL else 1.0
         return seconds * (SOLVENT_SHARE[chosen.solvent_model] if chosen.solvent and not gas else 1.0)
 
     def spin_seconds(self, candidate: Molecule, gas: bool = False) -> float:

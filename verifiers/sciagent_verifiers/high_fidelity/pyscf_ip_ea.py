@@ -20,7 +20,7 @@ from sciagent.domain.properties import (
 )
 from sciagent.domain.quantities import Censoring
 from sciagent.verification.contract import Context, Cost, Finding, Level, Property, PropertyAtLevel, SimulatorError, at
-from sciagent_simulators.geometry import bonds_of
+from sciagent_simulators.geometry import Geometry, bonds_of
 from sciagent_simulators.pyscf_engine import ground_state
 from sciagent_simulators.pyscf_ions import Ion, Relaxation, ion
 from sciagent_verifiers.high_fidelity import density_functional as dft
@@ -47,7 +47,10 @@ FLEXIBLE = {p: 0.06 if p in (VERTICAL_EA, ADIABATIC_EA, REDUCTION_POTENTIAL) els
 class IpEaSettings(DensityFunctionalSettings):
     """The settings of pyscf.scf, the ions and the reference of the potentials."""
 
-    basis: dft.Basis = Field("def2-SVPD", description="An electron affinity needs one with diffuse functions.")
+    basis: dft.Basis = Field(
+        dft.DIFFUSE_DEFAULT,
+        description="An electron affinity needs one with diffuse functions; empty for a composite method.",
+    )
     which: tuple[Literal["ip", "ea"], ...] = Field(
         ("ip", "ea"), min_length=1, max_length=2, description="Ionisation energy, electron affinity, or both."
     )
@@ -76,7 +79,7 @@ class IpEaSettings(DensityFunctionalSettings):
             raise ValueError(f"which: {list(self.which)} names one twice")
         if "ea" in self.which and self.basis not in dft.DIFFUSE:
             raise ValueError(
-                f"{self.basis} has no diffuse functions, and an anion needs them; take one of "
+                f"{self.basis_set} has no diffuse functions, and an anion needs them; take one of "
                 f"{', '.join(sorted(dft.DIFFUSE))}, or which: [ip]"
             )
         if self.reference and not self.solvent:
@@ -146,11 +149,11 @@ class PyscfIpEa(DensityFunctional):
         seconds += self.relax_seconds(candidate)
         if chosen.kind == "adiabatic":
             seconds += ions * self.relax_seconds(candidate, ion_multiplicity)
-        return Cost(core_seconds=seconds)
+        return Cost(core_seconds=seconds * self.calculations(candidate))
 
-    def finding(self, molecule: Molecule, context: Context) -> Finding:
+    def at_geometry(self, molecule: Molecule, context: Context, start: Geometry) -> tuple[Finding, Geometry, float]:
         chosen = self.settings
-        geometry, diagnostics = self.start(molecule, context)
+        geometry, diagnostics = self.relaxed(molecule, context, start)
         file = self.checkpoint(molecule, context, "scf").with_suffix(".chk")
         _, ground = ground_state(geometry, chosen.engine(), file, context.threads)
         relaxation = None
@@ -179,7 +182,8 @@ class PyscfIpEa(DensityFunctional):
                 structures[NAMES[part]] = charged.geometry
         if not values:
             raise problems[0]
-        return self.calculated(molecule, context, tuple(values), diagnostics, structures, "; ".join(notes))
+        finding = self.calculated(molecule, context, tuple(values), diagnostics, structures, "; ".join(notes))
+        return finding, geometry, ground.energy
 
     def _values(self, molecule: Molecule, part: str, charged: Ion) -> list[Measured]:
         chosen = self.settings

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.properties import S1_ENERGY, S1_OSCILLATOR_STRENGTH, S1_WAVELENGTH, T1_ENERGY
 from sciagent.verification.contract import Context, Cost, Finding, PropertyAtLevel, Reason, Refusal, at
-from sciagent_simulators.geometry import failure
+from sciagent_simulators.geometry import Geometry, failure
 from sciagent_simulators.pyscf_engine import ground_state
 from sciagent_simulators.pyscf_excited import NANOMETRE_EV, NEAR, check_charge_transfer, excite
-from sciagent_verifiers.high_fidelity.density_functional import DensityFunctional, DensityFunctionalSettings, Functional
+from sciagent_verifiers.high_fidelity.density_functional import (
+    NONLOCAL,
+    DensityFunctional,
+    DensityFunctionalSettings,
+    Functional,
+)
 from sciagent_verifiers.method_errors import PYSCF_TDA
 
 LOWEST = 0.3  # eV; with a lower S1 a single determinant cannot distinguish ground and excited state
@@ -25,6 +30,15 @@ class TdaSettings(DensityFunctionalSettings):
     states: int = Field(3, ge=1, le=20, description="How many singlets are looked for.")
     triplet: bool = Field(False, description="T1 too.")
     full: bool = Field(False, description="TDDFT instead of its Tamm-Dancoff approximation.")
+
+    @model_validator(mode="after")
+    def _responds(self) -> TdaSettings:
+        if self.functional in NONLOCAL:
+            raise ValueError(
+                f"excitations by {self.functional} lack the response of VV10 in PySCF; take wB97X-D3(BJ), wB97X or "
+                "CAM-B3LYP"
+            )
+        return self
 
     @property
     def method(self) -> str:
@@ -71,13 +85,13 @@ class PyscfTda(DensityFunctional):
         states = 0.8 + 0.3 * chosen.states + (1.1 if chosen.triplet else 0.0)
         states *= 4.0 if chosen.full else 1.0
         seconds = 0.5 + field * (1 + states) + self.spin_seconds(candidate) + self.relax_seconds(candidate)
-        return Cost(core_seconds=seconds)
+        return Cost(core_seconds=seconds * self.calculations(candidate))
 
-    def finding(self, molecule: Molecule, context: Context) -> Finding:
+    def at_geometry(self, molecule: Molecule, context: Context, start: Geometry) -> tuple[Finding, Geometry, float]:
         from pyscf import lib
 
         chosen = self.settings
-        geometry, diagnostics = self.start(molecule, context)
+        geometry, diagnostics = self.relaxed(molecule, context, start)
         file = self.checkpoint(molecule, context, "scf").with_suffix(".chk")
         mf, ground = ground_state(geometry, chosen.engine(), file, context.threads)
         diagnostics |= ground.diagnostics
@@ -105,4 +119,4 @@ class PyscfTda(DensityFunctional):
         close = len(singlets) > 1 and singlets[1].energy - lowest.energy < NEAR
         detail = f"S2 lies within {NEAR} eV of S1: which of them has the strength is an accident" if close else ""
         rows = self.measured(molecule, values, (rigid, flexible))
-        return self.calculated(molecule, context, rows, diagnostics, {"": geometry}, detail)
+        return self.calculated(molecule, context, rows, diagnostics, {"": geometry}, detail), geometry, ground.energy

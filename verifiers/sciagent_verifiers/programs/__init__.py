@@ -1,1 +1,1 @@
-"""Verifiers that start programs of others: xtb, CREST, ORCA and Gaussian."""
+"""Verifiers that start external programs: xtb, CREST, ORCA and Gaussian."""

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Self
 
 from pydantic import model_validator
 
 from sciagent.programs import GAUSSIAN
-from sciagent_simulators.geometry import Geometry
-from sciagent_simulators.programs.gaussian import DIFFUSE, NOT_HERE, gaussian
-from sciagent_simulators.programs.method import Machine
-from sciagent_simulators.programs.result import ProgramResult
-from sciagent_simulators.programs.running import ProgramOutput
+from sciagent_simulators.programs.gaussian import DIFFUSE, GAUSSIAN_SCF, NOT_HERE
 from sciagent_verifiers.programs.self_consistent_field import ProgramScfSettings, SelfConsistentField
 
 
@@ -42,8 +37,9 @@ class GaussianScf(SelfConsistentField):
     The geometry is the one of `pyscf.scf` and `xtb.singlepoint` with the same `geometry:`. The grid is UltraFine. The
     dipole of an ion is about its centre of mass. Double hybrids and correlated methods are refused.
 
-    Not tested with the real program here: tests read recorded output and run a program that writes it. The reader and
-    cclib 1.8.1 gave equal values for seven outputs of Gaussian 16 in cclib's test data (not part of this package).
+    The verifier is not tested with the real program: tests read recorded output and run a program that writes it. The
+    reader and cclib 1.8.1 gave equal values for seven outputs of Gaussian 16 in cclib's test data (not part of this
+    package).
 
     The uncertainty is repeatability (k = 1) over the seed of the conformer search, as for `pyscf.scf`.
 
@@ -55,6 +51,4 @@ class GaussianScf(SelfConsistentField):
     programs = (GAUSSIAN,)
     Settings = GaussianScfSettings
     settings: GaussianScfSettings
-
-    def compute(self, geometry: Geometry, folder: Path, machine: Machine) -> tuple[ProgramResult, ProgramOutput]:
-        return gaussian(geometry, self.settings.program_method, folder, machine)
+    scf = GAUSSIAN_SCF

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from sciagent.programs import ORCA
-from sciagent_simulators.geometry import Geometry
-from sciagent_simulators.programs.method import Machine
-from sciagent_simulators.programs.orca import orca
-from sciagent_simulators.programs.result import ProgramResult
-from sciagent_simulators.programs.running import ProgramOutput
+from sciagent_simulators.programs.orca import ORCA_SCF
 from sciagent_verifiers.programs.self_consistent_field import ProgramScfSettings, SelfConsistentField
 
 
@@ -24,8 +21,9 @@ class OrcaScf(SelfConsistentField):
     and PySCF (B3LYP/G). ORCA approximates Coulomb and exchange (RIJCOSX) unless `keywords: [NoCOSX]` says otherwise;
     both count as one level, as density fitting in PySCF does. Double hybrids and correlated methods are refused.
 
-    Not tested with the real program here: tests read recorded output and run a program that writes it. The reader and
-    cclib 1.8.1 gave equal values for eight outputs of ORCA 5.0 in cclib's test data (not part of this package).
+    The verifier is not tested with the real program: tests read recorded output and run a program that writes it. The
+    reader and cclib 1.8.1 gave equal values for eight outputs of ORCA 5.0 in cclib's test data (not part of this
+    package).
 
     The uncertainty is repeatability (k = 1) over the seed of the conformer search, as for `pyscf.scf`.
 
@@ -36,6 +34,8 @@ class OrcaScf(SelfConsistentField):
     version = "1"
     programs = (ORCA,)
     Settings = ProgramScfSettings
+    scf = ORCA_SCF
 
-    def compute(self, geometry: Geometry, folder: Path, machine: Machine) -> tuple[ProgramResult, ProgramOutput]:
-        return orca(geometry, self.settings.program_method, folder, machine)
+    def defaults_for(self, charges: Collection[int]) -> Mapping[str, Any]:
+        """Returns a basis set with diffuse functions where anions are expected."""
+        return {"basis": "def2-SVPD"} if self.settings.basis == "def2-SVP" and min(charges, default=0) < 0 else {}

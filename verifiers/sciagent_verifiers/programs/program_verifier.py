@@ -1,4 +1,4 @@
-"""The base class of the verifiers that start a program of others: its folder, its output file, the shared geometry."""
+"""The base class of the verifiers that start an external program: its folder, its output file, the geometry."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from pathlib import Path
 from typing import ClassVar, Self
 
 from pydantic import Field, model_validator
@@ -11,7 +9,7 @@ from pydantic import Field, model_validator
 from sciagent.chemistry.molecule import Molecule
 from sciagent.errors import did_you_mean
 from sciagent.verification.contract import Context, Cost, Finding, Level, Settings, Tier
-from sciagent_simulators.geometry import Geometry, GeometryProtocol
+from sciagent_simulators.geometry import GeometryProtocol
 from sciagent_simulators.programs.method import (
     BEYOND,
     WORD,
@@ -20,8 +18,7 @@ from sciagent_simulators.programs.method import (
     ProgramMethod,
     ProgramSolventModel,
 )
-from sciagent_simulators.programs.result import ProgramResult
-from sciagent_simulators.programs.running import ProgramOutput
+from sciagent_simulators.programs.scf import ScfProgram, compute
 from sciagent_simulators.pyscf_solvent import Solvent
 from sciagent_verifiers.high_fidelity.density_functional import ROWS, SIZE
 from sciagent_verifiers.high_fidelity.pyscf_scf import FLEXIBLE, RIGID
@@ -29,14 +26,14 @@ from sciagent_verifiers.programs.program_verifier import ProgramVerifier
 
 KNOWN = (
     "PBE0", "B3LYP", "CAM-B3LYP", "M06-2X", "TPSSh", "r2SCAN0", "BHandHLYP", "wB97X", "wB97X-D3(BJ)", "PBE", "BLYP",
-    "BP86", "TPSS", "r2SCAN", "HF", "r2SCAN-3c", "wB97M-V", "B97-3c",
+    "BP86", "TPSS", "r2SCAN", "HF", "r2SCAN-3c", "wB97X-3c", "wB97X-V", "wB97M-V", "B97-3c",
 )  # fmt: skip
-"""Names whose spelling is checked; the settings take others, too."""
+"""Names with a checked spelling; the settings take others, too."""
 STEPS = 8  # steps of a relaxation, for its cost
 
 
 class ProgramScfSettings(Settings):
-    """A self-consistent field by a program of others. Names that sciagent knows mean the same in every engine."""
+    """A self-consistent field by an external program. Names that sciagent knows mean the same in every engine."""
 
     functional: str = Field(
         "PBE0",
@@ -56,7 +53,7 @@ class ProgramScfSettings(Settings):
     max_cycles: int = Field(125, ge=1, le=1000, description="Cycles of the self-consistent field.")
     optimise: bool = Field(False, description="Relax the geometry at this level, in this solvent.")
     max_steps: int = Field(100, ge=1, le=1000, description="Steps that a relaxation may take.")
-    geometry: GeometryProtocol = Field(GeometryProtocol(), description="Makes the first geometry.")
+    geometry: GeometryProtocol = Field(GeometryProtocol(), description="Protocol of the first geometry.")
     max_atoms: int = Field(100, ge=1, description="Larger molecules are refused; hydrogens included.")
 
     @model_validator(mode="after")
@@ -97,8 +94,10 @@ class SelfConsistentField(ProgramVerifier):
     tier = Tier.HIGH_FIDELITY
     settings: ProgramScfSettings
     spread = RIGID, FLEXIBLE
+    scf: ClassVar[ScfProgram]
+    """The program."""
     overhead: ClassVar[float] = 3.0
-    """Core-seconds that the program takes whatever the molecule."""
+    """Core-seconds that the program takes for any molecule."""
 
     @property
     def level(self) -> Level:
@@ -113,12 +112,9 @@ class SelfConsistentField(ProgramVerifier):
         seconds *= 1.8 if candidate.multiplicity > 1 else 1.0
         return Cost(core_seconds=self.overhead + seconds * (1 + (1.4 * STEPS if self.settings.optimise else 0)))
 
-    @abstractmethod
-    def compute(self, geometry: Geometry, folder: Path, machine: Machine) -> tuple[ProgramResult, ProgramOutput]:
-        """Runs the program in a new folder. Raises SimulatorError."""
-
     def finding(self, molecule: Molecule, context: Context) -> Finding:
         geometry, diagnostics = self.start(molecule, context)
         machine = Machine(context.threads, context.memory_mb)
-        result, output = self.compute(geometry, self.folder(molecule, context), machine)
+        method, folder = self.settings.program_method, self.folder(molecule, context)
+        result, output = compute(self.scf, geometry, method, folder, machine)
         return self.answered(molecule, context, result, output, diagnostics)

@@ -23,7 +23,9 @@ class XtbProgramSettings(Settings):
     optimise: bool = Field(
         False, description="Relax the geometry by xtb's own optimiser (tight), with this method and in this solvent."
     )
-    geometry: GeometryProtocol = Field(GeometryProtocol(), description="Makes the first geometry, by tblite.")
+    geometry: GeometryProtocol = Field(
+        GeometryProtocol(), description="Protocol of the first geometry, made by tblite."
+    )
     max_atoms: int = Field(200, ge=1, description="Hydrogens included; larger molecules are refused.")
 
     @model_validator(mode="after")

@@ -20,13 +20,13 @@ Values = Callable[[Geometry], Mapping[Property, float | None]]
 
 
 Repeatability = Literal["class", "molecule"]
-# Left at its default the setting is left out of the settings hash, so that evidence older than it keeps its keys.
+# The default is left out of the settings hash, so that evidence from before this setting keeps its keys.
 REPEATABILITY: Repeatability = Field(
     "class",
     exclude_if=lambda value: value == "class",
-    description="Whose spread over the seed of the conformer search the uncertainty is: `class` takes the usual one of "
-    "molecules with or without rotatable bonds, `molecule` computes the lowest few conformers of this molecule's own "
-    "search, at about a quarter more cost.",
+    description="Source of the uncertainty, which is the spread over seeds of the conformer search: `class` takes the "
+    "usual spread of molecules with or without rotatable bonds; `molecule` computes that of this molecule from its "
+    "lowest few conformers, at about a quarter more cost.",
 )
 
 
@@ -68,8 +68,8 @@ class TightBinding(Calculation):
     ) -> tuple[Geometry, dict[str, Any], Spread | None]:
         """Returns the geometry and diagnostics as `geometry` does, and the repeatability of this molecule.
 
-        The last is None unless the settings ask for it. values: gives the values of a conformer. A property that the
-        conformers do not have keeps the uncertainty of its class. Raises SimulatorError as `geometry` does.
+        The repeatability is None unless the settings ask for it. values: returns the values of a conformer. A property
+        without them keeps the uncertainty of its class. Raises SimulatorError as `geometry` does.
         """
         if not self._compares_conformers:
             return *self.geometry(molecule, context), None

@@ -6,40 +6,31 @@ from pydantic import Field
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.evidence import seed_of
-from sciagent.domain.outcomes import Reason
-from sciagent.domain.properties import CONFORMATIONAL_FREE_ENERGY, CONFORMER_WEIGHT, CONFORMERS, DIPOLE, TOTAL_ENERGY
-from sciagent.verification.contract import Context, Cost, Finding, Level, PropertyAtLevel, Refusal, Settings, at
+from sciagent.verification.contract import Context, Cost, Finding
 from sciagent_simulators.conformers import KCAL, how_many, resolved, search
-from sciagent_simulators.implicit_solvent import Solvent
+from sciagent_verifiers.conformer_ensemble import ConformerEnsemble, EnsembleSettings
 from sciagent_verifiers.simulation.tight_binding import TightBinding
 
-RIGID = {CONFORMERS: 0.0, CONFORMER_WEIGHT: 0.0, CONFORMATIONAL_FREE_ENERGY: 0.0, DIPOLE: 0.005, TOTAL_ENERGY: 0.001}
-FLEXIBLE = {CONFORMERS: 3, CONFORMER_WEIGHT: 0.02, CONFORMATIONAL_FREE_ENERGY: 0.003, DIPOLE: 0.06, TOTAL_ENERGY: 0.001}
 
-
-class XtbConformersSettings(Settings):
+class XtbConformersSettings(EnsembleSettings):
     """The settings of the conformer search and of the Boltzmann weights."""
 
     embed: int | None = Field(
-        None, ge=1, le=2000, description="How many ETKDGv3 conformers; default: by what can turn in the molecule."
+        None,
+        ge=1,
+        le=2000,
+        description="Number of ETKDGv3 conformers; default: by the rotatable bonds and rings of the molecule.",
     )
-    window: float = Field(4.0, gt=0, le=20, description="Width of the ensemble, kcal/mol above the lowest.")
-    temperature: float = Field(298.15, ge=10, le=2000, description="Of the Boltzmann weights, K.")
     max_relaxed: int = Field(
-        100, ge=1, le=1000, description="Of the lowest single points, those relaxed in GFN2-xTB at most."
+        100, ge=1, le=1000, description="Largest number of conformers, the lowest first, that are relaxed in GFN2-xTB."
     )
-    solvent: Solvent | None = Field(None, description="Everything in this solvent (ALPB).")
-    max_atoms: int = Field(150, ge=1, description="Hydrogens included; larger molecules are refused.")
 
     @property
-    def label(self) -> str:
-        """The name for `Level.geometry`."""
-        solvent = f"({self.solvent})" if self.solvent else ""
-        number = "" if self.embed is None else f"x{self.embed}"
-        return f"GFN2-xTB{solvent}//ETKDGv3{number}, ensemble of {self.window:g} kcal/mol at {self.temperature:g} K"
+    def sampling(self) -> str:
+        return "ETKDGv3" if self.embed is None else f"ETKDGv3x{self.embed}"
 
 
-class XtbConformers(TightBinding):
+class XtbConformers(ConformerEnsemble, TightBinding):
     """Conformer ensemble of a molecule by GFN2-xTB.
 
     Conformers from ETKDGv3 and MMFF94 are relaxed in GFN2-xTB. The ensemble has each conformer within `window` of the
@@ -68,23 +59,6 @@ class XtbConformers(TightBinding):
     engines = ("tblite", "ase", "rdkit")
     preload = ("numpy", "ase.optimize", "rdkit.Chem.AllChem", "rdkit.Chem.EnumerateStereoisomers", "tblite.ase")
 
-    @property
-    def level(self) -> Level:
-        solvent = self.settings.solvent
-        method = "GFN2-xTB+ALPB" if solvent else "GFN2-xTB"
-        return Level(method=method, phase=solvent or "gas", geometry=self.settings.label)
-
-    @property
-    def measures(self) -> tuple[PropertyAtLevel, ...]:
-        return at(self.level, CONFORMERS, CONFORMER_WEIGHT, CONFORMATIONAL_FREE_ENERGY, DIPOLE, TOTAL_ENERGY)
-
-    def accepts(self, candidate: Molecule) -> Refusal | None:
-        refused = super().accepts(candidate)
-        if refused is None and resolved(candidate.mol) is None:
-            detail = "leaves diastereomers open, each with conformers of its own; define its stereocentres"
-            return Refusal(Reason.UNDEFINED_STEREO, f"{candidate.smiles} {detail}")
-        return refused
-
     def cost(self, candidate: Molecule) -> Cost:
         """Returns a fit to 16 molecules of 3 to 33 atoms; flexible ones take up to 2.5 times it, rigid ones 1/3."""
         embedded = self.settings.embed or how_many(candidate.mol)
@@ -97,13 +71,5 @@ class XtbConformers(TightBinding):
         ensemble, diagnostics = search(
             resolved(molecule.mol), molecule.charge, molecule.multiplicity, seed, *limits, self.solvation
         )
-        values = {
-            CONFORMERS: float(len(ensemble.geometries)),
-            CONFORMER_WEIGHT: float(ensemble.weights(s.temperature)[0]),
-            CONFORMATIONAL_FREE_ENERGY: ensemble.free_energy(s.temperature),
-            DIPOLE: ensemble.dipole(s.temperature),
-            TOTAL_ENERGY: float(ensemble.energies[0]),
-        }
-        spread = RIGID if len(ensemble.geometries) == 1 and not diagnostics["found_once"] else FLEXIBLE
-        rows = self.measured(molecule, values, (spread, spread))
-        return self.calculated(molecule, context, rows, diagnostics, {"conformers": ensemble.to_xyz(s.temperature)})
+        is_rigid = len(ensemble.geometries) == 1 and not diagnostics["found_once"]
+        return self.averaged(molecule, context, ensemble, diagnostics, is_rigid)

@@ -1,0 +1,95 @@
+"""The worth of candidates is a function of the evidence up to a watermark."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sciagent.campaign.rewarding import expectations
+from sciagent.campaign.rewarding.publishing import publish
+from sciagent.campaign.rewarding.showing import show
+from sciagent.domain.answers.rewards import RewardedEpisode
+from sciagent.rewards.spec import RewardSpec
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.database.tables import metadata
+from tests.support.rewarded import DFT, XTB, Rewarded, rewarded
+from tests.support.servers.postgres import empty
+
+SPEC = RewardSpec(prices={"core_seconds": 0.001})
+GAP = "homo_lumo_gap"
+MOLECULES = tuple(f"{'C' * (2 + i // 3)}{('O', 'N', 'S')[i % 3]}" for i in range(20))
+EVENTS = [(i, XTB) for i in range(18)] + [(i, DFT) for i in range(0, 18, 2)] + [(1, DFT), (3, DFT), (5, DFT)]
+
+
+def truth(i: int, position: int) -> float:
+    """The gap of the i-th molecule, eV: by xTB, or by DFT, which follows it roughly."""
+    low = 6.0 + (i * 7 % 20) / 4
+    return low * 0.9 + ((i * 5) % 7 - 3) / 6 if position == DFT else low
+
+
+@contextmanager
+def opened(url: str, folder: Path) -> Iterator[Ledger]:
+    ledger = Ledger(url, artifacts=folder / "artifacts")
+    yield ledger
+    ledger.close()
+
+
+def build(ledger: Ledger, folder: Path, order: Sequence[tuple[int, int]]) -> Rewarded:
+    """A campaign whose answers arrive in an order of (molecule, position)."""
+    made = rewarded(ledger, folder)
+    group = made.group(0, 2)
+    made.episode(1, [MOLECULES[:7], MOLECULES[7:14]], group=group, sibling=0)
+    made.episode(2, [MOLECULES[10:]], group=group, sibling=1)
+    names = list(MOLECULES)
+    random.Random(len(order)).shuffle(names)
+    made.check(*names)
+    answer(made, order)
+    return made
+
+
+def answer(made: Rewarded, order: Sequence[tuple[int, int]]) -> None:
+    for i, position in order:
+        made.order(MOLECULES[i], position)
+        made.answer(MOLECULES[i], position, {GAP: truth(i, position)}, seconds=1.0)
+
+
+def published(made: Rewarded, spec: RewardSpec = SPEC) -> tuple[RewardedEpisode, ...]:
+    return show(made.ledger, publish(made.ledger, "small", spec).version).episodes
+
+
+def test_the_same_evidence_gives_equal_rewards_in_every_order_and_on_both_databases(
+    migrated_sqlite: Path, migrated_postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expectations, "MOST", 8)  # more answers than the law keeps
+    found = []
+    for number in range(20):
+        url = migrated_postgres if number == 0 else str(tmp_path / f"{number}.db")
+        if number:
+            shutil.copy(migrated_sqlite, url)
+        order = EVENTS[:]
+        random.Random(number).shuffle(order)
+        with opened(url, tmp_path) as ledger:
+            found.append(published(build(ledger, tmp_path / str(number), order)))
+    empty(migrated_postgres, [table.name for table in metadata.tables.values()])
+    assert all(episodes == found[0] for episodes in found)
+    worths = [candidate for episode in found[0] for turn in episode.turns for candidate in turn.candidates]
+    assert any(not worth.settled and worth.value not in (None, 0.0, 1.0) for worth in worths)
+
+
+def test_a_watermark_gives_the_same_rewards_after_later_answers_and_revisions(ledger: Ledger, tmp_path: Path) -> None:
+    made = build(ledger, tmp_path, EVENTS[:-3])
+    before = published(made)
+    first = publish(made.ledger, "small", SPEC)
+    answer(made, [*EVENTS[-3:], (18, XTB), (18, DFT), (19, XTB)])
+    wrong = made.known(MOLECULES[0], DFT)
+    made.answer(MOLECULES[0], DFT, {GAP: 30.0}, supersedes=wrong, revision=1)
+    again = SPEC.model_copy(update={"watermark": first.watermark, "law": first.law})
+    assert published(made, again) == before
+    fresh = SPEC.model_copy(update={"watermark": first.watermark, "terms_limit": 0.1})  # a law of its own
+    assert published(made, fresh) == before
+    assert published(made) != before

@@ -1,0 +1,80 @@
+"""The base class and the settings of the verifiers of conformer ensembles, which differ in how they sample."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field
+
+from sciagent.chemistry.molecule import Molecule
+from sciagent.domain.outcomes import Reason
+from sciagent.domain.properties import CONFORMATIONAL_FREE_ENERGY, CONFORMER_WEIGHT, CONFORMERS, DIPOLE, TOTAL_ENERGY
+from sciagent.verification.contract import Context, Finding, Level, PropertyAtLevel, Refusal, Settings, at
+from sciagent_simulators.conformers import Ensemble, resolved
+from sciagent_simulators.implicit_solvent import Solvent
+from sciagent_verifiers.calculation import Calculation
+
+RIGID = {CONFORMERS: 0.0, CONFORMER_WEIGHT: 0.0, CONFORMATIONAL_FREE_ENERGY: 0.0, DIPOLE: 0.005, TOTAL_ENERGY: 0.001}
+FLEXIBLE = {CONFORMERS: 3, CONFORMER_WEIGHT: 0.02, CONFORMATIONAL_FREE_ENERGY: 0.003, DIPOLE: 0.06, TOTAL_ENERGY: 0.001}
+
+
+class EnsembleSettings(Settings):
+    """The width of the ensemble, the Boltzmann weights and the solvent."""
+
+    window: float = Field(4.0, gt=0, le=20, description="Width of the ensemble, kcal/mol above the lowest.")
+    temperature: float = Field(298.15, ge=10, le=2000, description="Temperature of the Boltzmann weights, K.")
+    solvent: Solvent | None = Field(None, description="Solvent of all geometries and energies (ALPB).")
+    max_atoms: int = Field(150, ge=1, description="Larger molecules are refused; hydrogens are counted.")
+
+    @property
+    def label(self) -> str:
+        """The name for `Level.geometry`."""
+        solvent = f"({self.solvent})" if self.solvent else ""
+        width = f"ensemble of {self.window:g} kcal/mol at {self.temperature:g} K"
+        return f"GFN2-xTB{solvent}//{self.sampling}, {width}"
+
+    @property
+    @abstractmethod
+    def sampling(self) -> str:
+        """The name of the search in the label, such as `ETKDGv3x50`."""
+
+
+class ConformerEnsemble(Calculation):
+    """A verifier whose values are Boltzmann averages over conformers relaxed in GFN2-xTB."""
+
+    settings: EnsembleSettings
+    spread = RIGID, FLEXIBLE
+
+    @property
+    def level(self) -> Level:
+        solvent = self.settings.solvent
+        return Level("GFN2-xTB+ALPB" if solvent else "GFN2-xTB", phase=solvent or "gas", geometry=self.settings.label)
+
+    @property
+    def measures(self) -> tuple[PropertyAtLevel, ...]:
+        return at(self.level, CONFORMERS, CONFORMER_WEIGHT, CONFORMATIONAL_FREE_ENERGY, DIPOLE, TOTAL_ENERGY)
+
+    def accepts(self, candidate: Molecule) -> Refusal | None:
+        refused = super().accepts(candidate)
+        if refused is None and resolved(candidate.mol) is None:
+            detail = "leaves diastereomers open, each with conformers of its own; define its stereocentres"
+            return Refusal(Reason.UNDEFINED_STEREO, f"{candidate.smiles} {detail}")
+        return refused
+
+    def averaged(
+        self, molecule: Molecule, context: Context, ensemble: Ensemble, diagnostics: Mapping[str, Any], is_rigid: bool
+    ) -> Finding:
+        """Returns the finding with the averages over the ensemble. is_rigid: whether the search repeats exactly."""
+        temperature = self.settings.temperature
+        values = {
+            CONFORMERS: float(len(ensemble.geometries)),
+            CONFORMER_WEIGHT: float(ensemble.weights(temperature)[0]),
+            CONFORMATIONAL_FREE_ENERGY: ensemble.free_energy(temperature),
+            DIPOLE: ensemble.dipole(temperature),
+            TOTAL_ENERGY: float(ensemble.energies[0]),
+        }
+        spread = RIGID if is_rigid else FLEXIBLE
+        rows = self.measured(molecule, values, (spread, spread))
+        return self.calculated(molecule, context, rows, diagnostics, {"conformers": ensemble.to_xyz(temperature)})
