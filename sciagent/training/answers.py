@@ -49,9 +49,6 @@ class Selection:
     per_scaffold: int = 4
     left_out: Counter[str] = field(default_factory=Counter)
 
-    def limit(self) -> ScaffoldLimit:
-        return ScaffoldLimit(self.per_scaffold)
-
     def drop(self, why: str) -> None:
         self.left_out[why] += 1
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 from sqlalchemy.engine import Connection
 
@@ -20,14 +19,12 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import rewards
 from sciagent.store.results.evidence import read_watermark
 from sciagent.training import answers, card, token_rows
-from sciagent.training.answers import Selection
 from sciagent.training.columns import TableColumn, schema
 from sciagent.training.reading import EVALUATION, RecordedEpisode, TrainingCampaign
 from sciagent.training.splits import SPLITS, ScaffoldLimit, Split, held_out_tasks
 from sciagent.training.tables import reward_rows, trajectory_rows
+from sciagent.training.wish import DatasetWish, Kind, check
 
-Kind = Literal["rows", "sft", "hindsight", "preference"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
 COLUMNS: Mapping[Kind, Sequence[TableColumn]] = {
     "rows": token_rows.COLUMNS,
     "sft": answers.SFT,
@@ -41,34 +38,13 @@ Progress = Callable[[str, int, int], None]
 """Is told the campaign, the number of episodes that were read, and of how many."""
 
 
-@dataclass(frozen=True)
-class DatasetWish:
-    """What a data set is to hold."""
-
-    kind: Kind
-    campaigns: Sequence[str]
-    selection: Selection = field(default_factory=Selection)
-    as_of: int | None = None
-    """Watermark; None: now."""
-    test_share: float = 0.1
-    """Share of the goals that are for testing."""
-    test_campaigns: Sequence[str] = ()
-    """Campaigns whose goals are for testing."""
-    rewards: Sequence[int] = ()
-    """Versions of rewards, at most one for each campaign; else the last one of each."""
-    licence: str | None = None
-    """SPDX identifier or URL."""
-    command: str = ""
-    """The command line, for the card."""
-
-
 def build(ledger: Ledger, wish: DatasetWish, folder: Path, progress: Progress | None = None) -> BuiltDataset:
     """Builds a data set in a new or empty folder. An error leaves nothing behind.
 
     Raises UsageError for a folder with files or a watermark in the future, UnknownNameError for an unknown campaign or
     version of rewards.
     """
-    _check(wish, folder)
+    check(wish, folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with ledger.read() as connection:
         now = read_watermark(connection)
@@ -89,15 +65,6 @@ def build(ledger: Ledger, wish: DatasetWish, folder: Path, progress: Progress | 
     return built
 
 
-def _check(wish: DatasetWish, folder: Path) -> None:
-    if not wish.campaigns:
-        raise UsageError("name the campaigns: --campaign NAME, once for each")
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder} exists and is not empty; name another folder with --out")
-    if outside := [name for name in wish.test_campaigns if name not in wish.campaigns]:
-        raise UsageError(f'--test-campaign "{outside[0]}" is not among the campaigns: {", ".join(wish.campaigns)}')
-
-
 class _Builder:
     """Writes the files of one data set."""
 
@@ -115,7 +82,7 @@ class _Builder:
         self._tasks = {task for each in campaigns for task in each.tasks(connection)}
         named = {task for each in held for task in each.tasks(connection)}
         self._held = held_out_tasks(self._tasks, wish.test_share, named)
-        self._versions = _versions(connection, wish, campaigns) if wish.kind == "rows" else {}
+        self._versions = _versions(connection, wish, campaigns, as_of) if wish.kind == "rows" else {}
         self._episodes = 0
         self._left_out: Counter[str] = wish.selection.left_out
 
@@ -150,7 +117,7 @@ class _Builder:
         for each in self._campaigns:
             found = {
                 "trajectories": trajectory_rows(self._connection, each),
-                "evidence": evidence_rows(self._connection, each.built.row),
+                "evidence": evidence_rows(self._connection, each.built.row, self._as_of),
             }
             if (version := self._versions[each.name]) is not None:
                 found["rewards"] = reward_rows(self._connection, each, version)
@@ -160,7 +127,7 @@ class _Builder:
         return tables
 
     def _rows(self, split: Split) -> Iterator[Mapping[str, Any]]:
-        limit = self._wish.selection.limit()
+        limit = ScaffoldLimit(self._wish.selection.per_scaffold, repeats=self._wish.kind == "preference")
         for campaign in self._campaigns:
             for episodes in self._siblings(campaign, split):
                 yield from self._of(campaign, episodes, limit)
@@ -200,7 +167,7 @@ class _Builder:
 
 
 def _versions(
-    connection: Connection, wish: DatasetWish, campaigns: Sequence[TrainingCampaign]
+    connection: Connection, wish: DatasetWish, campaigns: Sequence[TrainingCampaign], as_of: int
 ) -> dict[str, int | None]:
     """Returns the version of the rewards of each campaign: the stated one, else the last one; None without one."""
     ids = {each.built.row.id: each.name for each in campaigns}
@@ -211,5 +178,6 @@ def _versions(
             raise UsageError(f"version {version} of rewards is of another campaign than {', '.join(ids.values())}")
         stated[ids[row.campaign_id]] = version
     return {
-        name: stated[name] if name in stated else rewards.last_of_campaign(connection, id_) for id_, name in ids.items()
+        name: stated[name] if name in stated else rewards.last_of_campaign(connection, id_, as_of)
+        for id_, name in ids.items()
     }

@@ -16,7 +16,7 @@ from sciagent.training.columns import TableColumn
 from sciagent.training.reading import TrainingCampaign
 
 if TYPE_CHECKING:
-    from sciagent.training.building import DatasetWish
+    from sciagent.training.wish import DatasetWish
 
 WHAT = {
     "rows": "Token ids of episodes as they were sampled, with advantages, for a policy gradient.",
@@ -55,7 +55,7 @@ def text(
         "",
         "## Counts",
         "",
-        f"{built.episodes} episodes of {len(built.campaigns)} campaigns were read.",
+        f"Episodes that were read: {built.episodes}; campaigns: {len(built.campaigns)}.",
         "",
         *_table(("split", "goals", "rows"), [(s, built.tasks[s], n) for s, n in built.rows.items()]),
         *_table(("table", "rows"), list(built.tables.items())),

@@ -24,16 +24,19 @@ def held_out_tasks(tasks: Iterable[str], share: float, held: Iterable[str]) -> f
 
 
 class ScaffoldLimit:
-    """Keeps each candidate once, and the first n of each scaffold, by task."""
+    """Keeps the first n rows of each scaffold, by task, and each candidate once.
 
-    def __init__(self, n: int) -> None:
-        self._n = n
+    repeats: whether a candidate may have several rows, as in pairs with several others.
+    """
+
+    def __init__(self, n: int, repeats: bool = False) -> None:
+        self._n, self._repeats = n, repeats
         self._kept: set[tuple[str, str]] = set()
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def takes(self, task: str, verdict: CandidateVerdict) -> str | None:
         """Counts a candidate that is to be kept; returns None, or why it is left out."""
-        if (task, verdict.key) in self._kept:
+        if (task, verdict.key) in self._kept and not self._repeats:
             return "a candidate that another row has"
         if self._counts[task, verdict.scaffold] >= self._n:
             return f"a scaffold that {self._n} rows have"

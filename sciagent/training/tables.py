@@ -82,6 +82,8 @@ def _rewards(connection: Connection, campaign: TrainingCampaign, version: int) -
         episode = campaign.episode(connection, row)
         numbers = {turn["id"]: turn["number"] for turn in campaign.raw_turns(connection, episode)}
         for reward in rewards.of_version(connection, version, [episode.id]):
+            if reward.turn_id is not None and reward.turn_id not in numbers:
+                continue  # a turn after the watermark
             yield episode_cells(episode) | {
                 "reward_version": version,
                 "turn": None if reward.turn_id is None else numbers[reward.turn_id],

@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.building import DatasetWish, Kind, build
+from sciagent.training.building import build
+from sciagent.training.wish import DatasetWish, Kind
 from tests.support.conversing import Conversing, conversing
 
 

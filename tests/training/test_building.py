@@ -17,7 +17,8 @@ from sciagent.errors import UnknownNameError, UsageError
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.answers import Selection
-from sciagent.training.building import DatasetWish, Kind, build
+from sciagent.training.building import build
+from sciagent.training.wish import DatasetWish, Kind
 from tests.support.conversing import Conversing, conversing
 
 SPEC = RewardSpec(prices={"core_seconds": 0.001}, unsettled="settled")

@@ -68,8 +68,8 @@ def build(
     """
     from sciagent.report.export.crate import licence
     from sciagent.training.answers import Selection
-    from sciagent.training.building import DatasetWish
     from sciagent.training.building import build as built
+    from sciagent.training.wish import DatasetWish
 
     if license is not None:
         licence(license)  # raises UsageError
@@ -102,7 +102,7 @@ def _parts(answer: BuiltDataset) -> Iterator[Part]:
         f"{answer.folder}: {rows}, from {plural(answer.episodes, 'episode')} up to watermark {answer.watermark}"
     )
     if answer.left_out:
-        table = plain_table("left out", "number")
+        table = plain_table("", "left out", "number")
         for why, n in answer.left_out.items():
             table.add_row(why, str(n))
         yield table

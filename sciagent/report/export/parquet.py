@@ -100,17 +100,22 @@ EVIDENCE = (
 )  # fmt: skip
 
 
-def evidence_rows(connection: Connection, row: CampaignRow) -> ArrowRows:
-    """Returns a row per value measured by the campaign's rungs; an answer without values has one row."""
+def evidence_rows(connection: Connection, row: CampaignRow, as_of: int | None = None) -> ArrowRows:
+    """Returns a row per value measured by the campaign's rungs; an answer without values has one row.
+
+    as_of: only current evidence up to this watermark; None: all. What was corrected later is missing.
+    """
     import pyarrow as pa
 
     fields = [pa.field(name, getattr(pa, kind)(), metadata={"description": text}) for name, kind, text in EVIDENCE]
-    return ArrowRows(pa.schema(fields, metadata=table_metadata(row, "evidence")), _evidence(connection, row))
+    return ArrowRows(pa.schema(fields, metadata=table_metadata(row, "evidence")), _evidence(connection, row, as_of))
 
 
-def _evidence(connection: Connection, row: CampaignRow) -> Iterator[Mapping[str, Any]]:
+def _evidence(connection: Connection, row: CampaignRow, as_of: int | None) -> Iterator[Mapping[str, Any]]:
     for entry in entries(connection, row, ()):
         for a in entry.answers:
+            if as_of is not None and a.watermark > as_of:
+                continue
             base = {
                 "evidence": a.key, "candidate": entry.candidate.key, "text": entry.candidate.text, "rung": a.rung,
                 "verifier": a.verifier, "verifier_version": a.version, "outcome": a.outcome, "reason": a.reason,
