@@ -45,7 +45,7 @@ class ServedCard(BaseModel):
 
 def keep(card: ServedCard) -> None:
     """Writes the card. Raises UsageError if other weights were served under this name."""
-    known = find(card.name)
+    known = _written(card.name)
     if known is not None and (known.base_sha256, known.adapter_sha256) != (card.base_sha256, card.adapter_sha256):
         raise UsageError(
             f"other weights were served as {card.name}; a name cannot change its weights, so choose another name"
@@ -58,16 +58,26 @@ def keep(card: ServedCard) -> None:
 
 
 def find(name: str) -> ServedCard | None:
-    """Returns the card of a name, or of the installed model that has this name in the ledger; None if there is none."""
+    """Returns the card of a name; None if there is none. Of an installed model that has this name in the ledger weights
+    and tokenizer are known; of one that is only called so the tokenizer, which may be that of the server's model."""
+    if (card := _written(name)) is not None:
+        return card
+    try:
+        installed = models.installed()
+    except models.ModelError:
+        return None
+    for model in installed:
+        if name in (model.policy, model.name):
+            weights = model.sha256 if name == model.policy else None
+            return ServedCard(name=name, base_sha256=weights, tokenizer=model.folder)
+    return None
+
+
+def _written(name: str) -> ServedCard | None:
     try:
         return ServedCard.model_validate_json(_path(name).read_text(encoding="utf-8"))
     except (OSError, ValidationError):
-        pass
-    try:
-        known = [model for model in models.installed() if model.policy == name]
-    except models.ModelError:
         return None
-    return ServedCard(name=name, base_sha256=known[0].sha256, tokenizer=known[0].folder) if known else None
 
 
 def content_name(name: str, sha256: str) -> str:

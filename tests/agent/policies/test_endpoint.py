@@ -96,6 +96,18 @@ def test_a_model_that_this_machine_serves_is_known_by_its_weights_and_template(
     assert tokens and tokens.template_checked is False, "the prompt has a token more than the template makes"
 
 
+def test_a_strangers_prompt_is_compared_if_a_model_of_this_name_is_here(
+    server: ChatServer, policy: EndpointPolicy, tiny: str
+) -> None:
+    from transformers import AutoTokenizer
+
+    prompt = prompt_ids(AutoTokenizer.from_pretrained(models.find(tiny).folder), ASKED, [])
+    server.respond = lambda body, n: (200, with_tokens(prompt, "tiny"))
+    tokens = policy.sample(ASKED, [], Sampling()).tokens
+    assert tokens and (tokens.template_hash, tokens.template_checked) == ("server", True)
+    assert policy.identity("tiny").base_sha256 is None, "a name says nothing of the weights"
+
+
 def test_of_a_stranger_neither_weights_nor_template_are_known(server: ChatServer, policy: EndpointPolicy) -> None:
     server.respond = lambda body, n: (200, with_tokens([1, 2]))
     tokens = policy.sample(ASKED, [], Sampling()).tokens
