@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.rewards.estimators import Settlement
 from sciagent.training import better, hints, relabelling
-from sciagent.training.columns import EPISODE, JUDGED, TURN, TableColumn, best_of, chat, turn_cells
+from sciagent.training.columns import EPISODE, JUDGED, TURN, Cells, TableColumn, best_of, chat, turn_cells
 from sciagent.training.reading import AnsweredTurn, RecordedEpisode, TrainingCampaign
 from sciagent.training.splits import ScaffoldLimit
 from sciagent.training.verdicts import CandidateVerdict, verdicts
@@ -66,11 +66,11 @@ class JudgedTurn:
         return self.turn.episode.task
 
     @property
-    def cells(self) -> dict[str, Any]:
+    def cells(self) -> Cells:
         return turn_cells(self.turn, self.verdicts)
 
     @property
-    def completion(self) -> list[dict[str, Any]]:
+    def completion(self) -> list[Cells]:
         return chat([self.turn.answer])
 
 
@@ -151,7 +151,7 @@ def pairs(
                 yield _pair(chosen, rejected, max(p, 1 - p))
 
 
-def _pair(chosen: JudgedTurn, rejected: JudgedTurn, p: float) -> dict[str, Any]:
-    other = {"rejected": rejected.completion, "rejected_turn": rejected.turn.number}
+def _pair(chosen: JudgedTurn, rejected: JudgedTurn, p: float) -> Cells:
+    other: Cells = {"rejected": rejected.completion, "rejected_turn": rejected.turn.number}
     other |= {"rejected_episode": rejected.turn.episode.number, "p_better": p}
     return chosen.cells | other | {"chosen": chosen.completion}

@@ -9,6 +9,9 @@ from sciagent.agent.messages import Message
 from sciagent.training.reading import AnsweredTurn, RecordedEpisode
 from sciagent.training.verdicts import CandidateVerdict
 
+Cells = dict[str, object]
+"""The cells of a row by column."""
+
 
 class TableColumn(NamedTuple):
     """A column of a data set."""
@@ -65,32 +68,28 @@ def schema(columns: Iterable[TableColumn], about: Mapping[str, str]) -> Any:
     return pa.schema(fields, metadata=dict(about))
 
 
-def chat(messages: Sequence[Message]) -> list[dict[str, Any]]:
+def chat(messages: Sequence[Message]) -> list[Cells]:
     """Returns the messages in OpenAI's format; the arguments of calls stay the text that the model wrote."""
     return [_chat(message) for message in messages]
 
 
-def _chat(message: Message) -> dict[str, Any]:
+def _chat(message: Message) -> Cells:
     calls = [
         {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
         for call in message.calls
     ]
-    fields: dict[str, Any] = {
-        "role": message.role,
-        "content": message.content,
-        "reasoning_content": message.thinking or None,
-    }
+    fields: Cells = {"role": message.role, "content": message.content, "reasoning_content": message.thinking or None}
     fields |= {"tool_calls": calls or None, "tool_call_id": message.call_id or None, "name": message.name or None}
     return fields
 
 
-def episode_cells(episode: RecordedEpisode) -> dict[str, Any]:
-    cells = {"campaign": episode.campaign, "episode": episode.number, "group": episode.group}
+def episode_cells(episode: RecordedEpisode) -> Cells:
+    cells: Cells = {"campaign": episode.campaign, "episode": episode.number, "group": episode.group}
     cells |= {"sibling": episode.sibling, "policy": episode.policy}
     return cells | {"purpose": episode.purpose, "task": episode.task}
 
 
-def turn_cells(turn: AnsweredTurn, verdicts: Sequence[CandidateVerdict]) -> dict[str, Any]:
+def turn_cells(turn: AnsweredTurn, verdicts: Sequence[CandidateVerdict]) -> Cells:
     """Returns the cells of a turn. verdicts: on its new candidates."""
     best = best_of(verdicts)
     return episode_cells(turn.episode) | {

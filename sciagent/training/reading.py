@@ -122,7 +122,7 @@ class TrainingCampaign:
         return counts
 
     def turns(self, connection: Connection, episode: RecordedEpisode) -> Iterator[AnsweredTurn]:
-        """Yields the turns of an episode up to the watermark; turns without a message, as of scripts, are left out."""
+        """Yields the turns of an episode before the watermark; turns without a message, as of scripts, are left out."""
         limits = EpisodeLimits(thinking="strip" if episode.thinking == "strip" else "preserve")
         talk = Episode(episode.number, 0, episode.opening, limits)
         proposals: dict[int, list[Proposed]] = {}
@@ -138,8 +138,8 @@ class TrainingCampaign:
             talk.restore((answer, *map(from_json, row["observations"])), dict(row["cursor"] or {}))
 
     def raw_turns(self, connection: Connection, episode: RecordedEpisode) -> Sequence[Any]:
-        """Returns the rows of the turns up to the watermark, in order."""
-        return [row for row in trajectories.turns(connection, episode.id) if row["watermark"] <= self.as_of]
+        """Returns the rows of the turns before the watermark, in order: those that versions of rewards have, too."""
+        return [row for row in trajectories.turns(connection, episode.id) if row["watermark"] < self.as_of]
 
     def _offered(self, connection: Connection, tool_set_id: int | None) -> str:
         if tool_set_id not in self._tools:

@@ -12,7 +12,7 @@ from sciagent.agent.trace.linearise import CONTEXT, Row, linearise
 from sciagent.agent.trace.recorded import calls_of
 from sciagent.store.campaign_state.trajectories import untrainable
 from sciagent.store.learning import rewards
-from sciagent.training.columns import EPISODE, JUDGED, TableColumn, episode_cells
+from sciagent.training.columns import EPISODE, JUDGED, Cells, TableColumn, episode_cells
 from sciagent.training.reading import RecordedEpisode
 
 COLUMNS = (
@@ -66,7 +66,7 @@ def rows_of(
         yield episode_cells(episode) | own | _cells(row, advantages, fit)
 
 
-def _cells(row: Row, advantages: Mapping[int, float], fit: set[int]) -> dict[str, Any]:
+def _cells(row: Row, advantages: Mapping[int, float], fit: set[int]) -> Cells:
     gradient = [
         masked and drawn is not None and turn in fit
         for masked, drawn, turn in zip(row.mask, row.behaviour, row.turns, strict=True)

@@ -15,6 +15,11 @@ from tests.support.conversing import Conversing, conversing
 
 
 @pytest.fixture
+def backend() -> str:
+    return "sqlite"
+
+
+@pytest.fixture
 def made(ledger: Ledger, tmp_path: Path) -> Conversing:
     return conversing(ledger, tmp_path / "campaign")
 
@@ -52,6 +57,7 @@ def test_an_answer_that_names_the_old_goal_is_not_relabelled(
 
 def test_a_refused_text_gives_a_hint_and_no_goal(made: Conversing, tmp_path: Path) -> None:
     made.talk(1, ["C1CC"])
+    made.verify("CCO", 5.0)
     [row], left_out = rows_of(made, "hindsight", tmp_path / "set")
     assert row["hint"] == "The answer that comes to mind first is refused: unparsable. Write one that is not."
     assert left_out == {"goals: no value at the terminal rung": 1}

@@ -78,9 +78,11 @@ def test_rows_hold_what_was_sampled_with_the_advantage_of_its_turn(made: Convers
             assert [row["behaviour"][i] for i in places] == pytest.approx(call.behaviour)
             assert [row["mask"][i] for i in places] == [not forced for forced in call.forced]
     trained = [{t for t, used in zip(row["turns"], row["gradient"], strict=True) if used} for row in rows]
-    assert trained == [{0, 1}, set()], "the second episode waits for an answer, which makes all its returns undecided"
-    assert rows[1]["outcome"] is None and set(rows[1]["advantages"]) == {None}
-    assert built.left_out == {"turns: without an advantage: undecided, without siblings, or no rewards published": 3}
+    assert trained == [set(), set()], (
+        "an episode waits for an answer, and nothing else can be compared with its sibling"
+    )
+    assert rows[0]["outcome"] is not None and rows[1]["outcome"] is None
+    assert built.left_out == {"turns: without an advantage: undecided, without siblings, or no rewards published": 5}
     assert all(row["skill"] is None and row["rubric"] is None for row in rows)
 
 
@@ -130,6 +132,7 @@ def test_goals_are_in_one_split_each_and_evaluations_in_none(ledger: Ledger, tmp
         if n == 0:  # evidence is shared by the campaigns
             made.verify("CCO", 5.0)
             made.verify("CCN", 5.0)
+    made.verify("CCC", 5.0)  # a turn counts when evidence has come after it
     built = build(ledger, DatasetWish("sft", names, test_campaigns=["goal3"]), tmp_path / "set")
     assert built.tasks == {"train": 1, "test": 1}
     rows = {split: pq.read_table(tmp_path / "set" / f"{split}.parquet").to_pylist() for split in built.rows}

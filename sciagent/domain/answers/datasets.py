@@ -15,7 +15,7 @@ class BuiltDataset(AnswerModel):
     folder: str
     campaigns: tuple[str, ...]
     watermark: int
-    """Evidence and turns up to this watermark are in it."""
+    """Evidence up to this watermark is in it, and the turns before it."""
     episodes: int
     """Episodes that were read."""
     rows: Mapping[str, int]

@@ -29,15 +29,15 @@ class ArrowRows:
     """`pyarrow.Schema`; units and levels are in the metadata of its fields."""
     rows: Iterable[Mapping[str, Any]]
     """Cells of each row by column; missing cells are null."""
-    group: int = GROUP
-    """Largest number of rows of a row group."""
+    group: int | None = None
+    """Largest number of rows of a row group; None: GROUP."""
 
     def batches(self) -> Iterator[Any]:
-        """Yields `pyarrow.RecordBatch`es of at most `group` rows."""
+        """Yields `pyarrow.RecordBatch`es of at most that many rows."""
         import pyarrow as pa
 
         rows = iter(self.rows)
-        while group := list(islice(rows, self.group)):
+        while group := list(islice(rows, self.group or GROUP)):
             yield pa.RecordBatch.from_pylist(group, schema=self.schema)
 
     def write(self, path: Path) -> int:
