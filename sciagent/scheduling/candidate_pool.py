@@ -22,7 +22,9 @@ ROOM = 0.125  # spare length of growing arrays, as a fraction, so that rows are 
 class CandidatePool:
     """A campaign's n candidates, k rungs that can be bought, the terminal rung last, and c columns of answers."""
 
-    GROWING: ClassVar[tuple[str, ...]] = ("scores", "errors", "bounds", "order", "score", "closed", "out", "pending")
+    GROWING: ClassVar[tuple[str, ...]] = (
+        *("scores", "errors", "bounds", "order", "lots", "score", "closed", "out", "pending"),
+    )
     """Names of the arrays, besides the costs, that get a row for each new candidate."""
 
     scores: Array
@@ -50,6 +52,9 @@ class CandidatePool:
     answer is censored."""
     order: NDArray[np.uint64] | None = field(init=False, default=None)
     """(n,) hashes of the candidates' keys, by which a law selects rows; None: it selects by row number."""
+    lots: Array | None = field(init=False, default=None)
+    """(n,) fixed numbers in (0, 1) for draws, by candidate key; NaN for candidates that were not loaded because their
+    work was over; None: nothing is drawn."""
     out: Mask = field(init=False)
     """(n,) whether a candidate is verified or can no longer be."""
     pending: Mask = field(init=False)

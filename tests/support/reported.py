@@ -16,8 +16,9 @@ from sciagent.domain.jobs.states import AttemptState, CampaignState, Standing
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Censoring, Quantity
-from sciagent.store.campaign_state import campaigns, standings
+from sciagent.store.campaign_state import campaigns, standings, trajectories
 from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.campaign_state.trajectories import NewTurn
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 from sciagent.store.database.ledger import Ledger
@@ -77,32 +78,16 @@ def xyz(smiles: str) -> str:
 class Maker:
     """Writes a campaign step by step; `ids` are its candidates in order."""
 
-    def __init__(self, ledger: Ledger, folder: Path, **changed: Any) -> None:
+    def __init__(self, ledger: Ledger, folder: Path, *, script: bool = True, **changed: Any) -> None:
+        """script: whether a script has begun to propose, in whose turn candidates are entered."""
         self.ledger, self.folder = ledger, folder
         wanted = spec(**changed)
         with ledger.begin() as connection:
-            made = rows.campaign(connection, wanted["campaign"], spec=wanted)
-            now = db_now(connection)
-            j = t.trajectory
-            trajectory = connection.execute(
-                j.insert()
-                .values(
-                    campaign_id=made.id,
-                    number=0,
-                    proposer="evolve",
-                    settings={},
-                    seed=1,
-                    state="running",
-                    started_at=now,
-                )
-                .returning(j.c.id)
-            ).scalar_one()
-            self.turn = connection.execute(
-                t.turn.insert()
-                .values(trajectory_id=trajectory, number=3, calls=[], observations=[], watermark=0, cost={}, at=now)
-                .returning(t.turn.c.id)
-            ).scalar_one()
-        self.row: CampaignRow = made
+            self.row: CampaignRow = rows.campaign(connection, wanted["campaign"], spec=wanted)
+            if script:
+                opened = {"proposer": "evolve", "settings": {}, "seed": 1}
+                trajectory = trajectories.open_(connection, self.row.id, 0, **opened)
+                self.turn = trajectories.write_turn(connection, trajectory, NewTurn(3, {}, [], [], {}, "evolve"))
         self.ids: list[int] = []
 
     def enter(self, smiles: tuple[str, ...], **proposal: Any) -> None:

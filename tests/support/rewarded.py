@@ -192,8 +192,8 @@ class Rewarded:
             return evidence.read_watermark(connection)
 
 
-def rewarded(ledger: Ledger, folder: Path, name: str = "small") -> Rewarded:
+def rewarded(ledger: Ledger, folder: Path, name: str = "small", scheduler: str = "exhaustive") -> Rewarded:
     """A campaign with checks, xTB (gate 1 to 40 eV) and DFT, where a gap from 3 to 9 eV is a hit."""
-    path = write_campaign(folder, name=name)
+    path = write_campaign(folder, name=name, scheduler=scheduler)
     built, _ = create_or_open(ledger, load_spec(path), path.read_text(encoding="utf-8"), "test")
     return Rewarded(built)

@@ -117,6 +117,7 @@ class Auditing:
         return [r for r, id_ in by_row if id_ not in self._members and r not in wanted and r not in pool.known]
 
     def _lots(self, connection: Connection, rows: list[int]) -> list[float]:
+        assert self._pool.lots is not None
         drawn = self._pool.lots[rows]
         lacking = np.flatnonzero(np.isnan(drawn))
         ids: list[int] = self._pool.ids[np.array(rows, dtype=np.intp)[lacking]].tolist()

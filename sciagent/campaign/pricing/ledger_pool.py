@@ -15,6 +15,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.pricing.observations import KNOWN, ObservationSchema
+from sciagent.campaign.spec.schedulers import LotterySpec
 from sciagent.chemistry.fingerprint import structure_of
 from sciagent.domain.campaigns.ladder import PaidIndex, Position
 from sciagent.domain.candidates import Candidate
@@ -41,7 +42,7 @@ STARTED = (*WORKED, Standing.PENDING)  # standings in which the rung at the cand
 class LedgerPool(CandidatePool):
     """The candidates of one campaign as a scheduler sees them."""
 
-    GROWING = (*CandidatePool.GROWING, "ids", "lots", "_counted")
+    GROWING = (*CandidatePool.GROWING, "ids", "_counted")
 
     def __init__(
         self,
@@ -71,8 +72,7 @@ class LedgerPool(CandidatePool):
         """(n, k) declared amounts of the jobs, by resource."""
         self.structures = GrowingStructures()
         """Structures of the candidates, for their similarity."""
-        self.lots: Array = np.empty(0)
-        """(n,) lots of the audit; NaN for candidates that were not loaded because their work was over."""
+        self.lots = np.empty(0) if self._is_read or isinstance(built.spec.scheduler, LotterySpec) else None
         self.changed: list[int] = []
         """Rows that were written since the list was last emptied."""
         self._counted: Mask = np.empty((0, k), dtype=bool)
@@ -114,6 +114,9 @@ class LedgerPool(CandidatePool):
             loaded = candidates.load(connection, going)
             self._describe([loaded.get(id_) for id_ in ids])
             self._order(connection, ids, loaded)
+        elif self.lots is not None:
+            keys = laws.keys(connection, ids)
+            self.lots[len(self.ids) - len(ids) :] = lots(self._built.spec.seed, (keys[id_] for id_ in ids))
         self._place(connection, rows)
 
     def _enter_rows(self, ids: Sequence[int]) -> None:
@@ -133,6 +136,7 @@ class LedgerPool(CandidatePool):
         k, last = len(self._paid), len(self.ids)
         first = last - len(loaded)
         known_keys = {row: candidate.key for row, candidate in enumerate(loaded, first) if candidate is not None}
+        assert self.lots is not None
         self.lots[list(known_keys)] = lots(self._built.spec.seed, known_keys.values())
         for resource, known in self.declared.items():
             self.declared[resource] = np.vstack([known, np.zeros((len(loaded), k))])

@@ -12,7 +12,14 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.pricing.ledger_pool import LedgerPool
-from sciagent.campaign.spec.schedulers import BestRungSpec, ExhaustiveSpec, HalvingSpec, PricedSpec, RandomSpec
+from sciagent.campaign.spec.schedulers import (
+    BestRungSpec,
+    ExhaustiveSpec,
+    HalvingSpec,
+    LotterySpec,
+    PricedSpec,
+    RandomSpec,
+)
 from sciagent.domain.campaigns.ladder import PaidIndex, Position
 from sciagent.domain.campaigns.ports import Choice
 from sciagent.domain.jobs.states import CampaignState
@@ -21,6 +28,7 @@ from sciagent.scheduling.arrays import Places
 from sciagent.scheduling.rules.best_rung import BestRung
 from sciagent.scheduling.rules.exhaustive import Exhaustive
 from sciagent.scheduling.rules.halving import Halving
+from sciagent.scheduling.rules.lottery import Lottery
 from sciagent.scheduling.rules.random import Random
 from sciagent.scheduling.rules.rung_by_rung import RungRule
 from sciagent.scheduling.rules.thresholds import Thresholds
@@ -140,4 +148,6 @@ def rule_of(built: Built, paid: Sequence[Position]) -> RungRule:
         return Halving(scheduler.eta)
     if isinstance(scheduler, RandomSpec):
         return Random(spec.seed)
+    if isinstance(scheduler, LotterySpec):
+        return Lottery(scheduler.chance, len(paid))
     return Exhaustive() if isinstance(scheduler, ExhaustiveSpec) else Thresholds()

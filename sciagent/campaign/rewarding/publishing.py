@@ -11,6 +11,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built, open_for_people
 from sciagent.campaign.rewarding.expectations import RewardLaw, fit_law, restored_law
 from sciagent.campaign.rewarding.valuations import CandidateWorth, valuations
+from sciagent.campaign.spec.schedulers import LotterySpec
 from sciagent.chemistry.fingerprint import features
 from sciagent.domain.answers.rewards import ChangedReward, PublishedRewards
 from sciagent.errors import UsageError
@@ -46,6 +47,11 @@ def publish(ledger: Ledger, name: str, spec: RewardSpec) -> PublishedRewards:
     kind, or a campaign without episodes.
     """
     built = open_for_people(ledger, name)
+    if spec.unsettled == "robust" and not isinstance(built.spec.scheduler, LotterySpec):
+        raise UsageError(
+            f'unsettled: robust needs to know with which chance a candidate was verified; "{name}" has the scheduler '
+            f"{built.spec.scheduler.kind}, only lottery draws with a known chance; take posterior or settled"
+        )
     with ledger.begin() as connection:
         directives.lock(connection, built.row.id)
         now = read_watermark(connection)

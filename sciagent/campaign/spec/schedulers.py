@@ -73,6 +73,16 @@ class BestRungSpec(Part):
     )
 
 
+class LotterySpec(Part):
+    """The terminal rung runs on each candidate with the same chance, whatever the rungs below said."""
+
+    kind: Literal["lottery"] = Field(description="Draw for the terminal rung with a known chance.")
+    chance: Annotated[float, Field(strict=True, ge=0.01, le=1)] = Field(
+        0.2, description="Chance of a candidate that passes the gates below to be verified."
+    )
+
+
 SchedulerSpec = Annotated[
-    PricedSpec | ThresholdsSpec | ExhaustiveSpec | RandomSpec | HalvingSpec | BestRungSpec, Field(discriminator="kind")
+    PricedSpec | ThresholdsSpec | ExhaustiveSpec | RandomSpec | HalvingSpec | BestRungSpec | LotterySpec,
+    Field(discriminator="kind"),
 ]

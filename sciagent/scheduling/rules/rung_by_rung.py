@@ -33,6 +33,8 @@ class Waiting:
     """Number of started candidates without an answer yet."""
     undecided: Places | None = None
     """Rows of all candidates that wait for this rung or may still reach it; None if `remaining` is None."""
+    lots: Array | None = None
+    """(n,) fixed numbers in (0, 1) for draws; None: nothing is drawn."""
 
     def best(self, n: int) -> Places:
         """Returns positions in `rows` of the n highest scores; ties in order of arrival."""
@@ -87,5 +89,6 @@ def waiting_in(pool: CandidatePool) -> list[Waiting]:
         undecided = None if remaining is None else np.flatnonzero((position <= j) & going)
         running = int((pool.pending & (position == j + 1)).sum())
         started = int(pool.closed[:, j].sum()) if pool.started is None else pool.started[j]
-        ladder.append(Waiting(PaidIndex(j), rows, pool.score[rows], remaining, started, running, undecided))
+        lots = None if pool.lots is None else pool.lots[rows]
+        ladder.append(Waiting(PaidIndex(j), rows, pool.score[rows], remaining, started, running, undecided, lots))
     return ladder

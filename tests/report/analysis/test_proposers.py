@@ -53,10 +53,7 @@ def test_one_proposer_is_told_in_a_sentence(parsed: Parsed) -> None:
 
 
 def test_a_campaign_without_proposals_has_no_such_part(own_ledger: Ledger, tmp_path: Path) -> None:
-    made = Maker(own_ledger, tmp_path)
-    with made.ledger.begin() as connection:
-        connection.exec_driver_sql("DELETE FROM turn")
-        connection.exec_driver_sql("DELETE FROM trajectory")
+    made = Maker(own_ledger, tmp_path, script=False)
     with made.ledger.read() as connection:
         assert proposers.results(connection, made.row) == ()
     assert "Who found what" not in Parsed(rendered(made)).text

@@ -1,0 +1,36 @@
+"""Lottery: runs the terminal rung on each candidate with the same known chance, and the rungs below on all.
+
+Each candidate has a fixed lot, a number in (0, 1) that depends on the campaign's seed and the candidate's key alone. It
+is verified if its lot is below the chance. What the rungs below said plays no part, so that the verified candidates
+stand for all that got so far. Rewards with `unsettled: robust` need this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sciagent.domain.campaigns.ladder import PaidIndex
+from sciagent.scheduling.candidate_pool import Purchase
+from sciagent.scheduling.rules.rung_by_rung import RungRule, Waiting
+
+
+class Lottery(RungRule):
+    def __init__(self, chance: float, rungs: int) -> None:
+        """chance: in (0, 1], of the terminal rung. rungs: number of paid rungs."""
+        self._chance, self._terminal = chance, PaidIndex(rungs - 1)
+
+    def next(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
+        purchases: list[Purchase] = []
+        for at in reversed(waiting):  # the highest rung first, so that answers come sooner
+            is_terminal = at.rung == self._terminal
+            rows = at.rows if not is_terminal or at.lots is None else at.rows[at.lots < self._chance]
+            chance = self._chance if is_terminal else 1.0
+            why = f"lottery: drawn with a chance of {chance:g}" if is_terminal else "lottery: the next rung of all"
+            for row in np.sort(rows)[: at.places(slots - len(purchases))].tolist():
+                purchases.append(Purchase(row, at.rung, -float(row), chance, why))
+        return purchases
+
+    def leaves(self, rung: PaidIndex) -> bool:
+        return rung == self._terminal
