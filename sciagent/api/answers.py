@@ -75,12 +75,10 @@ def _remarks(status: CampaignCounts) -> Iterator[str]:
 
 
 def budget_line(status: CampaignCounts) -> str:
-    """Returns a line with proposals, candidates, hits, and the amount spent of each limit."""
-    parts = [
-        f"{status.proposals} proposals",
-        f"{status.candidates} candidates",
-        f"{status.hits} hit{'' if status.hits == 1 else 's'}",
-    ]
+    """Returns a line with proposals, candidates, hits where objectives have limits, and what is spent of each limit."""
+    parts = [f"{status.proposals} proposals", f"{status.candidates} candidates"]
+    if status.hits_defined:
+        parts.append(f"{status.hits} hit{'' if status.hits == 1 else 's'}")
     rare = {"texts could not be read": status.unreadable, "answers reused at no cost": status.reused}
     rare |= {"held": status.held, "vetoed": status.vetoed}
     parts += [f"{n} {what}" for what, n in rare.items() if n]

@@ -62,7 +62,7 @@ class BestTable(ResultTable[BestCandidate]):
         return records_table(plain_records([self.plain(row) for row in self]), "")
 
     def notes(self) -> Iterator[str]:
-        """Yields lines on candidates that cannot be ranked, on the uncertainties, on imported values, and on hits that
+        """Yields lines on candidates that miss all ranges, on the uncertainties, on imported values, and on hits that
         a measurement contradicts."""
         yield from self.unranked()
         yield from certainty_lines(self, self.properties)
@@ -74,13 +74,13 @@ class BestTable(ResultTable[BestCandidate]):
         yield from (f"contradicted by a measurement: {c.label}: {c.contradicted}" for c in self if c.contradicted)
 
     def unranked(self) -> Iterator[str]:
-        """Yields a line if several candidates have the lowest utility, so that the order among them says nothing."""
+        """Yields a line if several candidates have the lowest utility, so that the order among them is by distance."""
         lowest = sum(c.utility is not None and c.utility <= UTILITY_FLOOR * (1 + 1e-9) for c in self)
         if lowest > 1:
             yield (
                 f"{lowest} candidates have the lowest utility, {UTILITY_FLOOR:g}: their values lie too far outside "
-                "what the objectives ask for, and their order says nothing; state limits that the values can reach, in "
-                "a campaign of another name"
+                "what the objectives ask for; those that lie least far outside come first; state limits that the "
+                "values can reach, in a campaign of another name"
             )
 
 

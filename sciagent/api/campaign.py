@@ -218,6 +218,12 @@ class Campaign:
         with self._store.read() as connection:
             return answers.CampaignStatus(**dict(status(connection, campaigns.get(connection, self.name))))
 
+    def left_out(self) -> tuple[str, ...]:
+        """Returns a sentence on the reactants of a proposer `enumerate` that its reaction cannot use."""
+        from sciagent.campaign.core.libraries import left_out
+
+        return tuple(left_out(self.spec))
+
     def calibrations(self) -> tuple[str, ...]:
         """Returns a sentence on each calibration on measured values, with its leave-one-out error.
 
@@ -229,7 +235,11 @@ class Campaign:
             return tuple(fit_lines(self.spec, fits_of(connection, self.spec)))
 
     def best(self, n: int = 10) -> BestTable:
-        """Returns the n best candidates: hits first, then by the highest rung reached and the score there."""
+        """Returns the n best candidates: hits first, then by the highest rung reached and the score there.
+
+        Raises UsageError if n is no whole number above 0."""
+        if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+            raise UsageError(f"best(n) takes the number of candidates, such as best(10), not {n!r}")
         with self._store.read() as connection:
             return best_of(self._store, connection, campaigns.get(connection, self.name), n)
 
@@ -313,7 +323,8 @@ class Campaign:
             if row is None:
                 return f"Campaign({self.name!r}), not in a ledger yet"
             n, hits = campaign_counts.members(connection, row.id), campaign_counts.hits(connection, row.id)
-        return f"Campaign({self.name!r}): {row.state}, {n} candidates, {hits} hit{'' if hits == 1 else 's'}"
+        found = f", {hits} hit{'' if hits == 1 else 's'}" if row.has_limits else ""
+        return f"Campaign({self.name!r}): {row.state}, {n} candidates{found}"
 
     def _repr_html_(self) -> str:
         with self._store.read() as connection:

@@ -20,7 +20,6 @@ from sciagent.api.interrupts import raise_interrupt
 from sciagent.api.terminal import Line, Part, show, wrapped
 from sciagent.domain.answers.status import CampaignCounts
 from sciagent.domain.durations import ago
-from sciagent.report.analysis.summary import has_limits
 from sciagent.report.answers import best
 from sciagent.report.live.time_left import time_left
 from sciagent.store.campaign_state import campaigns
@@ -149,7 +148,7 @@ class Progress:
             found = best(connection, row, min(count, MOST_BRIEF) if wants_best else BRIEF)
         chosen = [candidate for candidate in found if candidate.hit or (wants_best and candidate.verified)]
         if chosen:
-            kind = "hits" if has_limits(row) and all(candidate.hit for candidate in chosen) else "verified candidates"
+            kind = "hits" if row.has_limits and all(candidate.hit for candidate in chosen) else "verified candidates"
             return BestTable.of(chosen, objectives_of(row.spec), f"the best {kind}")
         if wants_best:
             return "no candidate was verified: see the report for why they fell"

@@ -130,14 +130,16 @@ class ReactionLibrary(_Lists):
     """A reaction by RDKit's SMARTS, whose reactant templates each take every reactant of a list.
 
     reactants: by the number of the template, from 1. A combination that reacts at several places has several products,
-    in the order of their SMILES. Reactants that lack the template's groups are left out. Raises UsageError for a
-    reaction or a reactant that cannot be used, and for a list without any that reacts.
+    in the order of their SMILES. Reactants that lack the template's groups are left out (`left_out`). Raises UsageError
+    for a reaction or a reactant that cannot be used, and for a list without any that reacts.
     """
 
     def __init__(self, reaction: str, reactants: Mapping[int, Sequence[Block]]) -> None:
         self._reaction = check_reaction(reaction, reactants)
         templates = sorted(reactants)
         self._molecules = {each.smiles: molecule_of(each.smiles) for number in templates for each in reactants[number]}
+        self.left_out: dict[str, list[Block]] = {}
+        """Reactants that lack the group of their template, by the name of the list."""
         lists = {}
         for number in templates:
             template = self._reaction.GetReactantTemplate(number - 1)
@@ -145,6 +147,7 @@ class ReactionLibrary(_Lists):
             if not reacting:
                 raise UsageError(f"no reactant {number} has the group that the reaction needs there")
             lists[f"reactant {number}"] = reacting
+            self.left_out[f"reactant {number}"] = [b for b in reactants[number] if b not in reacting]
         super().__init__(lists, " + ")
 
     @cached_property

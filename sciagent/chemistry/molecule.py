@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache
 from itertools import accumulate
@@ -127,13 +127,27 @@ def _parsed(smiles: str, standardise: str, multiplicity: int | None) -> Molecule
             return Reason(wrong.reason), wrong.detail
 
 
+def _unreadable(whole: Any, atoms: Sequence[Any]) -> str:
+    """Returns why a molecule is refused whose canonical SMILES cannot be read.
+
+    whole: the molecule before its parent was taken; atoms: those of the parent. Without its cation a ring such as
+    cyclopentadienide loses its charge, too."""
+    lost = sorted({atom.GetSymbol() for atom in whole.GetAtoms()} - {atom.GetSymbol() for atom in atoms})
+    if lost:
+        return (
+            f"its parent leaves out {', '.join(lost)}, and RDKit cannot read back the SMILES of what is left; a "
+            "complex of a metal must be written as one molecule, with bonds to the metal"
+        )
+    return "RDKit cannot read back the canonical SMILES that it writes for it"
+
+
 def _build(smiles: str, standardise: str, multiplicity: int | None, messages: list[str]) -> Molecule:
     from rdkit import Chem
     from rdkit.Chem import rdinchi, rdMolDescriptors
 
     from sciagent.chemistry.standardise import atoms_of, normalise, parent
 
-    mol = normalise(_read(smiles, messages))
+    mol = whole = normalise(_read(smiles, messages))
     if standardise == "parent":
         mol = parent(mol)
     elif (fragments := len(Chem.GetMolFrags(mol))) > 1:
@@ -146,7 +160,7 @@ def _build(smiles: str, standardise: str, multiplicity: int | None, messages: li
     spin = _multiplicity(atoms, charge, multiplicity)
     canonical = _bounded(Chem.MolToSmiles(mol))
     if canonical != smiles and _whole(canonical) is None:  # it fails for some aromatic systems of many fused rings
-        raise _invalid(Reason.UNPARSABLE, "RDKit cannot read back the canonical SMILES that it writes for it")
+        raise _invalid(Reason.UNPARSABLE, _unreadable(whole, atoms))
     identity, _, message, *_ = rdinchi.MolToInchi(mol, IDENTITY_OPTIONS)
     if not identity:
         raise _invalid(Reason.NO_IDENTITY, f"InChI cannot describe it: {message.strip() or 'no reason given'}")

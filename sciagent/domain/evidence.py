@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -86,6 +86,19 @@ class Measured:
     property: str
     level: Level
     quantity: Quantity
+
+
+def with_uncertainty_kinds(values: Iterable[Measured], stated: object) -> tuple[Measured, ...]:
+    """Returns the values with the kinds of their uncertainties. Exact values have none.
+
+    stated: what diagnostics have under UNCERTAINTY_KIND, {property: kind}; anything else states nothing."""
+    kinds = stated if isinstance(stated, Mapping) else {}
+    return tuple(
+        replace(value, quantity=replace(value.quantity, uncertainty_kind=kind))
+        if value.quantity.uncertainty and (kind := kinds.get(value.property)) in (MOLECULE, CLASS)
+        else value
+        for value in values
+    )
 
 
 class HasMeasured(Protocol):

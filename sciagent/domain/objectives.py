@@ -11,6 +11,9 @@ from sciagent.domain.outcomes import Reason
 from sciagent.domain.quantities import Censoring, Quantity
 
 UTILITY_FLOOR = 1e-3
+TIE_BREAK = 1e-4
+"""Exponent by which a rank falls with the distance from the point where the desirability reaches the floor: no more
+than 0.2 % over eight orders of magnitude."""
 
 
 class Direction(StrEnum):
@@ -71,6 +74,20 @@ class Objective:
         if self.accept is None:
             return 1.0
         return math.exp(-self.accept.distance(value) / self.scale)
+
+    def rank(self, value: float) -> float:
+        """Returns the number in (0, 1] by which candidates are ordered: the desirability, and below UTILITY_FLOOR one
+        that goes on falling slowly, so that of two values far outside the nearer one comes first."""
+        share = self.desirability(value)
+        if share >= UTILITY_FLOOR:
+            return share
+        if self.ramp is not None:
+            worst, best = self.ramp
+            beyond = UTILITY_FLOOR - (value - worst) / (best - worst)
+        else:
+            assert self.accept is not None
+            beyond = self.accept.distance(value) / self.scale + math.log(UTILITY_FLOOR)
+        return UTILITY_FLOOR * math.pow(1 + max(beyond, 0.0), -TIE_BREAK)
 
 
 def utility(objectives: Sequence[Objective], values: Mapping[str, float]) -> float | None:

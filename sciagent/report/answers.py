@@ -15,7 +15,6 @@ from sciagent.domain.evidence import at_highest_rung
 from sciagent.domain.jobs.states import CampaignState, Standing
 from sciagent.errors import UnknownNameError
 from sciagent.report.analysis import proposers
-from sciagent.report.analysis.summary import has_limits
 from sciagent.report.parts import agreement, margins
 from sciagent.report.parts.contradictions import contradiction
 from sciagent.store.campaign_state import campaigns, trajectories
@@ -53,7 +52,7 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
     ids = [candidate.id for candidate in ranked]
     answers, imported = report_candidates.answers(connection, row, ids), report_candidates.imported(connection, ids)
     errors = margins.method_errors(connection, row, campaigns.rungs(connection, row.id))
-    found, fits, limits = [], report_candidates.fits_by_rung(connection, row), has_limits(row)
+    found, fits, limits = [], report_candidates.fits_by_rung(connection, row), row.has_limits
     for candidate in ranked:
         highest = at_highest_rung(report_candidates.pooled_by_rung(answers.get(candidate.id, ()), fits))
         same = ("key", "names", "inchikey", "utility", "hit", "in_seeds", "score", "reason", "detail")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sciagent.domain.objectives import UTILITY_FLOOR
 from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.law.hints import Hint
 from sciagent.scheduling.law.stack import Question
@@ -67,15 +68,26 @@ class Aims:
         record = self._record(scores) if self.kind == "best" else 0.0
         return Graded(utility_payoff(desirabilities, [aim.weight for aim in self.aims], record), len(self.aims))
 
+    def misses_all(self, scores: Array) -> bool:
+        """Returns whether every candidate with all deciding answers has the lowest utility; False without any."""
+        utilities = self._utilities(scores)
+        return bool(len(utilities) and utilities.max() <= UTILITY_FLOOR * (1 + 1e-9))
+
     def _record(self, scores: Array) -> float:
         """Returns the utility of the count-th best candidate with all deciding answers; 0 if there are fewer."""
+        utilities = self._utilities(scores)
+        return float(np.sort(utilities)[-self.count]) if len(utilities) >= self.count else 0.0
+
+    def _utilities(self, scores: Array) -> Array:
+        """Returns the utilities of the m candidates with all deciding answers, (m,)."""
         known = scores[:, [aim.columns[-1] for aim in self.aims]]
         known = known[~np.isnan(known).any(1)]
-        if len(known) < self.count:
-            return 0.0
+        if not len(known):
+            return np.empty(0)
         worth = [(aim.desirability or np.ones_like)(v) for aim, v in zip(self.aims, known.T, strict=True)]
-        utilities = utility_payoff([lambda v: v] * len(worth), [aim.weight for aim in self.aims])(np.array(worth))
-        return float(np.sort(utilities)[-self.count])
+        return np.asarray(
+            utility_payoff([lambda v: v] * len(worth), [aim.weight for aim in self.aims])(np.array(worth))
+        )
 
 
 def questions(

@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from sciagent import Campaign
+from sciagent.api.answers import budget_line
 
 VOID = {"br", "meta", "link"}
 
@@ -64,3 +65,9 @@ def test_a_text_that_could_not_be_read_is_explained(toys: Campaign) -> None:
     toys.add("C(C<b>")
     told = toys.explain("C(C<b>")
     assert told.key is None and "refused" in repr(told) and "<b>" not in told._repr_html_().replace("<b></b>", "")
+
+
+def test_hits_are_not_counted_where_no_objective_has_limits(done: Campaign) -> None:
+    status = done.status()
+    assert "2 hits" in budget_line(status)
+    assert "hit" not in budget_line(status.model_copy(update={"hits_defined": False}))

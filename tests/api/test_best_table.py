@@ -106,10 +106,10 @@ def test_one_line_tells_how_sure_the_values_of_a_rung_are(method: float | None, 
     assert lines[1] == "dipole at dft: ± is the repeatability usual for such molecules, not computed for each"
 
 
-def test_candidates_of_the_lowest_utility_are_said_to_have_no_order() -> None:
+def test_candidates_of_the_lowest_utility_are_said_to_be_ordered_by_distance() -> None:
     far = [candidate(smiles, values=GAP, hit=False, utility=0.001) for smiles in ("CCO", "CO")]
     near = [candidate("C", values=GAP, hit=False, utility=0.4)]
     [line] = BestTable.of([*near, *far], ["gap"], "").unranked()
-    assert line.startswith("2 candidates have the lowest utility, 0.001:")
+    assert line.startswith("2 candidates have the lowest utility, 0.001:") and "come first" in line
     assert next(BestTable.of([*near, *far], ["gap"], "").notes()) == line
     assert not list(BestTable.of([*near, far[0]], ["gap"], "").unranked())

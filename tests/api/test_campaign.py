@@ -20,6 +20,12 @@ def test_it_runs_to_its_end_and_a_second_run_finds_nothing_left(toys: Campaign) 
     assert toys.status().spent["core_seconds"] == before["core_seconds"]
 
 
+@pytest.mark.parametrize("n", ["three", 0, 2.5])
+def test_best_takes_a_number_of_candidates(toys: Campaign, n: object) -> None:
+    with pytest.raises(UsageError, match=r"such as best\(10\), not "):
+        toys.best(n)  # type: ignore[arg-type]
+
+
 def test_the_same_arguments_take_up_the_same_campaign(toys: Campaign, tmp_path: Path) -> None:
     toys.run(progress=False)
     again = Campaign(**toy_keys(ledger=toys.ledger))

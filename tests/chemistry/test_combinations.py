@@ -63,6 +63,7 @@ def test_a_reaction_gives_each_product_once_and_leaves_out_what_does_not_react()
         "CN(CCN)C(=O)CC(=O)O",
     ]
     assert set(made) == set(map(Chem.CanonSmiles, expected)) and library.n_products == 6
+    assert library.left_out == {"reactant 1": [Block("CCO")], "reactant 2": []}
     assert made["CNC(C)=O"] == {"name": "acetic + CN", "reactant 1": "acetic", "reactant 2": "CN"}
 
 

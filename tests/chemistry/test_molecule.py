@@ -115,6 +115,12 @@ def test_spellings_of_one_molecule_have_one_key_and_one_smiles(one, other):
     assert parse_molecule(one).smiles == parse_molecule(other).smiles
 
 
+def test_a_complex_that_is_written_as_a_salt_is_refused_with_its_metal_by_name():
+    with pytest.raises(InvalidCandidateError, match=r"leaves out Fe, .* with bonds to the metal"):
+        parse_molecule("[Fe+2].c1cc[cH-]c1.c1cc[cH-]c1", standardise="parent")
+    assert "[Fe]" in parse_molecule("[CH]1([Fe][CH]2C=CC=C2)C=CC=C1").smiles
+
+
 def test_the_parent_of_a_salt_is_the_neutral_organic_part():
     parent = parse_molecule("[Na+].CC(=O)[O-]", standardise="parent")
     assert parent == parse_molecule("CC(=O)O")

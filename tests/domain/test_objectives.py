@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -49,6 +50,24 @@ def test_desirability_of_a_window() -> None:
     assert [GAP.desirability(v) for v in (2.0, 2.7, 3.0)] == [1.0, 1.0, 1.0]
     assert GAP.desirability(3.5) == GAP.desirability(1.5) == pytest.approx(1 / math.e)
     assert GAP.desirability(4.0) == pytest.approx(math.exp(-2))
+
+
+@pytest.mark.parametrize(
+    ("objective", "nearest_first"),
+    [
+        (
+            Objective("g", Direction.MINIMISE, ramp=(-500000.0, -510000.0)),
+            [-43638.3, -43638.2, -43595.7, -43543.0, 1e9],
+        ),
+        (Objective("g", Direction.MAXIMISE, ramp=(2.0, 6.0)), [2.1, 1.9, 1.0, -5.0]),
+        (GAP, [3.2, 9.0, 20.0, 1e5]),
+    ],
+)
+def test_values_far_outside_are_ranked_by_their_distance(objective: Objective, nearest_first: list[float]) -> None:
+    ranks = [objective.rank(value) for value in nearest_first]
+    assert all(one > other > 0 for one, other in pairwise(ranks))
+    floored = [max(objective.desirability(value), UTILITY_FLOOR) for value in nearest_first]
+    assert ranks == pytest.approx(floored, rel=0.005)
 
 
 def test_desirability_on_a_ramp() -> None:

@@ -90,7 +90,7 @@ def speaks_of_no_other_unit(text: str) -> bool:
 def test_best_names_the_molecules_and_values_have_the_unit(typed: Typed) -> None:
     text = typed.told("best", "desk")
     assert speaks_of_no_other_unit(text) and "ETH-1; ETH-2" in text and "SALT-7" in text
-    assert "-5.010 ± 0.200 kcal/mol" in text  # the measured value, as it was typed
+    assert "\t-5.010\t0.200\t" in text  # the measured value and its uncertainty, as they were typed
     first = typed.data("best", "desk")[0]
     assert first["names"] == {"id": ["ETH-1", "ETH-2"], "supplier": ["Acme", "Bolt"], "code": ["LAB-1"]}
     assert first["values"]["solvation_free_energy"]["unit"] == UNIT == first["imported"][0]["unit"]
@@ -147,7 +147,10 @@ def test_every_export_has_names_and_units(desk: Path, typed: Typed, tmp_path: Pa
         assert "ETH-1; ETH-2" in crate.read("candidates.csv").decode()
     proposals = tmp_path / "proposals.csv"
     typed.told("export", "desk", "--what", "proposals", "-o", str(proposals))
-    assert "BAD-3" in proposals.read_text()
+    rows = list(csv.DictReader(proposals.open(encoding="utf-8")))
+    assert [row["name"] for row in rows].count("ETH-1; ETH-2") == 2  # both rows of the duplicate
+    (refused,) = [row for row in rows if "BAD-3" in row["detail"]]
+    assert refused["name"] == ""
 
 
 def _parquet(path: Path, value: float) -> None:

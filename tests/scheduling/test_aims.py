@@ -90,6 +90,12 @@ def test_below_so_many_there_is_no_record() -> None:
     assert best(1)._record(np.full((3, 3), np.nan)) == 0.0
 
 
+def test_all_values_are_missed_only_if_none_is_above_the_floor() -> None:
+    steep = Aims((Aim((0,), desirability=lambda v: np.clip(v, 0, 1)),), "best")
+    assert steep.misses_all(np.array([[-3.0], [-7.0], [np.nan]]))
+    assert not steep.misses_all(np.array([[-3.0], [0.5]])) and not steep.misses_all(np.array([[np.nan]]))
+
+
 def test_what_does_not_beat_the_record_is_worth_nothing() -> None:
     aims = best(1)
     truths = aims.truths(SCORES)

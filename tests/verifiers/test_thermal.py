@@ -11,11 +11,13 @@ from sciagent.domain.outcomes import Outcome
 from sciagent.domain.properties import GIBBS_FREE_ENERGY, LOWEST_FREQUENCY, ZERO_POINT_ENERGY
 from sciagent.verification.contract import Finding, Level
 from sciagent_simulators.geometry import Geometry
+from sciagent_simulators.thermochemistry.minimum import Stationary
 from sciagent_simulators.thermochemistry.normal_modes import NormalModes
 from sciagent_verifiers.thermal import ThermalSettings, thermal_measures, thermal_values, with_frequencies
 
 WATER = Geometry((8, 1, 1), np.array([[0, 0, 0.1173], [0, 0.7572, -0.4692], [0, -0.7572, -0.4692]]))
 MODES = NormalModes(np.array([1595.0, 3657.0, 3756.0]), np.eye(9)[:3].reshape(3, 3, 3))
+STATIONARY = Stationary(WATER, None, MODES, "")
 LEVEL = Level("PBE0", "def2-SVP", "gas", "PBE0/def2-SVP")
 
 
@@ -30,7 +32,7 @@ def test_the_level_says_temperature_state_and_scale():
 
 def test_values_of_water_are_those_of_the_tables():
     """H(298) - H(0) is 9.904 kJ/mol and S 188.84 J/(mol K) at 1 bar (NIST-JANAF), 188.73 at 1 atm."""
-    values, facts, note = thermal_values(WATER, MODES, -2000.0, ThermalSettings(), None)
+    values, facts, note = thermal_values(STATIONARY, -2000.0, ThermalSettings(), None)
     assert note == "" and facts["symmetry_number"] == 2 and facts["conditions"] == "298.15 K, 1 atm"
     assert values[ZERO_POINT_ENERGY] == pytest.approx(0.5584, abs=1e-4)  # 9008 cm^-1 / 2
     correction = values[GIBBS_FREE_ENERGY] + 2000.0 - values[ZERO_POINT_ENERGY]
@@ -39,9 +41,9 @@ def test_values_of_water_are_those_of_the_tables():
 
 
 def test_a_scale_acts_on_frequencies_and_a_symmetry_number_can_be_given():
-    plain, scaled = (thermal_values(WATER, MODES, 0.0, ThermalSettings(scale=x), None)[0] for x in (1.0, 0.9))
+    plain, scaled = (thermal_values(STATIONARY, 0.0, ThermalSettings(scale=x), None)[0] for x in (1.0, 0.9))
     assert scaled[ZERO_POINT_ENERGY] == pytest.approx(0.9 * plain[ZERO_POINT_ENERGY])
-    given = thermal_values(WATER, MODES, 0.0, ThermalSettings(symmetry_number=1), None)[0]
+    given = thermal_values(STATIONARY, 0.0, ThermalSettings(symmetry_number=1), None)[0]
     expected = -8.617333e-5 * 298.15 * np.log(2)
     assert given[GIBBS_FREE_ENERGY] - plain[GIBBS_FREE_ENERGY] == pytest.approx(expected, abs=1e-6)
 

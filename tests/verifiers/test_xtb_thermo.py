@@ -105,3 +105,25 @@ def test_an_ion_has_its_own_level_charge_and_spin(context):
     assert whole.measured[0].level.method.startswith("GFN2-xTB cation harmonic")
     assert "charge=1 multiplicity=2" in Path(whole.artifacts[0].path).read_text()
     assert "ion" not in XtbThermo().settings.model_dump(mode="json")
+
+
+def test_acetone_is_led_away_from_the_saddle_point_of_its_symmetric_start(context):
+    """The program xtb gives 62.8i cm^-1 for the symmetric geometry. From there, displaced by 0.3 angstrom along the
+    mode, it gives 92 cm^-1 for the lowest mode of the minimum, and this enthalpy. (Its free energy has the free rotor
+    below 50 cm^-1, not 100.)"""
+    found, whole = values("CC(C)=O", context)
+    again, _ = values("CC(C)=O", context)
+    assert "displaced both ways along 62i cm^-1" in whole.detail and found == again
+    assert found["lowest_frequency"] == pytest.approx(92, abs=12)
+    assert found["enthalpy"] == pytest.approx(-13.445516237170 * HARTREE, abs=0.002)
+    _, symmetric = values("CC(C)=O", context, {"imaginary_limit": 63})
+    assert symmetric.diagnostics["electronic_energy"] - whole.diagnostics["electronic_energy"] > 0.0005
+
+
+def test_a_soft_mode_widens_the_uncertainties(context):
+    """Tetrahydrofuran's lowest mode comes out between 10 and 16 cm^-1 (benchmarks/soft_modes), its free energy within
+    0.5 kJ/mol."""
+    _, whole = values("C1CCOC1", context)
+    stated = {m.property: m.quantity.uncertainty for m in whole.measured}
+    assert 5 < stated["lowest_frequency"] < 10
+    assert 0.5 < stated["gibbs_free_energy"] * 96.485 < 1.0 and stated["enthalpy"] == pytest.approx(0.001, abs=1e-4)

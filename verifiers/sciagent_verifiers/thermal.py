@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import Field
 
 from sciagent.domain.evidence import ArtifactFile
@@ -16,7 +17,9 @@ from sciagent.verification.contract import Finding, Level, PropertyAtLevel, Sett
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.tblite_engine import Ion
 from sciagent_simulators.thermochemistry.ideal_gas import Conditions, thermal
-from sciagent_simulators.thermochemistry.normal_modes import NormalModes, real_frequencies
+from sciagent_simulators.thermochemistry.minimum import Stationary
+from sciagent_simulators.thermochemistry.normal_modes import LARGEST_LIMIT, NormalModes, real_frequencies
+from sciagent_simulators.thermochemistry.soft_modes import soft_mode_scatter
 
 HARMONIC = ZERO_POINT_ENERGY, LOWEST_FREQUENCY
 THERMAL = ENTHALPY, GIBBS_FREE_ENERGY
@@ -33,9 +36,9 @@ class ThermalSettings(Settings):
     imaginary_limit: float = Field(
         50.0,
         ge=0,
-        le=500,
-        description="Imaginary frequencies up to this, cm^-1, are taken as real; a larger one makes the finding "
-        "unstable.",
+        le=LARGEST_LIMIT,
+        description="Imaginary frequencies up to this, cm^-1, are taken as real. A molecule with a larger one is "
+        "displaced along it and relaxed again; if that does not help, the finding is unstable.",
     )
     symmetry_number: int | None = Field(
         None, ge=1, le=60, description="Rotational symmetry number; default: that of the geometry."
@@ -72,14 +75,16 @@ def thermal_measures(level: Level, settings: ThermalSettings, solvent: str | Non
 
 
 def thermal_values(
-    geometry: Geometry, modes: NormalModes, energy: float, settings: ThermalSettings, solvent: str | None
+    place: Stationary[Any], energy: float, settings: ThermalSettings, solvent: str | None
 ) -> tuple[Mapping[Property, float | None], dict[str, Any], str]:
-    """Returns the values in canonical units, diagnostics, and a note on small imaginary frequencies.
+    """Returns the values in canonical units, diagnostics, and notes on saddle points and small imaginary frequencies.
 
     energy: electronic energy, eV, with the solvent's contribution. Raises SimulatorError unstable
     (imaginary_frequency).
     """
-    real, note = real_frequencies(modes, geometry, settings.imaginary_limit)
+    geometry = place.geometry
+    real, small = real_frequencies(place.modes, geometry, settings.imaginary_limit, place.tried)
+    note = "; ".join(part for part in (place.tried, small) if part)
     frequencies = real * settings.scale
     conditions = settings.conditions(solvent)
     found = thermal(geometry, frequencies, conditions, settings.symmetry_number)
@@ -98,6 +103,19 @@ def thermal_values(
         "conditions": conditions.label,
     }
     return values, diagnostics, note
+
+
+def soft_mode_spread(facts: Mapping[str, Any], settings: ThermalSettings) -> Mapping[Property, float]:
+    """Returns what the noise of soft modes adds to each standard uncertainty.
+
+    facts: diagnostics of `thermal_values`."""
+    scatter = soft_mode_scatter(np.array(facts["frequencies"]), settings.temperature)
+    return {
+        ZERO_POINT_ENERGY: scatter.zero_point,
+        ENTHALPY: scatter.enthalpy,
+        GIBBS_FREE_ENERGY: scatter.gibbs,
+        LOWEST_FREQUENCY: scatter.lowest or 0.0,
+    }
 
 
 def with_frequencies(finding: Finding, folder: Path, geometry: Geometry, modes: NormalModes, scale: float) -> Finding:

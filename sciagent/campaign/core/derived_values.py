@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.campaigns.derived import VERIFIER, VERSION, DerivedProperty, Part
 from sciagent.domain.campaigns.ladder import Position
-from sciagent.domain.evidence import Computation, EvidenceKey, Finding, content_hash
+from sciagent.domain.evidence import UNCERTAINTY_KIND, Computation, EvidenceKey, Finding, content_hash
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.quantities import Quantity
 from sciagent.store.results import candidates, evidence, pooled
@@ -70,7 +70,9 @@ def _evidence(
     revision = 0 if held is None else held[1] + 1
     inputs_hash = content_hash(sorted(answer.key for answer in used.values()))
     key = EvidenceKey(candidate_key, VERIFIER, VERSION, prop.settings_hash, inputs_hash, revision=revision)
-    finding = Finding(candidate_key, Outcome.OK, (measured,), diagnostics={"formula": prop.formula.text})
+    kind = measured.quantity.uncertainty_kind
+    facts = {"formula": prop.formula.text} | ({UNCERTAINTY_KIND: {measured.property: kind}} if kind else {})
+    finding = Finding(candidate_key, Outcome.OK, (measured,), diagnostics=facts)
     if held is None:
         return NewEvidence(finding, key, candidate_id)
     return NewEvidence(finding, key, candidate_id, why="its parts have changed", supersedes=held[0].id)

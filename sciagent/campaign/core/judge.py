@@ -230,26 +230,27 @@ def steered(where: Place, steering: SteeringState) -> Place:
 def score(rules: Sequence[RungRules], objectives: Sequence[Objective], answers: Sequence[Answer]) -> float | None:
     """Returns the score of a candidate in (0, 1]; None until a paid rung or the terminal rung has answered.
 
-    An objective measured by the terminal rung counts with its desirability. A value of a lower rung counts with its
-    centrality in that rung's own gate, since it has another level than the objective.
+    An objective measured by the terminal rung counts with the rank of its value, which is its desirability or, far
+    outside, just less than the floor. A value of a lower rung counts with its centrality in that rung's own gate, since
+    it has another level than the objective.
     """
     if not any(a.measured and (rules[a.position].tier != "fast" or rules[a.position].is_terminal) for a in answers):
         return None
     shares = [(o.weight, share) for o in objectives if (share := _share(rules, o, answers)) is not None]
-    logs = [weight * math.log(max(share, UTILITY_FLOOR)) for weight, share in shares]
+    logs = [weight * math.log(share) for weight, share in shares]
     return math.exp(sum(logs) / sum(weight for weight, _ in shares)) if shares else None
 
 
 def _share(rules: Sequence[RungRules], objective: Objective, answers: Sequence[Answer]) -> float | None:
-    """Returns the contribution of one objective to the score, in [0, 1]; None if no answer counts."""
+    """Returns the contribution of one objective to the score, in (0, 1]; None if no answer counts."""
     share = None
     for answer in answers:
         rule = rules[answer.position]
         for m in answer.measured:
             if m.property == objective.property and rule.is_terminal:
-                share = objective.desirability(m.quantity.value)
+                share = objective.rank(m.quantity.value)
             elif m.property == objective.property and m.property in rule.gate:
-                share = centrality(rule.gate[m.property], m.quantity.value)
+                share = max(centrality(rule.gate[m.property], m.quantity.value), UTILITY_FLOOR)
     return share
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.sources import EnumerateSpec
 from sciagent.chemistry.combinations import Block, Combinations, ReactionLibrary, ScaffoldLibrary, block
 from sciagent.chemistry.structure_files import read_structures
 from sciagent.errors import InputFileError
+
+SHOWN = 5  # reactants that a message names
 
 
 def library_of(spec: EnumerateSpec, base: Path) -> Combinations:
@@ -20,6 +23,20 @@ def library_of(spec: EnumerateSpec, base: Path) -> Combinations:
     if spec.scaffold is not None:
         return ScaffoldLibrary(spec.scaffold, _lists(spec.groups, base, spec.column))
     return ReactionLibrary(spec.reaction or "", _lists(spec.reactants, base, spec.column))
+
+
+def left_out(spec: CampaignSpec) -> Iterator[str]:
+    """Yields a sentence for each list of reactants of which the reaction cannot use some. Raises as `library_of`."""
+    for _, chosen in spec.proposers:
+        if not isinstance(chosen, EnumerateSpec) or not isinstance(
+            library := library_of(chosen, spec.base), ReactionLibrary
+        ):
+            continue
+        for name, blocks in library.left_out.items():
+            if blocks:
+                first = ", ".join(each.label for each in blocks[:SHOWN])
+                more = f" and {len(blocks) - SHOWN} more" if len(blocks) > SHOWN else ""
+                yield f"{name}: {len(blocks)} left out, without the group that the reaction needs there: {first}{more}"
 
 
 def _lists(stated: Mapping[int, str | Sequence[str]], base: Path, column: str) -> dict[int, list[Block]]:

@@ -230,7 +230,13 @@ class Pricing(Purchasing):
 
     def left_over(self, n: int) -> tuple[CampaignState, str]:
         if self.is_done:
-            return CampaignState.FINISHED, f"none of {n} open candidates promises anything any more"
+            why = f"none of {n} open candidates promises anything any more"
+            if self._schema.aims.misses_all(self.pool.scores):
+                why += (
+                    ", since all values so far lie too far outside what the objectives ask for; `scheduler: {kind: "
+                    "exhaustive}` computes every candidate"
+                )
+            return CampaignState.FINISHED, why
         return CampaignState.FINISHED, f"nothing is left to do; {n} candidates were not promoted"
 
     def _catch_up(self, connection: Connection) -> None:

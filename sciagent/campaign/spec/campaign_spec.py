@@ -290,9 +290,33 @@ def spec_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str
 
 
 def _alike(*specs: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Returns the canonical forms with objectives and gates in one unit a property, that of the last spec."""
+    """Returns the canonical forms with objectives and gates in one unit a property, that of the last spec, and with
+    the keys of the file."""
     units = {name: unit for spec in specs for name, unit in stated_units(spec).items()}
-    return [shown_spec(spec, units) for spec in specs]
+    return [_with_keys_of_file(shown_spec(spec, units)) for spec in specs]
+
+
+def _with_keys_of_file(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    ladder = [_calibrated_from(rung) for rung in spec.get("ladder", ())]
+    return {**spec, "ladder": ladder, "objectives": [*map(_objective_of_file, spec.get("objectives", ()))]}
+
+
+def _objective_of_file(canonical: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns an objective with `window`, `min`, `max`, `maximise` or `minimise` instead of `accept` and `ramp`."""
+    rest = {key: value for key, value in canonical.items() if key not in ("direction", "accept", "ramp")}
+    direction, accept = canonical["direction"], canonical["accept"]
+    wish = {direction: canonical["ramp"]} if "ramp" in canonical else {}
+    if direction == Direction.WINDOW:
+        wish["window"] = accept
+    else:
+        wish |= {key: limit for key, limit in zip(("min", "max"), accept or (), strict=False) if limit is not None}
+    return _calibrated_from({**rest, **wish})
+
+
+def _calibrated_from(part: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not (calibrate := part.get("calibrate")):
+        return part
+    return {**part, "calibrate": {"from" if key == "source" else key: value for key, value in calibrate.items()}}
 
 
 def stated_units(spec: Mapping[str, Any]) -> dict[str, str]:

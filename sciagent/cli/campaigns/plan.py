@@ -27,16 +27,28 @@ def plan(
 
     Nothing is started or written. A ledger is not needed; an existing ledger teaches what rungs cost and tell.
     """
+    from sciagent.campaign.core.libraries import left_out
     from sciagent.campaign.planning.plan import plan as planned
     from sciagent.campaign.spec.load import load_spec
 
-    answer = planned(load_spec(file), _ledger(ledger))
+    spec = load_spec(file)
+    answer = planned(spec, _ledger(ledger))
     title = Line(f"{answer.campaign}: what its budget is likely to buy", "bold")
     assumed = [Paragraph("Assumed", 0), *map(Paragraph, answer.assumptions)]
     put_answer(
         answer,
         json,
-        [title, "", *_rungs(answer), *_cases(answer), *answer.sentences, *answer.calibrations, "", *assumed],
+        [
+            title,
+            "",
+            *_rungs(answer),
+            *_cases(answer),
+            *answer.sentences,
+            *answer.calibrations,
+            *left_out(spec),
+            "",
+            *assumed,
+        ],
     )
 
 

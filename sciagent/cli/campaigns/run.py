@@ -103,7 +103,7 @@ def _drive(
     if not hush:
         say(f"starting {name}: {plural(len(campaign.spec.ladder), 'rung')}, ledger {campaign.ledger.url}")
         say(_who_proposes(campaign.spec))
-        for line in campaign.calibrations():
+        for line in (*campaign.left_out(), *campaign.calibrations()):
             say(line)
     progress = Progress(campaign.ledger.store, name, hush, leave=end_at_once)
     status = campaign.run(workers=workers, executor=executor, site=site, report=target, progress=progress)

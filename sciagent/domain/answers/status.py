@@ -88,6 +88,8 @@ class CampaignCounts(AnswerModel):
     """Number of different structures."""
     hits: int
     """Number of candidates that meet every objective."""
+    hits_defined: bool = True
+    """Whether an objective has limits, which define hits."""
     hits_by_tier: Mapping[str, int]
     """Number of hits by the tier of the rung that decided."""
     reused: int

@@ -9,7 +9,7 @@ from typing import Any
 
 from sciagent.domain.campaigns.formulas import Formula
 from sciagent.domain.campaigns.ladder import Position
-from sciagent.domain.evidence import Measured, content_hash
+from sciagent.domain.evidence import CLASS, MOLECULE, Measured, content_hash
 from sciagent.domain.properties import BUILT_IN, Level, Property, properties
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.units import in_base_units
@@ -68,7 +68,8 @@ class DerivedProperty:
         if censoring is None or not math.isfinite(result.value * to_unit):
             return None
         spread = _spread([(part[0], slope, values[part].uncertainty) for part, slope in slopes.items()])
-        quantity = Quantity(result.value * to_unit, self.definition.unit, spread, censoring)
+        kind = _kind([values[part] for part, slope in slopes.items() if slope]) if spread else None
+        quantity = Quantity(result.value * to_unit, self.definition.unit, spread, censoring, uncertainty_kind=kind)
         return Measured(self.definition.name, self.level, quantity)
 
 
@@ -80,6 +81,12 @@ def _spread(parts: Sequence[tuple[Position, float, float | None]]) -> float | No
             return None
         by_rung[rung] = by_rung.get(rung, 0.0) + abs(slope * uncertainty)
     return math.hypot(*by_rung.values())
+
+
+def _kind(parts: Sequence[Quantity]) -> str | None:
+    """Returns whose spread the uncertainty of a derived value is: that of the class if that of any part is."""
+    kinds = {quantity.uncertainty_kind for quantity in parts if quantity.uncertainty}
+    return next(iter(kinds)) if len(kinds) == 1 else CLASS if kinds == {CLASS, MOLECULE} else None
 
 
 def _censoring(parts: Sequence[tuple[float, Censoring]]) -> Censoring | None:

@@ -23,7 +23,6 @@ from sciagent.domain.campaigns.chosen_units import Units, unit_of
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import conversion_factor
-from sciagent.report.analysis.summary import has_limits
 from sciagent.report.parts.agreement import KEPT, SCALE_OF_ITS_METHOD, exact_values
 from sciagent.report.parts.wording import many
 from sciagent.scheduling.arrays import Array, Mask
@@ -66,7 +65,7 @@ class Population:
 def audit(connection: Connection, row: CampaignRow) -> AuditReport | None:
     """Returns the results of the audit; None without an audit or without acceptance limits, which define hits."""
     share = row.spec["scheduler"].get("audit", 0.0) if row.spec["scheduler"]["kind"] == "priced" else 0.0
-    if not share or not has_limits(row):
+    if not share or not row.has_limits:
         return None
     log = laws.audit_log(connection, row.id)
     dropped = population(connection, row, log)

@@ -15,7 +15,6 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.status import ProposerResults
 from sciagent.domain.tiers import Tier
-from sciagent.report.analysis.summary import has_limits
 from sciagent.report.parts.wording import cost, many
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.views import report_proposers as ask
@@ -60,7 +59,7 @@ def results(connection: Connection, row: CampaignRow) -> tuple[ProposerResults, 
 
 def summary_sentence(figures: ProposerResults, row: CampaignRow) -> str:
     """Returns a sentence on the only proposer of a campaign."""
-    hits = f", {many(figures.hits, 'hit')}" if has_limits(row) else ""
+    hits = f", {many(figures.hits, 'hit')}" if row.has_limits else ""
     seconds = figures.costs.get("core_seconds")
     return (
         f"{many(figures.proposals, 'proposal')}: {figures.new} new, {many(figures.duplicates, 'duplicate')}, "

@@ -55,11 +55,6 @@ def answers(
     ]
 
 
-def has_limits(row: CampaignRow) -> bool:
-    """Returns whether an objective of the campaign has acceptance limits, which define hits."""
-    return any(o.get("accept") not in (None, [None, None]) for o in row.spec.get("objectives", ()))
-
-
 def terminal(row: CampaignRow, passages: Sequence[Passage]) -> Passage:
     """Returns how many candidates reached, passed and failed the terminal rung."""
     return next(p for p in passages if p.rung.name == row.spec["terminal"])
@@ -74,7 +69,7 @@ def _found(
     counts = f"{many(status.candidates, 'candidate')} from {many(status.proposals, 'proposal')}; {n} verified"
     lines = [f"{counts}, {left} left: neither verified nor dropped." if left else f"{counts}, none left."]
     figure = f"{n} verified"
-    if has_limits(row):
+    if row.has_limits:
         figure = many(status.hits, "hit") if status.hits else ("no hit" if n else "no hit yet")
     if seeds := sum(c.candidate.hit and c.candidate.in_seeds for c in best):
         lines.append(f"{many(seeds, 'hit')} among the best {'was' if seeds == 1 else 'were'} in the seeds.")

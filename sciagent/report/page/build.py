@@ -52,7 +52,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     fallen = rejections.rejections(connection, row, steps)
     unread = rejections.unread(connection, row)
     who = [p for p in proposers.results(connection, row) if p.proposals or p.turns]
-    limits, terminal = summary.has_limits(row), summary.terminal(row, passages)
+    limits, terminal = row.has_limits, summary.terminal(row, passages)
     scores = prediction_scores.prediction_scores(connection, row)
     geometries = {card.candidate.key[:12]: card.geometry for card in cards if card.geometry}
     return {

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import IO, Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.candidate_names import cells
+from sciagent.domain.candidate_names import label as identifiers
 from sciagent.domain.evidence import Measured
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import SciagentError
@@ -18,7 +20,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database import tables as t
 from sciagent.store.database.artifacts import ArtifactStore
 from sciagent.store.results.evidence import IMPORT
-from sciagent.store.results.names import fields_of
+from sciagent.store.results.names import fields_of, names_of
 from sciagent.store.views import report_candidates as ask
 from sciagent.store.views import report_queries
 from sciagent.store.views.report_candidates import EvidenceAnswer, Ranked
@@ -29,7 +31,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")  # first characters of what spreadshe
 FORMATS = {"chemical/x-xyz": "xyz", "chemical/x-cif": "cif"}
 MAX_GEOMETRY = 2_000_000  # bytes of a geometry file
 FATE = ("status", "reason", "detail", "text", "candidate", "operation", "rationale", "predicted")
-PROPOSAL = ("id", "at", "turn", "proposer", *FATE)
+PROPOSAL = ("id", "at", "turn", "proposer", *FATE, "name")
 FIXED = ("key", "smiles", "inchikey", "standing", "rung", "verdict", "reason", "detail", "hit", "utility", "in_seeds")
 
 
@@ -169,9 +171,16 @@ def geometry(
 
 
 def proposals(connection: Connection, row: CampaignRow) -> Iterator[Mapping[str, Any]]:
-    """Yields the proposals by status, then by arrival. candidate: the candidate's key. predicted: JSON text."""
-    for values in report_queries.proposals(connection, row):
-        proposal = dict(zip(PROPOSAL, values, strict=True))
-        proposal["at"] = proposal["at"].isoformat()
-        proposal["predicted"] = json.dumps(proposal["predicted"], ensure_ascii=False) if proposal["predicted"] else None
-        yield proposal
+    """Yields the proposals by status, then by arrival.
+
+    candidate: the candidate's key. predicted: JSON text. name: the identifiers that the candidate has in the campaign's
+    files; a refused text has its names in `detail`."""
+    rows = report_queries.proposals(connection, row)
+    while page := list(islice(rows, PAGE)):
+        known = names_of(connection, [candidate_id for candidate_id, *_ in page if candidate_id is not None], [row.id])
+        for candidate_id, *values in page:
+            proposal = dict(zip(PROPOSAL, [*values, identifiers(known.get(candidate_id, {}))], strict=True))
+            proposal["at"] = proposal["at"].isoformat()
+            predicted = proposal["predicted"]
+            proposal["predicted"] = json.dumps(predicted, ensure_ascii=False) if predicted else None
+            yield proposal

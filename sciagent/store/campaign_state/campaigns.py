@@ -66,6 +66,11 @@ class CampaignRow:
         return {name: unit for name, unit in chosen if name in known and unit in known[name].units}
 
     @property
+    def has_limits(self) -> bool:
+        """Whether an objective has acceptance limits, which define hits."""
+        return any(o.get("accept") not in (None, [None, None]) for o in self.spec.get("objectives", ()))
+
+    @property
     def shown_spec(self) -> dict[str, Any]:
         """The spec with objectives and gates in the units that the campaign chose."""
         return shown_spec(self.spec, self.units)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Collection, Sequence, Set
+from dataclasses import asdict, dataclass, field
 from operator import attrgetter
 from typing import Any
 
@@ -11,7 +11,14 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.campaigns.derived import VERIFIER, VERSION
-from sciagent.domain.evidence import UNCERTAINTY_KIND, Computation, EvidenceKey, Finding, Measured
+from sciagent.domain.evidence import (
+    UNCERTAINTY_KIND,
+    Computation,
+    EvidenceKey,
+    Finding,
+    Measured,
+    with_uncertainty_kinds,
+)
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Kind, Level, Property, properties
 from sciagent.domain.quantities import Censoring, Quantity, convert
@@ -189,8 +196,14 @@ def _record(
         for name, sha256, size, media_type in evidence.artifacts
     ]
     execute_many(connection, t.artifact, artifacts)
-    recorded = zip(ids, rows, measured, strict=True)
-    return [_recorded((id_, *map(row.__getitem__, _RECORDED[1:])), mine) for id_, row, mine in recorded]
+    told = [
+        with_uncertainty_kinds(mine, row["diagnostics"].get(UNCERTAINTY_KIND))
+        for row, mine in zip(rows, measured, strict=True)
+    ]
+    return [
+        _recorded((id_, *map(row.__getitem__, _RECORDED[1:])), mine)
+        for id_, row, mine in zip(ids, rows, told, strict=True)
+    ]
 
 
 def ids_of_names(connection: Connection, measured: Sequence[Measured]) -> tuple[dict[str, int], dict[Level, int]]:
@@ -293,7 +306,7 @@ def all_of(
     candidate_ids: Sequence[int],
     source: sa.FromClause = t.current_evidence,
 ) -> list[RecordedEvidence]:
-    """The evidence of these candidates that a query selects from `source`, read with its values in one statement."""
+    """The evidence of these candidates that a query selects from `source`, with its values."""
     e, q, width = source.c, t.quantity.c, len(_RECORDED)
     query = query.add_columns(*_MEASURED).select_from(source.outerjoin(t.quantity, q.evidence_id == e.id))
     query = query.where(among(connection, e.candidate_id, candidate_ids)).order_by(e.replicate, e.id, q.id)
@@ -313,33 +326,30 @@ def measured_of(connection: Connection, evidence_ids: Sequence[int]) -> dict[int
     """{evidence id: values}."""
     q = t.quantity.c
     query = sa.select(q.evidence_id, *_MEASURED).where(among(connection, q.evidence_id, evidence_ids)).order_by(q.id)
-    measured = _measured(connection, connection.execute(query).all())
-    kinds = _uncertainty_kinds(connection, evidence_ids)
-    return {id_: tuple(_with_kind(value, kinds.get(id_, {})) for value in values) for id_, values in measured.items()}
+    return _measured(connection, connection.execute(query).all())
 
 
-def _uncertainty_kinds(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, Mapping[str, str]]:
+def _uncertainty_kinds(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, object]:
     """{evidence id: {property: kind of its uncertainty}} of the evidence that states it."""
     e = t.evidence.c
     kinds = e.diagnostics[UNCERTAINTY_KIND]
     rows = connection.execute(sa.select(e.id, kinds).where(among(connection, e.id, evidence_ids)))
-    return {int(id_): stated for id_, stated in rows if isinstance(stated, dict)}
-
-
-def _with_kind(measured: Measured, kinds: Mapping[str, str]) -> Measured:
-    kind = kinds.get(measured.property)
-    return replace(measured, quantity=replace(measured.quantity, uncertainty_kind=kind)) if kind else measured
+    return {int(id_): stated for id_, stated in rows}
 
 
 def _measured(connection: Connection, rows: Sequence[Sequence[Any]]) -> dict[int, tuple[Measured, ...]]:
-    """Values by evidence id. rows: (evidence id, columns `_MEASURED`)."""
+    """Values by evidence id, with the kinds of their uncertainties. rows: (evidence id, columns `_MEASURED`)."""
     names = property_names(connection, {row[1] for row in rows})
     levels = _levels(connection, {row[2] for row in rows})
     by_evidence: dict[int, list[Measured]] = {}
+    uncertain = set()
     for evidence_id, property_id, level_id, value, uncertainty, unit, censoring, n, typed in rows:
         quantity = Quantity(value, unit, uncertainty, CENSORED[censoring], n, typed)
         by_evidence.setdefault(evidence_id, []).append(Measured(names[property_id], levels[level_id], quantity))
-    return {evidence_id: tuple(values) for evidence_id, values in by_evidence.items()}
+        if uncertainty:
+            uncertain.add(evidence_id)
+    kinds = _uncertainty_kinds(connection, sorted(uncertain)) if uncertain else {}
+    return {id_: with_uncertainty_kinds(values, kinds.get(id_)) for id_, values in by_evidence.items()}
 
 
 def stored_units(connection: Connection, names: Sequence[str]) -> dict[str, str]:

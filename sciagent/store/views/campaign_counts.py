@@ -108,6 +108,7 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
         unreadable=count(connection, t.proposal, *unreadable),
         candidates=sum(place.candidates for place in standing),
         hits=hits(connection, row.id),
+        hits_defined=row.has_limits,
         hits_by_tier={str(tier): by_tier[tier] for tier in Tier},
         reused=count(connection, t.decision, d.campaign_id == row.id, d.action == "reuse"),
         held=sum(place.candidates for place in standing if place.standing == Standing.HELD),

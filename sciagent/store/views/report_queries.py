@@ -227,12 +227,12 @@ def directives(connection: Connection, row: CampaignRow, limit: int = 200) -> li
 
 
 def proposals(connection: Connection, row: CampaignRow) -> Iterator[Any]:
-    """(id, at, turn, proposer, status, reason, detail, text, candidate key, operation, rationale, predicted) of every
-    proposal, by status and in order of arrival."""
+    """(candidate id, id, at, turn, proposer, status, reason, detail, text, candidate key, operation, rationale,
+    predicted) of every proposal, by status and in order of arrival."""
     p, u, j, c = t.proposal.c, t.turn.c, t.trajectory.c, t.candidate.c
     fate = (p.status, p.reason, p.detail, p.text, c.key, p.operation, p.rationale, p.predicted)
     query = (
-        sa.select(p.id, p.at, u.number, j.proposer, *fate)
+        sa.select(p.candidate_id, p.id, p.at, u.number, j.proposer, *fate)
         .select_from(with_proposer(t.proposal))
         .outerjoin(t.candidate, c.id == p.candidate_id)
         .where(p.campaign_id == row.id)

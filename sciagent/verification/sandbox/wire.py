@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sciagent.domain.cost import MAX_AMOUNT, MEASURED, RESOURCE_UNITS, Cost
-from sciagent.domain.evidence import ArtifactFile, Finding, Measured
+from sciagent.domain.evidence import UNCERTAINTY_KIND, ArtifactFile, Finding, Measured, with_uncertainty_kinds
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Level, properties
 from sciagent.domain.quantities import Censoring, Quantity
@@ -184,6 +184,7 @@ def finding_from_wire(data: object, key: str) -> Finding:
         raise WireError(f"diagnostics of more than {MAX_DIAGNOSTICS} characters")
     detail, diagnostics = _text(data["detail"], "detail"), _diagnostics(data["diagnostics"], MAX_DEPTH)
     spent = _spent(data["spent"]) if "spent" in data else None
+    measured = with_uncertainty_kinds(measured, diagnostics.get(UNCERTAINTY_KIND))
     return Finding(key, outcome, measured, reason, detail, diagnostics, artifacts, spent, float(share))
 
 

@@ -91,11 +91,10 @@ def thermal(geometry: Geometry, frequencies: Array, conditions: Conditions, symm
     number = symmetry_number(geometry) if symmetry is None else symmetry
     rotation_energy, rotation_entropy = rotation(geometry, temperature, number)
     zero_point = 0.5 * HC * float(frequencies.sum())
-    vibration = zero_point + float((HC * frequencies / np.expm1(HC * frequencies / (K * temperature))).sum())
+    vibration = float(vibration_energy(frequencies, temperature).sum())
     outer = translation_entropy(geometry, conditions) + rotation_entropy + K * math.log(geometry.multiplicity)
     harmonic = oscillator_entropy(frequencies, temperature)
-    share = rotor_share(frequencies)
-    mixed = (1 - share) * harmonic + share * free_rotor_entropy(frequencies, temperature)
+    mixed = quasi_harmonic_entropy(frequencies, temperature)
     return Thermal(
         zero_point=zero_point,
         enthalpy=2.5 * K * temperature + rotation_energy + vibration,  # translation 3/2 kT, volume kT
@@ -122,6 +121,20 @@ def rotation(geometry: Geometry, temperature: float, symmetry: int) -> tuple[flo
         return K * temperature, K * (math.log(factors[2] / symmetry) + 1)
     states = math.sqrt(math.pi * float(np.prod(factors))) / symmetry
     return 1.5 * K * temperature, K * (math.log(states) + 1.5)
+
+
+def vibration_energy(frequencies: Array, temperature: float) -> Array:
+    """Returns the energy of each harmonic oscillator with its zero-point energy, (m,), eV."""
+    energy: Array = HC * frequencies * (0.5 + 1 / np.expm1(HC * frequencies / (K * temperature)))
+    return energy
+
+
+def quasi_harmonic_entropy(frequencies: Array, temperature: float) -> Array:
+    """Returns Grimme's entropy of each mode, between harmonic oscillator and free rotor, (m,), eV/K."""
+    share = rotor_share(frequencies)
+    harmonic, free = (entropy(frequencies, temperature) for entropy in (oscillator_entropy, free_rotor_entropy))
+    mixed: Array = (1 - share) * harmonic + share * free
+    return mixed
 
 
 def oscillator_entropy(frequencies: Array, temperature: float) -> Array:

@@ -8,6 +8,7 @@ Chem. Phys. 72, 99 (1980).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -22,6 +23,8 @@ Array = NDArray[np.float64]
 
 # cm^-1 of a mode with curvature 1 eV/(angstrom^2 Da): sqrt(e / (1e-20 m^2 * Da)) / (2 pi c), CODATA 2018
 WAVENUMBER = 521.4708984
+
+LARGEST_LIMIT = 500.0  # cm^-1; a larger imaginary frequency is no noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,16 +65,20 @@ def normal_modes(geometry: Geometry, hessian: Array) -> NormalModes:
     return NormalModes(frequencies, cartesian.T.reshape(-1, n, 3))
 
 
-def real_frequencies(modes: NormalModes, geometry: Geometry, limit: float) -> tuple[Array, str]:
+def real_frequencies(modes: NormalModes, geometry: Geometry, limit: float, tried: str = "") -> tuple[Array, str]:
     """Returns positive frequencies, (m,), cm^-1, and a note on imaginary ones up to `limit`, which are taken as real.
 
     Small imaginary frequencies of flat modes are numerical noise. Raises SimulatorError unstable
-    (imaginary_frequency), which names the modes beyond the limit: the geometry is then a saddle point.
+    (imaginary_frequency), which names the modes beyond the limit, what was tried to leave the saddle point, and the
+    limit that would accept it.
     """
     symbols = list(geometry.atoms.symbols)
     if large := modes.imaginary(limit):
         named = ", ".join(modes.described(k, symbols) for k in large)
         detail = f"not a minimum: {len(large)} imaginary mode{'s' if len(large) > 1 else ''}: {named}"
+        enough = math.floor(-modes.frequencies[0]) + 1
+        way_out = f"imaginary_limit: {enough} takes {'them' if len(large) > 1 else 'it'} as real"
+        detail = "; ".join(part for part in (detail, tried, way_out if enough <= LARGEST_LIMIT else "") if part)
         raise failure(Reason.IMAGINARY_FREQUENCY, detail, frequencies=[round(float(f), 1) for f in modes.frequencies])
     small = modes.imaginary(0.0)
     named = ", ".join(modes.described(k, symbols) for k in small)

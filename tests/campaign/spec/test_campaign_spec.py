@@ -110,7 +110,7 @@ def test_another_way_to_say_the_same_has_the_same_hash(edit: tuple[str, str], sp
     ("edit", "line"),
     [
         (("seed: 1", "seed: 2"), "seed: 1 -> 2"),
-        (("4.6]", "4.7]"), "objectives[homo_lumo_gap].accept: [4.0, 4.6] -> [4.0, 4.7]"),
+        (("4.6]", "4.7]"), "objectives[homo_lumo_gap].window: [4.0, 4.6] -> [4.0, 4.7]"),
         (("B3LYP", "PBE"), 'ladder[dft].settings.functional: "B3LYP" -> "PBE"'),
         (("conformers: 3", "conformers: 4"), "ladder[dft].settings.geometry.conformers: 3 -> 4"),
         (("{max: 4}", "{max: 5}"), "ladder[checks].gate.sa_score: [null, 4.0] -> [null, 5.0]"),

@@ -14,7 +14,7 @@ def test_compare_puts_side_by_side_only_what_may_be_compared(folder: Path) -> No
     assert [s["hits"] for s in found["status"]] == [1, 3]
     assert found["values"][0]["comparable"] and found["values"][0]["measured"][0][0]["n"] == 2
     assert found["hits_against_cost"][-1]["hits"] == [1, 3]
-    assert any(line.startswith("objectives[homo_lumo_gap].accept") for line in found["differences"])
+    assert any(line.startswith("objectives[homo_lumo_gap].window") for line in found["differences"])
     text = told("compare", "small", "wide")
     assert "the objectives differ" in text and "costs of the later campaign are too low" in text
     finer = (folder / "small.yaml").read_text().replace("campaign: small", "campaign: finer")

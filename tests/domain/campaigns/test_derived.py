@@ -74,3 +74,18 @@ def test_the_canonical_unit_does_not_depend_on_the_unit_that_is_chosen() -> None
 
 def test_the_level_is_that_of_the_parts() -> None:
     assert level_of([GFN2, GFN2]) == GFN2 and level_of([GFN2, PBE0, GFN2]).label == "GFN2-xTB and PBE0/def2-SVP"
+
+
+@pytest.mark.parametrize(
+    ("kinds", "expected"),
+    [
+        (("class", "class"), "class"),
+        (("molecule", "class"), "class"),
+        (("molecule", "molecule"), "molecule"),
+        ((None, "class"), None),
+    ],
+)
+def test_the_uncertainty_is_that_of_a_class_if_that_of_any_part_is(kinds, expected) -> None:
+    ip, gap = (Quantity(9.0, "eV", 0.1, uncertainty_kind=kind) for kind in kinds)
+    found = value("ip - gap", {IP: ip, GAP: gap})
+    assert found is not None and found.uncertainty_kind == expected

@@ -225,3 +225,19 @@ def test_a_thousand_at_once_keep_their_order(ledger: Ledger, ids: list[int]) -> 
         values = [rows.recorded(connection, found[i]).measured[0].quantity.value for i in (0, 499, 500, 1199)]
         marks = connection.execute(sa.select(t.evidence.c.watermark).order_by(t.evidence.c.id)).scalars().all()
     assert values == [0.0, 499.0, 500.0, 1199.0] and marks == list(range(1, 1201))
+
+
+def test_the_kind_of_an_uncertainty_is_read_with_the_value(ledger: Ledger, ids: list[int]) -> None:
+    """As it is recorded, when it is reused, and from its key; an exact value has no kind."""
+    stated = {"uncertainty_kind": {"homo_lumo_gap": "molecule"}}
+    made = [
+        new_evidence(ids[0], gap(3.25, uncertainty=0.05), diagnostics=stated),
+        new_evidence(ids[1], gap(3.25, uncertainty=0.0), diagnostics=stated),
+    ]
+    with ledger.begin() as connection:
+        told = evidence.record_once(connection, made)
+    with ledger.read() as connection:
+        keyed = [evidence.by_key(connection, new.key.hash) for new in made]
+    found = reusable(ledger, ids)
+    for several in (told, keyed, [found[ids[0]], found[ids[1]]]):
+        assert [each.measured[0].quantity.uncertainty_kind for each in several] == ["molecule", None]

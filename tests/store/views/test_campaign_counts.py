@@ -26,6 +26,7 @@ def test_status(ledger: Ledger, row: CampaignRow) -> None:
     assert found.spent == {"core_seconds": 12.3456, "wall_minutes": 0.0}
     assert (found.proposals, found.candidates, found.hits, found.reused) == (2, 6, 2, 1)
     assert found.unreadable == 1
+    assert not found.hits_defined  # its spec states no limits
     assert found.hits_by_tier == {"fast": 0, "simulation": 0, "high_fidelity": 2, "world": 0}
     counts = [(rung.rung, rung.done, rung.passed, rung.failed, rung.inconclusive, rung.errors) for rung in found.rungs]
     assert counts == [("r0", 6, 6, 0, 0, 0), ("r1", 5, 3, 1, 1, 0), ("r2", 3, 2, 1, 0, 0)]

@@ -197,14 +197,18 @@ class DensityFunctional(ConformerCalculation):
                 return Refusal(Reason.ELEMENT, f"{atom.GetSymbol()} has no {self.settings.basis_set} basis here")
         return super().accepts(candidate)
 
-    def relaxed(self, molecule: Molecule, context: Context, geometry: Geometry) -> tuple[Geometry, dict[str, Any]]:
-        """Returns the geometry, relaxed at this level if `optimise` is set, and diagnostics. Raises SimulatorError."""
+    def relaxed(
+        self, molecule: Molecule, context: Context, geometry: Geometry, part: str = "relax"
+    ) -> tuple[Geometry, dict[str, Any]]:
+        """Returns the geometry, relaxed at this level if `optimise` is set, and diagnostics.
+
+        part: names the files from which a later attempt resumes. Raises SimulatorError."""
         chosen = self.settings
         facts: dict[str, Any] = {}
         if chosen.optimise:
             from sciagent_simulators.pyscf_relax import relax
 
-            stem = self.checkpoint(molecule, context, "relax")
+            stem = self.checkpoint(molecule, context, part)
             engine = chosen.engine(solvent=chosen.relaxed_in)
             geometry, how = relax(geometry, engine, chosen.fmax, chosen.max_steps, stem, context.threads)
             check_bonds(geometry, bonds_of(molecule.mol))

@@ -8,13 +8,20 @@ from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import ENTHALPY, GIBBS_FREE_ENERGY, LOWEST_FREQUENCY, ZERO_POINT_ENERGY
 from sciagent.verification.contract import Context, Cost, Finding, Level, PropertyAtLevel
-from sciagent_simulators.geometry import GeometryProtocol, bonds_of, check_bonds
+from sciagent_simulators.geometry import Geometry, GeometryProtocol, bonds_of, check_bonds
 from sciagent_simulators.implicit_solvent import Solvent
-from sciagent_simulators.tblite_engine import DISSOCIATED, RECOVERY, ionised, relax
-from sciagent_simulators.thermochemistry.normal_modes import normal_modes
+from sciagent_simulators.tblite_engine import DISSOCIATED, RECOVERY, XtbResult, ionised, relax
+from sciagent_simulators.thermochemistry.minimum import minimum
+from sciagent_simulators.thermochemistry.normal_modes import NormalModes, normal_modes
 from sciagent_simulators.thermochemistry.tblite_hessian import tblite_hessian
 from sciagent_verifiers.simulation.tight_binding import TightBinding
-from sciagent_verifiers.thermal import ThermalSettings, thermal_measures, thermal_values, with_frequencies
+from sciagent_verifiers.thermal import (
+    ThermalSettings,
+    soft_mode_spread,
+    thermal_measures,
+    thermal_values,
+    with_frequencies,
+)
 
 FMAX = 0.005  # eV/angstrom
 ACCURACY = 0.05
@@ -54,15 +61,18 @@ class XtbThermo(TightBinding):
     reaction, or of two states. In a solvent (ALPB, parametrised at 298 K) everything is at the geometry there, and the
     standard state is 1 mol/L.
 
-    An imaginary frequency beyond `imaginary_limit` means a saddle point: the finding is `unstable`
-    (`imaginary_frequency`) and names the mode by its frequency and atoms. The finding's files are the geometry and a
-    table of the modes.
+    An imaginary frequency beyond `imaginary_limit` means a saddle point. The molecule is then displaced along the mode,
+    both ways, and relaxed again, up to three times; the detail says so. If that does not help, the finding is
+    `unstable` (`imaginary_frequency`) and names the mode by its frequency and atoms. The finding's
+    files are the geometry and a table of the modes.
 
     GFN2-xTB was fitted to geometries and frequencies, not to reaction energies: free energies of two isodesmic
     reactions are 5 and 7 kJ/mol too high, those of three others 45 to 231 kJ/mol too negative
     (`benchmarks/numbers/thermo.json`). A difference to an ion (`ion`) needs the shift of 4.8455 eV that `xtb.ip_ea`
-    subtracts. The uncertainty is repeatability (k = 1) over
-    the seed of the conformer search, not the error of the method. Its values are estimates, not measured.
+    subtracts. The uncertainty is repeatability (k = 1), not the error of the method: over the seed of the conformer
+    search, an estimate by class, and over other relaxations to the same minimum, which move soft modes
+    (`benchmarks/soft_modes`): 8 cm^-1 and 0.8 kJ/mol in the free energy for a mode at 10 cm^-1, 1 cm^-1 and 0.01
+    kJ/mol at 100 cm^-1.
 
     Sources: Bannwarth, Ehlert, Grimme, J. Chem. Theory Comput. 15, 1652 (2019); ideal_gas, in sciagent_simulators.
     """
@@ -92,13 +102,24 @@ class XtbThermo(TightBinding):
         settings = self.settings
         first, diagnostics = self.geometry(molecule, context, settings.protocol)
         start = ionised(first, settings.ion) if settings.ion else first
-        geometry, result = relax(start, fmax=FMAX, solvation=self.solvation)
+        bonds = bonds_of(molecule.mol)
         reason = DISSOCIATED[settings.ion] if settings.ion else Reason.BOND_CHANGED
-        check_bonds(geometry, bonds_of(molecule.mol), reason)
-        damping = RECOVERY[result.recovery].get("mixer-damping", 0.4)
-        modes = normal_modes(geometry, tblite_hessian(geometry, self.solvation, damping, ACCURACY))
-        values, facts, note = thermal_values(geometry, modes, result.energy, settings, settings.solvent)
+
+        def relaxed(geometry: Geometry) -> tuple[Geometry, XtbResult]:
+            end, result = relax(geometry, fmax=FMAX, solvation=self.solvation)
+            check_bonds(end, bonds, reason)
+            return end, result
+
+        def modes_of(geometry: Geometry, result: XtbResult) -> NormalModes:
+            damping = RECOVERY[result.recovery].get("mixer-damping", 0.4)
+            return normal_modes(geometry, tblite_hessian(geometry, self.solvation, damping, ACCURACY))
+
+        place = minimum(start, relaxed, modes_of, settings.imaginary_limit)
+        values, facts, note = thermal_values(place, place.result.energy, settings, settings.solvent)
         levels = {m.property: m.level for m in self.measures}
-        rows = tuple(row for p, v in values.items() for row in self.measured(molecule, {p: v}, level=levels[p]))
-        finding = self.calculated(molecule, context, rows, diagnostics | facts, {"": geometry}, note)
-        return with_frequencies(finding, context.scratch, geometry, modes, settings.scale)
+        noise = soft_mode_spread(facts, settings)
+        rows = tuple(
+            row for p, v in values.items() for row in self.measured(molecule, {p: v}, further=noise, level=levels[p])
+        )
+        finding = self.calculated(molecule, context, rows, diagnostics | facts, {"": place.geometry}, note)
+        return with_frequencies(finding, context.scratch, place.geometry, place.modes, settings.scale)
