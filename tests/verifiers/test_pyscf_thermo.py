@@ -51,6 +51,18 @@ def test_a_composite_method_has_the_frequencies_and_the_geometry_of_orca(context
     assert np.linalg.norm(oxygen - hydrogen) == pytest.approx(0.9617, abs=0.001)
 
 
+def test_a_planar_start_of_ammonia_ends_as_the_pyramid(context):
+    """Planar ammonia is the saddle point of the inversion; nitrogen is 0.38 angstrom above the plane in experiment."""
+    angles = np.radians([0, 120, 240])
+    planar = Geometry((7, 1, 1, 1), np.array([[0, 0, 0], *([np.cos(a), np.sin(a), 0] for a in angles)]))
+    quick = QUICK | {"functional": "HF", "fmax": 0.02}
+    ammonia = parse_molecule("N")
+    led, place, _ = PyscfThermo(quick).at_geometry(ammonia, context, planar)
+    height = place.positions[0] - place.positions[1:].mean(axis=0)
+    assert np.linalg.norm(height) == pytest.approx(0.38, abs=0.06)
+    assert led.detail.startswith("displaced both ways along ") and led.diagnostics["frequencies"][0] > 900
+
+
 @pytest.mark.long
 def test_a_chiral_conformer_of_an_achiral_molecule_counts_twice(context):
     """Hydrogen peroxide has one conformer and its mirror image: the ensemble lies kT ln 2 = 1.72 kJ/mol lower."""
