@@ -29,13 +29,15 @@ class ArrowRows:
     """`pyarrow.Schema`; units and levels are in the metadata of its fields."""
     rows: Iterable[Mapping[str, Any]]
     """Cells of each row by column; missing cells are null."""
+    group: int | None = None
+    """Largest number of rows of a row group; None: GROUP."""
 
     def batches(self) -> Iterator[Any]:
-        """Yields `pyarrow.RecordBatch`es of at most GROUP rows."""
+        """Yields `pyarrow.RecordBatch`es of at most that many rows."""
         import pyarrow as pa
 
         rows = iter(self.rows)
-        while group := list(islice(rows, GROUP)):
+        while group := list(islice(rows, self.group or GROUP)):
             yield pa.RecordBatch.from_pylist(group, schema=self.schema)
 
     def write(self, path: Path) -> int:
@@ -74,7 +76,7 @@ def candidate_rows(connection: Connection, row: CampaignRow, hits: bool = False)
             cells[f"{rung}.{name}.censoring"] = str(m.quantity.censoring)
         return cells
 
-    schema = pa.schema(fields, metadata=_about(row, "candidates"))
+    schema = pa.schema(fields, metadata=table_metadata(row, "candidates"))
     return ArrowRows(schema, (line(entry) for entry in entries(connection, row, wanted, hits=hits)))
 
 
@@ -91,28 +93,36 @@ EVIDENCE = (
     ("method", "string", "of the level"), ("basis", "string", "of the level"), ("phase", "string", "of the level"),
     ("geometry", "string", "of the level: protocol of the geometry"), ("replicate", "int64", ""),
     ("revision", "int64", ""), ("attempt", "int64", "id of the attempt"), ("campaign", "string", "that paid for it"),
+    ("cost", "string", "JSON: the candidate's share of the attempt's cost, by resource"),
+    ("watermark", "int64", "number in the order of commits"),
     ("source", "string", "computed, or a file's name"), ("who", "string", ""), ("at", "string", "UTC, ISO 8601"),
     ("versions", "string", "JSON: engines and their versions"),
 )  # fmt: skip
 
 
-def evidence_rows(connection: Connection, row: CampaignRow) -> ArrowRows:
-    """Returns a row per value measured by the campaign's rungs; an answer without values has one row."""
+def evidence_rows(connection: Connection, row: CampaignRow, as_of: int | None = None) -> ArrowRows:
+    """Returns a row per value measured by the campaign's rungs; an answer without values has one row.
+
+    as_of: only current evidence up to this watermark; None: all. What was corrected later is missing.
+    """
     import pyarrow as pa
 
     fields = [pa.field(name, getattr(pa, kind)(), metadata={"description": text}) for name, kind, text in EVIDENCE]
-    return ArrowRows(pa.schema(fields, metadata=_about(row, "evidence")), _evidence(connection, row))
+    return ArrowRows(pa.schema(fields, metadata=table_metadata(row, "evidence")), _evidence(connection, row, as_of))
 
 
-def _evidence(connection: Connection, row: CampaignRow) -> Iterator[Mapping[str, Any]]:
+def _evidence(connection: Connection, row: CampaignRow, as_of: int | None) -> Iterator[Mapping[str, Any]]:
     for entry in entries(connection, row, ()):
         for a in entry.answers:
+            if as_of is not None and a.watermark > as_of:
+                continue
             base = {
                 "evidence": a.key, "candidate": entry.candidate.key, "text": entry.candidate.text, "rung": a.rung,
                 "verifier": a.verifier, "verifier_version": a.version, "outcome": a.outcome, "reason": a.reason,
                 "replicate": a.replicate, "revision": a.revision, "attempt": a.attempt_id, "campaign": a.campaign,
                 "source": a.source, "who": a.who, "at": a.at.isoformat(),
                 "versions": json.dumps(dict(a.versions or {}), sort_keys=True),
+                "cost": json.dumps(a.cost, sort_keys=True), "watermark": a.watermark,
             }  # fmt: skip
             if not a.measured:
                 yield base
@@ -130,13 +140,14 @@ def proposal_rows(connection: Connection, row: CampaignRow) -> ArrowRows:
     import pyarrow as pa
 
     fields = [pa.field(name, pa.int64() if name in ("id", "turn") else pa.string()) for name in PROPOSAL]
-    return ArrowRows(pa.schema(fields, metadata=_about(row, "proposals")), proposals(connection, row))
+    return ArrowRows(pa.schema(fields, metadata=table_metadata(row, "proposals")), proposals(connection, row))
 
 
 TABLES = {"candidates": candidate_rows, "evidence": evidence_rows, "proposals": proposal_rows}
 
 
-def _about(row: CampaignRow, what: str) -> dict[str, str]:
+def table_metadata(row: CampaignRow, what: str) -> dict[str, str]:
+    """Returns the metadata of a table of a campaign."""
     return {
         "sciagent": __version__,
         "table": what,

@@ -133,3 +133,10 @@ def places(connection: Connection, campaign_id: int) -> dict[int, tuple[int, int
     query = sa.select(u.id, j.number, u.number).select_from(t.turn.join(t.trajectory, j.id == u.trajectory_id))
     rows = connection.execute(query.where(j.campaign_id == campaign_id))
     return {int(id_): (int(episode), int(turn)) for id_, episode, turn in rows}
+
+
+def last_of_campaign(connection: Connection, campaign_id: int, as_of: int) -> int | None:
+    """The last version of a campaign under any description, up to a watermark; None if there is none."""
+    query = sa.select(sa.func.max(_V.id)).where(_V.campaign_id == campaign_id, _V.watermark <= as_of)
+    version = connection.execute(query).scalar()
+    return None if version is None else int(version)

@@ -93,6 +93,9 @@ class EvidenceAnswer(NamedTuple):
     versions: Mapping[str, str]
     attempt_id: int | None
     wall_seconds: float | None
+    watermark: int
+    cost: Mapping[str, float]
+    """Its share of the cost of the attempt, by resource."""
     campaign: str | None
     """The campaign that paid; None for `verify` and files."""
     measured: tuple[Measured, ...]
@@ -192,8 +195,9 @@ def _evidence(connection: Connection, ids: Sequence[int], *conditions: sa.Column
     a = t.attempt.c
     about = (_CE.id, _CE.key, _CE.candidate_id, _CE.verifier, _CE.verifier_version, _CE.outcome, _CE.reason, _CE.detail)
     record = (_CE.replicate, _CE.revision, _CE.source, _CE.who, _CE.at, _CE.versions, _CE.attempt_id, a.wall_seconds)
+    cost = _CE.watermark, a.cost, a.n_candidates
     query = (
-        sa.select(*about, *record, t.campaign.c.name)
+        sa.select(*about, *record, *cost, t.campaign.c.name)
         .outerjoin(t.attempt, a.id == _CE.attempt_id)
         .outerjoin(t.campaign, t.campaign.c.id == a.campaign_id)
         .where(among(connection, _CE.candidate_id, ids), *conditions)
@@ -210,7 +214,9 @@ def _answers(
     by_candidate: dict[int, list[EvidenceAnswer]] = {}
     for rung, row in rows:
         more = (tuple(map(shown_as, values.get(row.id, ()))), tuple(files.get(row.id, ())[:FILES]))
-        answer = EvidenceAnswer._make([rung, *row, *more])
+        *before, cost, n_candidates, campaign = row
+        share = {resource: amount / max(n_candidates, 1) for resource, amount in (cost or {}).items()}
+        answer = EvidenceAnswer._make([rung, *before, share, campaign, *more])
         by_candidate.setdefault(row.candidate_id, []).append(answer)
     return by_candidate
 

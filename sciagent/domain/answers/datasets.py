@@ -1,0 +1,30 @@
+"""What is told of a data set that was built."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sciagent.domain.answers.model import AnswerModel
+
+
+class BuiltDataset(AnswerModel):
+    """A data set for training."""
+
+    kind: str
+    """`rows`, `sft`, `hindsight` or `preference`."""
+    folder: str
+    campaigns: tuple[str, ...]
+    watermark: int
+    """Evidence up to this watermark is in it, and the turns before it."""
+    episodes: int
+    """Episodes that were read."""
+    rows: Mapping[str, int]
+    """Number of rows, by split."""
+    tasks: Mapping[str, int]
+    """Number of goals, by split."""
+    tables: Mapping[str, int]
+    """Number of rows of the tables of campaigns, by file; empty for other kinds than `rows`."""
+    rewards: Mapping[str, int | None]
+    """Version of the rewards, by campaign; None without one. Empty for other kinds than `rows`."""
+    left_out: Mapping[str, int]
+    """How many were left out, by reason."""

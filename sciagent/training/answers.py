@@ -1,0 +1,157 @@
+"""Rows of answers: verified ones, those with a goal or a hint from hindsight, and pairs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import combinations, groupby
+from typing import Any
+
+from sqlalchemy.engine import Connection
+
+from sciagent.rewards.estimators import Settlement
+from sciagent.training import better, hints, relabelling
+from sciagent.training.columns import EPISODE, JUDGED, TURN, Cells, TableColumn, best_of, chat, turn_cells
+from sciagent.training.reading import AnsweredTurn, RecordedEpisode, TrainingCampaign
+from sciagent.training.splits import ScaffoldLimit
+from sciagent.training.verdicts import CandidateVerdict, verdicts
+
+UNDECIDED = "turns: no candidate is decided yet"
+NOTHING_NEW = "turns: proposed nothing new"
+COMPLETION = TableColumn("completion", "messages", "the answer of the model")
+SFT = (*EPISODE, *TURN, COMPLETION, *JUDGED)
+HINDSIGHT = (
+    *SFT,
+    TableColumn("how", "text", "relabelled: the prompt states the goal that was achieved; hinted: `hint` says more"),
+    TableColumn("hint", "text", "what the verdict teaches, for a teacher that sees it; null for relabelled rows"),
+)
+PREFERENCE = (
+    *EPISODE,
+    *TURN,
+    TableColumn("chosen", "messages", "the better answer; candidates, payoff and scaffold are its own"),
+    TableColumn("rejected", "messages", "the other answer to the same prompt"),
+    TableColumn("rejected_episode", "whole", "number of the episode of the other answer"),
+    TableColumn("rejected_turn", "whole", "number of the turn of the other answer"),
+    TableColumn("p_better", "number", "probability that the chosen answer is worth more, by the verified values"),
+    *JUDGED,
+)
+
+
+@dataclass
+class Selection:
+    """Which turns become rows, and how many were left out why."""
+
+    at_least: float = 0.5
+    """Smallest payoff of a verified turn, in hits or utility."""
+    p_better: float = 0.9
+    """A pair needs a higher probability than this."""
+    per_scaffold: int = 4
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    def drop(self, why: str) -> None:
+        self.left_out[why] += 1
+
+
+class JudgedTurn:
+    """A turn with the verdicts on its new candidates."""
+
+    def __init__(self, turn: AnsweredTurn, known: Mapping[int, CandidateVerdict]) -> None:
+        self.turn = turn
+        self.verdicts = [known[id_] for id_ in turn.new]
+        self.best = best_of(self.verdicts)
+
+    @property
+    def task(self) -> str:
+        return self.turn.episode.task
+
+    @property
+    def cells(self) -> Cells:
+        return turn_cells(self.turn, self.verdicts)
+
+    @property
+    def completion(self) -> list[Cells]:
+        return chat([self.turn.answer])
+
+
+def judged(connection: Connection, campaign: TrainingCampaign, episode: RecordedEpisode) -> list[JudgedTurn]:
+    """Returns the turns of an episode with the verdicts on their candidates."""
+    turns = list(campaign.turns(connection, episode))
+    ids = sorted({id_ for turn in turns for id_ in turn.new})
+    known = verdicts(campaign.built, connection, ids, campaign.as_of)
+    return [JudgedTurn(turn, known) for turn in turns]
+
+
+def verified(turns: list[JudgedTurn], selection: Selection, limit: ScaffoldLimit) -> Iterator[Mapping[str, Any]]:
+    """Yields the turns whose best candidate was verified as good."""
+    for each in turns:
+        if not each.verdicts:
+            selection.drop(NOTHING_NEW)
+        elif each.best is None:
+            selection.drop(UNDECIDED)
+        elif each.best.state.settlement is not Settlement.ANSWERED or (each.best.payoff or 0) < selection.at_least:
+            selection.drop(f"turns: worth less than {selection.at_least:g}")
+        elif (why := limit.takes(each.task, each.best)) is not None:
+            selection.drop(f"turns: {why}")
+        else:
+            yield each.cells | {"completion": each.completion}
+
+
+def hindsight(
+    campaign: TrainingCampaign, turns: list[JudgedTurn], selection: Selection, limit: ScaffoldLimit
+) -> Iterator[Mapping[str, Any]]:
+    """Yields the turns that failed: with the goal that they did achieve, and with a hint."""
+    for each in turns:
+        if each.best is not None and (each.best.payoff or 0) >= selection.at_least:
+            selection.drop("turns: did not fail")
+            continue
+        if each.best is None and each.verdicts:
+            selection.drop(UNDECIDED)
+            continue
+        hint = hints.hint_of(campaign.built, each.turn, each.best)
+        if isinstance(hint, hints.NoHint):
+            selection.drop(f"hints: {hint}")
+        else:
+            yield each.cells | {"completion": each.completion, "how": "hinted", "hint": hint}
+        if each.best is None or each.best.state.settlement is not Settlement.ANSWERED:
+            selection.drop("goals: no value at the terminal rung")
+            continue
+        prompt = relabelling.relabelled_prompt(campaign.built, each.turn, each.best)
+        if isinstance(prompt, relabelling.NotRelabelled):
+            selection.drop(f"goals: {prompt}")
+        elif (why := limit.takes(each.task, each.best)) is not None:
+            selection.drop(f"goals: {why}")
+        else:
+            yield each.cells | {"prompt": chat(prompt), "completion": each.completion, "how": "relabelled"}
+
+
+def pairs(
+    campaign: TrainingCampaign, turns: list[JudgedTurn], selection: Selection, limit: ScaffoldLimit
+) -> Iterator[Mapping[str, Any]]:
+    """Yields pairs of answers to one prompt. turns: of episodes that may share prompts."""
+    by_state = sorted(turns, key=lambda each: each.turn.state)
+    for _, same in groupby(by_state, key=lambda each: each.turn.state):
+        members = list(same)
+        if len(members) == 1:
+            selection.drop("turns: no other answer to the same prompt")
+            continue
+        utilities = [better.utilities(campaign.built.objectives, each.turn, each.verdicts) for each in members]
+        for first, second in combinations(range(len(members)), 2):
+            one, other = utilities[first], utilities[second]
+            if one is None or other is None:
+                selection.drop("pairs: an answer that is not decided, proposes nothing, or lacks an uncertainty")
+                continue
+            p = better.p_better(one, other)
+            chosen, rejected = (members[first], members[second]) if p > 0.5 else (members[second], members[first])
+            if max(p, 1 - p) <= selection.p_better or chosen.best is None:
+                selection.drop(f"pairs: better with a probability of at most {selection.p_better:g}")
+            elif (why := limit.takes(chosen.task, chosen.best)) is not None:
+                selection.drop(f"pairs: {why}")
+            else:
+                yield _pair(chosen, rejected, max(p, 1 - p))
+
+
+def _pair(chosen: JudgedTurn, rejected: JudgedTurn, p: float) -> Cells:
+    other: Cells = {"rejected": rejected.completion, "rejected_turn": rejected.turn.number}
+    other |= {"rejected_episode": rejected.turn.episode.number, "p_better": p}
+    return chosen.cells | other | {"chosen": chosen.completion}

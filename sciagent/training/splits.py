@@ -1,0 +1,45 @@
+"""Which tasks are for training and which for testing, and how many answers of one scaffold are kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Literal, get_args
+
+from sciagent.training.verdicts import CandidateVerdict
+
+Split = Literal["train", "test"]
+SPLITS: tuple[Split, ...] = get_args(Split)
+
+
+def held_out_tasks(tasks: Iterable[str], share: float, held: Iterable[str]) -> frozenset[str]:
+    """Returns the hashes of the tasks for testing: those `held`, and a share of the others, smallest hashes first.
+
+    All episodes of a task are in one split, whatever their campaign. A single task is for training.
+    """
+    known, named = set(tasks), set(held)
+    others = sorted(known - named)
+    n = round(share * len(others)) if len(others) > 1 else 0
+    return frozenset(named | set(others[: min(n, len(others) - 1)] if n else ()))
+
+
+class ScaffoldLimit:
+    """Keeps the first n rows of each scaffold, by task, and each candidate once.
+
+    repeats: whether a candidate may have several rows, as in pairs with several others.
+    """
+
+    def __init__(self, n: int, repeats: bool = False) -> None:
+        self._n, self._repeats = n, repeats
+        self._kept: set[tuple[str, str]] = set()
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def takes(self, task: str, verdict: CandidateVerdict) -> str | None:
+        """Counts a candidate that is to be kept; returns None, or why it is left out."""
+        if (task, verdict.key) in self._kept and not self._repeats:
+            return "a candidate that another row has"
+        if self._counts[task, verdict.scaffold] >= self._n:
+            return f"a scaffold that {self._n} rows have"
+        self._kept.add((task, verdict.key))
+        self._counts[task, verdict.scaffold] += 1
+        return None

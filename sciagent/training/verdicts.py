@@ -1,0 +1,67 @@
+"""What the evidence up to a watermark says of the candidates of a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.judge import Place, place
+from sciagent.campaign.rewarding.states import answers_as_of, states
+from sciagent.chemistry.fingerprint import features
+from sciagent.domain.evidence import at_highest_rung
+from sciagent.domain.quantities import Quantity
+from sciagent.rewards.estimators import CandidateState, Settlement
+from sciagent.store.results import candidates
+
+
+@dataclass(frozen=True)
+class CandidateVerdict:
+    """A candidate with what is known of it."""
+
+    key: str
+    text: str
+    """Canonical SMILES of a molecule, name of a crystal."""
+    inchikey: str | None
+    scaffold: str
+    """Murcko scaffold; empty for a molecule without rings, the key for a crystal."""
+    state: CandidateState
+    place: Place
+    """Where it stands on the ladder, with the reason."""
+    values: Mapping[str, Quantity]
+    """By property, in canonical units, the value of the highest rung that measured it."""
+
+    @property
+    def payoff(self) -> float | None:
+        """In hits or utility; 0 if it was thrown out, None if nothing is decided."""
+        match self.state.settlement:
+            case Settlement.ANSWERED:
+                return self.state.payoff
+            case Settlement.REFUSED:
+                return 0.0
+        return None
+
+
+def verdicts(
+    built: Built, connection: Connection, candidate_ids: Sequence[int], as_of: int
+) -> dict[int, CandidateVerdict]:
+    """Returns the verdicts by candidate id, as of a watermark."""
+    if not candidate_ids:
+        return {}
+    known = states(built, connection, candidate_ids, as_of)
+    answers = answers_as_of(built, connection, candidate_ids, as_of)
+    found = {}
+    for id_, candidate in candidates.load(connection, candidate_ids).items():
+        answered = [answer for answer in answers[id_] if answer.measured]
+        found[id_] = CandidateVerdict(
+            candidate.key,
+            candidate.text,
+            candidate.inchikey,
+            features(candidate.text).scaffold if candidate.kind == "molecule" else candidate.key,
+            known[id_],
+            place(built.rules, built.objectives, answers[id_]),
+            {name: measured.quantity for name, (_, measured) in at_highest_rung(answered).items()},
+        )
+    return found

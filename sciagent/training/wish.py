@@ -1,0 +1,45 @@
+"""What a data set is to hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, get_args
+
+from sciagent.errors import UsageError
+from sciagent.training.answers import Selection
+
+Kind = Literal["rows", "sft", "hindsight", "preference"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+@dataclass(frozen=True)
+class DatasetWish:
+    """What a data set is to hold."""
+
+    kind: Kind
+    campaigns: Sequence[str]
+    selection: Selection = field(default_factory=Selection)
+    as_of: int | None = None
+    """Watermark; None: now."""
+    test_share: float = 0.1
+    """Share of the goals that are for testing."""
+    test_campaigns: Sequence[str] = ()
+    """Campaigns whose goals are for testing."""
+    rewards: Sequence[int] = ()
+    """Versions of rewards, at most one for each campaign; else the last one of each."""
+    licence: str | None = None
+    """SPDX identifier or URL."""
+    command: str = ""
+    """The command line, for the card."""
+
+
+def check(wish: DatasetWish, folder: Path) -> None:
+    """Raises UsageError for a wish that contradicts itself, or for a folder with files."""
+    if not wish.campaigns:
+        raise UsageError("name the campaigns: --campaign NAME, once for each")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder} exists and is not empty; name another folder with --out")
+    if outside := [name for name in wish.test_campaigns if name not in wish.campaigns]:
+        raise UsageError(f'--test-campaign "{outside[0]}" is not among the campaigns: {", ".join(wish.campaigns)}')

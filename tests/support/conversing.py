@@ -1,0 +1,105 @@
+"""Campaigns in which a model talked: groups of episodes with messages and tokens, answered by the test."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from sciagent.agent.episode import opening
+from sciagent.agent.messages import Message, ToolCall, to_json
+from sciagent.campaign.core.build import create_or_open
+from sciagent.campaign.proposing import briefing
+from sciagent.campaign.spec.load import load_spec
+from sciagent.chemistry.molecule import molecule_or_none
+from sciagent.store.campaign_state import trajectories
+from sciagent.store.campaign_state.trajectories import NewTurn, Purpose, SampledRow
+from sciagent.store.database import tables as t
+from sciagent.store.database.clock import db_now
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.learning import tool_sets
+from sciagent.store.results import candidates
+from tests.support.campaigns import write_campaign
+from tests.support.rewarded import DFT, XTB, Rewarded
+
+TOOLS = {"tools": [{"type": "function", "function": {"name": "propose", "parameters": {"type": "object"}}}]}
+ANSWER = 4  # token ids of an answer
+
+
+class Conversing(Rewarded):
+    """A campaign whose episodes have messages and tokens."""
+
+    def talk(
+        self,
+        number: int,
+        turns: Sequence[str],
+        *,
+        group: int | None = None,
+        sibling: int = 0,
+        purpose: Purpose = "rollout",
+        rationale: str = "a small one",
+        thinking: str = "",
+    ) -> None:
+        """Writes an episode. turns: the SMILES of each turn; a text that is no molecule is refused."""
+        said = opening(briefing.goal(self.built), "", "no limit", [], structured=False)
+        with self.ledger.begin() as connection:
+            proposed = {text: molecule for text in turns if (molecule := molecule_or_none(text)) is not None}
+            ids = candidates.enter(connection, proposed.values())
+            offered = tool_sets.enter(connection, TOOLS)
+            trajectory = trajectories.open_(
+                connection,
+                self.built.row.id,
+                number,
+                proposer="tiny",
+                settings={"opening": [to_json(message) for message in said]},
+                seed=number,
+                purpose=purpose,
+                group_id=group,
+                sibling=None if group is None else sibling,
+            )
+            held = 0
+            for place, text in enumerate(turns):
+                call = ToolCall(f"call_{place}", "propose", json.dumps({"smiles": text, "rationale": rationale}))
+                answer = Message("assistant", "", thinking, calls=(call,))
+                known = text in proposed
+                seen = Message("tool", "new; open" if known else "refused", call_id=call.id, name="propose")
+                prompt = [1000 * number + held + i for i in range(3)]
+                sampled = SampledRow(
+                    to_json(answer),
+                    {"temperature": 1.0, "grammar": False},
+                    kept=held,
+                    prompt_ids=prompt,
+                    output_ids=[10 + place] * ANSWER,
+                    logprobs=[-0.25] * ANSWER,
+                    behaviour=[0.0, -0.5, -0.5, -0.5],
+                    forced=[True, False, False, False],
+                )
+                held += len(prompt) + ANSWER
+                more: Any = {"tool_set_id": offered, "untrainable": None}
+                new = NewTurn(place, {}, [], [to_json(seen)], {"llm_tokens": 7.0}, "tiny@0", sampled, **more)
+                turn_id = trajectories.write_turn(connection, trajectory, new)
+                if known:
+                    self._propose(connection, turn_id, text, ids[proposed[text].key])
+                else:
+                    values = {"turn_id": turn_id, "text": text, "status": "refused", "reason": "unparsable"}
+                    values |= {"campaign_id": self.built.row.id, "at": db_now(connection)}
+                    connection.execute(sa.insert(t.proposal).values(values))
+            trajectories.end(connection, trajectory, "finished by the model")
+
+    def verify(self, smiles: str, gap: float, uncertainty: float = 0.05) -> None:
+        """Lets all rungs answer; a hit lies from 3 to 9 eV."""
+        self.check(smiles)
+        for position, value in ((XTB, 8.0), (DFT, gap)):
+            self.order(smiles, position)
+            self.answer(smiles, position, {"homo_lumo_gap": value}, uncertainty=uncertainty)
+
+
+def conversing(
+    ledger: Ledger, folder: Path, name: str = "small", window: tuple[float, float] = (3.0, 9.0)
+) -> Conversing:
+    path = write_campaign(folder, name=name, window=window)
+    built, _ = create_or_open(ledger, load_spec(path), path.read_text(encoding="utf-8"), "test")
+    return Conversing(built)

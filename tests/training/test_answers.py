@@ -1,0 +1,90 @@
+"""Failures with another goal or a hint, and pairs of answers, from a campaign in which a model talked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from sciagent.store.database.ledger import Ledger
+from sciagent.training.building import build
+from sciagent.training.wish import DatasetWish, Kind
+from tests.support.conversing import Conversing, conversing
+
+
+@pytest.fixture
+def backend() -> str:
+    return "sqlite"
+
+
+@pytest.fixture
+def made(ledger: Ledger, tmp_path: Path) -> Conversing:
+    return conversing(ledger, tmp_path / "campaign")
+
+
+def rows_of(made: Conversing, kind: Kind, folder: Path) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    built = build(made.ledger, DatasetWish(kind, ["small"]), folder)
+    return pq.read_table(folder / "train.parquet").to_pylist(), dict(built.left_out)
+
+
+def test_a_failure_becomes_the_answer_to_the_goal_that_it_achieved(made: Conversing, tmp_path: Path) -> None:
+    made.talk(1, ["CCO", "CCN"])
+    made.verify("CCO", 12.0)
+    made.verify("CCN", 5.0)
+    rows, left_out = rows_of(made, "hindsight", tmp_path / "set")
+    hinted, relabelled = rows
+    assert (hinted["how"], relabelled["how"]) == ("hinted", "relabelled")
+    goal = relabelled["prompt"][1]["content"]
+    assert "Wanted: 9 ≤ homo_lumo_gap ≤ 15 eV." in goal and "3 ≤ homo_lumo_gap ≤ 9 eV" not in goal
+    assert "Wanted: 3 ≤ homo_lumo_gap ≤ 9 eV." in hinted["prompt"][1]["content"]
+    assert relabelled["completion"] == hinted["completion"] and relabelled["hint"] is None
+    assert "homo_lumo_gap came out above" in hinted["hint"] and "12" not in hinted["hint"]
+    assert left_out == {"turns: did not fail": 1}
+
+
+@pytest.mark.parametrize("said", [{"rationale": "the gap must be below 9 eV"}, {"thinking": "3 to 9 eV is wanted"}])
+def test_an_answer_that_names_the_old_goal_is_not_relabelled(
+    made: Conversing, tmp_path: Path, said: dict[str, str]
+) -> None:
+    made.talk(1, ["CCO"], **said)  # type: ignore[arg-type]
+    made.verify("CCO", 12.0)
+    rows, left_out = rows_of(made, "hindsight", tmp_path / "set")
+    assert [row["how"] for row in rows] == ["hinted"]
+    assert left_out == {"goals: the prompt or the answer names the old goal": 1}
+
+
+def test_a_refused_text_gives_a_hint_and_no_goal(made: Conversing, tmp_path: Path) -> None:
+    made.talk(1, ["C1CC"])
+    made.verify("CCO", 5.0)
+    [row], left_out = rows_of(made, "hindsight", tmp_path / "set")
+    assert row["hint"] == "The answer that comes to mind first is refused: unparsable. Write one that is not."
+    assert left_out == {"goals: no value at the terminal rung": 1}
+
+
+def test_pairs_answer_one_prompt_and_are_surely_ordered(made: Conversing, tmp_path: Path) -> None:
+    group = made.group(0, 4)
+    for sibling, text in enumerate(("CCO", "CCN", "C1CC", "CCF")):
+        made.talk(sibling + 1, [text], group=group, sibling=sibling)
+    made.verify("CCO", 5.0)
+    made.verify("CCN", 9.01, uncertainty=0.5)  # about as likely a hit as not
+    rows, left_out = rows_of(made, "preference", tmp_path / "set")
+    assert [(row["episode"], row["rejected_episode"]) for row in rows] == [(1, 3), (2, 3)]
+    for row in rows:
+        assert row["p_better"] > 0.9 and row["chosen"] != row["rejected"]
+    assert left_out == {
+        "pairs: an answer that is not decided, proposes nothing, or lacks an uncertainty": 3,
+        "pairs: better with a probability of at most 0.9": 1,
+    }
+
+
+def test_different_prompts_are_never_compared(made: Conversing, tmp_path: Path) -> None:
+    group = made.group(0, 2)
+    made.talk(1, ["CCO", "CCS"], group=group, sibling=0)
+    made.talk(2, ["CCN", "CCF"], group=group, sibling=1)
+    for smiles, gap in (("CCO", 5.0), ("CCN", 20.0), ("CCS", 5.0), ("CCF", 20.0)):
+        made.verify(smiles, gap)
+    rows, left_out = rows_of(made, "preference", tmp_path / "set")
+    assert [(row["turn"], row["rejected_turn"]) for row in rows] == [(0, 0)]
+    assert left_out == {"turns: no other answer to the same prompt": 2}
