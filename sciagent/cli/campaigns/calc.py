@@ -54,9 +54,10 @@ def calc(
         answers.append(answer)
         _progress(answer, len(answers))
     failures = [f"{a.text or 'nothing'}: {a.outcome} ({a.reason}): {a.detail}" for a in answers if a.outcome != "ok"]
+    remarks = [f"{a.text}: {a.detail}" for a in answers if a.outcome == "ok" and a.detail]
     reused = sum(answer.reused for answer in answers)
     notes = [f"{plural(reused, 'molecule')} known already, at no cost"] if reused else []
-    put_answer(answers, json, _parts(verifier, answers), *failures, *notes)
+    put_answer(answers, json, _parts(verifier, answers), *failures, *remarks, *notes)
     raise typer.Exit(Exit.FAILED if failures else Exit.OK)
 
 

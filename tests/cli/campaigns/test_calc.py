@@ -50,3 +50,9 @@ def test_settings_may_be_nested_and_have_any_value() -> None:
 def test_a_terminal_shows_a_row_for_each_property_of_one_molecule_and_the_level_below() -> None:
     text = told("calc", "molecule.checks", "CCO", width=80)
     assert "46.07 g/mol" in text and "level: RDKit" in text
+
+
+def test_a_remark_on_a_good_answer_is_shown_below_it() -> None:
+    result = call("calc", "xtb.thermo", "CC(C)=O")
+    assert result.exit_code == 0
+    assert "CC(C)=O: displaced both ways along 62i cm^-1" in " ".join(result.stderr.split())
