@@ -32,6 +32,28 @@ class ModelAnswer(NamedTuple):
     """When the question was asked."""
 
 
+def sample_patiently(
+    policy: PolicyClient,
+    messages: Sequence[Message],
+    tools: Sequence[Mapping[str, Any]],
+    sampling: Sampling,
+    *,
+    stop: threading.Event,
+) -> Sampled:
+    """Samples an answer, and asks again after a failure that may pass. stop: ends the waiting. Raises PolicyError."""
+    pause = FIRST_PAUSE
+    for tries_left in reversed(range(TRIES)):
+        try:
+            return policy.sample(messages, tools, sampling)
+        except PolicyError as error:
+            if not error.retry or not tries_left:
+                raise
+        if stop.wait(pause):
+            break
+        pause *= 2
+    raise PolicyError("stopped while it waited to ask again")
+
+
 class Asking:
     """A pool of threads that ask the model and collect its answers."""
 
@@ -68,25 +90,12 @@ class Asking:
         asked: Asked | None,
     ) -> None:
         try:
-            sampled = self._sampled(messages, tools, sampling)
+            sampled = sample_patiently(self.policy, messages, tools, sampling, stop=self._stop)
             self._answers.put(ModelAnswer(episode, sampled, "", self._fetch(sampled.message), asked))
         except BaseException as error:  # noqa: BLE001  an answer must come, or the driver would wait for ever
             fault = str(error) if isinstance(error, PolicyError) else f"{type(error).__name__}: {error}"
             self._answers.put(ModelAnswer(episode, None, fault[:1000], asked=asked))
         self._bell.set()
-
-    def _sampled(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Sampled:
-        pause = FIRST_PAUSE
-        for tries_left in reversed(range(TRIES)):
-            try:
-                return self.policy.sample(messages, tools, sampling)
-            except PolicyError as error:
-                if not error.retry or not tries_left:
-                    raise
-            if self._stop.wait(pause):
-                break
-            pause *= 2
-        raise PolicyError("stopped while it waited to ask again")
 
     def is_ready(self) -> bool:
         """Returns whether an answer has arrived."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -32,6 +32,7 @@ from sciagent.report.answers import status
 from sciagent.report.parts.candidates import named_order
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.campaign_state.trajectories import Purpose
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import campaign_counts
 from sciagent.store.views.values import LedgerValue
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from sciagent.api.running import Drive
     from sciagent.campaign.driving.driver import Driver
     from sciagent.campaign.people.adding import AddedCandidate
+    from sciagent.domain.answers.rollouts import RolloutAnswer
 
 PartSpec = Mapping[str, Any] | BaseModel
 """A part of a campaign, as a mapping of YAML keys or as a model."""
@@ -175,6 +177,34 @@ class Campaign:
         finally:
             self._drive = None
         return self.status()
+
+    def rollout(
+        self,
+        groups: int = 1,
+        siblings: int = 8,
+        turns: int = 6,
+        *,
+        policy: str | None = None,
+        purpose: Purpose = "rollout",
+        workers: int | None = None,
+        say: Callable[[str], None] | None = None,
+    ) -> RolloutAnswer:
+        """Rolls out groups of episodes that begin alike on a frozen snapshot; the ladder then decides about them all.
+
+        Groups that a kill or a stop left open are continued first, and then no new ones are begun. policy: `scripted`,
+        or a model of `sciagent models list`; default: the campaign's own model, or `scripted` without one. purpose:
+        what the episodes are for. say: receives a line for each step. Raises UsageError.
+        """
+        from sciagent.api.interrupts import each_signal, raise_interrupt
+        from sciagent.campaign.rollouts.drive import RolloutDrive, plan_of, policy_of
+
+        self.close(now=False)
+        built = self._for_driving()
+        with policy_of(built, policy) as chosen:
+            plan = plan_of(groups, siblings, turns, chosen.name, purpose)
+            drive = RolloutDrive(built, chosen, workers, say or (lambda line: None))
+            with each_signal(drive.stop, partial(drive.stop, now=True), last=raise_interrupt):
+                return drive.run(plan)
 
     def step(self, wait: float = 0.25) -> str:
         """Takes one step: collects results, proposes, starts jobs. Returns the state of the campaign.

@@ -14,7 +14,7 @@ from sciagent import __version__
 from sciagent.cli.admin import db, doctor, gc, verifiers
 from sciagent.cli.campaigns import answers, calc, compare, export, files, plan, run
 from sciagent.cli.cluster import dispatcher, jobs, metrics, slurm, top, worker, workers
-from sciagent.cli.learning import dataset, rewards
+from sciagent.cli.learning import dataset, rewards, rollout
 from sciagent.cli.models import mcp, models, serve_model
 from sciagent.cli.people import directives, molecules
 from sciagent.cli.shared.common import Exit, put, say
@@ -116,6 +116,9 @@ PANELS: dict[str, tuple[Listed, ...]] = {
         Listed(answers.trace, "Show what a model read and called", "trace quickstart_llm 1"),
         Listed(mcp.mcp, "Serve a campaign's tools over MCP", "mcp quickstart --http 8765"),
         Listed(serve_model.serve_model, "Serve a local model by vLLM", "serve-model smollm2 --port 8000"),
+    ),
+    "Learning": (
+        Listed(rollout.rollout, "Groups of episodes that begin alike", "rollout campaign.yaml --groups 2 --siblings 8"),
     ),
     "Cluster": (
         Listed(top.top, "Show running jobs, live", "top --interval 5"),

@@ -19,7 +19,7 @@ from sciagent.campaign.driving.mailbox import Mailbox
 from sciagent.campaign.driving.refitting import refit
 from sciagent.campaign.driving.remote_jobs import RemoteJobs
 from sciagent.campaign.driving.session import INTERRUPTED, DriverSession, Ending, Heartbeat
-from sciagent.campaign.proposing.sources import source_of
+from sciagent.campaign.proposing.sources import MakeSource, source_of
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.errors import CampaignError, LedgerAwayError, SciagentError, StaleLeaseError
 from sciagent.execution.executor import Executor
@@ -42,7 +42,14 @@ class Driver:
     reaped = 0
     """Number of jobs taken back from dead drivers."""
 
-    def __init__(self, built: Built, workers: int | None = None, executor: Executor | None = None) -> None:
+    worker: Worker
+    """Process of the fast rungs."""
+
+    def __init__(
+        self, built: Built, workers: int | None = None, executor: Executor | None = None, source: MakeSource = source_of
+    ) -> None:
+        """source: makes the source of candidates; default: the campaign's own proposers."""
+        self._make_source = source
         self.session = DriverSession(built)
         self.request_stop, self.abort = self.session.request_stop, self.session.abort
         self.pace = Pace(built.together)
@@ -69,9 +76,9 @@ class Driver:
             prepare(built.rungs)
             self._executor.listen(built.row.id, self._bell)
             undo.callback(self._executor.close)
-            self._worker = Worker(built.scratch(), preload=[rung.verifier.name for rung in built.fast])
-            undo.callback(self._worker.close)
-            source = source_of(built, session.lease, self._worker, self._bell)
+            self.worker = Worker(built.scratch(), preload=[rung.verifier.name for rung in built.fast])
+            undo.callback(self.worker.close)
+            source = self._make_source(built, session.lease, self.worker, self._bell)
             undo.callback(source.close)
             with built.ledger.begin() as connection:
                 campaigns.set_state(connection, built.row.id, CampaignState.RUNNING)
@@ -104,7 +111,7 @@ class Driver:
             self.intake.source.close()
         for crew in self.session.crews:
             crew.close()
-        self._worker.close()
+        self.worker.close()
         self.heart.stop()
         if away:
             with suppress(LedgerAwayError):
@@ -136,12 +143,7 @@ class Driver:
     def step(self, wait: float = 0.25) -> CampaignState | None:
         """Obeys directives, settles jobs, proposes candidates and dispatches jobs; returns the final state once there
         is one. wait: longest time, in seconds, to wait for a job or a model."""
-        if self.heart.lost.is_set():
-            raise StaleLeaseError("another process drives this campaign now; this one stops and writes nothing more")
-        if self.mailbox.is_due:
-            with self.built.ledger.read() as connection:
-                self._look(connection)
-        self.mailbox.obey()
+        self.attend()
         self._hold_back()
         self._rest(wait)
         self._settle()
@@ -151,6 +153,15 @@ class Driver:
             return None
         ending = self._advance()
         return None if ending is None or self.running else self._end(ending)
+
+    def attend(self) -> None:
+        """Obeys directives. Raises StaleLeaseError if another process drives the campaign now."""
+        if self.heart.lost.is_set():
+            raise StaleLeaseError("another process drives this campaign now; this one stops and writes nothing more")
+        if self.mailbox.is_due:
+            with self.built.ledger.read() as connection:
+                self._look(connection)
+        self.mailbox.obey()
 
     @property
     def running(self) -> int:

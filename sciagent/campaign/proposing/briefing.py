@@ -12,13 +12,14 @@ from sqlalchemy.engine import Connection
 
 from sciagent.agent.tools.registry import Past
 from sciagent.campaign.core.budget_tracker import BudgetTracker
-from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.proposing.workbench import CampaignWorkbench
 from sciagent.chemistry.fingerprint import features
 from sciagent.chemistry.molecule import molecule_or_none
 from sciagent.domain.campaigns.chosen_units import all_shown, show_window, unit_of
 from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut
 from sciagent.domain.cost import RESOURCE_UNITS
+from sciagent.domain.evidence import Measured
 from sciagent.domain.quantities import show
 from sciagent.domain.tiers import Tier
 from sciagent.report.analysis.prediction_scores import in_canonical, latest_scores
@@ -111,20 +112,25 @@ def _best_lines(connection: Connection, built: Built) -> list[str]:
 def measured_lines(connection: Connection, built: Built, candidate_ids: Sequence[int]) -> dict[int, list[str]]:
     """Returns, by candidate id, one line per paid or terminal rung with its values of the objectives' properties."""
     lines: dict[int, list[str]] = {id_: [] for id_ in candidate_ids}
-    wanted = {objective.property for objective in built.objectives}
     for rung in built.rungs:
         if rung.is_fast and not rung.rules.is_terminal:
             continue
         derived = [prop.settings_hash for prop in rung.spec.derived]
         known = pooled.pooled_answers(connection, candidate_ids, rung.verifier.computation, derived)
         for id_, row in known.items():
-            values = ", ".join(
-                f"{m.property} {show(m.quantity.value, None, m.quantity.unit)}"
-                for m in all_shown(row.measured, built.row.units)
-                if m.property in wanted
-            )
-            lines[id_].append(f"{rung.spec.rung}: {values or row.outcome}")
+            lines[id_].append(values_line(built, rung, row.measured, row.outcome))
     return lines
+
+
+def values_line(built: Built, rung: BuiltRung, measured: Sequence[Measured], otherwise: str = "not measured") -> str:
+    """Returns a line with a rung's values of the objectives' properties. otherwise: what it says without any."""
+    wanted = {objective.property for objective in built.objectives}
+    values = ", ".join(
+        f"{m.property} {show(m.quantity.value, None, m.quantity.unit)}"
+        for m in all_shown(measured, built.row.units)
+        if m.property in wanted
+    )
+    return f"{rung.spec.rung}: {values or otherwise}"
 
 
 def _classes(connection: Connection, campaign_id: int) -> list[str]:
@@ -155,6 +161,22 @@ def left(connection: Connection, built: Built) -> dict[str, float]:
     budget = BudgetTracker(built, connection)
     used, labels = budget.used(), {f"rung {rung.rules.position}": f"runs of {rung.spec.rung}" for rung in built.rungs}
     return {labels.get(name, name): max(limit - used.get(name, 0.0), 0.0) for name, limit in budget.limits().items()}
+
+
+def recent(connection: Connection, campaign_id: int, n: int) -> list[Past]:
+    """Returns the latest n proposals of the campaign with their outcome, newest first."""
+    p, c, cc = t.proposal.c, t.candidate.c, t.campaign_candidate.c
+    reason = sa.func.coalesce(p.reason, cc.reason, "")
+    member = sa.and_(cc.campaign_id == p.campaign_id, cc.candidate_id == p.candidate_id)
+    query = (
+        sa.select(p.text, c.key, p.status, cc.standing, reason.label("reason"), p.operation, cc.score)
+        .select_from(t.proposal.outerjoin(t.candidate, c.id == p.candidate_id))
+        .outerjoin(t.campaign_candidate, member)
+        .where(p.campaign_id == campaign_id)
+        .order_by(p.id.desc())
+        .limit(n)
+    )
+    return [Past(**row) for row in connection.execute(query).mappings()]  # type: ignore[typeddict-item]
 
 
 class AgentWorkbench(CampaignWorkbench):
@@ -202,19 +224,8 @@ class AgentWorkbench(CampaignWorkbench):
 
     def recent(self, n: int) -> list[Past]:
         """Returns the latest n proposals of the campaign with their outcome, newest first."""
-        p, c, cc = t.proposal.c, t.candidate.c, t.campaign_candidate.c
-        reason = sa.func.coalesce(p.reason, cc.reason, "")
-        member = sa.and_(cc.campaign_id == p.campaign_id, cc.candidate_id == p.candidate_id)
-        query = (
-            sa.select(p.text, c.key, p.status, cc.standing, reason.label("reason"), p.operation, cc.score)
-            .select_from(t.proposal.outerjoin(t.candidate, c.id == p.candidate_id))
-            .outerjoin(t.campaign_candidate, member)
-            .where(p.campaign_id == self._built.row.id)
-            .order_by(p.id.desc())
-            .limit(n)
-        )
         with self._built.ledger.read() as connection:
-            return [Past(**row) for row in connection.execute(query).mappings()]  # type: ignore[typeddict-item]
+            return recent(connection, self._built.row.id, n)
 
     def left(self) -> dict[str, float]:
         with self._built.ledger.read() as connection:

@@ -162,7 +162,7 @@ class ModelSource:
             built, self._worker, self._lease.owner, room=min(limit, self._spec.batch), trajectory=episode.number
         )
         answer = self._tools.run(sampled.message, bench, turn_seed(built, episode.number, number), answered.fetched)
-        row = _sampled_row(sampled, episode.held, self._sampling(episode))
+        row = sampled_row(sampled, episode.held, self._sampling(episode))
         episode.observe(sampled, answer.messages)
         ended = "finished by the model" if answer.finished else episode.ended
         observations = [to_json(message) for message in answer.messages]
@@ -206,7 +206,7 @@ class ModelSource:
         self._asking.close()
 
 
-def _sampled_row(sampled: Sampled, held: tuple[int, ...], sampling: Sampling) -> SampledRow:
+def sampled_row(sampled: Sampled, held: tuple[int, ...], sampling: Sampling) -> SampledRow:
     """Returns the row of a sampled answer. Of the prompt, only tokens after those in `held` are stored."""
     used: dict[str, Any] = {
         "temperature": sampling.temperature,

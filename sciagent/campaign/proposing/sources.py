@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -215,6 +215,10 @@ class SideBySide:
 def turn_seed(built: Built, trajectory: int, number: int) -> int:
     """Returns the seed of a turn, from the campaign's seed, the trajectory's number and the turn's number."""
     return int(content_hash([built.spec.seed, trajectory, number])[:12], 16)
+
+
+MakeSource = Callable[[Built, DriverLease, Worker, threading.Event], Source]
+"""Makes the source of a driver's candidates; arguments as of `source_of`."""
 
 
 def source_of(built: Built, lease: DriverLease, worker: Worker, bell: threading.Event) -> Source:

@@ -39,7 +39,7 @@ Note = dict[str, Any]
 
 
 @dataclass
-class _Entry:
+class BenchEntry:
     """One proposal of the turn that is not written yet."""
 
     given: ProposalIn
@@ -59,6 +59,10 @@ class _Entry:
     """Rungs with reused evidence, and the id of the evidence."""
     place: Place | None = None
     novelty: Note | None = None
+    turn_id: int | None = None
+    """Id of the turn in the ledger; None before it is written, and for a person's proposals."""
+    charged: Cost = field(default_factory=Cost)
+    """Cost of the fast rungs on this candidate, also where another episode of the same step computed it."""
 
     def out(self) -> ProposalOut:
         place = self.place
@@ -69,10 +73,10 @@ class _Entry:
         return ProposalOut(self.given.text[:200], self.status, key, reason or None, detail[:300], standing)
 
 
-class _Fresh(NamedTuple):
+class FreshCandidate(NamedTuple):
     """A candidate that this turn adds to the campaign."""
 
-    entry: _Entry
+    entry: BenchEntry
     candidate: Molecule
     id: int
     proposal_id: int
@@ -84,8 +88,13 @@ class CampaignWorkbench:
     def __init__(self, built: Built, worker: Worker, owner: str) -> None:
         self._built, self._worker, self._owner = built, worker, owner
         self._standardisation = built.spec.standardisation
-        self._entries: list[_Entry] = []
+        self._entries: list[BenchEntry] = []
         self._new_keys: set[str] = set()
+
+    @property
+    def entries(self) -> Sequence[BenchEntry]:
+        """The proposals of the turn so far."""
+        return self._entries
 
     @property
     def n_proposals(self) -> int:
@@ -147,15 +156,15 @@ class CampaignWorkbench:
             present = standings.members(connection, self._built.row.id, list(ids.values()))
         return {key for key, id_ in ids.items() if id_ in present}
 
-    def _parse(self, given: ProposalIn) -> _Entry:
+    def _parse(self, given: ProposalIn) -> BenchEntry:
         try:
             made = self._standardisation.apply(given.text, given.multiplicity)
         except InvalidCandidateError as error:
             named = "".join(f"; {column} {text}" for column, text in given.names.items())  # no candidate keeps them
-            return _Entry(given, None, "refused", Reason(error.reason), error.detail + named)
-        return _Entry(given, made.molecule, "new", detail=made.note, made=made)
+            return BenchEntry(given, None, "refused", Reason(error.reason), error.detail + named)
+        return BenchEntry(given, made.molecule, "new", detail=made.note, made=made)
 
-    def _mark_duplicates(self, entries: Sequence[_Entry]) -> list[_Entry]:
+    def _mark_duplicates(self, entries: Sequence[BenchEntry]) -> list[BenchEntry]:
         """Marks duplicates; returns entries that are new to the campaign."""
         parsed = [(entry, entry.candidate.key) for entry in entries if entry.candidate]
         self._new_keys |= self._members([key for _, key in parsed])
@@ -168,7 +177,7 @@ class CampaignWorkbench:
                 fresh.append(entry)
         return fresh
 
-    def _run_fast(self, rung: BuiltRung, entries: Sequence[_Entry]) -> None:
+    def _run_fast(self, rung: BuiltRung, entries: Sequence[BenchEntry]) -> None:
         """Reuses evidence where possible, and runs the rung on the other entries as one batch."""
         v = rung.verifier
         by_key = {e.candidate.key: e for e in entries if e.candidate}
@@ -190,7 +199,7 @@ class CampaignWorkbench:
             entry.computed.append((rung, result))
             self._place(entry)
 
-    def _place(self, entry: _Entry) -> None:
+    def _place(self, entry: BenchEntry) -> None:
         entry.place = place(self._built.rules, self._built.objectives, entry.answers)
 
     def commit(self, connection: Connection, turn_id: int | None) -> None:
@@ -198,6 +207,8 @@ class CampaignWorkbench:
 
         The caller holds the lock of the campaign's row. turn_id: None for a person's proposals.
         """
+        for entry in self._entries:
+            entry.turn_id = turn_id
         parsed = [(entry, entry.candidate) for entry in self._entries if entry.candidate]
         molecules = [candidate for _, candidate in parsed]
         notes = novelty_notes(connection, molecules)
@@ -210,23 +221,28 @@ class CampaignWorkbench:
             entry.novelty = note
             if ids[candidate.key] in present:  # another process may have added it since `propose`
                 entry.status = "duplicate"
-        fresh = self._write_proposals(connection, turn_id, ids)
+        fresh = self._write_proposals(connection, ids)
         self._write_parents(connection, fresh)
+        self._write_results(connection, fresh, ids)
+
+    def _write_results(self, connection: Connection, fresh: Sequence[FreshCandidate], ids: Mapping[str, int]) -> None:
+        """Writes standings of new candidates, and the results of the fast rungs. ids: of all candidates, by key."""
         self._write_standings(connection, fresh)
         for rung in self._built.fast:
-            self._write_fast(connection, rung, ids, turn_id)
+            for turn_id in dict.fromkeys(entry.turn_id for entry in self._entries):
+                self._write_fast(connection, rung, ids, turn_id)
         record_derived(connection, self._built, [new.id for new in fresh])
-        self._write_blocked(connection, fresh, turn_id)
+        self._write_blocked(connection, fresh)
         self._log_states(connection, fresh)
         self._write_reuse(connection, fresh)
 
-    def _write_proposals(self, connection: Connection, turn_id: int | None, ids: Mapping[str, int]) -> list[_Fresh]:
+    def _write_proposals(self, connection: Connection, ids: Mapping[str, int]) -> list[FreshCandidate]:
         """Writes all proposals; returns the new candidates."""
         now = db_now(connection)
         rows = [
             {
                 "campaign_id": self._built.row.id,
-                "turn_id": turn_id,
+                "turn_id": entry.turn_id,
                 "text": _stored(entry.given.text),
                 "candidate_id": ids[entry.candidate.key] if entry.candidate else None,
                 "status": entry.status,
@@ -243,12 +259,12 @@ class CampaignWorkbench:
         statement = t.proposal.insert().returning(t.proposal.c.id, sort_by_parameter_order=True)
         proposal_ids = connection.execute(statement, rows).scalars() if rows else ()
         return [
-            _Fresh(entry, entry.candidate, ids[entry.candidate.key], int(proposal_id))
+            FreshCandidate(entry, entry.candidate, ids[entry.candidate.key], int(proposal_id))
             for entry, proposal_id in zip(self._entries, proposal_ids, strict=True)
             if entry.candidate and entry.status == "new"
         ]
 
-    def _write_standings(self, connection: Connection, fresh: Sequence[_Fresh]) -> None:
+    def _write_standings(self, connection: Connection, fresh: Sequence[FreshCandidate]) -> None:
         rows = [
             {
                 "candidate_id": new.id,
@@ -261,7 +277,7 @@ class CampaignWorkbench:
         ]
         standings.add(connection, self._built.row.id, rows)
 
-    def _write_blocked(self, connection: Connection, fresh: Sequence[_Fresh], turn_id: int | None) -> None:
+    def _write_blocked(self, connection: Connection, fresh: Sequence[FreshCandidate]) -> None:
         """Logs an event for each candidate that the safety screen refused."""
         for new in fresh:
             place, given, key = new.entry.place, new.entry.given, new.candidate.key
@@ -269,9 +285,9 @@ class CampaignWorkbench:
                 continue
             if self._built.rungs[place.position].verifier.name == SCREEN:
                 said: Any = {"reason": place.reason or "", "detail": place.detail, "operation": given.operation[:100]}
-                log_blocked(connection, self._built.row.id, key=key, text=given.text, turn_id=turn_id, **said)
+                log_blocked(connection, self._built.row.id, key=key, text=given.text, turn_id=new.entry.turn_id, **said)
 
-    def _log_states(self, connection: Connection, fresh: Sequence[_Fresh]) -> None:
+    def _log_states(self, connection: Connection, fresh: Sequence[FreshCandidate]) -> None:
         """Logs an event on new candidates whose protonation state is ambiguous, and one on those without a state."""
         made = [(new.entry.made, new.candidate.smiles) for new in fresh if new.entry.made]
         unsure = [smiles for one, smiles in made if one.is_ambiguous]
@@ -280,7 +296,7 @@ class CampaignWorkbench:
             if smiles:
                 campaigns.log_event(connection, self._built.row.id, kind, {"n": len(smiles), "smiles": smiles[:LISTED]})
 
-    def _write_parents(self, connection: Connection, fresh: Sequence[_Fresh]) -> None:
+    def _write_parents(self, connection: Connection, fresh: Sequence[FreshCandidate]) -> None:
         rows = []
         for new in fresh:
             for parent in dict.fromkeys(new.entry.given.parents):
@@ -294,8 +310,9 @@ class CampaignWorkbench:
             connection.execute(t.candidate_parent.insert(), rows)
 
     def _write_fast(self, connection: Connection, rung: BuiltRung, ids: Mapping[str, int], turn_id: int | None) -> None:
-        """Writes one attempt for the whole batch of a fast rung."""
-        batch = [(e.candidate, result) for e in self._entries for r, result in e.computed if r is rung and e.candidate]
+        """Writes one attempt for what a fast rung computed in a turn."""
+        mine = [entry for entry in self._entries if entry.turn_id == turn_id]
+        batch = [(e.candidate, result) for e in mine for r, result in e.computed if r is rung and e.candidate]
         if not batch:
             return
         files = store_files(self._built.ledger, [result for _, result in batch])
@@ -306,7 +323,7 @@ class CampaignWorkbench:
         of_rung = {"campaign_id": self._built.row.id, "rung_id": rung.id}
         complete_direct(connection, self._owner, results, **of_rung, turn_id=turn_id)
 
-    def _write_reuse(self, connection: Connection, fresh: Sequence[_Fresh]) -> None:
+    def _write_reuse(self, connection: Connection, fresh: Sequence[FreshCandidate]) -> None:
         alike = {"action": "reuse", "chooser": "reuse", "why": "known under the same settings", "propensity": 1.0}
         rows = [
             {"candidate_id": new.id, "rung_id": rung.id, "evidence_id": evidence_id, **alike}

@@ -123,8 +123,9 @@ def open_(
 
 
 def running(connection: Connection, campaign_id: int) -> list[TrajectoryRow]:
-    """The trajectories that have not ended, oldest first."""
+    """The trajectories of the campaign's own proposers that have not ended, oldest first."""
     query = sa.select(_J.id, _J.number, _J.seed, _J.settings).where(_J.campaign_id == campaign_id, _J.state == RUNNING)
+    query = query.where(_J.purpose == "campaign")
     return [TrajectoryRow(*row) for row in connection.execute(query.order_by(_J.number)).all()]
 
 

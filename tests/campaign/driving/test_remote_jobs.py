@@ -34,7 +34,7 @@ def test_a_driver_that_comes_back_takes_in_what_was_done_meanwhile(ledger: Ledge
             # killed: nobody says goodbye
             second.heart._stop.set()
             second.intake.source.close()
-            second._worker.close()
+            second.worker.close()
             second.session.crews[0].close()
             with ledger.begin() as connection:
                 connection.execute(sa.update(t.campaign).values(driver=None, driver_until=None))

@@ -141,7 +141,7 @@ def _die(one: Driver, built: Built) -> None:
     one.heart._stop.set()
     one.heart.lost.set()
     one.intake.source.close()
-    one._worker.close()
+    one.worker.close()
     one.session.crews[0].pool.close()
     with built.ledger.begin() as connection:
         connection.execute(sa.update(t.campaign).values(driver=None, driver_until=None))

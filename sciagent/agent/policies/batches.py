@@ -1,0 +1,64 @@
+"""Policies that answer many questions at once, as the episodes of a lock-step ask them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, Protocol
+
+from sciagent.agent.messages import Message, PolicyClient, PolicyError, Sampled, Sampling
+from sciagent.agent.question_threads import sample_patiently
+from sciagent.domain.campaigns.policies import PolicyIdentity
+
+AT_ONCE = 64  # most questions that an endpoint is asked at the same time
+
+
+class EpisodeQuestion(NamedTuple):
+    """The question for the next message of one episode."""
+
+    messages: Sequence[Message]
+    tools: Sequence[Mapping[str, Any]]
+    """Schemas in OpenAI's format."""
+    sampling: Sampling
+    """With a seed, the answer does not depend on the other questions of the batch."""
+
+
+class BatchPolicy(Protocol):
+    """A policy that answers the questions of a step together."""
+
+    name: str
+
+    def answers(self, questions: Sequence[EpisodeQuestion]) -> list[Sampled | PolicyError]:
+        """Returns the answers in order; the error of a question does not affect the others."""
+
+    def identity(self, served: str) -> PolicyIdentity:
+        """Returns what is known of the policy that answered. served: its name in the answer."""
+
+    def close(self) -> None: ...
+
+
+class ThreadedPolicy:
+    """Asks a model of a server in one thread per question, and tries again where that may help."""
+
+    def __init__(self, policy: PolicyClient) -> None:
+        self._policy, self.name = policy, policy.name
+        self._stop = threading.Event()
+        self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="rollout")
+
+    def answers(self, questions: Sequence[EpisodeQuestion]) -> list[Sampled | PolicyError]:
+        return list(self._threads.map(self._answer, questions))
+
+    def _answer(self, question: EpisodeQuestion) -> Sampled | PolicyError:
+        try:
+            return sample_patiently(self._policy, *question, stop=self._stop)
+        except PolicyError as error:
+            return error
+
+    def identity(self, served: str) -> PolicyIdentity:
+        return self._policy.identity(served)
+
+    def close(self) -> None:
+        self._stop.set()
+        self._policy.close()
+        self._threads.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,189 @@
+"""Opens groups of rollouts, and continues those that a kill or a stop left open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from sqlalchemy.engine import Connection
+
+from sciagent.agent.episode import Episode, EpisodeLimits, opening
+from sciagent.agent.messages import Message, from_json, to_json
+from sciagent.agent.tools.calls import Toolbox
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.proposing import briefing
+from sciagent.campaign.proposing.sources import next_episode
+from sciagent.campaign.rollouts import snapshot
+from sciagent.campaign.rollouts.snapshot import Snapshot
+from sciagent.campaign.rollouts.snapshot_bench import EpisodeMemory
+from sciagent.campaign.spec.sources import LlmSpec
+from sciagent.code_version import code_version
+from sciagent.domain.evidence import content_hash
+from sciagent.store.campaign_state import trajectories
+from sciagent.store.campaign_state.trajectories import Purpose
+from sciagent.store.learning import groups
+from sciagent.store.learning.groups import GroupRow
+
+
+@dataclass(frozen=True)
+class RolloutPlan:
+    """What is asked of a campaign's rollouts."""
+
+    groups: int
+    """Number of new groups."""
+    siblings: int
+    """Number of episodes in a group."""
+    turns: int
+    """Largest number of turns of an episode."""
+    policy: str
+    """Name of the policy, as the ledger keeps it with the trajectories."""
+    purpose: Purpose = "rollout"
+
+
+class Pins(NamedTuple):
+    """What a group keeps from its first turn to its last. A group that would continue with others is broken."""
+
+    tool_set_id: int
+    policy_id: int
+
+
+@dataclass
+class Sibling:
+    """One episode of a group."""
+
+    id: int
+    """Id of the trajectory in the ledger."""
+    number: int
+    """Number in the group, from 0."""
+    episode: Episode
+    memory: EpisodeMemory
+    ended: str | None = None
+    """Why the episode ended; None while it goes on."""
+
+
+@dataclass
+class Group:
+    """A group whose episodes go on."""
+
+    row: GroupRow
+    snapshot: Snapshot
+    siblings: list[Sibling]
+    fault: str | None = None
+    """Why the group is broken; None if it is not."""
+
+    @property
+    def is_over(self) -> bool:
+        return all(sibling.ended is not None for sibling in self.siblings)
+
+
+def turn_seed(group_seed: int, sibling: int, turn: int) -> int:
+    """Returns the seed of a turn. It does not depend on other episodes, nor on the number of the trajectory."""
+    return int(content_hash([group_seed, sibling, turn])[:12], 16)
+
+
+def open_groups(
+    connection: Connection, built: Built, tools: Toolbox, spec: LlmSpec, structured: bool, pins: Pins, plan: RolloutPlan
+) -> list[Group]:
+    """Opens groups on one snapshot of the campaign as it is now, and writes them with their episodes."""
+    frozen = snapshot.take(connection, built)
+    left = briefing.left_text(frozen.left)
+    messages = opening(frozen.goal, frozen.digest, left, tools.listed, structured)
+    first, limits = groups.last_number(connection, built.row.id) + 1, episode_limits(spec, plan.turns)
+    return [
+        _open(
+            connection, built, frozen, messages, limits, spec, pins, plan, content_hash([built.spec.seed, "group", n])
+        )
+        for n in range(first, first + plan.groups)
+    ]
+
+
+def _open(
+    connection: Connection,
+    built: Built,
+    frozen: Snapshot,
+    messages: tuple[Message, ...],
+    limits: EpisodeLimits,
+    spec: LlmSpec,
+    pins: Pins,
+    plan: RolloutPlan,
+    seed: str,
+) -> Group:
+    told = [to_json(message) for message in messages]
+    row = groups.open_(
+        connection,
+        built.row.id,
+        task={"goal": frozen.goal, "turns": plan.turns},
+        snapshot=frozen.to_json(),
+        watermark=frozen.watermark,
+        seq=frozen.seq,
+        opening=told,
+        tool_set_id=pins.tool_set_id,
+        policy_id=pins.policy_id,
+        seed=int(seed[:12], 16),
+        size=plan.siblings,
+        purpose=plan.purpose,
+    )
+    settings: dict[str, Any] = {**spec.model_dump(mode="json"), "turns": plan.turns, "opening": told}
+    episodes = []
+    for sibling in range(plan.siblings):
+        number, start = next_episode(connection, built), turn_seed(row.seed, sibling, 0)
+        id_ = trajectories.open_(
+            connection,
+            built.row.id,
+            number,
+            proposer=plan.policy,
+            settings=settings,
+            seed=start,
+            purpose=plan.purpose,
+            group_id=row.id,
+            sibling=sibling,
+        )
+        episodes.append(Sibling(id_, sibling, Episode(number, start, messages, limits), EpisodeMemory()))
+    return Group(row, frozen, episodes)
+
+
+def open_ones(connection: Connection, built: Built, spec: LlmSpec, pins: Pins) -> list[Group]:
+    """Returns the groups that are open in the ledger, with their episodes as of the last turn.
+
+    A group that began with other tools, another policy or another version of sciagent is marked as broken and left
+    out.
+    """
+    found = []
+    for row in groups.of_campaign(connection, built.row.id, "open"):
+        if (row.tool_set_id, row.policy_id, row.code_version) == (*pins, code_version()):
+            found.append(_continued(connection, built, row, spec))
+        else:
+            break_group(connection, row, "it began with other tools, another policy or another version of sciagent")
+    return found
+
+
+def break_group(connection: Connection, row: GroupRow, why: str) -> None:
+    """Marks a group as broken, and ends those of its episodes that go on."""
+    for sibling in groups.siblings(connection, row.id):
+        if sibling.ended_why is None:
+            trajectories.end(connection, sibling.id, f"its group is broken: {why}")
+    groups.set_state(connection, row.id, "broken")
+
+
+def _continued(connection: Connection, built: Built, row: GroupRow, spec: LlmSpec) -> Group:
+    frozen = snapshot.restored(connection, built.row.id, row.snapshot_watermark, row.snapshot_seq, row.snapshot)
+    messages, limits = tuple(map(from_json, row.opening)), episode_limits(spec, int(row.task["turns"]))
+    episodes = []
+    for stored in groups.siblings(connection, row.id):
+        episode, memory = Episode(stored.number, stored.seed, messages, limits), EpisodeMemory()
+        _replay(episode, memory, trajectories.turns(connection, stored.id))
+        episodes.append(Sibling(stored.id, stored.sibling, episode, memory, stored.ended_why))
+    return Group(row, frozen, episodes)
+
+
+def _replay(episode: Episode, memory: EpisodeMemory, turns: Sequence[Any]) -> None:
+    """Restores an episode from its turns in the ledger."""
+    for turn in turns:
+        cursor = dict(turn["cursor"] or {})
+        memory.restore(cursor.pop("proposed", ()))
+        episode.restore((from_json(turn["message"]), *map(from_json, turn["observations"])), cursor)
+
+
+def episode_limits(spec: LlmSpec, turns: int) -> EpisodeLimits:
+    return EpisodeLimits(turns, spec.tokens, spec.context, 60 * spec.minutes, spec.thinking)

@@ -1,0 +1,207 @@
+"""Runs groups of rollouts in lock-step: all episodes are asked, then all their fast rungs run, then all turns are
+written, in one transaction. After a kill the ledger has the whole step or nothing of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from sqlalchemy.engine import Connection
+
+from sciagent.agent.messages import PolicyError, Sampled, Sampling, to_json
+from sciagent.agent.policies.batches import BatchPolicy, EpisodeQuestion
+from sciagent.agent.tools.calls import Toolbox, ToolResults
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.proposing.model_source import sampled_row
+from sciagent.campaign.rollouts.groups import (
+    Group,
+    Pins,
+    RolloutPlan,
+    Sibling,
+    break_group,
+    open_groups,
+    open_ones,
+    turn_seed,
+)
+from sciagent.campaign.rollouts.snapshot_bench import SnapshotBench, stored
+from sciagent.campaign.rollouts.step_writer import StepWriter
+from sciagent.campaign.rollouts.together import FastRungs
+from sciagent.campaign.spec.sources import LlmSpec
+from sciagent.domain.cost import Cost
+from sciagent.errors import UsageError
+from sciagent.store.campaign_state import campaigns, trajectories
+from sciagent.store.campaign_state.campaigns import DriverLease
+from sciagent.store.campaign_state.trajectories import Asked, NewTurn
+from sciagent.store.job_queue import spend
+from sciagent.store.job_queue.spend import Bill
+from sciagent.store.learning import groups as group_rows
+from sciagent.store.learning import policies, tool_sets
+from sciagent.verification.sandbox.host import Worker
+
+
+class StepResult(NamedTuple):
+    """What a step of all episodes brought."""
+
+    turns: int
+    proposals: int
+    new: int
+    """Number of proposals that were new to their episode and its snapshot."""
+    cost: Cost
+
+
+class _Turn(NamedTuple):
+    """The turn of one episode that is not written yet."""
+
+    group: Group
+    sibling: Sibling
+    sampled: Sampled
+    sampling: Sampling
+    bench: SnapshotBench
+    answer: ToolResults
+
+
+class RolloutRunner:
+    """The runner of a campaign's rollouts. The caller drives the campaign."""
+
+    def __init__(self, built: Built, lease: DriverLease, worker: Worker, policy: BatchPolicy, spec: LlmSpec) -> None:
+        """Raises UsageError for a proposer with MCP servers, whose answers no snapshot can freeze."""
+        if spec.mcp:
+            raise UsageError(f"rollouts call no MCP servers ({', '.join(spec.mcp)}): their answers cannot be frozen")
+        self._built, self._lease, self._worker, self._policy, self._spec = built, lease, worker, policy, spec
+        self._structured = spec.endpoint is None if spec.structured is None else spec.structured
+        offered = [name for name in spec.tools if name != "note"]
+        self._tools = Toolbox(offered, built.edit_limits(), self._structured, None, spec.ranks)
+        self._must_call = spec.tool_choice == "required" and not self._structured
+        self._rungs = FastRungs(built, worker)
+        identity = policy.identity(policy.name)
+        self._hash, self._served = identity.hash, dict[str, str]()  # hashes by the name in the answers
+        with built.ledger.begin() as connection:
+            tool_set = tool_sets.enter(connection, self._tools.content(self._must_call))
+            self._pins = Pins(tool_set, policies.enter(connection, identity))
+
+    def continued(self) -> list[Group]:
+        """Returns the groups that an earlier run left open. Those that cannot continue are marked as broken."""
+        with self._built.ledger.begin() as connection:
+            campaigns.check_driver(connection, self._lease)
+            return open_ones(connection, self._built, self._spec, self._pins)
+
+    def opened(self, plan: RolloutPlan) -> list[Group]:
+        """Opens new groups on one snapshot of the campaign as it is now."""
+        with self._built.ledger.begin() as connection:
+            campaigns.check_driver(connection, self._lease)
+            return open_groups(connection, self._built, self._tools, self._spec, self._structured, self._pins, plan)
+
+    def step(self, groups: Sequence[Group]) -> StepResult | None:
+        """Takes the next turn of every episode that goes on; returns None if there is none.
+
+        Raises StaleLeaseError, and writes nothing, if another process drives the campaign now.
+        """
+        going = [(group, each) for group in groups for each in group.siblings if each.ended is None]
+        if not going:
+            return None
+        with self._built.ledger.read() as connection:
+            asked = trajectories.now(connection)
+        samplings = [self._sampling(group, sibling) for group, sibling in going]
+        answers = self._policy.answers(
+            [
+                EpisodeQuestion(sibling.episode.messages, self._tools.schemas, sampling)
+                for (_, sibling), sampling in zip(going, samplings, strict=True)
+            ]
+        )
+        turns, tasks = [], []
+        for (group, sibling), sampling, sampled in zip(going, samplings, answers, strict=True):
+            if isinstance(sampled, PolicyError):
+                sibling.ended = f"the model failed: {sampled}"[:1000]
+                group.fault = group.fault or f"episode {sibling.number}: {sibling.ended}"
+                continue
+            bench = self._bench(group, sibling)
+            turns.append((group, sibling, sampled, sampling, bench))
+            tasks.append(partial(self._tools.run, sampled.message, bench, self._seed(group, sibling)))
+        made = [_Turn(*turn, answer) for turn, answer in zip(turns, self._rungs.run_all(tasks), strict=True)]
+        sampling_cost = self._write(groups, [sibling for _, sibling in going], made, asked)
+        proposals = [entry for turn in made for entry in turn.bench.entries]
+        cost = sum((result.cost for entry in proposals for _, result in entry.computed), sampling_cost)
+        return StepResult(len(made), len(proposals), sum(entry.status == "new" for entry in proposals), cost)
+
+    def _seed(self, group: Group, sibling: Sibling) -> int:
+        return turn_seed(group.row.seed, sibling.number, len(sibling.episode.turns))
+
+    def _sampling(self, group: Group, sibling: Sibling) -> Sampling:
+        schema = self._tools.answer_schema if self._structured else None
+        seed = self._seed(group, sibling) % (1 << 31)
+        return Sampling(self._spec.temperature, self._spec.max_tokens, seed, schema, self._must_call)
+
+    def _bench(self, group: Group, sibling: Sibling) -> SnapshotBench:
+        return SnapshotBench(
+            self._built,
+            self._worker,
+            self._rungs,
+            group.snapshot,
+            sibling.memory,
+            room=self._spec.batch,
+            trajectory=sibling.episode.number,
+        )
+
+    def _write(self, groups: Sequence[Group], going: Sequence[Sibling], made: Sequence[_Turn], asked: Asked) -> Cost:
+        """Writes the step; returns the cost of sampling. going: the episodes that took part in it."""
+        rows = [self._row(turn, asked) for turn in made]  # the episodes go on; an error ends the run and forgets them
+        ended = [sibling for sibling in going if sibling.ended is not None]
+        with self._built.ledger.begin() as connection:
+            campaigns.check_driver(connection, self._lease)
+            for turn, (row, cost) in zip(made, rows, strict=True):
+                turn_id = trajectories.write_turn(connection, turn.sibling.id, row)
+                for entry in turn.bench.entries:
+                    entry.turn_id = turn_id
+                spend.book_many(connection, [Bill(self._built.row.id, None, None, cost)])
+            for sibling in ended:
+                trajectories.end(connection, sibling.id, sibling.ended or "")
+            for group in groups:
+                self._close(connection, group)
+            entries = [entry for turn in made for entry in turn.bench.entries]
+            StepWriter(self._built, self._worker, self._lease.owner, entries).write(connection)
+        return sum((cost for _, cost in rows), Cost())
+
+    def _row(self, turn: _Turn, asked: Asked) -> tuple[NewTurn, Cost]:
+        """Returns the row of a turn, and the cost of sampling. The episode goes on after the turn, or ends."""
+        group, sibling, sampled, sampling, bench, answer = turn
+        episode, number = sibling.episode, len(sibling.episode.turns)
+        row = sampled_row(sampled, episode.held, sampling)
+        learned = bench.learned()
+        episode.observe(sampled, answer.messages)
+        sibling.memory.extend(learned)
+        sibling.ended = "finished by the model" if answer.finished else episode.ended
+        if not self._is_pinned(sampled.policy):
+            group.fault = group.fault or f"another policy answered: {sampled.policy}"
+        tokens = float(sampled.prompt_tokens + sampled.output_tokens)
+        cost = Cost(llm_tokens=tokens, core_seconds=sampled.core_seconds)
+        cursor: dict[str, Any] = {**episode.cursor, "proposed": stored(learned)}
+        new = NewTurn(
+            number,
+            cursor,
+            answer.calls,
+            [to_json(message) for message in answer.messages],
+            bench.cost + cost,
+            sampled.policy,
+            row,
+            asked=asked,
+            tool_set_id=self._pins.tool_set_id,
+            policy_id=self._pins.policy_id,
+            untrainable=sampled.untrainable,
+        )
+        return new, cost
+
+    def _is_pinned(self, served: str) -> bool:
+        """Returns whether the policy that answered is the one of the groups. served: its name in the answer."""
+        if served not in self._served:
+            self._served[served] = self._policy.identity(served).hash
+        return self._served[served] == self._hash
+
+    def _close(self, connection: Connection, group: Group) -> None:
+        """Marks a group as broken if something went wrong, or as complete if all its episodes have ended."""
+        if group.fault is not None:
+            break_group(connection, group.row, group.fault)
+            for sibling in group.siblings:
+                sibling.ended = sibling.ended or f"its group is broken: {group.fault}"
+        elif group.is_over:
+            group_rows.set_state(connection, group.row.id, "complete")

@@ -1,0 +1,59 @@
+"""A policy without a model: random named edits of the molecules that it sees. It makes demonstrations and baselines."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Sequence
+
+from sciagent.agent.messages import Message, PolicyError, Sampled, ToolCall
+from sciagent.agent.policies.batches import EpisodeQuestion
+from sciagent.agent.tools.calls import RANKS
+from sciagent.chemistry.editing.named import NAMED_EDITS, choices
+from sciagent.domain.campaigns.policies import PolicyIdentity
+
+NAME = "scripted"
+VERSION = "scripted@1"  # raised when the script draws other calls from the same seeds
+
+
+_SEEN = re.compile(r"^(?:#\d+ |new: )([^\s:;]+)", re.MULTILINE)  # the best in the opening, and its own new molecules
+TRIES = 20  # edits that are drawn until one fits
+
+
+class ScriptedPolicy:
+    """Calls `modify` on a molecule of the conversation, with an edit and what it puts in, each drawn uniformly.
+
+    The draw depends on the conversation and on the question's seed alone.
+    """
+
+    name = VERSION
+
+    def answers(self, questions: Sequence[EpisodeQuestion]) -> list[Sampled | PolicyError]:
+        return [_drawn(question) for question in questions]
+
+    def identity(self, served: str) -> PolicyIdentity:
+        return PolicyIdentity(VERSION, "script")
+
+    def close(self) -> None:
+        """Does nothing: a script holds no resources."""
+
+
+def _drawn(question: EpisodeQuestion) -> Sampled:
+    rng = random.Random(f"{VERSION} {question.sampling.seed}")
+    seen = list(dict.fromkeys(text for message in question.messages for text in _SEEN.findall(message.content)))
+    parent = rng.choice(seen) if seen else f"#{rng.randint(1, RANKS)}"
+    arguments = {"parent": parent, **_edit(parent, rng), "where": None}
+    message = Message("assistant", "", calls=(ToolCall("call_1", "modify", json.dumps(arguments)),))
+    return Sampled(message, "calls", None, VERSION, prompt_tokens=0, output_tokens=0, seconds=0.0)
+
+
+def _edit(parent: str, rng: random.Random) -> dict[str, str | None]:
+    """Returns an edit that fits the molecule, and what it puts in; the last one drawn if none of them fits."""
+    chosen: tuple[str, str | None] = ("", None)
+    for _ in range(TRIES):
+        edit = rng.choice(list(NAMED_EDITS.values()))
+        chosen = edit.name, rng.choice(edit.whats) if edit.whats else None
+        if parent.startswith("#") or choices(parent, *chosen):
+            break
+    return {"edit": chosen[0], "what": chosen[1]}

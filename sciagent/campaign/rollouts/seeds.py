@@ -1,0 +1,67 @@
+"""What a campaign does around its rollouts: it proposes its seeds before them, and nothing more after them."""
+
+from __future__ import annotations
+
+import threading
+
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.proposing.sources import ProposerSlot, ScriptSource, Source, TurnResult
+from sciagent.campaign.rollouts.scripted import NAME
+from sciagent.campaign.spec.sources import LlmSpec, ScreenSpec
+from sciagent.errors import UsageError
+from sciagent.store.campaign_state.campaigns import DriverLease
+from sciagent.verification.sandbox.host import Worker
+
+
+class NoSource:
+    """The source that proposes nothing, so that the scheduler only buys what waits."""
+
+    is_busy = is_ready = False
+    patience = 1
+    total: int | None = None
+
+    def prepare(self) -> bool:
+        return True
+
+    def take(self, limit: int) -> TurnResult | None:
+        return None
+
+    def close(self) -> None:
+        """Does nothing: there is nothing to close."""
+
+
+def no_source(built: Built, lease: DriverLease, worker: Worker, bell: threading.Event) -> Source:
+    return NoSource()
+
+
+def seed_source(built: Built, lease: DriverLease, worker: Worker, bell: threading.Event) -> Source:
+    """Returns the source of the campaign's seeds: its file of molecules, each proposed once."""
+    spec = _only_proposer(built)
+    if isinstance(spec, LlmSpec) and spec.seeds is None:
+        return NoSource()
+    with built.ledger.begin() as connection:
+        return ScriptSource(built, connection, lease, worker, ProposerSlot("", spec, 0, bell))
+
+
+def model_spec(built: Built) -> LlmSpec:
+    """Returns the settings of the campaign's model; of a campaign without one, those of a script that calls tools.
+
+    Raises UsageError for a campaign whose proposer is neither a model nor a file.
+    """
+    spec = _only_proposer(built)
+    return (
+        spec
+        if isinstance(spec, LlmSpec)
+        else LlmSpec.model_validate({"kind": "llm", "model": NAME, "structured": False})
+    )
+
+
+def _only_proposer(built: Built) -> LlmSpec | ScreenSpec:
+    chosen = [spec for _, spec in built.spec.proposers]
+    if len(chosen) == 1 and isinstance(chosen[0], LlmSpec | ScreenSpec):
+        return chosen[0]
+    kinds = " and ".join(spec.kind for spec in chosen)
+    raise UsageError(
+        f"rollouts begin from the molecules of a file, and this campaign's proposer is {kinds}; write "
+        "proposer: {kind: llm, model: NAME, seeds: FILE}, or {kind: screen, file: FILE} for --policy scripted"
+    )

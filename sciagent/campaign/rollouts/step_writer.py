@@ -1,0 +1,51 @@
+"""Writes the turns of a step, of all episodes, in one transaction: after a kill the ledger has all of them or none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.proposing.workbench import BenchEntry, CampaignWorkbench, FreshCandidate
+from sciagent.chemistry.fingerprint import features
+from sciagent.store.campaign_state import standings
+from sciagent.store.results import candidates, scaffolds
+from sciagent.verification.sandbox.host import Worker
+
+
+class StepWriter(CampaignWorkbench):
+    """The proposals of all turns of a step, whose turns are in the ledger already.
+
+    Siblings may propose the same candidate: both proposals are `new`, since each is the first of its episode. The
+    candidate enters the campaign once, as the proposal of the first of them. The novelty in the ledger is not noted,
+    since it would depend on the siblings.
+    """
+
+    def __init__(self, built: Built, worker: Worker, owner: str, entries: Sequence[BenchEntry]) -> None:
+        super().__init__(built, worker, owner)
+        self._entries = list(entries)
+
+    def write(self, connection: Connection) -> None:
+        """Writes candidates, proposals, evidence of fast rungs, standings and spend. The caller drives the campaign."""
+        parsed = [(entry, entry.candidate) for entry in self._entries if entry.candidate]
+        molecules = {candidate.key: candidate for _, candidate in parsed}
+        old = candidates.ids_of(connection, molecules)
+        ids = candidates.enter(connection, molecules.values())
+        scaffolds.write(
+            connection, {ids[key]: features(m.text).scaffold_hash for key, m in molecules.items() if key not in old}
+        )
+        candidates.enter_aliases(connection, [(ids[c.key], e.given.text) for e, c in parsed if e.given.text])
+        present = standings.members(connection, self._built.row.id, list(ids.values()))
+        proposed = self._write_proposals(connection, ids)
+        self._write_parents(connection, proposed)
+        self._write_results(connection, _first_of_each(proposed, present), ids)
+
+
+def _first_of_each(proposed: Sequence[FreshCandidate], present: set[int]) -> list[FreshCandidate]:
+    """Returns the first proposal of each candidate that is new to the campaign. present: ids of those it has."""
+    first: dict[int, FreshCandidate] = {}
+    for new in proposed:
+        if new.id not in present:
+            first.setdefault(new.id, new)
+    return list(first.values())

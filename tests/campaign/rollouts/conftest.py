@@ -1,0 +1,24 @@
+"""A seeded campaign, and a process for its fast rung."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sciagent.campaign.core.build import Built
+from sciagent.store.database.ledger import Ledger
+from sciagent.verification.sandbox.host import Worker
+from tests.campaign.rollouts.rolled import seeded
+
+
+@pytest.fixture
+def built(ledger: Ledger, tmp_path: Path) -> Built:
+    return seeded(ledger, tmp_path)
+
+
+@pytest.fixture
+def worker(built: Built) -> Iterator[Worker]:
+    with Worker(built.scratch(), preload=[rung.verifier.name for rung in built.fast]) as started:
+        yield started
