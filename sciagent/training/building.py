@@ -79,8 +79,8 @@ class _Builder:
     ) -> None:
         self._connection, self._wish, self._as_of, self._campaigns = connection, wish, as_of, campaigns
         self._progress = progress or (lambda name, n, of: None)
-        self._tasks = {task for each in campaigns for task in each.tasks(connection)}
-        named = {task for each in held for task in each.tasks(connection)}
+        self._tasks = {each.task for each in campaigns}
+        named = {each.task for each in held}
         self._held = held_out_tasks(self._tasks, wish.test_share, named)
         self._versions = _versions(connection, wish, campaigns, as_of) if wish.kind == "rows" else {}
         self._episodes = 0

@@ -94,32 +94,22 @@ class TrainingCampaign:
 
     def episode(self, connection: Connection, row: EpisodeRow) -> RecordedEpisode:
         j, g = t.trajectory.c, t.rollout_group.c
-        query = sa.select(j.settings, j.purpose, g.opening, g.task)
+        query = sa.select(j.settings, j.purpose, g.opening)
         query = query.select_from(t.trajectory.outerjoin(t.rollout_group, g.id == j.group_id)).where(j.id == row.id)
-        settings, purpose, shared, task = connection.execute(query).one()
+        settings, purpose, shared = connection.execute(query).one()
         opening = settings.get("opening") or shared or ()
         return RecordedEpisode(
             *(self.name, row.id, row.number, row.group_id, row.sibling, row.policy, purpose),
-            task=self.task(task or {}),
+            task=self.task,
             opening=tuple(map(from_json, opening)),
             thinking=settings.get("thinking", "preserve"),
         )
 
-    def task(self, stated: Mapping[str, Any]) -> str:
-        """Returns the hash of the goal. stated: what a group of rollouts adds to the goal of the campaign."""
+    @property
+    def task(self) -> str:
+        """The hash of the goal, which groups of rollouts share with the campaign that they are in."""
         spec = self.built.row.spec
-        return content_hash({"objectives": spec["objectives"], "goal": spec["goal"], "task": dict(stated)})
-
-    def tasks(self, connection: Connection) -> dict[str, int]:
-        """Returns the number of episodes of each task."""
-        counts: dict[str, int] = {}
-        g = t.rollout_group.c
-        query = sa.select(g.id, g.task).where(g.campaign_id == self.built.row.id)
-        by_group = {id_: self.task(task) for id_, task in connection.execute(query)}
-        for row in self.rows(connection):
-            task = self.task({}) if row.group_id is None else by_group[row.group_id]
-            counts[task] = counts.get(task, 0) + 1
-        return counts
+        return content_hash({"objectives": spec["objectives"], "goal": spec["goal"]})
 
     def turns(self, connection: Connection, episode: RecordedEpisode) -> Iterator[AnsweredTurn]:
         """Yields the turns of an episode before the watermark; turns without a message, as of scripts, are left out."""

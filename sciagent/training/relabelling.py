@@ -22,7 +22,8 @@ from sciagent.training.verdicts import CandidateVerdict
 
 _OF_THE_OLD_GOAL = (
     (re.compile(r"(?m)^Hits so far: \d+\.\n?"), ""),
-    (re.compile(r"(?m)^(#\d+ \S+): score \d\.\d\d(?:; )?"), r"\1: "),  # the digest
+    (re.compile(r"(?m)^(#\d+ \S+): score \d\.\d\d; "), r"\1: "),  # the digest
+    (re.compile(r"(?m)^(#\d+ \S+): score \d\.\d\d$"), r"\1"),
     (re.compile(r", \d+ hits?(?=[,;.])"), ""),
     (re.compile(r", best score \d\.\d\d"), ""),
     (re.compile(r"(?m)^(#\d+) \d\.\d{3} "), r"\1 "),  # the tool `best`

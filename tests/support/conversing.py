@@ -42,9 +42,11 @@ class Conversing(Rewarded):
         purpose: Purpose = "rollout",
         rationale: str = "a small one",
         thinking: str = "",
+        learned: str = "",
     ) -> None:
-        """Writes an episode. turns: the SMILES of each turn; a text that is no molecule is refused."""
-        said = opening(briefing.goal(self.built), "", "no limit", [], structured=False)
+        """Writes an episode. turns: the SMILES of each turn; a text that is no molecule is refused. learned: the digest
+        of results in the opening."""
+        said = opening(briefing.goal(self.built), learned, "no limit", [], structured=False)
         with self.ledger.begin() as connection:
             proposed = {text: molecule for text in turns if (molecule := molecule_or_none(text)) is not None}
             ids = candidates.enter(connection, proposed.values())

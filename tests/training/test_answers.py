@@ -44,6 +44,21 @@ def test_a_failure_becomes_the_answer_to_the_goal_that_it_achieved(made: Convers
     assert left_out == {"turns: did not fail": 1}
 
 
+def test_scores_under_the_old_goal_leave_the_prompt(made: Conversing, tmp_path: Path) -> None:
+    learned = (
+        "#1 CCN: score 0.53; xtb: homo_lumo_gap 8 eV\n#2 CC=O: score 0.20\nHits so far: 2.\n"
+        "Tried so far, by ring skeleton: c1ccccc1: 4, 1 hit, 2 turned down, best score 0.71; no ring: 3, 2 hits."
+    )
+    made.talk(1, ["CCO"], learned=learned)
+    made.verify("CCO", 12.0)
+    hinted, relabelled = rows_of(made, "hindsight", tmp_path / "set")[0]
+    assert learned in hinted["prompt"][1]["content"]
+    assert relabelled["prompt"][1]["content"].endswith(
+        "\n\n#1 CCN: xtb: homo_lumo_gap 8 eV\n#2 CC=O\n"
+        "Tried so far, by ring skeleton: c1ccccc1: 4, 2 turned down; no ring: 3."
+    )
+
+
 @pytest.mark.parametrize("said", [{"rationale": "the gap must be below 9 eV"}, {"thinking": "3 to 9 eV is wanted"}])
 def test_an_answer_that_names_the_old_goal_is_not_relabelled(
     made: Conversing, tmp_path: Path, said: dict[str, str]
