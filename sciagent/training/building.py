@@ -17,7 +17,7 @@ from sciagent.errors import UsageError
 from sciagent.report.export.parquet import ArrowRows, evidence_rows
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import rewards
-from sciagent.store.results.evidence import read_watermark
+from sciagent.store.results.evidence import next_watermark, read_watermark
 from sciagent.training import answers, card, token_rows
 from sciagent.training.columns import TableColumn, schema
 from sciagent.training.reading import EVALUATION, RecordedEpisode, TrainingCampaign
@@ -46,11 +46,7 @@ def build(ledger: Ledger, wish: DatasetWish, folder: Path, progress: Progress | 
     """
     check(wish, folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with ledger.read() as connection:
-        now = read_watermark(connection)
-    as_of = now if wish.as_of is None else wish.as_of
-    if as_of > now:
-        raise UsageError(f"watermark {as_of} lies in the future; the ledger is at {now}")
+    as_of = _watermark(ledger, wish.as_of)
     campaigns = [TrainingCampaign(ledger, name, as_of) for name in dict.fromkeys(wish.campaigns)]
     held = [TrainingCampaign(ledger, name, as_of) for name in wish.test_campaigns]
     with ledger.read() as connection, tempfile.TemporaryDirectory(dir=folder.parent, prefix=".dataset-") as inside:
@@ -63,6 +59,18 @@ def build(ledger: Ledger, wish: DatasetWish, folder: Path, progress: Progress | 
             folder.rmdir()
         part.rename(folder)
     return built
+
+
+def _watermark(ledger: Ledger, stated: int | None) -> int:
+    """Returns the stated watermark, or a new one, so that all turns so far lie before it. Raises UsageError."""
+    if stated is None:
+        with ledger.begin() as connection:
+            return next_watermark(connection)
+    with ledger.read() as connection:
+        now = read_watermark(connection)
+    if stated > now:
+        raise UsageError(f"watermark {stated} lies in the future; the ledger is at {now}")
+    return stated
 
 
 class _Builder:

@@ -13,6 +13,7 @@ def advantages(rewards: Group) -> list[list[float | None]]:
     """Returns for each turn the return-to-go minus its mean over the other siblings that reached the turn.
 
     Shape (siblings, turns). A turn that no sibling reached is compared with 0, which is what ended episodes still earn.
+    A turn whose siblings are all undecided has no advantage.
     """
     to_go = [returns(episode) for episode in rewards]
     centred: list[list[float | None]] = [[] for _ in to_go]
