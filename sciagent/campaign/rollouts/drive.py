@@ -95,6 +95,9 @@ class RolloutDrive:
         spec = model_spec(self._built)
         runner = RolloutRunner(self._built, driver.session.lease, driver.worker, self._policy, spec)
         groups = runner.continued()
+        if runner.broken:
+            numbers = ", ".join(map(str, runner.broken))
+            self._say(f"groups left open with another policy, other tools or another version are broken now: {numbers}")
         if groups:
             self._say(f"continuing {len(groups)} groups that were left open; no new ones are begun")
         else:

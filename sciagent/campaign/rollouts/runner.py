@@ -64,6 +64,9 @@ class _Turn(NamedTuple):
 class RolloutRunner:
     """The runner of a campaign's rollouts. The caller drives the campaign."""
 
+    broken: Sequence[int] = ()
+    """Numbers of the open groups that could not continue, and were marked as broken."""
+
     def __init__(self, built: Built, lease: DriverLease, worker: Worker, policy: BatchPolicy, spec: LlmSpec) -> None:
         """Raises UsageError for a proposer with MCP servers, whose answers no snapshot can freeze."""
         if spec.mcp:
@@ -84,7 +87,11 @@ class RolloutRunner:
         """Returns the groups that an earlier run left open. Those that cannot continue are marked as broken."""
         with self._built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
-            return open_ones(connection, self._built, self._spec, self._pins)
+            before = group_rows.of_campaign(connection, self._built.row.id, "open")
+            groups = open_ones(connection, self._built, self._spec, self._pins)
+        going_on = {group.row.number for group in groups}
+        self.broken = [row.number for row in before if row.number not in going_on]
+        return groups
 
     def opened(self, plan: RolloutPlan) -> list[Group]:
         """Opens new groups on one snapshot of the campaign as it is now."""

@@ -48,7 +48,8 @@ def test_a_group_with_another_policy_is_broken(built: Built, worker: Worker, mon
     runner.opened(PLAN)
     let_go(built)
     monkeypatch.setattr("sciagent.campaign.rollouts.scripted.VERSION", "scripted@2")
-    assert runner_of(built, worker).continued() == []
+    runner = runner_of(built, worker)
+    assert runner.continued() == [] and runner.broken == [1]
     with built.ledger.read() as connection:
         [row] = group_rows.of_campaign(connection, built.row.id)
         siblings = group_rows.siblings(connection, row.id)
