@@ -18,7 +18,7 @@ Unsettled = Literal["settled", "posterior", "robust"]
 Credit = Literal["outcome", "rtg", "marginal", "gigpo"]
 Price = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0, le=1e12)]
 Weight = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=-1, le=1)]
-Term = Literal["refused", "novelty", "diversity"]
+Term = Literal["refused"]
 
 
 def _known(prices: Mapping[str, float]) -> Mapping[str, float]:
