@@ -12,7 +12,7 @@ from tests.support import rows
 SPEC = {
     "budget": {"core_seconds": 100},
     "terminal": "r2",
-    "objectives": [{"property": "homo_lumo_gap", "accept": [4.0, None]}],
+    "objectives": [{"property": "homo_lumo_gap", "direction": "window", "accept": [4.0, None]}],
 }
 
 

@@ -28,7 +28,7 @@ def folder(migrated_sqlite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("width", [80, 120])
 def test_a_person_reads_what_was_written_and_left_out(folder: Path, width: int) -> None:
     printed = told("dataset", "build", "sft", "-c", "gaps", "--out", "sft", width=width)
-    assert "sft: 1 train, 0 test, from 1 episode up to watermark 8" in printed
+    assert "sft: 1 train, 0 test, from 1 episode up to watermark 9" in printed
     assert "turns: no candidate is decided yet" in printed
     assert all(len(line) <= width for line in printed.splitlines())
     assert sorted(path.name for path in (folder / "sft").iterdir()) == ["README.md", "test.parquet", "train.parquet"]

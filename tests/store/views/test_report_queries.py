@@ -106,7 +106,7 @@ def test_reuse_names_where_it_came_from(made: Maker) -> None:
 
 def test_proposals_come_page_by_page_and_each_once(made: Maker) -> None:
     with made.ledger.read() as connection:
-        found = [r[0] for r in report_queries.proposals(connection, made.row)]
+        found = [r[1] for r in report_queries.proposals(connection, made.row)]
     assert len(found) == 14 and len(set(found)) == 14
 
 
