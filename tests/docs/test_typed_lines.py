@@ -47,6 +47,9 @@ def test_each_line_works_as_it_is_typed(
     typed = [arguments for arguments in page if arguments[0] not in (*MINUTES, *SERVICES)]
     assert len(typed) >= 3
     for arguments in typed:
+        if arguments[0] == "doctor":  # in a process of its own: others here may have defined properties that clash
+            assert sciagent(*arguments, cwd=folder).returncode == 0
+            continue
         result = call(*(word for word in arguments if word != "--open"))
         if arguments[0] == "pause":  # it runs no more
             assert "there is nothing to pause" in str(result.exception)
