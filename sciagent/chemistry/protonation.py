@@ -51,7 +51,7 @@ class Standardised:
 
 @dataclass(frozen=True)
 class Standardisation:
-    """How the text of a proposal becomes a candidate."""
+    """The rules by which the text of a proposal becomes a candidate."""
 
     fragments: Literal["refuse", "parent"] = "refuse"
     """Treatment of a text of several fragments, as of `parse_molecule`."""

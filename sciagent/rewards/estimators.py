@@ -12,7 +12,7 @@ from sciagent.rewards.spec import Unsettled
 
 
 class Settlement(StrEnum):
-    """How far the evidence up to a watermark has decided about a candidate."""
+    """The degree to which evidence has decided about a candidate."""
 
     ANSWERED = "answered"
     """The terminal rung has answered."""
@@ -27,7 +27,7 @@ class Settlement(StrEnum):
 
 
 class CandidateState(NamedTuple):
-    """What is known of a candidate at a watermark."""
+    """The state of a candidate at a watermark."""
 
     settlement: Settlement
     payoff: float | None = None

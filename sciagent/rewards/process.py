@@ -27,7 +27,7 @@ class ProposedCandidate:
 
 @dataclass(frozen=True)
 class TurnFacts:
-    """What a turn brought and cost."""
+    """The candidates and the costs of a turn."""
 
     candidates: Sequence[ProposedCandidate] = ()
     cost: Cost = field(default_factory=Cost)

@@ -1,4 +1,4 @@
-"""What a reward is made of: a frozen description, read from YAML, with a hash that every version of rewards carries."""
+"""The description of rewards. It is read from YAML and never changes; each version of rewards keeps its hash."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _known(prices: Mapping[str, float]) -> Mapping[str, float]:
 
 
 class RewardSpec(BaseModel):
-    """How rewards are made from evidence."""
+    """The rules by which rewards are computed from evidence."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -40,7 +40,7 @@ PREFERENCE = (
 
 @dataclass
 class Selection:
-    """Which turns become rows, and how many were left out why."""
+    """The turns that become rows, and the numbers of those left out, by reason."""
 
     at_least: float = 0.5
     """Smallest payoff of a verified turn, in hits or utility."""

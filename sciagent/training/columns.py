@@ -18,7 +18,7 @@ class TableColumn(NamedTuple):
 
     name: str
     kind: str
-    """Of `KINDS`."""
+    """One of the names in `KINDS`."""
     about: str
 
 

@@ -30,7 +30,7 @@ _OF_THE_OLD_GOAL = (
     (re.compile(r"(?m)^(\S+) \d\.\d{3} (?=[a-z])"), r"\1 "),  # the tool `history`
     (re.compile(r" \((?:above|below)_window\)"), ""),
 )
-"""What a prompt says of molecules in the light of the old goal, and what replaces it."""
+"""Texts in prompts that judge molecules by the old goal, each with its replacement."""
 
 
 class NotRelabelled(StrEnum):

@@ -1,4 +1,4 @@
-"""Which tasks are for training and which for testing, and how many answers of one scaffold are kept."""
+"""Splits tasks into training and test tasks, and limits the number of answers with the same scaffold."""
 
 from __future__ import annotations
 

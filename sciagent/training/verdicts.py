@@ -1,4 +1,4 @@
-"""What the evidence up to a watermark says of the candidates of a turn."""
+"""Reads from the evidence up to a watermark how the candidates of a turn turned out."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CandidateVerdict:
     """Murcko scaffold; empty for a molecule without rings, the key for a crystal."""
     state: CandidateState
     place: Place
-    """Where it stands on the ladder, with the reason."""
+    """Its place on the ladder, with the reason."""
     values: Mapping[str, Quantity]
     """By property, in canonical units, the value of the highest rung that measured it."""
 

@@ -1,4 +1,4 @@
-"""What a data set is to hold."""
+"""The wishes of a person for a data set: its kind, campaigns, rewards and splits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 @dataclass(frozen=True)
 class DatasetWish:
-    """What a data set is to hold."""
+    """The wishes of a person for a data set: its kind, campaigns, rewards and splits."""
 
     kind: Kind
     campaigns: Sequence[str]

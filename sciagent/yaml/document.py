@@ -52,7 +52,7 @@ class Fault:
     loc: Loc = ()
     """Path of keys and list positions to the mistake."""
     hint: str = ""
-    """How to correct the mistake."""
+    """The way to correct the mistake."""
 
 
 @dataclass

@@ -25,7 +25,7 @@ UNLIKELY = 1e-6  # sets of conformers with a smaller probability are left out
 
 
 class AverageKind(Enum):
-    """How the values x_k of the conformers, with energies E_k and degeneracies d_k, make one value."""
+    """The kinds of average over conformers with values x_k, energies E_k and degeneracies d_k."""
 
     MEAN = "sum w_k x_k"
     ROOT_MEAN_SQUARE = "sqrt(sum w_k x_k^2)"

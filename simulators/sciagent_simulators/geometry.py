@@ -33,7 +33,7 @@ FORMED_ACROSS_ANGLE = 1.04  # atoms with a common neighbour: Si...Si in cyclodis
 
 
 class GeometryProtocol(BaseModel):
-    """How a geometry is made."""
+    """The steps from a graph to a geometry, with their settings."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -1,4 +1,4 @@
-"""What this machine knows of the models that it serves: the hashes of their weights and of their chat template.
+"""Cards of the models that this machine serves, with the hashes of their weights and of their chat template.
 
 A server tells its clients only the name of a model. Names hold the beginning of the weights' hash, and a file of that
 name below SCIAGENT_MODELS holds the whole hashes.

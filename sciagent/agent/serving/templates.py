@@ -1,4 +1,4 @@
-"""Which chat template a served model gets."""
+"""Chooses the chat template of a served model."""
 
 from __future__ import annotations
 

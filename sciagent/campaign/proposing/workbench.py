@@ -51,7 +51,7 @@ class BenchEntry:
     detail: str = ""
     """Why it was refused, or how the candidate was made from the text."""
     made: Standardised | None = None
-    """How the candidate was made from the text; None if it was refused."""
+    """The way from the text to the candidate; None if the text was refused."""
     answers: list[Answer] = field(default_factory=list)
     """Answers of the fast rungs so far."""
     computed: list[tuple[BuiltRung, HostResult]] = field(default_factory=list)

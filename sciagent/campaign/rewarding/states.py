@@ -1,4 +1,7 @@
-"""What the evidence up to a watermark says of candidates, whatever the campaign made of it and in whatever order."""
+"""Derives the state of candidates from the evidence up to a watermark.
+
+Neither the order in which the evidence arrived nor the standings that the campaign stored play a part.
+"""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from sciagent.rewards.spec import RewardSpec
 
 
 class CandidateWorth(NamedTuple):
-    """What a candidate is worth."""
+    """The worth of a candidate."""
 
     value: float | None
     """In hits or utility; None if undecided."""

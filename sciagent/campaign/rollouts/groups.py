@@ -28,7 +28,7 @@ from sciagent.store.learning.groups import GroupRow
 
 @dataclass(frozen=True)
 class RolloutPlan:
-    """What is asked of a campaign's rollouts."""
+    """The wishes of a person for the rollouts of a campaign."""
 
     groups: int
     """Number of new groups."""
@@ -42,7 +42,7 @@ class RolloutPlan:
 
 
 class Pins(NamedTuple):
-    """What a group keeps from its first turn to its last. A group that would continue with others is broken."""
+    """The tool set and the policy of a group. They are the same for all its turns; otherwise the group is broken."""
 
     tool_set_id: int
     policy_id: int

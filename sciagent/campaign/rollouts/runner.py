@@ -41,7 +41,7 @@ from sciagent.verification.sandbox.host import Worker
 
 
 class StepResult(NamedTuple):
-    """What a step of all episodes brought."""
+    """The results of one step of all episodes."""
 
     turns: int
     proposals: int

@@ -1,4 +1,4 @@
-"""What a campaign does around its rollouts: it proposes its seeds before them, and nothing more after them."""
+"""A training campaign proposes its seeds before the rollouts begin. After the rollouts it proposes nothing more."""
 
 from __future__ import annotations
 

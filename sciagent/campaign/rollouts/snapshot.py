@@ -21,7 +21,7 @@ from sciagent.store.results.evidence import read_watermark
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What was known when a group was opened."""
+    """The state of the campaign when a group was opened. The episodes of the group see nothing newer of others."""
 
     watermark: int
     """Evidence up to this watermark is in the snapshot."""

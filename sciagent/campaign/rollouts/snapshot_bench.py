@@ -35,7 +35,7 @@ class OwnProposal:
 
 
 class EpisodeMemory:
-    """What an episode has proposed so far. It is a function of the episode alone, and is stored with its turns."""
+    """The proposals of an episode so far. They depend on the episode alone, and are stored with its turns."""
 
     def __init__(self) -> None:
         self.proposals: list[OwnProposal] = []

@@ -129,7 +129,7 @@ class CampaignSpec(Part):
 
     @property
     def standardisation(self) -> Standardisation:
-        """How the text of a proposal becomes a candidate."""
+        """The rules by which the text of a proposal becomes a candidate."""
         stated = self.standardise
         return Standardisation.stated(stated if isinstance(stated, str) else stated.model_dump())
 

@@ -24,7 +24,7 @@ def _can_be_set(ph: float) -> float:
 
 
 class StandardiseSpec(Part):
-    """How a proposed structure becomes a candidate."""
+    """The rules by which a proposed structure becomes a candidate."""
 
     fragments: Fragments = Field(
         "parent", description="A structure of several fragments: refuse it, or keep the parent molecule, neutralised."

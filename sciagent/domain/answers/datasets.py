@@ -1,4 +1,4 @@
-"""What is told of a data set that was built."""
+"""The answer of `sciagent dataset build`."""
 
 from __future__ import annotations
 
@@ -27,4 +27,4 @@ class BuiltDataset(AnswerModel):
     rewards: Mapping[str, int | None]
     """Version of the rewards, by campaign; None without one. Empty for other kinds than `rows`."""
     left_out: Mapping[str, int]
-    """How many were left out, by reason."""
+    """Numbers of turns or pairs that were left out, by reason."""

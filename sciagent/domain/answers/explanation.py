@@ -178,7 +178,7 @@ class ProposalStory(ProposedText):
     status: str
     """`new`, `duplicate` or `refused`."""
     detail: str
-    """How the candidate was made from the text, such as `protonated at pH 7.4 from CC(=O)O`; else empty."""
+    """The way from the text to the candidate, such as `protonated at pH 7.4 from CC(=O)O`; else empty."""
     predicted: Mapping[str, object]
     """Predictions of the proposer, by property."""
     parents: tuple[CandidateName, ...]

@@ -1,4 +1,4 @@
-"""What is told of rewards: a published version, and the rewards of its episodes."""
+"""The answers of `sciagent rewards`: a published version, and the rewards of its episodes."""
 
 from __future__ import annotations
 

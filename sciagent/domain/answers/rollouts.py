@@ -1,4 +1,4 @@
-"""What a command answers about rollouts: groups of episodes."""
+"""The answer of `sciagent rollout`: groups of episodes."""
 
 from __future__ import annotations
 

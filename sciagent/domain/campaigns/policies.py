@@ -1,4 +1,4 @@
-"""What a policy is: the weights of a model, told apart by their content."""
+"""The identity of a policy: the hashes of the weights of a model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class PolicyIdentity:
     name: str
     """The name under which it is asked, such as `smollm2@93a1…`."""
     source: str
-    """Where it answers: the address of its server, or `in process`."""
+    """The address of its server, or `in process`."""
     base_sha256: str | None = None
     """SHA-256 of the base model's weights; None for a server's model whose weights are unknown."""
     adapter_sha256: str | None = None

@@ -135,7 +135,7 @@ class ShownEpisode(NamedTuple):
 
     @property
     def trainable(self) -> str:
-        """Which turns a policy gradient may use, in words."""
+        """Returns a sentence on the turns that a policy gradient may use."""
         faults = [turn.untrainable for turn in self.turns if turn.untrainable]
         if not faults:
             return "trainable" if self.turns else ""

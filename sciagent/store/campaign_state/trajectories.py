@@ -18,7 +18,7 @@ from sciagent.store.results.evidence import read_watermark
 _J, _U = t.trajectory.c, t.turn.c
 RUNNING, ENDED = "running", "ended"
 Purpose = Literal["campaign", "rollout", "evaluation", "demonstration"]
-"""What the turns of a trajectory are made for."""
+"""The purpose of the turns of a trajectory."""
 NOT_SAMPLED = "no model sampled it: a script or a client made the turn"
 OLD = "recorded before sciagent kept the distribution that tokens were drawn from"
 

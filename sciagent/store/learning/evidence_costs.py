@@ -1,4 +1,4 @@
-"""What evidence cost when it was computed."""
+"""Reads the cost at which evidence was computed."""
 
 from __future__ import annotations
 

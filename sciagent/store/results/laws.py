@@ -25,7 +25,7 @@ _CC = t.campaign_candidate.c
 
 
 Purpose = Literal["scheduler", "reward"]
-"""Who a law is made for: a scheduler that decides by it, or rewards that value candidates by it."""
+"""The user of a law: a scheduler decides by it, or rewards value candidates by it."""
 
 
 class LawRow(NamedTuple):

@@ -114,7 +114,7 @@ class Origin(NamedTuple):
     predicted: Mapping[str, Any] | None
     at: datetime | None
     detail: str | None
-    """How the candidate was made from the proposed text, such as its protonation."""
+    """The way from the proposed text to the candidate, such as its protonation."""
     parents: tuple[tuple[tuple[str, str, str], ...], ...]
     """(operation, key, text) of the ancestors, a tuple for each generation, nearest first."""
 

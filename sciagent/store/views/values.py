@@ -52,7 +52,7 @@ class LedgerValue:
     censoring: str
     """`none`, or on which side of `value` the true value lies: `below`, `above`."""
     level: str
-    """How the value was obtained: method, basis, phase and geometry."""
+    """The method, basis, phase and geometry of the value, as one text."""
     verifier: str
     """Name of the verifier; `import` for a value from a file."""
     version: str

@@ -38,10 +38,10 @@ class Stationary(Generic[Result]):
 
     geometry: Geometry
     result: Result
-    """What the relaxation returned for the geometry."""
+    """Result of the relaxation for the geometry."""
     modes: NormalModes
     tried: str
-    """What was tried to leave saddle points; empty if the first relaxation ended at a minimum."""
+    """The attempts to leave saddle points; empty if the first relaxation ended at a minimum."""
 
 
 def minimum(

@@ -1,4 +1,4 @@
-"""How far soft modes, and what follows from them, differ between relaxations to the same minimum.
+"""Uncertainties from soft modes, whose frequencies differ between relaxations to the same minimum.
 
 A relaxation stops where forces are small, not where they are zero, and along a flat mode it stops anywhere. The noise
 is one of the curvature: the squared frequency scatters by about the same for all modes, so that a frequency
@@ -27,13 +27,13 @@ class SoftModeScatter:
     """Standard uncertainties by the noise of all modes. Modes err independently."""
 
     lowest: float | None
-    """Of the lowest frequency, cm^-1; None for an atom."""
+    """Standard uncertainty of the lowest frequency, cm^-1; None for an atom."""
     zero_point: float
-    """Of the zero-point energy, eV."""
+    """Standard uncertainty of the zero-point energy, eV."""
     enthalpy: float
-    """Of the enthalpy, eV."""
+    """Standard uncertainty of the enthalpy, eV."""
     gibbs: float
-    """Of the free energy, eV."""
+    """Standard uncertainty of the free energy, eV."""
 
 
 def soft_mode_scatter(frequencies: Array, temperature: float) -> SoftModeScatter:

@@ -29,7 +29,7 @@ KINDS = {
     GIBBS_FREE_ENERGY.name: AverageKind.FREE_ENERGY,
     SOLVATION_ENERGY.name: AverageKind.FREE_ENERGY_CHANGE,
 }
-"""How a property is averaged; the mean for all others."""
+"""The kind of average of some properties; all others get the mean."""
 
 
 # Left at their defaults both are left out of the settings hash, so that evidence older than they keeps its keys.
@@ -70,7 +70,7 @@ class ComputedConformer:
     energy: float
     """The energy, or free energy, that decides the weight, eV."""
     found: int
-    """How many of the embedded conformers ended in it."""
+    """Number of the embedded conformers that relaxed to it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ class ConformerAverage:
     structures: str
     """The geometries as XYZ, each with its relative energy and weight."""
     note: str
-    """Which values are missing, because a conformer lacks them; empty if none is."""
+    """Returns a sentence on the values that are missing because a conformer lacks them; empty if none is."""
     lowest: ComputedConformer
     """The conformer with the lowest energy at this level."""
 
