@@ -17,27 +17,21 @@ from sciagent_simulators.thermochemistry.ideal_gas import (
     rotor_share,
     thermal,
 )
+from tests.support.fundamentals import AMMONIA, BENZENE, WATER
 
 JOULE_PER_MOL = 96485.33212  # J/mol in one eV
 
-# name: fundamentals (cm^-1; Shimanouchi, NSRDS-NBS 39 (1972)), symmetry number, S(298.15 K, 1 bar) in J/(mol K) of
+# name: fundamentals (cm^-1), symmetry number, S(298.15 K, 1 bar) in J/(mol K) of
 # NIST-JANAF (benzene: McBride, Gordon, Reno, NASA TM-4513 (1993))
 GASES = {
-    "H2O": ((1595, 3657, 3756), 2, 188.84),
-    "NH3": ((950, 1627, 1627, 3337, 3444, 3444), 3, 192.77),
+    "H2O": (WATER, 2, 188.84),
+    "NH3": (AMMONIA, 3, 192.77),
     "CO2": ((667, 667, 1333, 2349), 2, 213.79),
     "CH4": ((1306, 1306, 1306, 1534, 1534, 2917, 3019, 3019, 3019), 12, 186.25),
     "N2": ((2330,), 2, 191.61),
     "HCN": ((712, 712, 2089, 3312), 1, 201.83),
-    "C6H6": (
-        (
-            410, 410, 606, 606, 673, 703, 849, 849, 975, 975, 992, 995, 1010, 1038, 1038, 1150, 1178, 1178, 1310, 1326,
-            1486, 1486, 1596, 1596, 3047, 3047, 3062, 3063, 3063, 3068,
-        ),
-        12,
-        269.17,
-    ),
-}  # fmt: skip
+    "C6H6": (BENZENE, 12, 269.17),
+}
 BAR = 1 / 1.01325  # atm
 
 

@@ -103,7 +103,7 @@ class Warm:
 
 @cache
 def _started(path: str | None, number: int) -> Warm:
-    return Warm(dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1"))
+    return Warm(dict(os.environ, PYTHONPATH=path or "", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1"))
 
 
 def run(

@@ -16,6 +16,7 @@ from sciagent_simulators.pyscf_engine import DftSettings, ground_state
 from sciagent_simulators.thermochemistry.normal_modes import normal_modes
 from sciagent_simulators.thermochemistry.pyscf_hessian import is_numerical, pyscf_hessian
 from sciagent_verifiers.high_fidelity.pyscf_thermo import PyscfThermo
+from tests.support.fundamentals import AMMONIA, WATER
 
 QUICK = {"grid": 1, "spin_check": "off", "geometry": {"conformers": 1}}
 
@@ -25,9 +26,7 @@ def context(tmp_path) -> Context:
     return Context(scratch=tmp_path, checkpoint=tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("smiles", "observed"), [("O", (1595, 3657, 3756)), ("N", (950, 1627, 1627, 3337, 3444, 3444))]
-)
+@pytest.mark.parametrize(("smiles", "observed"), [("O", WATER), ("N", AMMONIA)])
 def test_frequencies_lie_above_the_fundamentals(context, smiles, observed):
     """By the anharmonicity (3 to 5 percent) and PBE0's short bonds: 0 to 7 percent; ammonia's inversion by 12."""
     found = next(iter(PyscfThermo(QUICK).verify([parse_molecule(smiles)], context)))

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.verification.contract import Context, Outcome
 from sciagent_verifiers.simulation.xtb_thermo import XtbThermo
+from tests.support.fundamentals import AMMONIA, BENZENE, WATER
 
 HARTREE = 27.211386245988
 # TOTAL FREE ENERGY, TOTAL ENTHALPY and zero point energy, hartree
@@ -19,19 +20,12 @@ XTB = {
     "N": (-4.410715366884, -4.388896237556, 0.033544663038),
     "c1ccccc1": (-15.807338987418, -15.776592445492, 0.097513915086),
 }
-# fundamentals, cm^-1 (Shimanouchi, NSRDS-NBS 39, 1972); largest mean and single difference that GFN2-xTB may have
+# fundamentals, cm^-1; largest mean and single difference that GFN2-xTB may have
 OBSERVED = {
-    "O": ((1595, 3657, 3756), 60, 110),
-    "N": ((950, 1627, 1627, 3337, 3444, 3444), 75, 215),  # the inversion, 950, is 211 too high
-    "c1ccccc1": (
-        (
-            410, 410, 606, 606, 673, 703, 849, 849, 975, 975, 992, 995, 1010, 1038, 1038, 1150, 1178, 1178, 1310, 1326,
-            1486, 1486, 1596, 1596, 3047, 3047, 3062, 3063, 3063, 3068,
-        ),
-        30,
-        60,
-    ),
-}  # fmt: skip
+    "O": (WATER, 60, 110),
+    "N": (AMMONIA, 75, 215),  # the inversion, 950, is 211 too high
+    "c1ccccc1": (BENZENE, 30, 60),
+}
 
 
 @pytest.fixture

@@ -59,6 +59,7 @@ class Calculation(MoleculeVerifier):
         """
         from rdkit.Chem.rdMolDescriptors import CalcNumRotatableBonds
 
+        own = self.own_spread(values) if own is None else own
         rigid, flexible = spread or self.spread
         of_class = flexible if CalcNumRotatableBonds(molecule.mol) > 0 else rigid
         rows = []
@@ -73,6 +74,10 @@ class Calculation(MoleculeVerifier):
             uncertainty = math.hypot(width, (further or {}).get(prop, 0.0))
             rows.append(Measured(prop.name, level or self.level, Quantity(value, prop.unit, uncertainty)))
         return tuple(rows)
+
+    def own_spread(self, values: Mapping[Property, float | None]) -> Spread | None:
+        """Returns the repeatability of this molecule, if nothing else states it; None: that of its class holds."""
+        return None
 
     def calculated(
         self,

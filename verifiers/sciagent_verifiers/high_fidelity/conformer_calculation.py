@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.domain.evidence import MOLECULE, UNCERTAINTY_KIND, ArtifactFile, Measured
+from sciagent.domain.evidence import MOLECULE, UNCERTAINTY_KIND, ArtifactFile
 from sciagent.errors import SimulatorError
-from sciagent.verification.contract import Context, Finding, Level, Property, Reason, Refusal
+from sciagent.verification.contract import Context, Finding, Property, Reason, Refusal
 from sciagent_simulators.conformers import how_many, resolved
 from sciagent_simulators.geometry import Geometry, prepare
 from sciagent_simulators.low_conformers import low_conformers
@@ -49,20 +49,9 @@ class ConformerCalculation(Calculation):
         found, _, _ = self.at_geometry(molecule, context, geometry)
         return replace(found, diagnostics={**facts, **found.diagnostics})
 
-    def measured(
-        self,
-        molecule: Molecule,
-        values: Mapping[Property, float | None],
-        spread: tuple[Spread, Spread] | None = None,
-        further: Spread | None = None,
-        level: Level | None = None,
-        own: Spread | None = None,
-    ) -> tuple[Measured, ...]:
-        """Returns the values as `Calculation.measured` does. Those of a conformer of an average repeat like those of a
-        rigid molecule; the search enters later."""
-        if own is None and self.settings.average:
-            own = dict.fromkeys(values, 0.0)
-        return super().measured(molecule, values, spread, further, level, own)
+    def own_spread(self, values: Mapping[Property, float | None]) -> Spread | None:
+        """Returns 0 for a conformer of an average, which repeats like a rigid molecule; the search enters later."""
+        return dict.fromkeys(values, 0.0) if self.settings.average else None
 
     def calculations(self, candidate: Molecule) -> float:
         """Returns how many conformers will be computed, an estimate: 1 without an average or without turning bonds."""
