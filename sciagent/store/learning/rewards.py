@@ -29,6 +29,8 @@ class RewardVersionRow(NamedTuple):
     law: int | None
     """Id of the row of `law`; None if no law was used."""
     previous_id: int | None
+    guards: dict[str, Any] | None
+    """Statistics of each policy; None if the version was published before there were guards."""
 
 
 class RewardRow(NamedTuple):
@@ -46,14 +48,14 @@ class RewardRow(NamedTuple):
 
 def _versions() -> sa.Select[Any]:
     s = t.reward_spec.c
-    columns = (_V.id, _V.campaign_id, _V.number, s.hash, s.spec, _V.watermark, _V.laws, _V.previous_id)
+    columns = (_V.id, _V.campaign_id, _V.number, s.hash, s.spec, _V.watermark, _V.laws, _V.previous_id, _V.guards)
     return sa.select(*columns).select_from(t.reward_version.join(t.reward_spec, s.id == _V.reward_spec_id))
 
 
 def _version(row: Sequence[Any]) -> RewardVersionRow:
-    id_, campaign_id, number, spec_hash, spec, watermark, laws, previous = row
+    id_, campaign_id, number, spec_hash, spec, watermark, laws, previous, guards = row
     law = int(laws[0]) if laws else None
-    return RewardVersionRow(id_, campaign_id, number, spec_hash, dict(spec), watermark, law, previous)
+    return RewardVersionRow(id_, campaign_id, number, spec_hash, dict(spec), watermark, law, previous, guards)
 
 
 def get(connection: Connection, version: int) -> RewardVersionRow:
@@ -81,6 +83,7 @@ def write_version(
     watermark: int,
     law: int | None,
     previous_id: int | None,
+    guards: Mapping[str, Any],
 ) -> int:
     """Write a version without rewards; returns its id. Runs under the lock of the campaign's row."""
     spec_id = id_of_hash(connection, t.reward_spec, spec_hash, {"spec": dict(spec)})
@@ -93,6 +96,7 @@ def write_version(
         "laws": [] if law is None else [law],
         "prices": dict(spec["prices"]),
         "previous_id": previous_id,
+        "guards": dict(guards),
         "code_version": code_version(),
         "at": db_now(connection),
     }
