@@ -108,7 +108,7 @@ class LedgerView:
 
     def guards(self, version: int) -> ShownGuards:
         """Returns, by policy, whether the rewards of a version are exploited. Raises UnknownNameError."""
-        from sciagent.campaign.rewarding.showing import show_guards
+        from sciagent.campaign.rewarding.guarding import show_guards
 
         return show_guards(self.store, version)
 

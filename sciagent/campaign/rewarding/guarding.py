@@ -10,13 +10,14 @@ from itertools import groupby
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.build import Built, open_for_people
 from sciagent.campaign.rewarding.lots import Lots
 from sciagent.campaign.rewarding.policy_tally import PolicyTally, answered
 from sciagent.campaign.rewarding.states import states
-from sciagent.domain.answers.guards import RewardGuards
+from sciagent.domain.answers.guards import RewardGuards, ShownGuards
 from sciagent.rewards.estimators import CandidateState
-from sciagent.store.learning import episodes, policies
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.learning import episodes, policies, rewards
 from sciagent.store.learning.episodes import EpisodeRow
 from sciagent.store.learning.policies import NamedPolicy
 from sciagent.store.learning.rewards import RewardRow
@@ -39,6 +40,24 @@ def guards(built: Built, connection: Connection, rows: Sequence[RewardRow], as_o
     in_order = sorted(tallies.values(), key=lambda tally: tally.first)
     sizes = [tally.new for tally in in_order if tally.new >= FEWEST]
     return answered(in_order, None, min([SAMPLE, *sizes]))
+
+
+def show_guards(ledger: Ledger, version: int) -> ShownGuards:
+    """Returns the guards as of a version. Those of a version that was published without guards are computed now.
+
+    Raises UnknownNameError.
+    """
+    with ledger.read() as connection:
+        row = rewards.get(connection, version)
+        name = rewards.campaign_of(connection, version)
+    found = row.guards
+    if found is None:
+        built = open_for_people(ledger, name)
+        with ledger.read() as connection:
+            rows = rewards.of_version(connection, version)
+            found = guards(built, connection, rows, row.watermark).model_dump()
+    about = {"version": version, "campaign": name, "watermark": row.watermark}
+    return ShownGuards.model_validate(about | found)
 
 
 def _batches(rows: Sequence[EpisodeRow]) -> Iterator[list[list[EpisodeRow]]]:

@@ -154,7 +154,9 @@ def _control(tally: PolicyTally, first: PolicyTally | None) -> ControlCheck | No
     reward, control, gap = tally.payoffs.mean(), tally.scores.mean(), tally.gaps.mean()
     if reward is None or control is None or gap is None:
         return None
-    grown = first and gap_growth(tally.gaps.values, tally.gaps.clusters, first.gaps.values, first.gaps.clusters)
+    if first is None:
+        return ControlCheck(reward=reward, control=control, gap=gap, growth=None, p=None)
+    grown = gap_growth(tally.gaps.values, tally.gaps.clusters, first.gaps.values, first.gaps.clusters)
     growth = None if grown is None else GuardEstimate(value=grown.value, error=grown.error, n=gap.n)
     return ControlCheck(reward=reward, control=control, gap=gap, growth=growth, p=None if grown is None else grown.p)
 

@@ -1,14 +1,11 @@
-"""Shows versions of rewards: with all episodes, what differs between two of them, and the guards."""
+"""Shows versions of rewards: with all episodes, and what differs between two of them."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import open_for_people
-from sciagent.campaign.rewarding.guarding import guards
 from sciagent.campaign.rewarding.publishing import changes
-from sciagent.domain.answers.guards import ShownGuards
 from sciagent.domain.answers.rewards import (
     ChangedReward,
     RewardedCandidate,
@@ -32,34 +29,12 @@ def show(ledger: Ledger, version: int) -> ShownRewards:
             by_episode.setdefault(reward.trajectory_id, []).append(reward)
         return ShownRewards(
             version=row.id,
-            campaign=_campaign(connection, row.campaign_id),
+            campaign=rewards.campaign_of(connection, version),
             spec_hash=row.spec_hash,
             watermark=row.watermark,
             law=row.law,
             episodes=tuple(_episodes(connection, row.campaign_id, row.watermark, by_episode)),
         )
-
-
-def _campaign(connection: Connection, campaign_id: int) -> str:
-    return str(connection.execute(sa.select(t.campaign.c.name).where(t.campaign.c.id == campaign_id)).scalar_one())
-
-
-def show_guards(ledger: Ledger, version: int) -> ShownGuards:
-    """Returns the guards as of a version. Those of a version that was published without guards are computed now.
-
-    Raises UnknownNameError.
-    """
-    with ledger.read() as connection:
-        row = rewards.get(connection, version)
-        name = _campaign(connection, row.campaign_id)
-    found = row.guards
-    if found is None:
-        built = open_for_people(ledger, name)
-        with ledger.read() as connection:
-            rows = rewards.of_version(connection, version)
-            found = guards(built, connection, rows, row.watermark).model_dump()
-    about = {"version": version, "campaign": name, "watermark": row.watermark}
-    return ShownGuards.model_validate(about | found)
 
 
 def _episodes(

@@ -23,7 +23,9 @@ def parts(answer: ShownGuards) -> Iterator[Part]:
         cells = _exploits(policy)
         exploits.add_row(*(cells[column] for column in columns))
     yield exploits
-    diversity = plain_table("", "policy", "proposals", f"scaffolds in {answer.sample}", "distance", "repeats", "refused")
+    diversity = plain_table(
+        "", "policy", "proposals", f"scaffolds in {answer.sample}", "distance", "repeats", "refused"
+    )
     for policy in answer.policies:
         diversity.add_row(policy.label, str(policy.proposals), *_diversity(policy))
     yield diversity

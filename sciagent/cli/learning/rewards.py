@@ -74,7 +74,7 @@ def guards(version: int = Version, ledger: options.Ledger = None, json: options.
 
     An ALARM says that growth or index is above 0 by more than chance explains; in 5 % of all tables it is false.
     """
-    from sciagent.campaign.rewarding.showing import show_guards
+    from sciagent.campaign.rewarding.guarding import show_guards
     from sciagent.cli.learning.guards_text import parts
 
     answer = show_guards(open_ledger(ledger), version)

@@ -48,4 +48,4 @@ def clustered_mean(values: Array, clusters: Sequence[int], weights: Array | None
 def cluster_sums(values: Array, clusters: Sequence[int]) -> Array:
     """Returns (m,) sums of the values of each of the m clusters."""
     _, places = np.unique(np.asarray(clusters), return_inverse=True)
-    return np.bincount(places, weights=values)
+    return np.bincount(places, weights=values).astype(np.float64)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sciagent.rewards.guards.clustered import Array, clustered_mean, cluster_sums
+from sciagent.rewards.guards.clustered import Array, cluster_sums, clustered_mean
 
 DRAWS = 1999  # random permutations of the episodes
 SEED = 0

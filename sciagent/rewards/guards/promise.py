@@ -10,14 +10,15 @@ A policy that is rewarded by a law finds the candidates of which the law thinks 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
 from sciagent.rewards.guards.clustered import Array, ClusteredMean, clustered_mean
 
 
-class KeptPromise(NamedTuple):
+@dataclass(frozen=True)
+class KeptPromise:
     """The promises of a law for the candidates of a policy, and what a lot made of them."""
 
     promised: ClusteredMean
@@ -44,8 +45,8 @@ def kept_promise(
     expected, others_in: (m,) expected payoff of candidates that were not drawn, and their episodes.
 
     The test is Student's, with as many degrees of freedom as the smaller side has episodes, less one. If payoffs are
-    hits, their variance is taken as at least that of a hit of the promised probability, which n draws cannot tell from 0
-    or 1 by less than 1 / (2 n + 2): five misses in five draws do not show that a hit is impossible.
+    hits, their variance is taken as at least that of a hit of the promised probability, which n draws cannot tell
+    from 0 or 1 by less than 1 / (2 n + 2): five misses in five draws do not show that a hit is impossible.
     """
     weights = (1 - chances) / chances
     kept, promised = clustered_mean(payoffs, drawn_in, weights), clustered_mean(expected, others_in)

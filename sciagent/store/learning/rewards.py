@@ -67,6 +67,12 @@ def get(connection: Connection, version: int) -> RewardVersionRow:
     return _version(row)
 
 
+def campaign_of(connection: Connection, version: int) -> str:
+    """Returns the name of the campaign that a version belongs to."""
+    query = sa.select(t.campaign.c.name).join(t.reward_version, _V.campaign_id == t.campaign.c.id)
+    return str(connection.execute(query.where(_V.id == version)).scalar_one())
+
+
 def last(connection: Connection, campaign_id: int, spec_hash: str) -> RewardVersionRow | None:
     """The last version of a campaign under the same description; None if there is none."""
     query = _versions().where(_V.campaign_id == campaign_id, t.reward_spec.c.hash == spec_hash)
@@ -83,7 +89,7 @@ def write_version(
     watermark: int,
     law: int | None,
     previous_id: int | None,
-    guards: Mapping[str, Any],
+    guards: Mapping[str, Any] | None = None,
 ) -> int:
     """Write a version without rewards; returns its id. Runs under the lock of the campaign's row."""
     spec_id = id_of_hash(connection, t.reward_spec, spec_hash, {"spec": dict(spec)})
@@ -96,10 +102,9 @@ def write_version(
         "laws": [] if law is None else [law],
         "prices": dict(spec["prices"]),
         "previous_id": previous_id,
-        "guards": dict(guards),
         "code_version": code_version(),
         "at": db_now(connection),
-    }
+    } | ({} if guards is None else {"guards": dict(guards)})
     return int(connection.execute(sa.insert(t.reward_version).values(values).returning(_V.id)).scalar_one())
 
 

@@ -1,4 +1,4 @@
-"""Guards from evidence that is written by the test: an honest policy, and one that lives on what a frozen law believes."""
+"""Guards of an honest policy, and of one that lives on what a frozen law believes; the test writes the evidence."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.campaign.rewarding import guarding
-from sciagent.campaign.rewarding.guarding import guards
+from sciagent.campaign.rewarding.guarding import guards, show_guards
 from sciagent.campaign.rewarding.publishing import publish
-from sciagent.campaign.rewarding.showing import show_guards
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.answers.guards import PolicyGuards, ShownGuards
 from sciagent.domain.answers.model import plain
@@ -97,7 +96,7 @@ def test_diversity_counts_repeats_and_the_nearest_of_the_group(ledger: Ledger, t
     assert (collapsed.policy, collapsed.episodes, collapsed.undecided, collapsed.proposals) == ("collapsed@1", 2, 2, 4)
     assert collapsed.diversity.repeats == 0.25 and collapsed.diversity.refused == 0
     assert collapsed.diversity.distance is not None
-    assert 0 < collapsed.diversity.distance.value < 1 / 3, "ethanol twice, at a distance of 0, and benzene"
+    assert collapsed.diversity.distance.value == pytest.approx(1 / 3), "ethanol twice, and benzene, which is unlike it"
     assert collapsed.diversity.distance.n == 3
     assert answer.sample == len(HONEST), "as many as the smallest policy with ten new proposals has"
     assert collapsed.diversity.scaffolds is None
