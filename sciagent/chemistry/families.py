@@ -29,7 +29,7 @@ def family(smiles: str) -> str:
     It is empty for a molecule without rings. Where RDKit cannot process the text, the text is a family of its own.
     """
     with rdkit_messages():
-        mol = Chem.MolFromSmiles(smiles)
+        mol: Any = Chem.MolFromSmiles(smiles)
         if mol is None:
             return smiles
         if not mol.GetRingInfo().NumRings():

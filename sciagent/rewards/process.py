@@ -93,7 +93,7 @@ def turn_rewards(episode: Sequence[TurnFacts], spec: RewardSpec) -> list[TurnRew
             evidence = plus(evidence, share)
         evidence = plus(evidence, promises.add(promised))
         stated = {**turn.terms, "empty": float(number == len(episode) and is_empty(episode))}
-        wanted = {name: weight * stated.get(name, 0.0) for name, weight in spec.terms.items()}
+        wanted: dict[str, float] = {name: weight * stated.get(name, 0.0) for name, weight in spec.terms.items()}
         allowed = terms.add(sum(wanted.values()))
         counted = _scaled(wanted, allowed)
         value = None if evidence is None else evidence - spent + allowed
