@@ -36,7 +36,7 @@ def test_the_page_shows_what_is_printed(folder: Path) -> None:
 
 
 def test_the_table_has_every_format_with_its_kinds() -> None:
-    found = dict(re.findall(r"^\| `([\w-]+)` \| ([^|]+) \|", PAGE, re.MULTILINE))
+    found = dict(re.findall(r"^\| `([a-z]+[\w-]*)` \| ([^|]+) \|", PAGE, re.MULTILINE))
     assert {name: re.findall(r"`(\w+)`", kinds) or ["all"] for name, kinds in found.items()} == {
         name: list(kinds) if name != "huggingface" else ["all"] for name, kinds in FORMATS.items()
     }

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.training.building import COLUMNS
-from sciagent.training.columns import TableColumn, schema
+from sciagent.training.columns import Cells, TableColumn, schema
 from sciagent.training.exports.source import BATCH, DatasetFolder
 from sciagent.training.splits import Split
 
@@ -54,15 +54,15 @@ def _objects(name: str, cell: Any) -> Iterator[str]:
     return (json.dumps(each, ensure_ascii=False) for each in objects)
 
 
-def plain_message(message: Mapping[str, Any]) -> dict[str, Any]:
+def plain_message(message: Mapping[str, Any]) -> Cells:
     """Returns a message without empty keys. Arguments that are no JSON object stay the text that the model wrote."""
-    fields = {key: value for key, value in message.items() if value is not None}
-    if calls := fields.get("tool_calls"):
+    fields: Cells = {key: value for key, value in message.items() if value is not None}
+    if calls := message.get("tool_calls"):
         fields["tool_calls"] = [_call(call) for call in calls]
     return fields
 
 
-def _call(call: Mapping[str, Any]) -> dict[str, Any]:
+def _call(call: Mapping[str, Any]) -> Cells:
     function = call["function"]
     try:
         arguments = json.loads(function["arguments"])

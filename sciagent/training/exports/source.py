@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -33,11 +33,11 @@ class DatasetFolder:
         self.rows_of = {split: int(_opened(path, split).metadata.num_rows) for split in SPLITS}
         """Number of rows by split."""
 
-    def rows(self, split: Split, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
+    def rows(self, split: Split, columns: Sequence[str] | None = None) -> Iterator[Mapping[str, Any]]:
         """Yields the rows of a split. columns: those that are read; None: all."""
         return _rows(_opened(self.path, split), columns)
 
-    def table(self, campaign: str, what: str, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    def table(self, campaign: str, what: str, columns: Sequence[str]) -> Iterator[Mapping[str, Any]]:
         """Yields the rows of a table of a campaign, such as `trajectories`; only data sets of `rows` have tables.
 
         Raises UsageError if the folder has no such table.
@@ -82,6 +82,6 @@ def _opened(folder: Path, name: str) -> Any:
         raise UsageError(f"{path} cannot be read: {why}") from None
 
 
-def _rows(opened: Any, columns: Sequence[str] | None) -> Iterator[dict[str, Any]]:
+def _rows(opened: Any, columns: Sequence[str] | None) -> Iterator[Mapping[str, Any]]:
     for batch in opened.iter_batches(BATCH, columns=None if columns is None else list(columns)):
         yield from batch.to_pylist()

@@ -16,7 +16,7 @@ from typing import Any
 
 from sciagent.agent.trace.linearise import CONTEXT
 from sciagent.report.export.parquet import ArrowRows
-from sciagent.training.columns import EPISODE, TableColumn, schema
+from sciagent.training.columns import EPISODE, Cells, TableColumn, schema
 from sciagent.training.exports.source import DatasetFolder
 from sciagent.training.splits import SPLITS, Split
 from sciagent.training.token_rows import GROUP
@@ -83,7 +83,7 @@ def _samples(source: DatasetFolder, split: Split, left_out: Counter[str]) -> Ite
                     yield _sample(row, trained) | {"turn": turn, "temperature": settings["temperature"]}
 
 
-def _sample(row: Mapping[str, Any], trained: list[bool]) -> dict[str, Any]:
+def _sample(row: Mapping[str, Any], trained: list[bool]) -> Cells:
     """Returns the sample of a turn. trained: (t,) whether a token of the row is trained in it."""
     end = len(trained) - trained[::-1].index(True)
     drawn = zip(row["behaviour"][:end], trained[:end], strict=True)
