@@ -89,8 +89,7 @@ class Proposer(Protocol):
 class Choice:
     """A decision to run the rung at `position` on candidate `id`.
 
-    propensity: probability of this choice (1: certain). law: version of the law used. price: hits per unit of each
-    resource."""
+    propensity: probability of this choice. law: version of the law used. price: hits per unit of a resource."""
 
     id: int
     position: Position

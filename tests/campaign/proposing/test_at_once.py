@@ -24,7 +24,7 @@ TEXT = """
 campaign: inline
 subject: molecule
 seed: 1
-objectives: [{property: heaviness, min: 3}]
+objectives: [{property: heavy_atoms, min: 3}]
 ladder:
   - {rung: checks, verifier: molecule.checks}
   - {rung: weigh, verifier: fn.weigh, settings: {marker: MARKER}, inline: true}
@@ -35,7 +35,7 @@ safety: {screen: false, reason: molecules of a test}
 """
 
 
-@sciagent.verifier(measures="heaviness", unit="1", name="fn.weigh", cost=0.01)
+@sciagent.verifier(measures="heavy_atoms", unit="1", name="fn.weigh", cost=0.01)
 def weigh(molecule: Any, marker: str = "") -> float:
     """The number of heavy atoms. The first COC takes the process down that all verifications come from."""
     if molecule.smiles == "COC" and not Path(marker).exists():

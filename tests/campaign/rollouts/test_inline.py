@@ -164,7 +164,7 @@ def test_a_rank_names_the_episodes_own_candidate_once_the_inline_rung_has_answer
     assert bench().best(1)[0].text == "c1ccccc1" and bench().results_of(str(out.key)) == [out.results[1]]
 
 
-@sciagent.verifier(measures="moodiness", unit="1", name="fn.moody", cost=0.01)
+@sciagent.verifier(measures="heavy_atoms", unit="1", name="fn.moody", cost=0.01)
 def moody(molecule: Any) -> float:
     if molecule.smiles == "CCN":
         time.sleep(60)
@@ -173,7 +173,7 @@ def moody(molecule: Any) -> float:
     return float(molecule.heavy_atoms)
 
 
-MOODY = TEXT.replace("logp, window: [1, 2]", "moodiness, min: 2").replace(
+MOODY = TEXT.replace("logp, window: [1, 2]", "heavy_atoms, min: 2").replace(
     "goal: {kind: graded}",
     "  - {rung: moody, verifier: fn.moody, inline: true, limits: {wall_seconds: 0.5}}\ngoal: {kind: hits}",
 )
@@ -193,7 +193,7 @@ def test_a_timeout_and_a_crash_of_one_candidate_do_not_stop_the_step(ledger: Led
     said = [turns[0]["turn"][3][0]["content"] for turns in episodes(built).values()]
     assert "dropped; moody: not measured; wall_limit: more than 0.5 s" in said[0]
     assert "dropped; moody: not measured; signal: signal 9 (SIGKILL)" in said[1]
-    assert all("settled; score 1.000; moody: moodiness 3" in text for text in said[2:])
+    assert all("settled; score 1.000; moody: heavy_atoms 3" in text for text in said[2:])
     published = show(built.ledger, publish(built.ledger, built.row.name, TOKENS).version).episodes
     assert [episode.outcome is None for episode in published] == [True, True, False, False], "None is never 0"
     with built.ledger.read() as connection:
