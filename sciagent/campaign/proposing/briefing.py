@@ -167,8 +167,9 @@ def recent(connection: Connection, campaign_id: int, n: int) -> list[Past]:
     p, c, cc = t.proposal.c, t.candidate.c, t.campaign_candidate.c
     reason = sa.func.coalesce(p.reason, cc.reason, "")
     member = sa.and_(cc.campaign_id == p.campaign_id, cc.candidate_id == p.candidate_id)
+    text = sa.func.coalesce(c.text, "(no molecule)")  # what was refused is another's free text, and never shown
     query = (
-        sa.select(p.text, c.key, p.status, cc.standing, reason.label("reason"), p.operation, cc.score)
+        sa.select(text.label("text"), c.key, p.status, cc.standing, reason.label("reason"), p.operation, cc.score)
         .select_from(t.proposal.outerjoin(t.candidate, c.id == p.candidate_id))
         .outerjoin(t.campaign_candidate, member)
         .where(p.campaign_id == campaign_id)

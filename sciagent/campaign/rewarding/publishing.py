@@ -12,7 +12,7 @@ from sciagent.campaign.core.build import Built, open_for_people
 from sciagent.campaign.rewarding.expectations import RewardLaw, fit_law, restored_law
 from sciagent.campaign.rewarding.valuations import CandidateWorth, valuations
 from sciagent.campaign.spec.schedulers import LotterySpec
-from sciagent.chemistry.fingerprint import features
+from sciagent.chemistry.families import family
 from sciagent.domain.answers.rewards import ChangedReward, PublishedRewards
 from sciagent.domain.cost import Cost
 from sciagent.errors import UsageError
@@ -138,8 +138,8 @@ class _CandidateFacts:
         self._named: dict[int, tuple[str, str]] = {}
         for start in range(0, len(ids), CHUNK):
             for id_, candidate in candidates.load(connection, ids[start : start + CHUNK]).items():
-                is_molecule = candidate.kind == "molecule"  # all molecules without rings share one scaffold
-                self._named[id_] = candidate.key, features(candidate.text).scaffold if is_molecule else candidate.key
+                is_molecule = candidate.kind == "molecule"  # all molecules without rings share one family
+                self._named[id_] = candidate.key, family(candidate.text) if is_molecule else candidate.key
 
     def of_turn(self, turn: EpisodeTurn, is_rollout: bool) -> TurnFacts:
         """Returns the facts of a turn. is_rollout: its cost has that of reused inline evidence already."""
