@@ -86,14 +86,14 @@ class PolicyTally:
         for distance in nearest_distances(molecules).tolist():
             self.distances.add(distance, number)
 
-    def add_lot(self, number: int, lot: Lot, state: CandidateState, shown: Mapping[str, Any]) -> None:
-        """Adds a candidate that a lot was drawn for. shown: the candidate as the rewards show it."""
+    def add_lot(self, number: int, lot: Lot, state: CandidateState, expected: float | None) -> None:
+        """Adds a candidate that a lot was drawn for. expected: its payoff by the law, if nobody has verified it."""
         payoff = payoff_of(state)
         if lot.is_drawn and payoff is not None:
             self.drawn.add(payoff, number)
             self.chances.append(lot.chance)
-        elif not lot.is_drawn and state.settlement is Settlement.OPEN and shown["value"] is not None:
-            self.promised.add(shown["value"], number)
+        elif not lot.is_drawn and state.settlement is Settlement.OPEN and expected is not None:
+            self.promised.add(expected, number)
 
     def add_control(self, number: int, payoff: float, score: float) -> None:
         """Adds a candidate on which the control ran."""

@@ -112,7 +112,7 @@ def test_guards_are_the_same_however_many_episodes_are_read_together(
     monkeypatch.setattr(guarding, "AT_ONCE", 1)
     with made.ledger.read() as connection:
         rows = rewards.of_version(connection, version.version)
-        again = guards(made.built, connection, rows, version.watermark)
+        again = guards(made.built, connection, rows, POSTERIOR, version.watermark)
     assert plain(again) == {name: value for name, value in plain(kept).items() if name in type(again).model_fields}
 
 

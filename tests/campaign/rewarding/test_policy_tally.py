@@ -35,13 +35,13 @@ def test_a_policy_without_controlled_candidates_is_no_reference() -> None:
 
 def test_what_a_lot_has_not_decided_is_in_neither_mean() -> None:
     made = PolicyTally(NamedPolicy("tiny", None), 0)
-    drawn, passed, shown = Lot(0.5, True), Lot(0.5, False), {"value": 0.4}
+    drawn, passed, shown = Lot(0.5, True), Lot(0.5, False), 0.4
     for number in range(4):
         made.add_lot(number, drawn, CandidateState(Settlement.ANSWERED, payoff=1.0), shown)
         made.add_lot(number, drawn, CandidateState(Settlement.REFUSED), shown)
         made.add_lot(number, drawn, CandidateState(Settlement.UNDECIDED), shown)
         made.add_lot(number, passed, CandidateState(Settlement.OPEN), shown)
-        made.add_lot(number, passed, CandidateState(Settlement.OPEN), {"value": None})
+        made.add_lot(number, passed, CandidateState(Settlement.OPEN), None)
         made.add_lot(number, passed, CandidateState(Settlement.ANSWERED, payoff=1.0), shown)  # chosen later
     promise = answered([made], None, 100).policies[0].promise
     assert promise is not None
