@@ -67,9 +67,12 @@ def obstacle(driver: Driver) -> str | None:
 
 
 def count(driver: Driver, done: StepResult) -> None:
-    """Counts the proposals and the cost of a step against the budget."""
+    """Counts the proposals and the cost of a step against the budget, and its hits if the goal needs their number."""
     driver.intake.n_proposals += done.proposals
     driver.session.budget.spend(done.cost)
+    if driver.built.spec.goal.kind == "hits":
+        with driver.built.ledger.read() as connection:
+            driver.session.count_hits(connection)
 
 
 class RolloutDrive:
