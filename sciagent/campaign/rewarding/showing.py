@@ -24,13 +24,12 @@ def show(ledger: Ledger, version: int) -> ShownRewards:
     """Returns a version with all its episodes. Raises UnknownNameError."""
     with ledger.read() as connection:
         row = rewards.get(connection, version)
-        campaign = connection.execute(sa.select(t.campaign.c.name).where(t.campaign.c.id == row.campaign_id))
         by_episode: dict[int, list[RewardRow]] = {}
         for reward in rewards.of_version(connection, version):
             by_episode.setdefault(reward.trajectory_id, []).append(reward)
         return ShownRewards(
             version=row.id,
-            campaign=str(campaign.scalar_one()),
+            campaign=rewards.campaign_of(connection, version),
             spec_hash=row.spec_hash,
             watermark=row.watermark,
             law=row.law,
@@ -46,7 +45,7 @@ def _episodes(
     for episode in episodes.episodes(connection, campaign_id, as_of):
         if (rows := by_episode.get(episode.id)) is None:
             continue
-        turns = tuple(_turn(row, places[row.turn_id][1]) for row in rows if row.turn_id is not None)
+        turns = tuple(shown_turn(row, places[row.turn_id][1]) for row in rows if row.turn_id is not None)
         shown.append(
             RewardedEpisode(
                 episode=episode.number,
@@ -60,7 +59,8 @@ def _episodes(
     return shown
 
 
-def _turn(row: RewardRow, number: int) -> RewardedTurn:
+def shown_turn(row: RewardRow, number: int) -> RewardedTurn:
+    """Returns a turn with its reward. number: of the turn in its episode."""
     return RewardedTurn(
         turn=number,
         reward=row.value,
