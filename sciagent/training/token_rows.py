@@ -10,11 +10,10 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent.agent.trace.linearise import CONTEXT, Row, linearise
-from sciagent.agent.trace.recomputing import schema_of
 from sciagent.agent.trace.recorded import calls_of
 from sciagent.store.campaign_state.trajectories import untrainable
 from sciagent.store.learning import rewards
-from sciagent.store.learning.tool_sets import content_of
+from sciagent.training.answer_spans import SampledAnswers
 from sciagent.training.columns import EPISODE, JUDGED, Cells, TableColumn, episode_cells
 from sciagent.training.reading import RecordedEpisode
 
@@ -65,10 +64,9 @@ def rows_of(
         elif number not in advantages:
             left_out["turns: without an advantage: undecided, without siblings, or no rewards published"] += 1
     fit = {number for number, why in reasons.items() if why is None and number in advantages}
-    conditions = {turn["number"]: turn for turn in turns if turn["output_ids"] is not None}
-    offered = {id_: content_of(connection, id_) for id_ in {turn["tool_set_id"] for turn in turns} if id_ is not None}
+    answered = SampledAnswers(connection, turns)
     for number, row in enumerate(linearise(calls_of(turns)).rows):
-        spans = json.dumps(list(_spans(row, conditions, offered)), ensure_ascii=False)
+        spans = json.dumps(answered.spans(row), ensure_ascii=False)
         own = {"row": number, "spans": spans, "reward_version": version, "outcome": outcome}
         yield episode_cells(episode) | own | _cells(row, advantages, fit)
 
@@ -88,24 +86,3 @@ def _cells(row: Row, advantages: Mapping[int, float], fit: set[int]) -> Cells:
         "advantages": [None if turn == CONTEXT else advantages.get(turn) for turn in row.turns],
         "gradient": gradient,
     }
-
-
-def _spans(
-    row: Row, turns: Mapping[int, Mapping[Any, Any]], offered: Mapping[int, Mapping[str, Any]]
-) -> Iterator[Cells]:
-    """Yields for each turn that a row trains where its answer lies, and what it was drawn under.
-
-    turns: rows of the table by number. offered: tool sets by id. The end of an answer may be replaced in a row. A row
-    that stands aside has the beginning of its answer as context, so the answer is counted from its end.
-    """
-    for number in dict.fromkeys(turn for turn in row.turns if turn != CONTEXT):
-        turn, begin = turns[number], row.turns.index(number)
-        held = sum(one == number for one in row.turns)
-        end = begin + held
-        if row.aside:
-            begin = end - len(turn["output_ids"])
-        schema = None
-        if turn["sampling"].get("grammar") and turn["tool_set_id"] is not None:
-            schema = schema_of(turn["sampling"], offered[turn["tool_set_id"]])
-        temperature = turn["sampling"].get("temperature", 1.0)
-        yield {"turn": number, "begin": begin, "end": end, "temperature": temperature, "schema": schema}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,29 +77,37 @@ def micro_batch(rows: Sequence[TrainingRow], allowed: AllowedSets | None, device
 
     Raises ValueError if a schema has to be followed and `allowed` is None.
     """
-    places = [(number, place) for number, row in enumerate(rows) for place in range(len(row.ids)) if row.mask[place]]
+    places = [(number, place) for number, row in enumerate(rows) for place, used in enumerate(row.mask) if used]
     temperatures = [_temperatures(row) for row in rows]
-
-    def numbers(values: Iterator[float]) -> Any:
-        return torch.tensor(list(values), dtype=torch.float32, device=device)
-
-    own = _selected([row.ids for row in rows], places, device, pad)
-    teacher = own
+    own = teacher = _selected([row.ids for row in rows], places, device, pad)
     if any(row.teacher_context is not None for row in rows):
         shown = [_for_teacher(row) for row in rows]
         moved = [(number, place + len(shown[number]) - len(rows[number].ids)) for number, place in places]
         teacher = _selected(shown, moved, device, pad)
+    tokens = [(*_token(rows[number], place), temperatures[number][place]) for number, place in places]
+    target, advantage, behaviour, imitated, weight, temperature = zip(*tokens, strict=True)
+
+    def numbers(values: Sequence[float]) -> Any:
+        return torch.tensor(values, dtype=torch.float32, device=device)
+
     return MicroBatch(
         own,
         teacher,
-        target=torch.tensor([rows[number].ids[place] for number, place in places], dtype=torch.long, device=device),
-        advantage=numbers(rows[number].advantages[place] for number, place in places),
-        behaviour=numbers((rows[number].behaviour or rows[number].advantages)[place] for number, place in places),
-        imitated=torch.tensor([rows[number].behaviour is None for number, _ in places], device=device),
-        temperature=numbers(temperatures[number][place] for number, place in places),
-        weight=numbers(rows[number].weight for number, _ in places),
+        target=torch.tensor(target, dtype=torch.long, device=device),
+        advantage=numbers(advantage),
+        behaviour=numbers(behaviour),
+        imitated=torch.tensor(imitated, device=device),
+        temperature=numbers(temperature),
+        weight=numbers(weight),
         allowed=_allowed(rows, places, allowed, device),
     )
+
+
+def _token(row: TrainingRow, place: int) -> tuple[int, float, float, bool, float]:
+    """Returns id, advantage, behaviour, whether it is imitated, and weight of a trained token."""
+    imitated = row.behaviour is None
+    behaviour = 0.0 if row.behaviour is None else row.behaviour[place]
+    return row.ids[place], row.advantages[place], behaviour, imitated, row.weight
 
 
 def _length(row: TrainingRow) -> int:
