@@ -18,7 +18,7 @@ Unsettled = Literal["settled", "posterior", "robust"]
 Credit = Literal["outcome", "rtg", "marginal", "gigpo"]
 Price = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0, le=1e12)]
 Weight = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=-1, le=1)]
-Term = Literal["refused"]
+Term = Literal["refused", "empty"]
 
 
 def _known(prices: Mapping[str, float]) -> Mapping[str, float]:
@@ -48,6 +48,12 @@ class RewardSpec(BaseModel):
         description="Worth of a candidate that the terminal rung has not answered: undecided, what the law expects, or "
         "the doubly robust estimate, which needs a known chance of having been verified.",
     )
+    unsettled_limit: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = Field(
+        default=None,
+        exclude_if=lambda limit: limit is None,  # as in descriptions from before this key
+        description="Most that the unsettled candidates of an episode add together, in hits or utility, under "
+        "posterior; left out: no limit.",
+    )
     scaffold_decay: Annotated[float, Field(strict=True, ge=0, le=4)] = Field(
         default=1.0, description="The k-th candidate of a scaffold in an episode counts k to the power of minus this."
     )
@@ -65,6 +71,8 @@ class RewardSpec(BaseModel):
             if not any(self.prices.values()):
                 hint = "give core_seconds a price, as in core_seconds: 0.0001 for one hit in 10,000 core-seconds"
                 faults.add(("prices",), "no resource has a price, so that waste would cost nothing", hint)
+            if self.unsettled_limit is not None and self.unsettled == "robust":
+                faults.add(("unsettled_limit",), "a limit would bias unsettled: robust", "leave it out")
         return self
 
     @property

@@ -167,7 +167,9 @@ def _taught(built: Built, connection: Connection, as_of: int) -> list[int]:
     terminal = built.rungs[built.terminal].verifier.name
     known = e.candidate_id == cc.candidate_id, e.watermark <= as_of, e.reusable == sa.true()
     by_terminal = sa.exists().where(*known, e.verifier == terminal)
-    by_paid = sa.exists().where(*known, e.verifier.in_({rung.verifier.name for rung in built.paid}))
+    by_paid = sa.exists().where(
+        *known, e.verifier.in_({rung.verifier.name for rung in built.rungs if not rung.is_fast})
+    )
     query = (
         sa.select(t.candidate.c.id, t.candidate.c.key, by_terminal)
         .select_from(

@@ -12,8 +12,9 @@ from sciagent.campaign.core.build import Built, open_for_people
 from sciagent.campaign.rewarding.expectations import RewardLaw, fit_law, restored_law
 from sciagent.campaign.rewarding.valuations import CandidateWorth, valuations
 from sciagent.campaign.spec.schedulers import LotterySpec
-from sciagent.chemistry.fingerprint import features
+from sciagent.chemistry.families import family
 from sciagent.domain.answers.rewards import ChangedReward, PublishedRewards
+from sciagent.domain.cost import Cost
 from sciagent.errors import UsageError
 from sciagent.rewards.credit import gigpo, marginal, outcome, rtg
 from sciagent.rewards.credit.marginal import Find
@@ -22,7 +23,7 @@ from sciagent.rewards.process import ProposedCandidate, TurnFacts, TurnReward, p
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.campaign_state import directives
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import episodes, rewards
+from sciagent.store.learning import episodes, evidence_costs, rewards
 from sciagent.store.learning.episodes import EpisodeRow, EpisodeTurn
 from sciagent.store.learning.rewards import RewardRow, RewardVersionRow
 from sciagent.store.results import candidates, laws
@@ -106,7 +107,7 @@ def _rewards(
     facts = _CandidateFacts(built, connection, sorted(id_ for id_ in new if id_ is not None), spec, law, as_of)
     found = []
     for row in rows:
-        of_turns = [facts.of_turn(turn) for turn in turns[row.id]]
+        of_turns = [facts.of_turn(turn, row.group_id is not None) for turn in turns[row.id]]
         found.append(_Episode(row, turns[row.id], of_turns, turn_rewards(of_turns, spec)))
     written: list[RewardRow] = []
     for group_id, members in groupby(found, key=lambda episode: episode.row.group_id):
@@ -132,21 +133,32 @@ class _CandidateFacts:
         paid = [rung.verifier.computation for rung in built.paid]
         self._worth: Mapping[int, CandidateWorth] = valuations(built, connection, ids, as_of, law, spec)
         self._costs = episodes.costs_of(connection, built.row.id, paid, ids, as_of)
+        inline = [rung.verifier.computation for rung in built.fast if rung.spec.inline]
+        self._inline = evidence_costs.of_computations(connection, inline, ids, as_of)
         self._named: dict[int, tuple[str, str]] = {}
         for start in range(0, len(ids), CHUNK):
             for id_, candidate in candidates.load(connection, ids[start : start + CHUNK]).items():
-                is_molecule = candidate.kind == "molecule"  # all molecules without rings share one scaffold
-                self._named[id_] = candidate.key, features(candidate.text).scaffold if is_molecule else candidate.key
+                is_molecule = candidate.kind == "molecule"  # all molecules without rings share one family
+                self._named[id_] = candidate.key, family(candidate.text) if is_molecule else candidate.key
 
-    def of_turn(self, turn: EpisodeTurn) -> TurnFacts:
+    def of_turn(self, turn: EpisodeTurn, is_rollout: bool) -> TurnFacts:
+        """Returns the facts of a turn. is_rollout: its cost has that of reused inline evidence already."""
         refused = sum(proposal.status != "new" for proposal in turn.proposals)
         proposed = [
-            ProposedCandidate(*self._named[id_], *self._worth[id_], self._costs[id_])
+            ProposedCandidate(
+                *self._named[id_], *self._worth[id_], self._costs[id_] + self._lent(id_, turn, is_rollout)
+            )
             for id_ in dict.fromkeys(p.candidate_id for p in turn.proposals if p.status == "new")
             if id_ is not None
         ]
         share = refused / len(turn.proposals) if turn.proposals else 0.0
         return TurnFacts(proposed, turn.cost, {"refused": share})
+
+    def _lent(self, candidate_id: int, turn: EpisodeTurn, is_rollout: bool) -> Cost:
+        """Returns the cost of inline evidence that the turn reused. What it computed itself is in its own cost."""
+        if is_rollout:
+            return Cost()
+        return sum((c for by, c in self._inline.get(candidate_id, ()) if by != turn.id), Cost())
 
 
 def _advantages(spec: RewardSpec, group: Sequence[_Episode]) -> list[list[float | None]]:

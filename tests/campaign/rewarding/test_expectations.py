@@ -13,6 +13,7 @@ import pytest
 from sciagent.campaign.rewarding import expectations
 from sciagent.campaign.rewarding.publishing import publish
 from sciagent.campaign.rewarding.showing import show
+from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.answers.rewards import RewardedEpisode
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
@@ -79,6 +80,28 @@ def test_the_same_evidence_gives_equal_rewards_in_every_order_and_on_both_databa
     assert all(episodes == found[0] for episodes in found)
     worths = [candidate for episode in found[0] for turn in episode.turns for candidate in turn.candidates]
     assert any(not worth.settled and worth.value not in (None, 0.0, 1.0) for worth in worths)
+
+
+def test_a_candidate_that_was_not_verified_is_worth_less_by_the_price_of_its_verification(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    made = build(ledger, tmp_path, EVENTS)
+    free, dear = (
+        {
+            c.key: c.value
+            for episode in published(made, RewardSpec(prices={"core_seconds": price, "money": 1.0}))
+            for turn in episode.turns
+            for c in turn.candidates
+            if not c.settled
+        }
+        for price in (0.0, 1e-3)
+    )
+    terminal = made.built.rungs[DFT]
+    costs = {parse_molecule(smiles).key: terminal.declared(parse_molecule(smiles)) or {} for smiles in MOLECULES}
+    assert free and any(value for value in free.values())
+    for key, value in dear.items():
+        paid = 1e-3 * costs[key]["core_seconds"]
+        assert paid > 0 and value == pytest.approx(max(0.0, (free[key] or 0.0) - paid))
 
 
 def test_a_watermark_gives_the_same_rewards_after_later_answers_and_revisions(ledger: Ledger, tmp_path: Path) -> None:
