@@ -18,6 +18,11 @@ import filelock
 from tests.support.vllm import ROOT, cache
 
 TRL = ("trl==1.16.0", "datasets==5.2.0", "peft==0.21.2")
+VERL = ("verl==0.9.1", "ray==2.60.0", "cachetools", "fastapi")  # the latter two are in its extra, with CUDA
+SKYRL = (  # its extra skyrl-train needs flash-attn, which needs CUDA; this is what its data and losses import
+    *("skyrl==0.3.0", "skyrl-gym==0.4.0", "ray==2.56.0", "aiohttp", "jaxtyping", "loguru", "omegaconf"),
+    *("tensordict", "torchdata"),
+)
 
 
 def interpreter(name: str, *packages: str, options: tuple[str, ...] = ()) -> Path:

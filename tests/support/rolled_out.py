@@ -19,7 +19,9 @@ ladder:
   - {{rung: checks, verifier: molecule.checks, settings: {{descriptors: [logp]}}}}
 goal: {{kind: graded}}
 budget: {{proposals: 100, llm_tokens: 1000000}}
-proposer: {{kind: llm, model: {model}, seeds: molecules.csv, max_tokens: 24, context: 8000, tools: [best], temperature: 0.7{more}}}
+proposer:
+  {{kind: llm, model: {model}, seeds: molecules.csv, max_tokens: 24, context: 8000, tools: [best],
+    temperature: 0.7{more}}}
 scheduler: {{kind: exhaustive}}
 safety: {{screen: false, reason: molecules of a test}}
 """

@@ -1,7 +1,7 @@
 """One step of verl's trainers on exported data sets, run in an environment with verl.
 
-Use: python -P tests/support/verl_steps.py EXPORTS MODEL. EXPORTS holds the folders `sft` and `rows`. Prints a line of JSON:
-by trainer, what it logged, and what a test compares with it.
+Use: python -P tests/support/verl_steps.py EXPORTS MODEL, since verl brings a package `tests` of its own. EXPORTS holds
+the folders `sft` and `rows`. Prints a line of JSON: by trainer, what it logged, and what a test compares with it.
 """
 
 from __future__ import annotations
@@ -145,30 +145,27 @@ def sft(exports: Path, model: str) -> Told:
 
 
 def own_dataset(exports: Path, model: str) -> Told:
-    """Reads conversations by verl's `MultiTurnSFTDataset`: of one answer without tools it makes the same ids; tools as
-    JSON it refuses."""
-    tokenizer, source = AutoTokenizer.from_pretrained(model), str(exports / "sft" / "train.parquet")
-    table = pq.read_table(source)
-    single = [
-        i for i, row in enumerate(table["messages"].to_pylist()) if [m["role"] for m in row].count("assistant") == 1
-    ]
-    pq.write_table(table.drop_columns(["tools"]).take(single), "plain.parquet")
-    pq.write_table(
-        table.set_column(table.column_names.index("tools"), "tools", [["[]"] * len(table)]), "without.parquet"
-    )
+    """Reads the conversations with one answer by verl's own dataset, which trains all answers and cannot read tools."""
+    import pyarrow as pa
+
+    tokenizer, folder = AutoTokenizer.from_pretrained(model), exports / "sft"
+    found = [json.loads(row["messages"]) for row in pq.read_table(folder / "train.parquet").to_pylist()]
+    single = [messages for messages in found if [each["role"] for each in messages].count("assistant") == 1]
+    pq.write_table(pa.table({"messages": single}), "theirs.parquet")
+    ours = {"messages": [json.dumps(messages) for messages in single], "tools": ["[]"] * len(single)}
+    pq.write_table(pa.table(ours), "ours.parquet")
     limits = {"pad_mode": "no_padding", "max_length": 20000}
-    theirs = MultiTurnSFTDataset("plain.parquet", tokenizer, limits)
-    ours = load_extern_object(str(exports / "sft" / "verl_conversations.py"), "LastAnswers")(
-        "without.parquet", tokenizer, limits
-    )
-    alike = [
-        all(bool(torch.equal(theirs[i][name], ours[k][name])) for name in ("input_ids", "loss_mask"))
-        for i, k in enumerate(single)
-    ]
-    try:
-        refused = str(MultiTurnSFTDataset(source, tokenizer, limits)[0])
-    except ValueError as why:
-        refused = f"ValueError: {why}"
+    theirs = MultiTurnSFTDataset("theirs.parquet", tokenizer, limits)
+    answers = load_extern_object(str(folder / "verl_conversations.py"), "LastAnswers")
+    own = answers("ours.parquet", tokenizer, limits)
+    names = ("input_ids", "position_ids", "loss_mask")
+    refused = []
+    for more in ({"pad_mode": "right"}, {"max_length": 10}, {"max_length": 10, "truncation": "right"}):
+        try:
+            refused.append({"length": len(answers("ours.parquet", tokenizer, limits | more)[0]["input_ids"])})
+        except ValueError as why:
+            refused.append({"why": str(why)})
+    alike = [all(bool(torch.equal(theirs[i][name], own[i][name])) for name in names) for i in range(len(single))]
     return {"alike": alike, "refused": refused}
 
 
@@ -181,40 +178,34 @@ def rows(exports: Path, model: str) -> Told:
 
     path, tokenizer = str(exports / "rows" / "train.parquet"), AutoTokenizer.from_pretrained(model)
     batch = load_extern_object(str(exports / "rows" / "verl_rows.py"), "load")(path, tokenizer.pad_token_id)
-    n = len(batch)
     config = settings(model, exports / "sft", 1)
     parts = {f"{name}_config": omega_conf_to_dataclass(config[key]) for name, key in _PARTS.items()}
     worker = TrainingWorker(TrainingWorkerConfig(model_type="language_model", **parts))
     actor = ActorConfig(strategy="fsdp2", rollout_n=1, ppo_micro_batch_size_per_gpu=1)
     worker.set_loss_fn(partial(ppo_loss, config=actor))
     worker.reset()
-    before = _weights(worker.engine.module)
-    data = left_right_2_no_padding(batch.to_tensordict())
-    seen = tensordict_utils.NonTensorData(batch.batch["attention_mask"].sum(1).tolist())
-    tensordict_utils.assign_non_tensor(
-        data,
-        global_batch_size=n,
-        micro_batch_size_per_gpu=1,
-        use_dynamic_bsz=False,
-        compute_loss=True,
-        calculate_entropy=False,
-        distillation_use_topk=False,
-        global_token_num=seen,
-    )
-    metrics = tensordict_utils.get(worker.train_batch(data=data), "metrics")
-    stored = pq.read_table(path).to_pylist()
-    expected, gaps = _ppo(_reference(model), stored, actor)
+    before, reference = _weights(worker.engine.module), _reference(model)
+    stored, steps = pq.read_table(path).to_pylist(), []
+    for _ in range(2):  # with the weights that sampled, and with others
+        expected, gaps = _ppo(reference, stored, actor)
+        data = left_right_2_no_padding(batch.to_tensordict())
+        seen = tensordict_utils.NonTensorData(batch.batch["attention_mask"].sum(1).tolist())
+        fixed = {"micro_batch_size_per_gpu": 1, "use_dynamic_bsz": False, "distillation_use_topk": False}
+        fixed |= {"global_batch_size": len(batch), "compute_loss": True, "calculate_entropy": False}
+        tensordict_utils.assign_non_tensor(data, global_token_num=seen, **fixed)
+        metrics = tensordict_utils.get(worker.train_batch(data=data), "metrics")
+        steps.append({"loss": metrics["loss"], "expected": expected, "gap": max(gaps), "tokens": len(gaps)})
+        for held, new in zip(reference.parameters(), _weights(worker.engine.module), strict=True):
+            held.data.copy_(new)
+    masks = batch.batch["response_mask"].bool()
     return {
-        "loss": metrics["loss"],
-        "expected": expected,
-        "gap": max(gaps),
-        "tokens": len(gaps),
+        "steps": steps,
         "moved": _moved(before, worker.engine.module),
-        "keys": sorted(batch.batch.keys()),
+        "shapes": {name: list(tensor.shape) for name, tensor in batch.batch.items()},
         "uid": batch.non_tensor_batch["uid"].tolist(),
-        "responses": [
-            row[mask.bool()].tolist() for row, mask in zip(batch.batch["responses"], batch.batch["response_mask"], strict=True)
-        ],
+        "temperature": batch.meta_info["temperature"],
+        "trained": [ids[mask].tolist() for ids, mask in zip(batch.batch["responses"], masks, strict=True)],
+        "scores": batch.batch["token_level_scores"].sum(1).tolist(),
     }
 
 

@@ -24,6 +24,13 @@ class OpeningPrompt(NamedTuple):
     """(m,) with `role` and `content`."""
 
 
+def prompt_type() -> Any:
+    """Returns the type of a column of prompts. Templates would take an empty key of a message for a value."""
+    import pyarrow as pa
+
+    return pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
+
+
 def prompts(source: DatasetFolder, split: Split) -> Iterator[OpeningPrompt]:
     """Yields the openings of a split of `rows`, each once, in the order of the campaigns and episodes."""
     tested = {row["task"] for row in source.rows("test", ["task"])}

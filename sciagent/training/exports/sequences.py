@@ -1,7 +1,7 @@
 """Splits rows of token ids into a prompt and a response, for trainers that compute probabilities themselves.
 
 Such trainers take the probability of a token among all tokens, at the temperature at which it was drawn. They cannot
-make a grammar again, so tokens that were drawn under one get no gradient here.
+make a grammar again, so tokens that were sampled under one get no gradient here.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from sciagent.agent.trace.linearise import CONTEXT
 from sciagent.training.exports.source import DatasetFolder
 from sciagent.training.splits import Split
 
-GRAMMAR = "turns: drawn under a grammar, which other trainers cannot make again"
-MIXED = "turns: drawn at another temperature than the first turn of their row"
+GRAMMAR = "turns: sampled under a grammar, which other trainers cannot make again"
+MIXED = "turns: sampled at another temperature than the first turn of their row"
 NO_GRADIENT = "rows: no token that a policy gradient may use"
 SAMPLING = ("episode", "turn", "sampling")
 

@@ -41,8 +41,7 @@ class LastAnswers(Dataset):  # type: ignore[misc]
         Raises ValueError for a conversation that is too long, or whose prompt the template renders in another way once
         an answer follows.
         """
-        messages = [_present(message) for message in self._rows[item]["messages"]]
-        tools = json.loads(self._rows[item]["tools"]) or None
+        messages, tools = (json.loads(self._rows[item][name]) for name in ("messages", "tools"))
         ids = self._render(messages, tools, add_generation_prompt=False)
         prompt = self._render(messages[:-1], tools, add_generation_prompt=True)
         if ids[: len(prompt)] != prompt:
@@ -57,12 +56,5 @@ class LastAnswers(Dataset):  # type: ignore[misc]
 
     def _render(self, messages: list[dict[str, Any]], tools: Any, *, add_generation_prompt: bool) -> list[int]:
         more = {"add_generation_prompt": add_generation_prompt, **self._more}
-        text = self._tokenizer.apply_chat_template(messages, tools=tools, tokenize=False, **more)
+        text = self._tokenizer.apply_chat_template(messages, tools=tools or None, tokenize=False, **more)
         return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
-
-
-def _present(value: Any) -> Any:
-    """Returns a message without the fields that it lacks, which Parquet holds as null."""
-    if isinstance(value, dict):
-        return {name: _present(each) for name, each in value.items() if each is not None}
-    return [_present(each) for each in value] if isinstance(value, list) else value

@@ -12,8 +12,8 @@ from sciagent.training.exports.files import SplitTable, write_tables
 from sciagent.training.exports.source import DatasetFolder
 
 USAGE = """
-Each row is a conversation whose last answer is trained, as is SkyRL's default (`last_assistant_message`). It reads the
-columns `messages` and `tools`:
+With SkyRL 0.3. Each row is a conversation whose last answer is trained, as is SkyRL's default
+(`train_on_what=last_assistant_message`). It reads the columns `messages` and `tools`:
 
 ```sh
 python -m skyrl.train.main_sft strategy=fsdp model.path=MODEL dataset_name=FOLDER dataset_split=train

@@ -9,7 +9,7 @@ from typing import Any
 
 from sciagent.training.columns import EPISODE, TableColumn, schema
 from sciagent.training.exports.files import SplitTable, write_tables
-from sciagent.training.exports.prompts import prompts
+from sciagent.training.exports.prompts import prompt_type, prompts
 from sciagent.training.exports.sequences import sequences
 from sciagent.training.exports.source import DatasetFolder
 from sciagent.training.splits import Split
@@ -30,14 +30,9 @@ COLUMNS = (
     TableColumn("is_last_step", "truth", "whether no later row of the episode follows"),
     TableColumn("temperature", "number", "at which the tokens were drawn"),
 )
-PROMPTS = (
-    TableColumn("prompt", "messages", "the first messages of episodes"),
-    TableColumn("data_source", "text", "name of the campaign"),
-    TableColumn("task", "text", "hash of the goal; equal for equal goals"),
-    TableColumn("group", "whole", "id of the first group that began with them"),
-)
 USAGE = """
-`train.parquet` and `test.parquet` hold recorded episodes. `skyrl_rows.py` reads them into what SkyRL works on:
+With SkyRL 0.3. `train.parquet` and `test.parquet` hold recorded episodes. `skyrl_rows.py` reads them into what SkyRL
+works on:
 
 ```python
 from skyrl_rows import generator_output, training_input
@@ -54,7 +49,7 @@ environment in `environment.env_class`.
 def write(source: DatasetFolder, folder: Path, left_out: Counter[str]) -> Mapping[str, int]:
     """Writes token rows, prompts and the loader; returns the number of rows by file."""
     rows = SplitTable("{split}.parquet", schema(COLUMNS, {}), lambda split: _rows(source, split, left_out))
-    openings = SplitTable("prompts.{split}.parquet", schema(PROMPTS, {}), lambda split: _prompts(source, split))
+    openings = SplitTable("prompts.{split}.parquet", _prompt_schema(), lambda split: _prompts(source, split))
     return write_tables(source, folder, rows, openings, loader=LOADER)
 
 
@@ -82,3 +77,10 @@ def _prompts(source: DatasetFolder, split: Split) -> Iterator[Mapping[str, Any]]
             "task": prompt.task,
             "group": prompt.group,
         }
+
+
+def _prompt_schema() -> Any:
+    import pyarrow as pa
+
+    fields = [("prompt", prompt_type()), ("data_source", pa.string()), ("task", pa.string()), ("group", pa.int64())]
+    return pa.schema(fields)

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from sciagent.training.columns import schema
-from sciagent.training.exports.conversations import COLUMNS, conversations
+from sciagent.training.columns import TableColumn, schema
+from sciagent.training.exports.conversations import COLUMNS, MESSAGES, conversations
 from sciagent.training.exports.files import SplitTable, write_tables
+from sciagent.training.exports.messages import plain_message
 from sciagent.training.exports.source import DatasetFolder
+from sciagent.training.splits import Split
 
+AS_JSON = tuple(
+    TableColumn("messages", "text", f"JSON: {MESSAGES}") if column.name == "messages" else column for column in COLUMNS
+)
 LOADER = "verl_conversations.py"
 USAGE = """
-Each row is a conversation whose last answer is trained; earlier answers are context. verl's own `MultiTurnSFTDataset`
-would train all answers, and takes no tools as JSON, so `verl_conversations.py` holds a dataset for its trainer:
+With verl 0.9. Each row is a conversation whose last answer is trained; earlier answers are context. verl's own
+`MultiTurnSFTDataset` would train all answers, also those that failed, so `verl_conversations.py` has a dataset for its
+trainer:
 
 ```sh
 torchrun --nproc_per_node=1 -m verl.trainer.sft_trainer model.path=MODEL \\
@@ -26,5 +34,10 @@ torchrun --nproc_per_node=1 -m verl.trainer.sft_trainer model.path=MODEL \\
 
 def write(source: DatasetFolder, folder: Path, left_out: Counter[str]) -> Mapping[str, int]:
     """Writes conversations and the loader; returns the number of rows by file."""
-    rows = SplitTable("{split}.parquet", schema(COLUMNS, {}), lambda split: conversations(source, split, left_out))
+    rows = SplitTable("{split}.parquet", schema(AS_JSON, {}), lambda split: _rows(source, split, left_out))
     return write_tables(source, folder, rows, loader=LOADER)
+
+
+def _rows(source: DatasetFolder, split: Split, left_out: Counter[str]) -> Iterator[Mapping[str, Any]]:
+    for row in conversations(source, split, left_out):
+        yield row | {"messages": json.dumps([*map(plain_message, row["messages"])], ensure_ascii=False)}

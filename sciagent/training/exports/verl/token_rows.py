@@ -9,7 +9,7 @@ from typing import Any
 
 from sciagent.training.columns import EPISODE, TableColumn, schema
 from sciagent.training.exports.files import SplitTable, write_tables
-from sciagent.training.exports.prompts import prompts
+from sciagent.training.exports.prompts import prompt_type, prompts
 from sciagent.training.exports.sequences import sequences
 from sciagent.training.exports.source import DatasetFolder
 from sciagent.training.splits import Split
@@ -30,8 +30,9 @@ COLUMNS = (
     TableColumn("temperature", "number", "at which the tokens were drawn"),
 )
 USAGE = """
-`train.parquet` and `test.parquet` hold recorded episodes. `verl_rows.py` makes a `DataProto` of them with the keys of
-verl's trainers; `old_log_probs` are those of the model that sampled, and `advantages` come with the rows:
+With verl 0.9. `train.parquet` and `test.parquet` hold recorded episodes. `verl_rows.py` makes a `DataProto` of them
+with the keys of verl's trainers; `old_log_probs` are those of the model that sampled, and `advantages` those of
+the rows:
 
 ```python
 from verl.utils.import_utils import load_extern_object
@@ -91,7 +92,7 @@ def _prompt_schema() -> Any:
     extra = [("split", text), ("index", pa.int64()), ("campaign", text), ("group", pa.int64()), ("task", text)]
     fields = [
         ("data_source", text),
-        ("prompt", pa.list_(pa.struct([("role", text), ("content", text)]))),
+        ("prompt", prompt_type()),
         ("ability", text),
         ("reward_model", pa.struct([("style", text), ("ground_truth", text)])),
         ("extra_info", pa.struct(extra)),
