@@ -10,6 +10,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, open_for_people
 from sciagent.campaign.rewarding.expectations import RewardLaw, fit_law, restored_law
+from sciagent.campaign.rewarding.guarding import guards
 from sciagent.campaign.rewarding.valuations import CandidateWorth, valuations
 from sciagent.campaign.spec.schedulers import LotterySpec
 from sciagent.chemistry.families import family
@@ -69,6 +70,7 @@ def publish(ledger: Ledger, name: str, spec: RewardSpec) -> PublishedRewards:
             watermark=as_of,
             law=law_id,
             previous_id=None if previous is None else previous.id,
+            guards=guards(built, connection, rows, spec, as_of).model_dump(mode="json"),
         )
         rewards.write(connection, version, rows)
         return _published(connection, rewards.get(connection, version))

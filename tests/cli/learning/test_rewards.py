@@ -66,3 +66,15 @@ def test_publish_show_and_diff_say_the_same_as_json_and_as_text(run: Run, made: 
     assert (change["episode"], change["turn"], change["was"]) == (2, 0, None)
     assert change["now"] == pytest.approx(-0.001)
     assert "no reward differs" in run("diff", str(first), str(first))
+
+
+def test_guards_are_shown_as_json_and_as_text(run: Run, tmp_path: Path) -> None:
+    spec = tmp_path / "rewards.yaml"
+    spec.write_text("prices: {core_seconds: 1.0e-4}\nunsettled: settled\n")
+    version = str(run("publish", str(spec), "--campaign", "small", "--json")["version"])
+    shown = run("guards", version, "--json")
+    [policy] = shown["policies"]
+    assert (shown["campaign"], policy["policy"], policy["episodes"], policy["undecided"]) == ("small", "tiny@0", 2, 2)
+    assert (policy["proposals"], policy["control"], policy["promise"], policy["alarms"]) == (3, None, None, [])
+    text = run("guards", version)
+    assert "no alarm" in text and "tiny@0" in text
