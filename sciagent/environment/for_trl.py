@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -95,16 +96,19 @@ def _method(function: Mapping[str, Any]) -> Callable[..., str]:
 
 
 def _variants(schema: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    return schema.get("anyOf", [schema])
+    """Returns the schemas of the types that an argument may have."""
+    variants: Sequence[Mapping[str, Any]] = schema.get("anyOf", [schema])
+    return variants
 
 
 def _hint(schema: Mapping[str, Any]) -> Any:
     """Returns the type of an argument, with None if it may be null."""
-    [hint, *_] = [TYPES[each["type"]] for each in _variants(schema) if each["type"] != "null"]
-    items = schema.get("items")
-    if items is not None:
-        hint = list[TYPES[items["type"]]]  # type: ignore[misc]
-    return hint | None if any(each["type"] == "null" for each in _variants(schema)) else hint
+    kinds = [each["type"] for each in _variants(schema)]
+    [kind, *_] = [each for each in kinds if each != "null"]
+    hint: Any = TYPES[kind]
+    if "items" in schema:
+        hint = types.GenericAlias(list, TYPES[schema["items"]["type"]])
+    return hint | None if "null" in kinds else hint
 
 
 def _description(name: str, schema: Mapping[str, Any]) -> str:
