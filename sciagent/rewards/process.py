@@ -46,9 +46,9 @@ class TurnReward:
     """The parts of the value by name: `evidence`, `cost`, and the named terms as they count."""
 
 
-def price_of(cost: Mapping[str, float], spec: RewardSpec) -> float:
-    """Returns what a cost is worth in hits or utility."""
-    return sum(amount * spec.prices.get(resource, 0.0) for resource, amount in cost.items())
+def price_of(cost: Mapping[str, float], prices: Mapping[str, float]) -> float:
+    """Returns what a cost is worth in hits or utility. prices: of one unit of each resource."""
+    return sum(amount * prices.get(resource, 0.0) for resource, amount in cost.items())
 
 
 def turn_rewards(episode: Sequence[TurnFacts], spec: RewardSpec) -> list[TurnReward]:
@@ -62,13 +62,13 @@ def turn_rewards(episode: Sequence[TurnFacts], spec: RewardSpec) -> list[TurnRew
     rewards, collected = [], 0.0
     for turn in episode:
         evidence: float | None = 0.0
-        spent = price_of(turn.cost, spec)
+        spent = price_of(turn.cost, spec.prices)
         for candidate in turn.candidates:
             if candidate.key in keys:
                 continue
             keys.add(candidate.key)
             seen[candidate.scaffold] += 1
-            spent += price_of(candidate.cost, spec)
+            spent += price_of(candidate.cost, spec.prices)
             share = None if candidate.worth is None else spec.weight(seen[candidate.scaffold]) * candidate.worth
             evidence = None if evidence is None or share is None else evidence + share
         wanted: dict[str, float] = {name: weight * turn.terms.get(name, 0.0) for name, weight in spec.terms.items()}

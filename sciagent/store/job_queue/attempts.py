@@ -25,6 +25,9 @@ _END_AS = {
 }
 
 
+_MARK_LATE = sa.update(t.attempt).where(
+    t.attempt.c.id == sa.bindparam("attempt_id"), t.attempt.c.watermark.is_not(None)
+)
 _MARK_END = sa.update(t.attempt).where(t.attempt.c.id == sa.bindparam("attempt_id"), t.attempt.c.watermark.is_(None))
 
 
@@ -78,6 +81,17 @@ def mark_end(connection: Connection, attempt_ids: Sequence[int], watermark: int 
         return
     at = next_watermark(connection) if watermark is None else watermark
     execute_many(connection, _MARK_END, [{"attempt_id": id_} for id_ in attempt_ids], {"watermark": at})
+
+
+def mark_late(connection: Connection, booked_before: Mapping[int, Mapping[str, float]]) -> None:
+    """Write that the cost of lost attempts was raised at a new watermark, since their workers came back.
+
+    booked_before: {attempt id: cost until then}, which remains their cost as of earlier watermarks. Attempts that have
+    not ended at a watermark yet are left out. As after `mark_end`, the transaction must not wait for another row.
+    """
+    if booked_before:
+        rows = [{"attempt_id": id_, "cost_at_loss": dict(cost)} for id_, cost in booked_before.items()]
+        execute_many(connection, _MARK_LATE, rows, {"late_watermark": next_watermark(connection)})
 
 
 def booked(connection: Connection, attempt_ids: Sequence[int]) -> dict[int, tuple[AttemptState, Mapping[str, float]]]:

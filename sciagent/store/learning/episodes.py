@@ -51,11 +51,14 @@ class EpisodeTurn:
 
 
 def episodes(connection: Connection, campaign_id: int, as_of: int) -> list[EpisodeRow]:
-    """The trajectories of a model with a turn before a watermark, in order of group, sibling and number."""
+    """The trajectories of a model with a turn before a watermark, and all of groups that began before it, in order of
+    group, sibling and number."""
     policy = sa.select(_U.policy_version).where(_U.trajectory_id == _J.id, _U.number == 0).scalar_subquery()
     sampled = sa.exists().where(_U.trajectory_id == _J.id, _U.message.is_not(None), _U.watermark < as_of)
+    g = t.rollout_group.c
+    of_group = sa.exists().where(g.id == _J.group_id, g.snapshot_watermark < as_of)
     query = sa.select(_J.id, _J.number, _J.group_id, _J.sibling, policy).where(_J.campaign_id == campaign_id)
-    rows = connection.execute(query.where(sa.or_(sampled, _J.group_id.is_not(None))).order_by(_J.number)).all()
+    rows = connection.execute(query.where(sa.or_(sampled, of_group)).order_by(_J.number)).all()
     found = (EpisodeRow(*row) for row in rows)
     return sorted(found, key=lambda row: (row.group_id or 0, row.sibling or 0, row.number))
 
@@ -107,11 +110,13 @@ def _attempts(
 ) -> Iterator[tuple[int, int, Mapping[str, float], int]]:
     """Yields candidate id, attempt id, cost and number of candidates that share the cost."""
     job = t.job.c
-    own = sa.select(job.candidate_id, _A.id, _A.cost, _A.n_candidates).select_from(
+    # the cost of a lost attempt as of a watermark at which its worker had not come back
+    cost = sa.case((_A.late_watermark > as_of, _A.cost_at_loss), else_=_A.cost)
+    own = sa.select(job.candidate_id, _A.id, cost, _A.n_candidates).select_from(
         t.attempt.join(t.job, job.id == _A.job_id)
     )
     own = own.where(job.campaign_id == campaign_id, _A.watermark <= as_of)
-    used = sa.select(_E.candidate_id, _A.id, _A.cost, _A.n_candidates).select_from(
+    used = sa.select(_E.candidate_id, _A.id, cost, _A.n_candidates).select_from(
         t.evidence.join(t.attempt, _A.id == _E.attempt_id)
     )
     rungs = (
