@@ -56,8 +56,8 @@ class Rewarded:
     def ledger(self) -> Ledger:
         return self.built.ledger
 
-    def group(self, number: int, size: int, watermark: int = 0) -> int:
-        """Opens a group on the snapshot of a watermark; returns its id."""
+    def group(self, number: int, size: int, *, watermark: int = 0, seq: int = 0) -> int:
+        """Opens a group on the snapshot of a watermark, with the first `seq` candidates; returns its id."""
         with self.ledger.begin() as connection:
             values = {
                 "campaign_id": self.built.row.id,
@@ -65,7 +65,7 @@ class Rewarded:
                 "task": {},
                 "snapshot": {},
                 "snapshot_watermark": watermark,
-                "snapshot_seq": 0,
+                "snapshot_seq": seq,
                 "opening": [],
                 "opening_hash": "0" * 64,
                 "seed": number,

@@ -10,6 +10,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.rewarding.expectations import RewardLaw
+from sciagent.campaign.rewarding.states import rungs_as_of
 from sciagent.campaign.rewarding.terms import Snapshots, terms_of
 from sciagent.campaign.rewarding.valuations import CandidateWorth, valuations
 from sciagent.chemistry.fingerprint import features
@@ -78,7 +79,10 @@ class _CandidateFacts:
     ) -> None:
         paid = [rung.verifier.computation for rung in built.paid]
         self._worth: Mapping[int, CandidateWorth] = valuations(built, connection, ids, as_of, law, spec)
-        self._costs = episodes.costs_of(connection, built.row.id, paid, ids, as_of)
+        fits = {
+            (name, fit.measured_level) for r in rungs_as_of(built, connection, as_of) for name, fit in r.fits.items()
+        }
+        self._costs = episodes.costs_of(connection, built.row.id, paid, ids, as_of, fits)
         self._named: dict[int, tuple[str, str]] = {}
         self.texts: dict[int, str] = {}
         for start in range(0, len(ids), CHUNK):

@@ -9,8 +9,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.jobs.states import ATTEMPT_TRANSITIONS, AttemptState, check_transition
+from sciagent.domain.outcomes import Outcome
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import among, execute_many
+from sciagent.store.database.bulk import among, execute_many, insert_many
 from sciagent.store.database.clock import db_now
 from sciagent.store.results.evidence import next_watermark
 
@@ -59,6 +60,14 @@ def begin(
     new = sa.insert(t.attempt).values(campaign_id=campaign_id, rung_id=rung_id, owner=owner, n_candidates=n_candidates)
     new = new.values(fence=0, state=AttemptState.RUNNING, cost={}, started_at=now, heartbeat_at=now, turn_id=turn_id)
     return int(connection.execute(new.returning(a.id)).scalar_one())
+
+
+def write_ended(connection: Connection, owner: str, costs: Sequence[Mapping[str, float]]) -> list[int]:
+    """Write attempts of no campaign that were made elsewhere, one for each cost, and return their ids in order."""
+    now = db_now(connection)
+    ended = {"owner": owner[:200], "state": AttemptState.DONE, "outcome": Outcome.OK, "fence": 0, "n_candidates": 1}
+    ended |= {"started_at": now, "heartbeat_at": now, "ended_at": now}
+    return insert_many(connection, t.attempt, [{"cost": dict(cost)} for cost in costs], ended)
 
 
 def end_many(connection: Connection, ends: Sequence[AttemptEnd]) -> None:

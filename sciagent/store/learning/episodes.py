@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 import sqlalchemy as sa
@@ -13,6 +14,7 @@ from sciagent.domain.cost import RESOURCE_UNITS, Cost
 from sciagent.domain.evidence import Computation, content_hash
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
+from sciagent.store.results.evidence import IMPORT, evidence_as_of
 
 _J, _U, _P, _A, _E = t.trajectory.c, t.turn.c, t.proposal.c, t.attempt.c, t.evidence.c
 
@@ -92,15 +94,23 @@ def _known(cost: Mapping[str, float]) -> Cost:
 
 
 def costs_of(
-    connection: Connection, campaign_id: int, paid: Sequence[Computation], candidate_ids: Sequence[int], as_of: int
+    connection: Connection,
+    campaign_id: int,
+    paid: Sequence[Computation],
+    candidate_ids: Sequence[int],
+    as_of: int,
+    imported: Collection[tuple[str, str]] = (),
 ) -> dict[int, Cost]:
     """{candidate id: all that was booked for it on paid rungs up to a watermark}, each attempt once.
 
     Counted are the campaign's own attempts, with those that failed, and the attempts of other campaigns whose evidence
-    counts here, whoever paid. Imported evidence has no attempt and costs nothing here.
+    counts here, whoever paid. imported: (property, label of the level) of the imported values that count here; they
+    cost what their import stated.
     """
     shares: dict[int, dict[int, Cost]] = {id_: {} for id_ in candidate_ids}
-    for candidate_id, attempt_id, cost, n in _attempts(connection, campaign_id, paid, candidate_ids, as_of):
+    of_rungs = _attempts(connection, campaign_id, paid, candidate_ids, as_of)
+    of_imports = _imports(connection, imported, candidate_ids, as_of) if imported else ()
+    for candidate_id, attempt_id, cost, n in chain(of_rungs, of_imports):
         shares[candidate_id][attempt_id] = Cost({resource: amount / n for resource, amount in _known(cost).items()})
     return {id_: sum(attempts.values(), Cost()) for id_, attempts in shares.items()}
 
@@ -127,3 +137,23 @@ def _attempts(
     for query, candidate in ((own, job.candidate_id), (used, _E.candidate_id)):
         for row in connection.execute(query.where(among(connection, candidate, candidate_ids)).order_by(_A.id)):
             yield int(row[0]), int(row[1]), row[2], max(int(row[3]), 1)
+
+
+def _imports(
+    connection: Connection, imported: Collection[tuple[str, str]], candidate_ids: Sequence[int], as_of: int
+) -> Iterator[tuple[int, int, Mapping[str, float], int]]:
+    """Yields the same for imported values. A value that was corrected counts once, as it stands at the watermark."""
+    current, q, p, level = evidence_as_of(as_of), t.quantity.c, t.property_.c, t.level.c
+    e = current.c
+    query = (
+        sa.select(e.candidate_id, _A.id, _A.cost, _A.n_candidates)
+        .select_from(current)
+        .join(t.attempt, _A.id == e.attempt_id)
+        .join(t.quantity, q.evidence_id == e.id)
+        .join(t.property_, p.id == q.property_id)
+        .join(t.level, level.id == q.level_id)
+        .where(e.verifier == IMPORT, among(connection, e.candidate_id, candidate_ids))
+        .where(sa.or_(*(sa.and_(p.name == name, level.label == label) for name, label in sorted(imported))))
+    )
+    for candidate_id, attempt_id, cost, n in connection.execute(query.order_by(_A.id)):
+        yield int(candidate_id), int(attempt_id), cost, int(n)

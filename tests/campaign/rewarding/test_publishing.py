@@ -6,11 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from sciagent.campaign.people.importing import Column, import_file
 from sciagent.campaign.rewarding.publishing import publish
 from sciagent.campaign.rewarding.showing import difference, show
 from sciagent.domain.answers.rewards import ShownRewards
+from sciagent.domain.campaigns.calibration import Fit, FitKind
+from sciagent.domain.properties import Level
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.rewards.spec import RewardSpec
+from sciagent.store.campaign_state import calibrations
 from sciagent.store.database.ledger import Ledger
 from tests.support.rewarded import DFT, HIT, MISS, XTB, Rewarded, rewarded
 
@@ -102,3 +106,35 @@ def test_mistakes_are_named(made: Rewarded) -> None:
         publish(made.ledger, "smal", SPEC)
     with pytest.raises(UnknownNameError):
         show(made.ledger, 17)
+
+
+def test_an_imported_value_costs_what_its_import_stated_where_a_calibration_uses_it(
+    made: Rewarded, tmp_path: Path
+) -> None:
+    made.episode(1, [["CCO"], ["CCN"]], group=made.group(0, 1))
+    verified(made, "CCO", HIT, seconds=0.0)
+    verified(made, "CCN", HIT, seconds=0.0)
+    spec = SPEC.model_copy(update={"prices": {"money": 0.01}})
+    file, level, columns = tmp_path / "lab.csv", Level("experiment"), [Column("gap", GAP)]
+    file.write_text("smiles,gap,eur\nCCO,5.1,25\nCCN,5.2,\n")
+    import_file(made.ledger, file, columns=columns, level=level, costs={"money": "eur"})
+
+    def costs() -> list[float]:
+        shown = show(made.ledger, publish(made.ledger, "small", spec).version)
+        return [turn.candidates[0].cost for turn in shown.episodes[0].turns]
+
+    assert costs() == [0.0, 0.0], "no rung is calibrated on it, so that it decides nothing"
+    with made.ledger.begin() as connection:
+        fit = Fit(GAP, FitKind.OFFSET, level.label, 1.0, 0.0, 20, 0.1, 0.1, 2.0)
+        calibrations.write(connection, made.built.row.id, {made.built.rungs[DFT].id: {GAP: fit}})
+    assert costs() == [pytest.approx(0.25), 0.0]
+    file.write_text("smiles,gap,eur\nCCO,5.3,25\nCCN,5.2,\n")
+    import_file(made.ledger, file, columns=columns, level=level, costs={"money": "eur"}, revise="a typing error")
+    assert costs() == [pytest.approx(0.25), 0.0], "a correction is no second measurement"
+
+
+def test_a_candidate_shows_its_cost_as_a_number_and_by_resource(made: Rewarded) -> None:
+    made.episode(1, [["CCO"]], tokens=10.0)
+    verified(made, "CCO", HIT)
+    [candidate] = show(made.ledger, publish(made.ledger, "small", SPEC).version).episodes[0].turns[0].candidates
+    assert candidate.cost == pytest.approx(101 * PRICE) and candidate.resources == {"core_seconds": 101.0}
