@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sciagent.domain.cost import Cost
-from sciagent.rewards.spec import RewardSpec
+from sciagent.rewards.spec import RewardSpec, Term
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class TurnFacts:
     candidates: Sequence[ProposedCandidate] = ()
     cost: Cost = field(default_factory=Cost)
     """Cost of the turn itself: tokens, and what ran while it waited."""
-    terms: Mapping[str, float] = field(default_factory=dict)
+    terms: Mapping[Term, float] = field(default_factory=dict)
     """Named terms before their weights, each from -1 to 1."""
 
 

@@ -178,6 +178,13 @@ class Rewarded:
             assert isinstance(recorded, RecordedEvidence)
             return recorded
 
+    def settle(self, smiles: str, gap: float, seconds: float = 100.0) -> None:
+        """Lets the whole ladder answer for a molecule: xTB in 1 core-second, DFT with the gap."""
+        self.check(smiles)
+        for position, value, cost in ((XTB, 8.0, 1.0), (DFT, gap, seconds)):
+            self.order(smiles, position)
+            self.answer(smiles, position, {"homo_lumo_gap": value}, seconds=cost)
+
     def record(self, answers: Sequence[RungAnswer], *, seconds: float = 1.0) -> list[RecordedEvidence]:
         """Records many answers in one transaction, with an attempt for all of them, and returns them in order."""
         with self.ledger.begin() as connection:

@@ -19,7 +19,7 @@ from sciagent.rewards.credit import gigpo, marginal, outcome, rtg
 from sciagent.rewards.credit.marginal import Find
 from sciagent.rewards.credit.returns import Group, returns
 from sciagent.rewards.process import ProposedCandidate, TurnFacts, TurnReward, turn_rewards
-from sciagent.rewards.spec import RewardSpec
+from sciagent.rewards.spec import RewardSpec, Term
 from sciagent.store.learning import episodes
 from sciagent.store.learning.episodes import EpisodeRow, EpisodeTurn
 from sciagent.store.learning.rewards import RewardRow
@@ -91,7 +91,7 @@ class _CandidateFacts:
                 self._named[id_] = candidate.key, features(candidate.text).scaffold if is_molecule else candidate.key
                 self.texts[id_] = candidate.text
 
-    def of_turn(self, turn: EpisodeTurn, terms: Mapping[str, float]) -> TurnFacts:
+    def of_turn(self, turn: EpisodeTurn, terms: Mapping[Term, float]) -> TurnFacts:
         proposed = [
             ProposedCandidate(*self._named[id_], *self._worth[id_], self._costs[id_])
             for id_ in dict.fromkeys(p.candidate_id for p in turn.proposals if p.status == "new")

@@ -16,12 +16,12 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built
 from sciagent.chemistry.fingerprint import Features, features, nearest
 from sciagent.errors import UsageError
-from sciagent.rewards.spec import RewardSpec
+from sciagent.rewards.spec import RewardSpec, Term
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.learning.episodes import EpisodeTurn
 
-OF_STRUCTURES = ("novelty", "diversity")
+OF_STRUCTURES: tuple[Term, ...] = ("novelty", "diversity")
 
 
 class Snapshots:
@@ -43,7 +43,7 @@ class Snapshots:
 
     def of(self, group_id: int | None) -> Sequence[Features] | None:
         """Returns the molecules of a group's snapshot; None for an episode without a group."""
-        if group_id not in self._ends:
+        if group_id is None or group_id not in self._ends:
             return None
         return self._molecules[: bisect_left(self._seqs, self._ends[group_id])]
 
@@ -57,7 +57,7 @@ def _members(connection: Connection, campaign_id: int, end: int) -> Sequence[Any
 
 def terms_of(
     turns: Sequence[EpisodeTurn], texts: Mapping[int, str], snapshot: Sequence[Features] | None, spec: RewardSpec
-) -> list[dict[str, float]]:
+) -> list[dict[Term, float]]:
     """Returns the terms of an episode's turns before their weights, each from 0 to 1: (turns,).
 
     Each is a mean over the proposals of a turn, in which one that is not new counts 1 for `refused` and 0 for the
@@ -70,7 +70,7 @@ def terms_of(
     seen: set[int] = set()
     found = []
     for turn in turns:
-        sums = dict.fromkeys(("refused", *compares), 0.0)
+        sums: dict[Term, float] = dict.fromkeys(("refused", *compares), 0.0)
         for proposal in turn.proposals:
             id_ = proposal.candidate_id
             if proposal.status != "new" or id_ is None:
@@ -80,7 +80,7 @@ def terms_of(
                 continue
             seen.add(id_)
             molecule = features(texts[id_])
-            for name, others in (("novelty", snapshot), ("diversity", own)):
+            for name, others in zip(OF_STRUCTURES, (snapshot, own), strict=True):
                 if name in sums and others is not None:
                     sums[name] += 1.0 - (nearest(molecule, others) or 0.0)
             own.append(molecule)
