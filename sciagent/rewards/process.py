@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sciagent.domain.cost import Cost
+from sciagent.rewards.credit.returns import plus
 from sciagent.rewards.spec import RewardSpec, Term
 
 
@@ -46,6 +47,20 @@ class TurnReward:
     """The parts of the value by name: `evidence`, `cost`, and the named terms as they count."""
 
 
+class _Capped:
+    """A sum that stays within limits: what would lead beyond does not count."""
+
+    def __init__(self, limit: float | None) -> None:
+        self._limit, self._sum = limit, 0.0
+
+    def add(self, amount: float) -> float:
+        """Adds an amount; returns how much of it counts."""
+        before = self._sum
+        wanted = before + amount
+        self._sum = wanted if self._limit is None else max(-self._limit, min(self._limit, wanted))
+        return self._sum - before
+
+
 def price_of(cost: Mapping[str, float], prices: Mapping[str, float]) -> float:
     """Returns what a cost is worth in hits or utility. prices: of one unit of each resource."""
     return sum(amount * prices.get(resource, 0.0) for resource, amount in cost.items())
@@ -55,13 +70,16 @@ def turn_rewards(episode: Sequence[TurnFacts], spec: RewardSpec) -> list[TurnRew
     """Returns the rewards of an episode's turns: (turns,).
 
     A candidate counts in the turn that proposes it first. The k-th of its scaffold has the weight k^-scaffold_decay.
-    The sum of all terms of the episode so far stays within `terms_limit`; what a term adds beyond does not count.
+    The sum of all terms of the episode so far stays within `terms_limit`, and what its unsettled candidates promise
+    within `unsettled_limit`; what would lead beyond does not count. The term `empty` is added in the last turn.
     """
     seen: Counter[str] = Counter()
     keys: set[str] = set()
-    rewards, collected = [], 0.0
-    for turn in episode:
+    terms, promises = _Capped(spec.terms_limit), _Capped(spec.unsettled_limit)
+    rewards = []
+    for number, turn in enumerate(episode, start=1):
         evidence: float | None = 0.0
+        promised = 0.0
         spent = price_of(turn.cost, spec.prices)
         for candidate in turn.candidates:
             if candidate.key in keys:
@@ -70,18 +88,25 @@ def turn_rewards(episode: Sequence[TurnFacts], spec: RewardSpec) -> list[TurnRew
             seen[candidate.scaffold] += 1
             spent += price_of(candidate.cost, spec.prices)
             share = None if candidate.worth is None else spec.weight(seen[candidate.scaffold]) * candidate.worth
-            evidence = None if evidence is None or share is None else evidence + share
-        wanted: dict[str, float] = {name: weight * turn.terms.get(name, 0.0) for name, weight in spec.terms.items()}
-        allowed = _within(collected + sum(wanted.values()), spec.terms_limit) - collected
-        collected += allowed
+            if share is not None and not candidate.settled:
+                promised, share = promised + share, 0.0
+            evidence = plus(evidence, share)
+        evidence = plus(evidence, promises.add(promised))
+        stated = {**turn.terms, "empty": float(number == len(episode) and is_empty(episode))}
+        wanted: dict[str, float] = {name: weight * stated.get(name, 0.0) for name, weight in spec.terms.items()}
+        allowed = terms.add(sum(wanted.values()))
         counted = _scaled(wanted, allowed)
         value = None if evidence is None else evidence - spent + allowed
         rewards.append(TurnReward(value, {"evidence": evidence, "cost": -spent, **counted}))
     return rewards
 
 
-def _within(value: float, limit: float) -> float:
-    return max(-limit, min(limit, value))
+def is_empty(episode: Sequence[TurnFacts]) -> bool:
+    """Returns whether an episode has proposed nothing, or only what was thrown out before a paid rung."""
+    candidates = (candidate for turn in episode for candidate in turn.candidates)
+    return all(
+        candidate.settled and not candidate.worth and not any(candidate.cost.values()) for candidate in candidates
+    )
 
 
 def _scaled(terms: Mapping[str, float], total: float) -> dict[str, float]:

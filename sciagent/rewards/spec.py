@@ -18,7 +18,7 @@ Unsettled = Literal["settled", "posterior", "robust"]
 Credit = Literal["outcome", "rtg", "marginal", "gigpo"]
 Price = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0, le=1e12)]
 Weight = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=-1, le=1)]
-Term = Literal["refused", "novelty", "diversity"]
+Term = Literal["refused", "empty", "novelty", "diversity"]
 
 
 def _known(prices: Mapping[str, float]) -> Mapping[str, float]:
@@ -48,6 +48,12 @@ class RewardSpec(BaseModel):
         description="Worth of a candidate that the terminal rung has not answered: undecided, what the law expects, or "
         "the doubly robust estimate, which needs a known chance of having been verified.",
     )
+    unsettled_limit: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)] | None = Field(
+        default=None,
+        exclude_if=lambda limit: limit is None,  # as in descriptions from before this key
+        description="Most that the unsettled candidates of an episode add together, in hits or utility, under "
+        "posterior; left out: no limit.",
+    )
     scaffold_decay: Annotated[float, Field(strict=True, ge=0, le=4)] = Field(
         default=1.0, description="The k-th candidate of a scaffold in an episode counts k to the power of minus this."
     )
@@ -56,7 +62,7 @@ class RewardSpec(BaseModel):
         default_factory=dict,
         description="Weights of named terms beside the evidence, by name: `refused`, the share of proposals that were "
         "known or no molecules; `novelty`, how unlike the molecules are to those of the group's snapshot; `diversity`, "
-        "how unlike to those that the episode proposed before.",
+        "how unlike to those that the episode proposed before; `empty`, whether an episode proposed nothing.",
     )
     terms_limit: Annotated[float, Field(strict=True, ge=0, lt=1)] = Field(
         default=0.2, description="Most that all terms of an episode add or take together, as a share of one hit."
@@ -68,6 +74,8 @@ class RewardSpec(BaseModel):
             if not any(self.prices.values()):
                 hint = "give core_seconds a price, as in core_seconds: 0.0001 for one hit in 10,000 core-seconds"
                 faults.add(("prices",), "no resource has a price, so that waste would cost nothing", hint)
+            if self.unsettled_limit is not None and self.unsettled == "robust":
+                faults.add(("unsettled_limit",), "a limit would bias unsettled: robust", "leave it out")
         return self
 
     @property

@@ -27,6 +27,7 @@ TRIES = 40  # largest number of (what, site) pairs that a call tries
 MAX_NEIGHBOURS = 12
 CROSSES = 8  # children that a crossover tries in search of an unknown molecule
 MAX_SITE = 400
+MAX_RESULTS = 8  # most lines on what inline rungs measured
 Limit = 1e9  # largest number that a model may write; no property comes near it in its own unit
 
 
@@ -210,6 +211,7 @@ def _proposed(bench: AgentBench, proposal: ProposalIn) -> Observation:
     text += f" ({proposal.operation})" if proposal.parents else ""
     text += f" [{out.key[:8]}]" if out.key else ""
     text += f", {out.standing}" if out.standing else ""
+    text += "".join(f"; {short(line, 160)}" for line in out.results[:MAX_RESULTS])
     text += f"; {short(reason, 300)}" if reason else ""
     advice = {"duplicate": "; it was proposed before, propose another", "refused": "; mend it or propose another"}
     return Observation(out.status != "refused", text + advice.get(out.status, ""))

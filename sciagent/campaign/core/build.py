@@ -96,11 +96,13 @@ class BuiltLadder:
         self.rungs = rungs
         self.rules = tuple(r.rules for r in rungs)
         self.objectives: tuple[Objective, ...] = spec.domain_objectives()
-        leading = next((i for i, r in enumerate(rungs) if not r.is_fast), len(rungs))
+        leading = next((i for i, r in enumerate(rungs) if not r.spec.at_once), len(rungs))
         self.fast, self.paid = rungs[:leading], rungs[leading:]
-        """The leading fast rungs, which run on each proposal at once, and the other rungs."""
+        """The leading fast and inline rungs, which run on each proposal at once, and the other rungs."""
         self.free_gates = FreeGates(self.fast)
         self.terminal = spec.terminal_position
+        self.decides_at_once = self.terminal < leading
+        """Whether the terminal rung answers inside the turn, so that nothing is left to buy."""
 
 
 class Built(BuiltLadder):

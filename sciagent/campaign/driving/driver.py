@@ -65,6 +65,7 @@ class Driver:
         built, session = self.built, self.session
         if self._runs_locally:
             check_here(built.paid, self._workers or built.spec.workers)
+        check_here([rung for rung in built.fast if rung.spec.inline], self._workers or built.spec.workers)
         with built.ledger.begin() as connection:
             session.lease = campaigns.take_driver(connection, built.row.id, session.owner)
             refit(connection, built)
@@ -214,6 +215,9 @@ class Driver:
                 self._dispatch(preferred_only=True)  # a person's promotion runs although the goal is reached
             return ending
         proposed = self.intake.propose(session)
+        if proposed and session.built.decides_at_once and session.built.spec.goal.kind == "hits":
+            with session.built.ledger.read() as connection:
+                session.count_hits(connection)
         started = self._dispatch()
         if proposed or started or self.running or (self.intake.is_asking and source.is_busy):
             return None

@@ -309,13 +309,16 @@ class _Writer:
             new.append(
                 NewEvidence(finding, key, id_, source=self.source, who=self.who, why=self.revise, supersedes=old)
             )
-        paid = attempts.write_ended(self.connection, f"import by {self.who}", [cost for cost in costs if cost])
-        ids_of_paid = iter(paid)
-        new = [
-            replace(each, attempt_id=next(ids_of_paid)) if cost else each for each, cost in zip(new, costs, strict=True)
-        ]
-        self.report.recorded += len(evidence.record(self.connection, new))
-        attempts.mark_end(self.connection, paid, evidence.read_watermark(self.connection))
+        self._record(new, costs)
+
+    def _record(self, new: Sequence[NewEvidence], costs: Sequence[Cost]) -> None:
+        """Records evidence. costs: of each; what cost nothing gets no attempt."""
+        paid = [place for place, cost in enumerate(costs) if cost]
+        ids = attempts.write_ended(self.connection, f"import by {self.who}", [costs[place] for place in paid])
+        attempt_ids = dict(zip(paid, ids, strict=True))
+        entries = [replace(entry, attempt_id=attempt_ids.get(place)) for place, entry in enumerate(new)]
+        self.report.recorded += len(evidence.record(self.connection, entries))
+        attempts.mark_end(self.connection, ids, evidence.read_watermark(self.connection))
 
     def _revised(self, smiles: str, current: int) -> int:
         """Returns the evidence of this file that the row supersedes. Raises UsageError without a reason."""

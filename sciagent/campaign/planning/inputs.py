@@ -104,7 +104,7 @@ def sample_of(ladder: BuiltLadder) -> Sample:
         in_all = n + sum(1 for _ in (texts if total is None else islice(texts, max(0, total - n))))
     if in_all is not None:
         total = in_all if total is None else min(total, in_all)
-    passed, through_fast = _through_fast(molecules, ladder.fast)
+    passed, through_fast = _through_fast(molecules, [rung for rung in ladder.fast if rung.is_fast])
     share = len(molecules) / n * len(passed) / len(molecules)
     sample = tuple(passed or molecules)
     about = PlanSample(

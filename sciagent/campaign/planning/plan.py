@@ -74,7 +74,7 @@ def _schema_of(ladder: BuiltLadder) -> ObservationSchema:
             "to plan"
         )
     if spec.terminal_position not in schema.paid:
-        raise UsageError(f'campaign "{spec.campaign}": its terminal rung is a fast one; there is nothing to plan')
+        raise UsageError(f'campaign "{spec.campaign}": its terminal rung answers inside the turn; nothing is bought')
     return schema
 
 

@@ -93,6 +93,8 @@ def _of_the_rungs(plan: Plan, spec: CampaignSpec, schema: ObservationSchema) -> 
         )
     if any(column.at == KNOWN for column in schema.columns):
         yield "What fast rungs say of the objectives, or decide, is not counted."
+    if inline := [rung.rung for rung in spec.ladder if rung.inline]:
+        yield f"Inline rungs ({', '.join(inline)}) answer on every candidate; what they cost and drop is not counted."
     below = enumerate(spec.ladder[: spec.terminal_position])
     if any(rung.window_gates() for position, rung in below if position in schema.paid):
         yield "Gates of paid rungs are not counted: they spare what they drop, and may drop a hit."

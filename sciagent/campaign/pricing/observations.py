@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sciagent.campaign.core.build import BuiltLadder, BuiltRung
     from sciagent.scheduling.aims import Aim, Aims
 
-KNOWN = PaidIndex(-1)  # index of all fast rungs, whose answers are known for every candidate
+KNOWN = PaidIndex(-1)  # index of all fast and inline rungs, whose answers are known for every candidate
 MOST = 3  # most properties observed of a rung that does not measure the objective's property
 WIDE = 5  # ratio of gate width to the objective's window above which a gate gives no hint
 GATE_SHARE = 0.25  # residual of a hint from a gate with one edge, as a share of that edge
@@ -31,7 +31,7 @@ class ObservedColumn:
     rung: Position
     """Position of the rung on the campaign's ladder."""
     at: PaidIndex
-    """Index of the rung among the paid rungs, or KNOWN for a fast rung."""
+    """Index of the rung among the paid rungs, or KNOWN for a rung that answers on every candidate at once."""
     property: str
     """Name of the property."""
 
@@ -89,7 +89,7 @@ def _columns_of(name: str, rungs: Sequence[BuiltRung], paid: Sequence[Position])
         at = PaidIndex(paid.index(position)) if position in paid else KNOWN
         if name in _measured(rung):
             columns.append(ObservedColumn(position, at, name))
-        elif at != KNOWN:
+        elif not rung.is_fast or at != KNOWN:
             gated = [p for p in rung.rules.gate if p in _measured(rung) and p not in rung.verifier.gates]
             others = [p for p in _measured(rung) if p not in TELLS_LITTLE][:MOST]
             columns += [ObservedColumn(position, at, p) for p in sorted(gated or others)]
@@ -108,7 +108,7 @@ def _aim(
     from sciagent.scheduling.law.hints import Hint
 
     *told_by, decides = columns
-    lower = [c for c in told_by if c.property == objective.property and c.at != KNOWN]
+    lower = [c for c in told_by if c.property == objective.property and (c.at != KNOWN or not rungs[c.rung].is_fast)]
     line, hint = None, None
     if lower:
         rung = rungs[lower[-1].rung]

@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 from sciagent.agent.tools.registry import Past
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
-from sciagent.campaign.proposing.workbench import CampaignWorkbench
+from sciagent.campaign.proposing.workbench import BenchEntry, CampaignWorkbench
 from sciagent.chemistry.fingerprint import features
 from sciagent.chemistry.molecule import molecule_or_none
 from sciagent.domain.campaigns.chosen_units import all_shown, show_window, unit_of
@@ -21,7 +21,6 @@ from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.evidence import Measured
 from sciagent.domain.quantities import show
-from sciagent.domain.tiers import Tier
 from sciagent.report.analysis.prediction_scores import in_canonical, latest_scores
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database import tables as t
@@ -52,7 +51,7 @@ def goal(built: Built) -> str:
         lines.append(f"Wanted: {wanted}.")
     for rung in built.rungs:
         gate = ", ".join(show_window(name, window, units) for name, window in rung.rules.gate.items())
-        free = "at once" if rung.verifier.tier is Tier.FAST else "costs the budget"
+        free = "at once" if rung.is_fast else "at once, costs the budget" if rung.spec.inline else "costs the budget"
         decides = ", decides" if rung.rules.is_terminal else ""
         lines.append(
             f"Rung {rung.spec.rung} ({rung.verifier.name}): {free}{decides}" + (f"; gate {gate}" if gate else "")
@@ -168,8 +167,9 @@ def recent(connection: Connection, campaign_id: int, n: int) -> list[Past]:
     p, c, cc = t.proposal.c, t.candidate.c, t.campaign_candidate.c
     reason = sa.func.coalesce(p.reason, cc.reason, "")
     member = sa.and_(cc.campaign_id == p.campaign_id, cc.candidate_id == p.candidate_id)
+    text = sa.func.coalesce(c.text, "(no molecule)")  # what was refused is another's free text, and never shown
     query = (
-        sa.select(p.text, c.key, p.status, cc.standing, reason.label("reason"), p.operation, cc.score)
+        sa.select(text.label("text"), c.key, p.status, cc.standing, reason.label("reason"), p.operation, cc.score)
         .select_from(t.proposal.outerjoin(t.candidate, c.id == p.candidate_id))
         .outerjoin(t.campaign_candidate, member)
         .where(p.campaign_id == campaign_id)
@@ -204,7 +204,25 @@ class AgentWorkbench(CampaignWorkbench):
                 proposal.text[:200], "refused", reason="too_many", detail="no more proposals in this turn"
             )
         self._room -= 1
-        return super().propose([self._in_canonical_units(proposal)])[0]
+        out = super().propose([self._in_canonical_units(proposal)])[0]
+        return replace(out, results=self._inline_results(self._entries[-1]))
+
+    def _inline_results(self, entry: BenchEntry) -> tuple[str, ...]:
+        """Returns the score and one line per inline rung that answered; empty if none did."""
+        inline = [rung for rung in self._built.fast if not rung.is_fast]
+        if not (lines := self.lines_on(entry, inline)):
+            return ()
+        score = None if entry.place is None else entry.place.score
+        return tuple(lines if score is None else [f"score {score:.3f}", *lines])
+
+    def lines_on(self, entry: BenchEntry, rungs: Sequence[BuiltRung]) -> list[str]:
+        """Returns a line with the values of each of these rungs that answered on a proposal of the turn."""
+        by_position = {answer.position: answer for answer in entry.answers}
+        return [
+            values_line(self._built, rung, answer.measured)
+            for rung in rungs
+            if (answer := by_position.get(rung.rules.position)) is not None
+        ]
 
     def _in_canonical_units(self, proposal: ProposalIn) -> ProposalIn:
         """Returns the proposal with its predictions converted from the units of the goal to canonical units."""

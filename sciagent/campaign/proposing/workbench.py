@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, BuiltRung
-from sciagent.campaign.core.derived_values import record_derived, with_derived
+from sciagent.campaign.core.derived_values import record_derived
 from sciagent.campaign.core.judge import Answer, Place, place
-from sciagent.campaign.core.record import answer_of, log_blocked
+from sciagent.campaign.core.record import log_blocked
+from sciagent.campaign.proposing.at_once import answer_at_once
 from sciagent.campaign.spec.safety import SCREEN
 from sciagent.chemistry.fingerprint import FINGERPRINT, Features, features, nearest
 from sciagent.chemistry.molecule import Molecule, molecule_or_none
@@ -27,8 +28,8 @@ from sciagent.execution.worker.completing import DirectResult, complete_direct, 
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
-from sciagent.store.results import candidates, evidence, names, scaffolds
-from sciagent.verification.sandbox.host import HostResult, Request, Worker
+from sciagent.store.results import candidates, names, scaffolds
+from sciagent.verification.sandbox.host import HostResult, Worker
 
 MAX_TEXT = 4000  # characters stored of a proposed text
 COMPARED = 256  # number of latest candidates in the ledger, of any campaign, that a proposal is compared with
@@ -53,7 +54,7 @@ class BenchEntry:
     made: Standardised | None = None
     """The way from the text to the candidate; None if the text was refused."""
     answers: list[Answer] = field(default_factory=list)
-    """Answers of the fast rungs so far."""
+    """Answers of the fast and inline rungs so far."""
     computed: list[tuple[BuiltRung, HostResult]] = field(default_factory=list)
     reused: list[tuple[BuiltRung, int]] = field(default_factory=list)
     """Rungs with reused evidence, and the id of the evidence."""
@@ -62,7 +63,7 @@ class BenchEntry:
     turn_id: int | None = None
     """Id of the turn in the ledger; None before it is written, and for a person's proposals."""
     charged: Cost = field(default_factory=Cost)
-    """Cost of the fast rungs on this candidate, also where another episode of the same step computed it."""
+    """Cost of the fast and inline rungs on this candidate, whoever computed it and whenever."""
 
     def out(self) -> ProposalOut:
         place = self.place
@@ -106,7 +107,7 @@ class CampaignWorkbench:
 
     @property
     def cost(self) -> Cost:
-        """Cost of the fast rungs in this turn."""
+        """Cost of the fast and inline rungs in this turn."""
         return sum((result.cost for entry in self._entries for _, result in entry.computed), Cost())
 
     @property
@@ -178,25 +179,8 @@ class CampaignWorkbench:
         return fresh
 
     def _run_fast(self, rung: BuiltRung, entries: Sequence[BenchEntry]) -> None:
-        """Reuses evidence where possible, and runs the rung on the other entries as one batch."""
-        v = rung.verifier
-        by_key = {e.candidate.key: e for e in entries if e.candidate}
-        with self._built.ledger.read() as connection:
-            ids = candidates.ids_of(connection, by_key)
-            known = evidence.find_reusable(connection, list(ids.values()), v.computation)
-        for key, id_ in ids.items():
-            if id_ in known:
-                entry = by_key.pop(key)
-                entry.answers.append(answer_of(rung, with_derived(rung, known[id_], entry.answers)))
-                entry.reused.append((rung, known[id_].id))
-                self._place(entry)
-        if not by_key:
-            return
-        batch = tuple(e.candidate for e in by_key.values() if e.candidate)
-        results = self._worker.run(Request(v.name, v.request_settings, batch, rung.limits))
-        for entry, result in zip(by_key.values(), results, strict=True):
-            entry.answers.append(answer_of(rung, with_derived(rung, result.finding, entry.answers)))
-            entry.computed.append((rung, result))
+        answer_at_once(self._built, self._worker, rung, entries)
+        for entry in entries:
             self._place(entry)
 
     def _place(self, entry: BenchEntry) -> None:
@@ -310,18 +294,26 @@ class CampaignWorkbench:
             connection.execute(t.candidate_parent.insert(), rows)
 
     def _write_fast(self, connection: Connection, rung: BuiltRung, ids: Mapping[str, int], turn_id: int | None) -> None:
-        """Writes one attempt for what a fast rung computed in a turn."""
+        """Writes one attempt for what a fast rung computed in a turn; of an inline rung, one for each candidate."""
         mine = [entry for entry in self._entries if entry.turn_id == turn_id]
         batch = [(e.candidate, result) for e in mine for r, result in e.computed if r is rung and e.candidate]
         if not batch:
             return
         files = store_files(self._built.ledger, [result for _, result in batch])
         results = [
-            DirectResult(rung.verifier, ids[candidate.key], rung.verifier.evidence_key(candidate), result, artifacts)
+            DirectResult(
+                rung.verifier,
+                ids[candidate.key],
+                rung.verifier.evidence_key(candidate),
+                result,
+                artifacts,
+                None if rung.is_fast else rung.declared(candidate),
+            )
             for (candidate, result), artifacts in zip(batch, files, strict=True)
         ]
         of_rung = {"campaign_id": self._built.row.id, "rung_id": rung.id}
-        complete_direct(connection, self._owner, results, **of_rung, turn_id=turn_id)
+        for part in [results] if rung.is_fast else [[result] for result in results]:
+            complete_direct(connection, self._owner, part, **of_rung, turn_id=turn_id)
 
     def _write_reuse(self, connection: Connection, fresh: Sequence[FreshCandidate]) -> None:
         alike = {"action": "reuse", "chooser": "reuse", "why": "known under the same settings", "propensity": 1.0}

@@ -13,14 +13,15 @@ from sciagent.campaign.rewarding.expectations import RewardLaw
 from sciagent.campaign.rewarding.states import rungs_as_of
 from sciagent.campaign.rewarding.terms import Snapshots, terms_of
 from sciagent.campaign.rewarding.valuations import CandidateWorth, valuations
-from sciagent.chemistry.fingerprint import features
+from sciagent.chemistry.families import family
+from sciagent.domain.cost import Cost
 from sciagent.errors import UsageError
 from sciagent.rewards.credit import gigpo, marginal, outcome, rtg
 from sciagent.rewards.credit.marginal import Find
 from sciagent.rewards.credit.returns import Group, returns
 from sciagent.rewards.process import ProposedCandidate, TurnFacts, TurnReward, turn_rewards
 from sciagent.rewards.spec import RewardSpec, Term
-from sciagent.store.learning import episodes
+from sciagent.store.learning import episodes, evidence_costs
 from sciagent.store.learning.episodes import EpisodeRow, EpisodeTurn
 from sciagent.store.learning.rewards import RewardRow
 from sciagent.store.results import candidates
@@ -44,6 +45,20 @@ def reward_rows(
 
     Raises UsageError for a campaign without episodes, or with terms that its candidates cannot have.
     """
+    written: list[RewardRow] = []
+    found = _episodes(built, connection, spec, law, as_of)
+    for group_id, members in groupby(found, key=lambda episode: episode.row.group_id):
+        group = list(members)
+        compared = None if group_id is None else _advantages(spec, group)  # without siblings there is no comparison
+        for place, episode in enumerate(group):
+            written += _rows(episode, [None] * len(episode.turns) if compared is None else compared[place])
+    return written
+
+
+def _episodes(
+    built: Built, connection: Connection, spec: RewardSpec, law: RewardLaw | None, as_of: int
+) -> list[_Episode]:
+    """Returns the episodes, those of a group one after the other."""
     rows = episodes.episodes(connection, built.row.id, as_of)
     if not rows:
         raise UsageError(f'campaign "{built.row.name}" has no episodes of a model; rewards are given to its turns')
@@ -54,15 +69,10 @@ def reward_rows(
     found = []
     for row in rows:
         terms = terms_of(turns[row.id], facts.texts, snapshots.of(row.group_id), spec)
-        of_turns = [facts.of_turn(turn, mine) for turn, mine in zip(turns[row.id], terms, strict=True)]
+        is_rollout = row.group_id is not None
+        of_turns = [facts.of_turn(turn, mine, is_rollout) for turn, mine in zip(turns[row.id], terms, strict=True)]
         found.append(_Episode(row, turns[row.id], of_turns, turn_rewards(of_turns, spec)))
-    written: list[RewardRow] = []
-    for group_id, members in groupby(found, key=lambda episode: episode.row.group_id):
-        group = list(members)
-        compared = None if group_id is None else _advantages(spec, group)  # without siblings there is no comparison
-        for place, episode in enumerate(group):
-            written += _rows(episode, [None] * len(episode.turns) if compared is None else compared[place])
-    return written
+    return found
 
 
 class _CandidateFacts:
@@ -83,21 +93,32 @@ class _CandidateFacts:
             (name, fit.measured_level) for r in rungs_as_of(built, connection, as_of) for name, fit in r.fits.items()
         }
         self._costs = episodes.costs_of(connection, built.row.id, paid, ids, as_of, fits)
+        inline = [rung.verifier.computation for rung in built.fast if rung.spec.inline]
+        self._inline = evidence_costs.of_computations(connection, inline, ids, as_of)
         self._named: dict[int, tuple[str, str]] = {}
         self.texts: dict[int, str] = {}
         for start in range(0, len(ids), CHUNK):
             for id_, candidate in candidates.load(connection, ids[start : start + CHUNK]).items():
-                is_molecule = candidate.kind == "molecule"  # all molecules without rings share one scaffold
-                self._named[id_] = candidate.key, features(candidate.text).scaffold if is_molecule else candidate.key
+                is_molecule = candidate.kind == "molecule"  # all molecules without rings share one family
+                self._named[id_] = candidate.key, family(candidate.text) if is_molecule else candidate.key
                 self.texts[id_] = candidate.text
 
-    def of_turn(self, turn: EpisodeTurn, terms: Mapping[Term, float]) -> TurnFacts:
+    def of_turn(self, turn: EpisodeTurn, terms: Mapping[Term, float], is_rollout: bool) -> TurnFacts:
+        """Returns the facts of a turn. is_rollout: its cost has that of reused inline evidence already."""
         proposed = [
-            ProposedCandidate(*self._named[id_], *self._worth[id_], self._costs[id_])
+            ProposedCandidate(
+                *self._named[id_], *self._worth[id_], self._costs[id_] + self._lent(id_, turn, is_rollout)
+            )
             for id_ in dict.fromkeys(p.candidate_id for p in turn.proposals if p.status == "new")
             if id_ is not None
         ]
         return TurnFacts(proposed, turn.cost, terms)
+
+    def _lent(self, candidate_id: int, turn: EpisodeTurn, is_rollout: bool) -> Cost:
+        """Returns the cost of inline evidence that the turn reused. What it computed itself is in its own cost."""
+        if is_rollout:
+            return Cost()
+        return sum((c for by, c in self._inline.get(candidate_id, ()) if by != turn.id), Cost())
 
 
 def _advantages(spec: RewardSpec, group: Sequence[_Episode]) -> list[list[float | None]]:

@@ -171,7 +171,9 @@ def _taught(built: Built, connection: Connection, as_of: int) -> list[int]:
     terminal = built.rungs[built.terminal].verifier.name
     known = e.candidate_id == cc.candidate_id, e.watermark <= as_of, e.reusable == sa.true()
     by_terminal = sa.exists().where(*known, e.verifier == terminal)
-    by_paid = sa.exists().where(*known, e.verifier.in_({rung.verifier.name for rung in built.paid}))
+    by_paid = sa.exists().where(
+        *known, e.verifier.in_({rung.verifier.name for rung in built.rungs if not rung.is_fast})
+    )
     about = d.campaign_id == cc.campaign_id, d.candidate_id == cc.candidate_id
     decided_on = sa.exists().where(*about, d.watermark < as_of)
     is_member = sa.or_(u.watermark < as_of, sa.and_(u.watermark.is_(None), decided_on))

@@ -65,24 +65,29 @@ def terms_of(
     diversity the same to the nearest of the molecules that the episode proposed before it; 1 if there are none.
     texts: SMILES by candidate id. snapshot: None for an episode without a group, whose molecules have novelty 0.
     """
-    compares = [name for name in OF_STRUCTURES if spec.terms.get(name)]
+    compared: dict[Term, Sequence[Features] | None] = {}
     own: list[Features] = []
+    for name, others in zip(OF_STRUCTURES, (snapshot, own), strict=True):
+        if spec.terms.get(name):
+            compared[name] = others
     seen: set[int] = set()
     found = []
     for turn in turns:
-        sums: dict[Term, float] = dict.fromkeys(("refused", *compares), 0.0)
+        sums: dict[Term, float] = dict.fromkeys(("refused", *compared), 0.0)
         for proposal in turn.proposals:
             id_ = proposal.candidate_id
             if proposal.status != "new" or id_ is None:
                 sums["refused"] += proposal.status != "new"
-                continue
-            if not compares or id_ in seen:
-                continue
-            seen.add(id_)
-            molecule = features(texts[id_])
-            for name, others in zip(OF_STRUCTURES, (snapshot, own), strict=True):
-                if name in sums and others is not None:
-                    sums[name] += 1.0 - (nearest(molecule, others) or 0.0)
-            own.append(molecule)
+            elif compared and id_ not in seen:
+                seen.add(id_)
+                molecule = features(texts[id_])
+                for name, others in compared.items():
+                    sums[name] += _unlikeness(molecule, others)
+                own.append(molecule)
         found.append({name: total / max(len(turn.proposals), 1) for name, total in sums.items()})
     return found
+
+
+def _unlikeness(molecule: Features, others: Sequence[Features] | None) -> float:
+    """Returns 1 less the similarity to the nearest of others: 1 if there are none. others: None leaves it 0."""
+    return 0.0 if others is None else 1.0 - (nearest(molecule, others) or 0.0)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.rewarding.expectations import RewardLaw, expectations
-from sciagent.campaign.rewarding.states import states
+from sciagent.campaign.rewarding.states import CHUNK, states
 from sciagent.rewards.estimators import Settlement, worth
+from sciagent.rewards.process import price_of
 from sciagent.rewards.spec import RewardSpec
+from sciagent.store.results import candidates
 
 
 class CandidateWorth(NamedTuple):
@@ -43,8 +45,25 @@ def valuations(
             if state.settlement is Settlement.OPEN or (spec.unsettled == "robust" and state.chance)
         ]
         expected = expectations(built, connection, law, asked, as_of) if asked else {}
+        if spec.unsettled == "posterior":
+            expected = _less_settling(built, connection, expected, spec)
         known |= {id_: known[id_]._replace(expected=value) for id_, value in expected.items()}
     return {
         id_: CandidateWorth(worth(state, spec.unsettled), state.settlement in (Settlement.ANSWERED, Settlement.REFUSED))
         for id_, state in known.items()
     }
+
+
+def _less_settling(
+    built: Built, connection: Connection, expected: Mapping[int, float], spec: RewardSpec
+) -> dict[int, float]:
+    """Returns expected payoffs less the price of the terminal rung, which would still have to run, but at least 0.
+
+    Otherwise a candidate would earn more by never being verified than by being verified with the expected result.
+    """
+    terminal, ids = built.rungs[built.terminal], list(expected)
+    left: dict[int, float] = {}
+    for start in range(0, len(ids), CHUNK):
+        for id_, candidate in candidates.load(connection, ids[start : start + CHUNK]).items():
+            left[id_] = max(0.0, expected[id_] - price_of(terminal.declared(candidate) or {}, spec.prices))
+    return left

@@ -8,7 +8,7 @@ from typing import Any
 
 from sciagent.agent.tools.registry import Past
 from sciagent.campaign.core.build import Built, BuiltRung
-from sciagent.campaign.proposing.briefing import AgentWorkbench, values_line
+from sciagent.campaign.proposing.briefing import AgentWorkbench
 from sciagent.campaign.proposing.workbench import BenchEntry
 from sciagent.campaign.rollouts.snapshot import Snapshot
 from sciagent.campaign.rollouts.together import FastRungs
@@ -104,7 +104,7 @@ class SnapshotBench(AgentWorkbench):
 
     @property
     def cost(self) -> Cost:
-        """Cost of the fast rungs on the turn's candidates, whoever paid: equal alone and beside other episodes."""
+        """Cost of the fast and inline rungs on the turn's candidates, whoever paid: equal alone and beside others."""
         return sum((entry.charged for entry in self._entries), Cost())
 
     def best(self, n: int) -> list[Scored]:
@@ -149,17 +149,8 @@ class SnapshotBench(AgentWorkbench):
             operation=entry.given.operation[:100],
             score=None if place is None else place.score,
             depth=-1 if place is None else place.depth,
-            lines=self.lines_on(entry),
+            lines=self.lines_on(entry, [r for r in self._built.fast if r.rules.is_terminal or not r.is_fast]),
         )
-
-    def lines_on(self, entry: BenchEntry) -> list[str]:
-        """Returns one line per rung that measured a property of the goal at once."""
-        by_position = {answer.position: answer for answer in entry.answers}
-        return [
-            values_line(self._built, rung, answer.measured)
-            for rung in self._built.fast
-            if (answer := by_position.get(rung.rules.position)) and (rung.rules.is_terminal or not rung.is_fast)
-        ]
 
 
 def stored(proposals: Iterable[OwnProposal]) -> list[Mapping[str, Any]]:

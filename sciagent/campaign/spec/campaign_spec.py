@@ -260,7 +260,7 @@ def _objective(objective: Objective) -> Mapping[str, Any]:
 
 def _rung(rung: RungSpec) -> Mapping[str, Any]:
     return {
-        **rung.model_dump(mode="json", include={"rung", "verifier", "limits", "on_refusal", "calibrate"}),
+        **rung.model_dump(mode="json", include={"rung", "verifier", "limits", "on_refusal", "calibrate", "inline"}),
         **({"resources": rung.holds} if text_of(rung.holds) else {}),
         "settings": rung.configured.settings.model_dump(mode="json"),
         "gate": {name: _window(window) for name, window in rung.window_gates().items()},

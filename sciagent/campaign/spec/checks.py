@@ -134,6 +134,24 @@ def _check_rungs(parts: Draft, faults: Faults) -> None:
         kind = verifier_class(rung.verifier).kind
         if parts.subject is not None and kind != parts.subject:
             faults.add(("ladder", i, "verifier"), f'verifier "{rung.verifier}" is for a {kind}, not a {parts.subject}')
+    _check_inline(parts, faults)
+
+
+def _check_inline(parts: Draft, faults: Faults) -> None:
+    """Adds a fault for an inline rung above a rung that is bought, and for settings that are about bought rungs."""
+    for i, rung in parts.ladder.items():
+        if not rung.inline:
+            continue
+        above = [parts.ladder[p].rung for p in parts.ladder if p < i and not parts.ladder[p].at_once]
+        if above:
+            message = f'"{rung.rung}" cannot answer inside the turn, since "{above[-1]}" before it is bought later'
+            faults.add(("ladder", i, "inline"), message, f'mark "{above[-1]}" inline too, or move it after this rung')
+        if parts.budget is not None and rung.rung in parts.budget.rungs:
+            message = f'"{rung.rung}" answers inside the turn and has no jobs to count'
+            faults.add(("budget", "rungs", rung.rung), message, "limit proposals or core_seconds", on_key=True)
+        if parts.scheduler == "lottery" and rung.rung == parts.terminal:
+            message = f'lottery draws what "{rung.rung}" verifies, and an inline rung answers on every candidate'
+            faults.add(("scheduler", "kind"), message, "leave the scheduler out, since nothing is left to buy")
 
 
 def _check_terminal(parts: Draft, faults: Faults) -> None:
@@ -189,7 +207,7 @@ def _check_skipping(
 ) -> None:
     """Adds a fault if an objective or a gate needs a derived property of two paid rungs, and the scheduler may skip
     one."""
-    paid = sorted(ladder[position].rung for position in prop.rungs if ladder[position].tier is not Tier.FAST)
+    paid = sorted(ladder[position].rung for position in prop.rungs if not ladder[position].at_once)
     used = {o.property for o in parts.objectives.values()}.union(*(rung.gate for rung in ladder))
     if len(paid) > 1 and parts.scheduler in SKIPPING and prop.definition.name in used:
         message = f"{parts.scheduler} may skip one of the rungs that it needs: {', '.join(paid)}"
@@ -227,7 +245,7 @@ def _check_objectives(parts: Draft, faults: Faults, derived: Iterable[str]) -> N
 def _check_ranking(parts: Draft, ranking: BestRungSpec, faults: Faults) -> None:
     """Adds a fault for an invalid ranking rung, or for objectives that only skipped rungs measure."""
     ladder = list(parts.ladder.values())
-    fast = {rung.rung for rung in ladder if rung.tier is Tier.FAST}
+    fast = {rung.rung for rung in ladder if rung.at_once}
     paid = [rung.rung for rung in ladder[: parts.labels.index(parts.terminal)] if rung.rung not in fast]
     chosen = ranking.rung or next(reversed(paid), None)
     if ranking.rung is not None and ranking.rung not in paid:

@@ -39,6 +39,9 @@ TIER_LIMITS: dict[Tier, tuple[float, float]] = {
 }
 
 
+INLINE_SECONDS = 60.0  # default limit of wall time if a rung answers inside the turn, whatever its tier
+
+
 def default_label(verifier: str) -> str:
     return verifier.replace(".", "_").lower()
 
@@ -62,7 +65,8 @@ class LimitsSpec(Part):
 
     wall_seconds: Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0, le=1e9)] = Field(
         default_factory=lambda: TIER_LIMITS[Tier.SIMULATION][0],
-        description="Elapsed seconds; default: fast 10 (per candidate), simulation 600, high_fidelity 7200.",
+        description="Elapsed seconds; default: fast 10 (per candidate), simulation 600, high_fidelity 7200; 60 if the "
+        "rung is inline.",
     )
     memory_mb: Annotated[float, Field(strict=True, allow_inf_nan=False, ge=1, le=1e9)] = Field(
         default_factory=lambda: TIER_LIMITS[Tier.SIMULATION][1],
@@ -102,6 +106,12 @@ class RungSpec(Part):
         exclude_if=lambda value: value is None,
         description="Calibrates the rung's values of all properties that its gate or an objective names.",
     )
+    inline: bool = Field(
+        False,
+        exclude_if=lambda value: not value,
+        description="Whether the rung answers every candidate inside the turn that proposes it, as fast rungs do, "
+        "instead of being bought later. For rungs of seconds, below which all rungs answer inside the turn as well.",
+    )
     on_refusal: Literal["drop", "skip"] = Field(
         default_factory=lambda: "skip",
         description="If the verifier refuses a candidate: drop it, or skip the rung; default: drop if fast, else skip.",
@@ -120,6 +130,7 @@ class RungSpec(Part):
         if verifier is None:
             return data
         wall, memory = TIER_LIMITS[verifier.tier]
+        wall = min(wall, INLINE_SECONDS) if data.get("inline") is True else wall
         given = data.get("limits", {})
         limits = {"wall_seconds": wall, "memory_mb": memory, **given} if isinstance(given, dict) else given
         on_refusal = "drop" if verifier.tier is Tier.FAST else "skip"
@@ -165,6 +176,20 @@ class RungSpec(Part):
             raise fault(f'verifier "{verifier.name}" is of the fast tier, which has one core and nothing else')
         return value
 
+    @field_validator("inline")
+    @classmethod
+    def _can_answer_at_once(cls, value: bool, info: ValidationInfo) -> bool:
+        verifier = find_verifier(info.data.get("verifier"))
+        if not value or verifier is None:
+            return value
+        if verifier.tier is Tier.WORLD:
+            raise fault(
+                f'verifier "{verifier.name}" is of the world tier, whose answers take days; no turn waits so long'
+            )
+        if others := set(info.data.get("resources") or {}) - {resource_requests.CORES}:
+            raise fault(f"an inline rung runs beside the campaign's driver and holds cores alone, not {min(others)}")
+        return value
+
     @field_validator("gate")
     @classmethod
     def _measured(cls, value: dict[str, GateSpec], info: ValidationInfo) -> dict[str, GateSpec]:
@@ -204,6 +229,11 @@ class RungSpec(Part):
     @property
     def tier(self) -> Tier:
         return verifier_class(self.verifier).tier
+
+    @property
+    def at_once(self) -> bool:
+        """Whether the rung may answer inside the turn that proposes a candidate: it is fast, or marked inline."""
+        return self.inline or self.tier is Tier.FAST
 
     @property
     def holds(self) -> dict[str, int]:

@@ -25,7 +25,8 @@ class ProposalIn:
 
 @dataclass(frozen=True)
 class ProposalOut:
-    """The workbench's reply to a proposal. status: new | duplicate | refused. standing: after the fast rungs."""
+    """The workbench's reply to a proposal. status: new | duplicate | refused. standing: after the rungs that answer at
+    once. results: what inline rungs measured, one line each, after a line with the score."""
 
     text: str
     status: str
@@ -33,6 +34,7 @@ class ProposalOut:
     reason: str | None = None
     detail: str = ""
     standing: str | None = None
+    results: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -87,8 +89,7 @@ class Proposer(Protocol):
 class Choice:
     """A decision to run the rung at `position` on candidate `id`.
 
-    propensity: probability of this choice (1: certain). law: version of the law used. price: hits per unit of each
-    resource."""
+    propensity: probability of this choice. law: version of the law used. price: hits per unit of a resource."""
 
     id: int
     position: Position

@@ -94,3 +94,11 @@ def test_desirabilities_are_those_of_the_objectives(tmp_path: Path) -> None:
         assert aim.desirability is not None
         expected = [objective.desirability(float(v)) for v in values]
         assert aim.desirability(values) == pytest.approx(expected)
+
+
+def test_an_inline_rung_is_known_of_all_and_foretells_as_a_bought_one_does(tmp_path: Path) -> None:
+    bought = template("quickstart")
+    found = reading(tmp_path, bought.replace("  - rung: xtb\n", "  - rung: xtb\n    inline: true\n"))
+    assert found.paid == (3,) and {c.at for c in found.columns if c.rung == 2} == {KNOWN}
+    (tmp_path / "other").mkdir()
+    assert found.aims.hints == reading(tmp_path / "other", bought).aims.hints != ()

@@ -56,8 +56,8 @@ def build(ledger: Ledger, folder: Path, order: Sequence[tuple[int, int]]) -> Rew
     return made
 
 
-def published(made: Rewarded) -> ShownRewards:
-    return show(made.ledger, publish(made.ledger, "small", SPEC).version)
+def published(made: Rewarded, spec: RewardSpec = SPEC) -> ShownRewards:
+    return show(made.ledger, publish(made.ledger, "small", spec).version)
 
 
 def test_the_same_evidence_gives_equal_rewards_in_every_order_and_on_both_databases(
@@ -78,3 +78,25 @@ def test_the_same_evidence_gives_equal_rewards_in_every_order_and_on_both_databa
     assert len(texts) == 1, "equal to the last byte"
     worths = [candidate for episode in found[0].episodes for turn in episode.turns for candidate in turn.candidates]
     assert any(not worth.settled and worth.value not in (None, 0.0, 1.0) for worth in worths)
+
+
+def test_a_candidate_that_was_not_verified_is_worth_less_by_the_price_of_its_verification(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    made = build(ledger, tmp_path, EVENTS)
+    free, dear = (
+        {
+            c.key: c.value
+            for episode in published(made, RewardSpec(prices={"core_seconds": price, "money": 1.0})).episodes
+            for turn in episode.turns
+            for c in turn.candidates
+            if not c.settled
+        }
+        for price in (0.0, 1e-3)
+    )
+    terminal = made.built.rungs[DFT]
+    costs = {parse_molecule(smiles).key: terminal.declared(parse_molecule(smiles)) or {} for smiles in MOLECULES}
+    assert free and any(value for value in free.values())
+    for key, value in dear.items():
+        paid = 1e-3 * costs[key]["core_seconds"]
+        assert paid > 0 and value == pytest.approx(max(0.0, (free[key] or 0.0) - paid))

@@ -49,13 +49,13 @@ class Crowded(ScriptedPolicy):
 
     def answers(self, questions: Sequence[EpisodeQuestion]) -> list[Sampled | PolicyError]:
         return [
-            _proposed(FEW[question.sampling.seed // 2 % len(FEW)]) if question.sampling.seed % 2 else edited
+            proposed(FEW[question.sampling.seed // 2 % len(FEW)]) if question.sampling.seed % 2 else edited
             for question, edited in zip(questions, super().answers(questions), strict=True)
             if question.sampling.seed is not None
         ]
 
 
-def _proposed(smiles: str) -> Sampled:
+def proposed(smiles: str) -> Sampled:
     message = Message("assistant", "", calls=(ToolCall("call_1", "propose", json.dumps({"smiles": smiles})),))
     return Sampled(message, "calls", None, ScriptedPolicy.name, prompt_tokens=0, output_tokens=0, seconds=0.0)
 
@@ -84,7 +84,7 @@ def let_go(built: Built) -> None:
 @contextmanager
 def copied(built: Built, folder: Path) -> Iterator[Built]:
     """The campaign in a copy of its ledger, a SQLite file."""
-    folder.mkdir()
+    folder.mkdir(parents=True)
     source, target = str(built.ledger.url.database), folder / "ledger.db"
     with closing(sqlite3.connect(source)) as ours, closing(sqlite3.connect(target)) as theirs:
         ours.backup(theirs)

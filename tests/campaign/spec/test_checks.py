@@ -64,3 +64,42 @@ def test_an_objective_that_no_rung_of_best_rung_measures_is_refused(
         parse_spec(LEFT_OUT, base=tmp_path)
     named = LEFT_OUT.replace("{kind: best_rung}", "{kind: best_rung, rung: fake_dipole}")
     assert parse_spec(named, base=tmp_path).scheduler.kind == "best_rung"
+
+
+XTB, DFT = "    verifier: xtb.singlepoint\n", "  - rung: dft\n"
+INLINE = {XTB: f"{XTB}    inline: true\n"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {DFT: f"{DFT}    inline: true\n"},
+            'ladder[2].inline: "dft" cannot answer inside the turn, since "xtb" before it is bought later',
+        ),
+        (
+            {XTB: f"{XTB}    inline: true\n    resources: {{gpu: 1}}\n"},
+            "ladder[1].inline: an inline rung runs beside the campaign's driver and holds cores alone, not gpu",
+        ),
+        (
+            {**INLINE, "{rungs: {": "{rungs: {xtb: 3, "},
+            'budget.rungs.xtb: "xtb" answers inside the turn and has no jobs to count',
+        ),
+        (
+            {**INLINE, DFT: f"{DFT}    inline: true\n", "{kind: exhaustive}": "{kind: lottery, chance: 0.2}"},
+            'scheduler.kind: lottery draws what "dft" verifies, and an inline rung answers on every candidate',
+        ),
+        (
+            {**INLINE, "{kind: exhaustive}": "{kind: best_rung, rung: xtb}"},
+            'scheduler.rung: "xtb" is not a paid rung below the terminal one',
+        ),
+    ],
+)
+def test_what_an_inline_rung_does_not_go_with_is_refused(tmp_path: Path, changes: dict[str, str], message: str) -> None:
+    text = write_campaign(tmp_path).read_text()
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    with pytest.raises(SpecError) as caught:
+        parse_spec(text, base=tmp_path)
+    assert message in str(caught.value)

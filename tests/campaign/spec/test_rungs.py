@@ -111,3 +111,16 @@ def test_a_rung_given_to_two_campaigns_has_a_verifier_of_its_own_in_each(tmp_pat
 def test_a_setting_that_is_needed_is_asked_for_where_the_file_gives_no_settings(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"ladder\[0\]\.settings\.references: required, and missing"):
         parse_spec(TEXT.replace("{verifier: molecule.checks}", "{verifier: molecule.novelty}"), base=tmp_path)
+
+
+def test_inline_counts_in_the_hash_only_where_it_is_set(misbehaving: Path, tmp_path: Path) -> None:  # noqa: F811
+    (tmp_path / "molecules.smi").write_text("C\n")
+
+    def read(inline: str) -> CampaignSpec:
+        rung = f"{{rung: quick, verifier: bad.quick{inline}}}"
+        return parse_spec(TEXT.replace("{verifier: bad.noop, gate: {logp: {min: 0}}}", rung), base=tmp_path)
+
+    unset, off, on = read(""), read(", inline: false"), read(", inline: true")
+    assert unset.identity_hash == off.identity_hash != on.identity_hash
+    assert "inline" not in unset.canonical()["ladder"][-1]
+    assert [spec.ladder[-1].limits.wall_seconds for spec in (unset, on)] == [600, 60]
