@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -39,14 +39,20 @@ class _Episode(NamedTuple):
 
 
 def reward_rows(
-    built: Built, connection: Connection, spec: RewardSpec, law: RewardLaw | None, as_of: int
+    built: Built,
+    connection: Connection,
+    spec: RewardSpec,
+    law: RewardLaw | None,
+    as_of: int,
+    only: Collection[int] | None = None,
 ) -> list[RewardRow]:
-    """Returns the rewards of all episodes: of each its outcome first, then its turns.
+    """Returns the rewards of episodes: of each its outcome first, then its turns. only: ids of trajectories, with all
+    siblings of each; None: of all.
 
     Raises UsageError for a campaign without episodes, or with terms that its candidates cannot have.
     """
     written: list[RewardRow] = []
-    found = _episodes(built, connection, spec, law, as_of)
+    found = _episodes(built, connection, spec, law, as_of, only)
     for group_id, members in groupby(found, key=lambda episode: episode.row.group_id):
         group = list(members)
         compared = None if group_id is None else _advantages(spec, group)  # without siblings there is no comparison
@@ -56,10 +62,15 @@ def reward_rows(
 
 
 def _episodes(
-    built: Built, connection: Connection, spec: RewardSpec, law: RewardLaw | None, as_of: int
+    built: Built,
+    connection: Connection,
+    spec: RewardSpec,
+    law: RewardLaw | None,
+    as_of: int,
+    only: Collection[int] | None,
 ) -> list[_Episode]:
     """Returns the episodes, those of a group one after the other."""
-    rows = episodes.episodes(connection, built.row.id, as_of)
+    rows = episodes.episodes(connection, built.row.id, as_of, only)
     if not rows:
         raise UsageError(f'campaign "{built.row.name}" has no episodes of a model; rewards are given to its turns')
     turns = episodes.turns_of(connection, [row.id for row in rows], as_of)

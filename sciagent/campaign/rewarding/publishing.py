@@ -29,11 +29,7 @@ def publish(ledger: Ledger, name: str, spec: RewardSpec) -> PublishedRewards:
     kind, or a campaign without episodes.
     """
     built = open_for_people(ledger, name)
-    if spec.unsettled == "robust" and not isinstance(built.spec.scheduler, LotterySpec):
-        raise UsageError(
-            f'unsettled: robust needs to know with which chance a candidate was verified; "{name}" has the scheduler '
-            f"{built.spec.scheduler.kind}, only lottery draws with a known chance; take posterior or settled"
-        )
+    check_scheduler(built, spec)
     with ledger.begin() as connection:
         as_of, previous = _asked(connection, built.row.id, spec)
     if previous is None or previous.watermark != as_of:
@@ -45,6 +41,16 @@ def publish(ledger: Ledger, name: str, spec: RewardSpec) -> PublishedRewards:
             previous = _written(connection, built.row.id, spec, as_of, law_id, new_law, rows)
     with ledger.read() as connection:
         return _published(connection, previous)
+
+
+def check_scheduler(built: Built, spec: RewardSpec) -> None:
+    """Raises UsageError if the rewards need a known chance of having been verified, and the scheduler knows none."""
+    if spec.unsettled == "robust" and not isinstance(built.spec.scheduler, LotterySpec):
+        raise UsageError(
+            "unsettled: robust needs to know with which chance a candidate was verified; "
+            f'"{built.row.name}" has the scheduler {built.spec.scheduler.kind}, only lottery draws with a known '
+            "chance; take posterior or settled"
+        )
 
 
 def _asked(connection: Connection, campaign_id: int, spec: RewardSpec) -> tuple[int, RewardVersionRow | None]:

@@ -51,7 +51,7 @@ def _episodes(
     for episode in episodes.episodes(connection, campaign_id, version.watermark):
         if (rows := by_episode.get(episode.id)) is None:
             continue
-        turns = tuple(_turn(row, places[row.turn_id][1], prices) for row in rows if row.turn_id is not None)
+        turns = tuple(shown_turn(row, places[row.turn_id][1], prices) for row in rows if row.turn_id is not None)
         shown.append(
             RewardedEpisode(
                 episode=episode.number,
@@ -65,7 +65,8 @@ def _episodes(
     return shown
 
 
-def _turn(row: RewardRow, number: int, prices: Mapping[str, float]) -> RewardedTurn:
+def shown_turn(row: RewardRow, number: int, prices: Mapping[str, float]) -> RewardedTurn:
+    """Returns a turn with its reward. number: of the turn in its episode. prices: by which costs are shown."""
     return RewardedTurn(
         turn=number,
         reward=row.value,
