@@ -13,6 +13,7 @@ from sciagent.campaign.core.build import Built, create_or_open
 from sciagent.campaign.spec.load import load_spec
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.code_version import code_version
+from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.domain.evidence import Finding, Measured
 from sciagent.domain.jobs.states import AttemptState
 from sciagent.domain.outcomes import Outcome
@@ -24,6 +25,7 @@ from sciagent.store.database.clock import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts
 from sciagent.store.job_queue.attempts import AttemptEnd
+from sciagent.store.learning import policies
 from sciagent.store.results import candidates, evidence
 from sciagent.store.results.evidence import NewEvidence, RecordedEvidence
 from tests.support.campaigns import write_campaign
@@ -89,11 +91,13 @@ class Rewarded:
         group: int | None = None,
         sibling: int = 0,
         tokens: float = 0.0,
+        policy: str = "tiny@0",
     ) -> None:
-        """Writes an episode. turns: SMILES that each turn proposes."""
+        """Writes an episode. turns: SMILES that each turn proposes; a SMILES again is a repeat."""
         with self.ledger.begin() as connection:
             proposed = {smiles: parse_molecule(smiles) for turn in turns for smiles in turn}
             ids = candidates.enter(connection, proposed.values())
+            policy_id = policies.enter(connection, PolicyIdentity(policy, "test"))
             trajectory = trajectories.open_(
                 connection,
                 self.built.row.id,
@@ -105,6 +109,7 @@ class Rewarded:
                 group_id=group,
                 sibling=None if group is None else sibling,
             )
+            seen = set[str]()
             for place, turn in enumerate(turns):
                 cost = {"llm_tokens": tokens} if tokens else {}
                 new = NewTurn(
@@ -113,15 +118,20 @@ class Rewarded:
                     [],
                     [{"proposed": list(turn)}],
                     cost,
-                    "tiny@0",
+                    policy,
                     trajectories.SampledRow({"role": "assistant"}),
+                    policy_id=policy_id,
                 )
                 turn_id = trajectories.write_turn(connection, trajectory, new)
                 for smiles in turn:
-                    self._propose(connection, turn_id, smiles, ids[proposed[smiles].key])
+                    status = "duplicate" if smiles in seen else "new"
+                    self._propose(connection, turn_id, smiles, ids[proposed[smiles].key], status)
+                    seen.add(smiles)
 
-    def _propose(self, connection: sa.Connection, turn_id: int, smiles: str, candidate_id: int) -> None:
-        values = {"campaign_id": self.built.row.id, "turn_id": turn_id, "text": smiles, "status": "new"}
+    def _propose(
+        self, connection: sa.Connection, turn_id: int, smiles: str, candidate_id: int, status: str = "new"
+    ) -> None:
+        values = {"campaign_id": self.built.row.id, "turn_id": turn_id, "text": smiles, "status": status}
         values |= {"candidate_id": candidate_id, "at": db_now(connection)}
         proposal = connection.execute(sa.insert(t.proposal).values(values).returning(t.proposal.c.id)).scalar_one()
         if standings.get(connection, self.built.row.id, candidate_id) is None:

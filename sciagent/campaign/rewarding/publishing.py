@@ -10,6 +10,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built, open_for_people
 from sciagent.campaign.rewarding.episode_rewards import reward_rows
 from sciagent.campaign.rewarding.expectations import RewardLaw, fit_law, restored_law
+from sciagent.campaign.rewarding.guarding import guards
 from sciagent.campaign.spec.schedulers import LotterySpec
 from sciagent.domain.answers.rewards import ChangedReward, PublishedRewards
 from sciagent.errors import UsageError
@@ -36,9 +37,10 @@ def publish(ledger: Ledger, name: str, spec: RewardSpec) -> PublishedRewards:
         with ledger.read() as connection:  # nobody waits while the rewards are computed
             law_id, law = _law(built, connection, spec, as_of, previous)
             rows = reward_rows(built, connection, spec, law, as_of)
+            guarded = guards(built, connection, rows, spec, as_of).model_dump(mode="json")
         with ledger.begin() as connection:
             new_law = law.state if law is not None and law_id is None else None
-            previous = _written(connection, built.row.id, spec, as_of, law_id, new_law, rows)
+            previous = _written(connection, built.row.id, spec, as_of, law_id, new_law, rows, guarded)
     with ledger.read() as connection:
         return _published(connection, previous)
 
@@ -78,6 +80,7 @@ def _written(
     law_id: int | None,
     new_law: Mapping[str, Any] | None,
     rows: Sequence[RewardRow],
+    guarded: Mapping[str, Any],
 ) -> RewardVersionRow:
     """Writes a version, with its law if that is new; returns the one that another process wrote in the meantime."""
     directives.lock(connection, campaign_id)
@@ -94,6 +97,7 @@ def _written(
         watermark=as_of,
         law=law_id,
         previous_id=None if previous is None else previous.id,
+        guards=guarded,
     )
     rewards.write(connection, version, rows)
     return rewards.get(connection, version)

@@ -28,13 +28,12 @@ def show(ledger: Ledger, version: int) -> ShownRewards:
     """Returns a version with all its episodes. Raises UnknownNameError."""
     with ledger.read() as connection:
         row = rewards.get(connection, version)
-        campaign = connection.execute(sa.select(t.campaign.c.name).where(t.campaign.c.id == row.campaign_id))
         by_episode: dict[int, list[RewardRow]] = {}
         for reward in rewards.of_version(connection, version):
             by_episode.setdefault(reward.trajectory_id, []).append(reward)
         return ShownRewards(
             version=row.id,
-            campaign=str(campaign.scalar_one()),
+            campaign=rewards.campaign_of(connection, version),
             spec_hash=row.spec_hash,
             watermark=row.watermark,
             law=row.law,
