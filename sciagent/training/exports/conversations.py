@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
-from sciagent.training.columns import EPISODE, TableColumn
+from sciagent.training.columns import EPISODE, Cells, TableColumn
 from sciagent.training.exports.source import DatasetFolder
 from sciagent.training.exports.trl_sft import imitated
 from sciagent.training.splits import Split
 
-MESSAGES = "the prompt, and the answer as the last message"
 COLUMNS = (
     *EPISODE,
     TableColumn("turn", "whole", "number of the turn in its episode, from 0"),
-    TableColumn("messages", "messages", MESSAGES),
+    TableColumn("messages", "messages", "the prompt, and the answer as the last message"),
     TableColumn("tools", "text", "JSON: the tools that were offered, in OpenAI's format"),
 )
 
 
-def conversations(source: DatasetFolder, split: Split, left_out: Counter[str]) -> Iterator[dict[str, Any]]:
+def conversations(source: DatasetFolder, split: Split, left_out: Counter[str]) -> Iterator[Cells]:
     """Yields a row per answer. left_out: as of `imitated`."""
     same = [column.name for column in COLUMNS if column.name != "messages"]
     for row in imitated(source, split, left_out):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from typing import Any
@@ -22,6 +22,8 @@ GRAMMAR = "turns: sampled under a grammar, which other trainers cannot make agai
 MIXED = "turns: sampled at another temperature than the first turn of their row"
 NO_GRADIENT = "rows: no token that a policy gradient may use"
 SAMPLING = ("episode", "turn", "sampling")
+Temperatures = Mapping[tuple[int, int], float | None]
+"""Temperatures by episode and turn; None under a grammar."""
 
 
 @dataclass(frozen=True)
@@ -67,36 +69,30 @@ def sequences(source: DatasetFolder, split: Split, left_out: Counter[str]) -> It
     """
     rows = source.rows(split)
     for campaign, of_campaign in groupby(rows, key=lambda row: row["campaign"]):
-        sampling = {
-            (row["episode"], row["turn"]): json.loads(row["sampling"] or "{}")
+        temperatures = {
+            (row["episode"], row["turn"]): _temperature(json.loads(row["sampling"] or "{}"))
             for row in source.table(campaign, "trajectories", SAMPLING)
         }
         for _, episode in groupby(of_campaign, key=lambda row: row["episode"]):
-            found = [each for row in episode if (each := _sequence(row, sampling, left_out)) is not None]
+            found = [each for row in episode if (each := _sequence(row, temperatures, left_out)) is not None]
             for place, each in enumerate(found):
-                yield each if place == len(found) - 1 else TokenSequence(**{**vars(each), "last": False})
+                yield replace(each, last=place == len(found) - 1)
 
 
-def _sequence(
-    row: Mapping[str, Any], sampling: Mapping[tuple[int, int], Mapping[str, Any]], left_out: Counter[str]
-) -> TokenSequence | None:
+def _temperature(sampling: Mapping[str, Any]) -> float | None:
+    """Returns the temperature at which a turn was sampled; None under a grammar."""
+    return None if sampling.get("grammar") else float(sampling["temperature"])
+
+
+def _sequence(row: Mapping[str, Any], temperatures: Temperatures, left_out: Counter[str]) -> TokenSequence | None:
     """Returns the sequence of a row as the last one of its episode; None if it has no token for a policy gradient."""
-    wanted = dict.fromkeys(turn for turn, used in zip(row["turns"], row["gradient"], strict=True) if used)
-    used: dict[int, float] = {}
-    for turn in wanted:
-        settings = sampling[row["episode"], turn]
-        if settings.get("grammar"):
-            left_out[GRAMMAR] += 1
-        elif used and settings["temperature"] not in used.values():
-            left_out[MIXED] += 1
-        else:
-            used[turn] = settings["temperature"]
-    if not used:
+    turns, temperature = _used(row, temperatures, left_out)
+    if temperature is None:
         left_out[NO_GRADIENT] += 1
         return None
     start = next(place for place, turn in enumerate(row["turns"]) if turn != CONTEXT)
     mask = [
-        int(gradient and turn in used)
+        int(gradient and turn in turns)
         for gradient, turn in zip(row["gradient"][start:], row["turns"][start:], strict=True)
     ]
     return TokenSequence(
@@ -106,6 +102,20 @@ def _sequence(
         mask,
         [0.0 if drawn is None else drawn for drawn in row["behaviour"][start:]],
         [worth if kept else 0.0 for worth, kept in zip(row["advantages"][start:], mask, strict=True)],
-        next(iter(used.values())),
+        temperature,
         last=True,
     )
+
+
+def _used(
+    row: Mapping[str, Any], temperatures: Temperatures, left_out: Counter[str]
+) -> tuple[frozenset[int], float | None]:
+    """Returns the turns of a row that are trained, and their temperature; None without one."""
+    wanted = dict.fromkeys(turn for turn, used in zip(row["turns"], row["gradient"], strict=True) if used)
+    found = {turn: temperatures[row["episode"], turn] for turn in wanted}
+    plain = {turn: temperature for turn, temperature in found.items() if temperature is not None}
+    left_out[GRAMMAR] += len(found) - len(plain)
+    temperature = next(iter(plain.values()), None)
+    used = frozenset(turn for turn, own in plain.items() if own == temperature)
+    left_out[MIXED] += len(plain) - len(used)
+    return used, temperature

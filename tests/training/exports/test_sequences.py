@@ -60,7 +60,7 @@ def trained(each: TokenSequence) -> Iterator[tuple[int, float, float]]:
 def test_a_response_begins_with_the_first_sampled_token_and_keeps_what_tools_said(folder: Path) -> None:
     found, left_out = read(folder)
     rows = pq.read_table(folder / "train.parquet").to_pylist()
-    assert left_out == {} and len(found) == len(rows) == 4
+    assert +left_out == {} and len(found) == len(rows) == 4
     for each, row in zip(found, rows, strict=True):
         assert each.prompt_ids + each.response_ids == row["ids"]
         assert len(each.prompt_ids) == next(i for i, turn in enumerate(row["turns"]) if turn != CONTEXT)
@@ -72,10 +72,10 @@ def test_a_response_begins_with_the_first_sampled_token_and_keeps_what_tools_sai
 
 
 def test_what_was_sampled_under_a_grammar_is_not_trained(folder: Path) -> None:
-    sample(folder, {"temperature": 1.0, "grammar": True}, {}, {"temperature": 1.0, "grammar": True})
-    sample(folder, {"temperature": 1.0, "grammar": True}, {"temperature": 1.0, "grammar": False})
+    held, free = {"temperature": 1.0, "grammar": True}, {"temperature": 1.0, "grammar": False}
+    sample(folder, held, free, held)
     found, left_out = read(folder)
-    assert left_out == {GRAMMAR: 2, NO_GRADIENT: 1}
+    assert +left_out == {GRAMMAR: 2, NO_GRADIENT: 1}
     assert [each.row["episode"] for each in found] == [1, 3, 4]
     assert {id_ for id_, *_ in trained(found[0])} == {11}, "the second turn of the first episode stays"
 
@@ -83,7 +83,7 @@ def test_what_was_sampled_under_a_grammar_is_not_trained(folder: Path) -> None:
 def test_a_row_has_one_temperature(folder: Path) -> None:
     sample(folder, {"temperature": 0.5, "grammar": False}, {"temperature": 0.7, "grammar": False})
     found, left_out = read(folder)
-    assert left_out == {MIXED: 1}
+    assert +left_out == {MIXED: 1}
     assert found[0].temperature == 0.5 and {id_ for id_, *_ in trained(found[0])} == {10}
 
 

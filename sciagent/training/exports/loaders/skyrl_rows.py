@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -60,7 +61,7 @@ def training_input(path: str, tokenizer: Any, temperature: float | None = None) 
     return batch
 
 
-def _rows(path: str, temperature: float | None) -> list[dict[str, Any]]:
+def _rows(path: str, temperature: float | None) -> list[Mapping[str, Any]]:
     rows = pq.read_table(path).to_pylist()
     found = sorted({row["temperature"] for row in rows})
     if temperature is None and len(found) > 1:

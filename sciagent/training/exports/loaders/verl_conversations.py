@@ -54,7 +54,7 @@ class LastAnswers(Dataset):  # type: ignore[misc]
             ids, mask = ids[kept], mask[kept]
         return {"input_ids": torch.tensor(ids), "position_ids": torch.arange(len(ids)), "loss_mask": torch.tensor(mask)}
 
-    def _render(self, messages: list[dict[str, Any]], tools: Any, *, add_generation_prompt: bool) -> list[int]:
+    def _render(self, messages: list[Any], tools: Any, *, add_generation_prompt: bool) -> list[int]:
         more = {"add_generation_prompt": add_generation_prompt, **self._more}
         text = self._tokenizer.apply_chat_template(messages, tools=tools or None, tokenize=False, **more)
         return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,21 +20,10 @@ def load(path: str, pad_token_id: int, temperature: float | None = None) -> Data
     `uid` is equal for siblings. temperature: the rows drawn at it; None: all. Raises ValueError if there are several
     temperatures, since verl takes one for a batch, or no rows.
     """
-    rows = pq.read_table(path).to_pylist()
-    found = sorted({row["temperature"] for row in rows})
-    if temperature is None and len(found) > 1:
-        raise ValueError(f"{path} has rows of temperatures {found}; state one of them")
-    rows = [row for row in rows if temperature in (None, row["temperature"])]
-    if not rows:
-        raise ValueError(f"{path} has no rows{'' if temperature is None else f' of temperature {temperature:g}'}")
+    rows = _rows(path, temperature)
 
     def padded(name: str, fill: float, kind: torch.dtype, left: bool = False) -> torch.Tensor:
-        width = max(len(row[name]) for row in rows)
-        table = torch.full((len(rows), width), fill, dtype=kind)
-        for place, row in zip(table, rows, strict=True):
-            n = len(row[name])
-            place[width - n if left else 0 : width if left else n] = torch.tensor(row[name], dtype=kind)
-        return table
+        return _padded([row[name] for row in rows], fill, kind, left)
 
     for row in rows:
         row["of_prompt"], row["of_response"] = [1] * len(row["prompts"]), [1] * len(row["responses"])
@@ -59,3 +49,24 @@ def load(path: str, pad_token_id: int, temperature: float | None = None) -> Data
     names = {"uid": np.array([row["uid"] for row in rows], dtype=object)}
     about: dict[str, Any] = {"temperature": rows[0]["temperature"]}
     return DataProto.from_dict(tensors=tensors, non_tensors=names, meta_info=about)
+
+
+def _padded(lists: Sequence[Sequence[float]], fill: float, kind: torch.dtype, left: bool) -> torch.Tensor:
+    """Returns (n, longest) the lists, padded on the left or on the right."""
+    width = max(map(len, lists))
+    table = torch.full((len(lists), width), fill, dtype=kind)
+    for place, each in zip(table, lists, strict=True):
+        there = slice(width - len(each), width) if left else slice(len(each))
+        place[there] = torch.tensor(each, dtype=kind)
+    return table
+
+
+def _rows(path: str, temperature: float | None) -> list[Any]:
+    rows = pq.read_table(path).to_pylist()
+    found = sorted({row["temperature"] for row in rows})
+    if temperature is None and len(found) > 1:
+        raise ValueError(f"{path} has rows of temperatures {found}; state one of them")
+    rows = [row for row in rows if temperature in (None, row["temperature"])]
+    if not rows:
+        raise ValueError(f"{path} has no rows{'' if temperature is None else f' of temperature {temperature:g}'}")
+    return rows

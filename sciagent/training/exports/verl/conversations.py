@@ -8,15 +8,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sciagent.training.columns import TableColumn, schema
-from sciagent.training.exports.conversations import COLUMNS, MESSAGES, conversations
+from sciagent.training.columns import schema
+from sciagent.training.exports.conversations import COLUMNS, conversations
 from sciagent.training.exports.files import SplitTable, write_tables
 from sciagent.training.exports.messages import plain_message
 from sciagent.training.exports.source import DatasetFolder
 from sciagent.training.splits import Split
 
 AS_JSON = tuple(
-    TableColumn("messages", "text", f"JSON: {MESSAGES}") if column.name == "messages" else column for column in COLUMNS
+    column._replace(kind="text", about=f"JSON: {column.about}") if column.name == "messages" else column
+    for column in COLUMNS
 )
 LOADER = "verl_conversations.py"
 USAGE = """
