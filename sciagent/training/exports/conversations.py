@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from sciagent.training.columns import EPISODE, Cells, TableColumn
+from sciagent.training.columns import EPISODE, TableColumn
 from sciagent.training.exports.source import DatasetFolder
 from sciagent.training.exports.trl_sft import imitated
 from sciagent.training.splits import Split
@@ -18,7 +19,7 @@ COLUMNS = (
 )
 
 
-def conversations(source: DatasetFolder, split: Split, left_out: Counter[str]) -> Iterator[Cells]:
+def conversations(source: DatasetFolder, split: Split, left_out: Counter[str]) -> Iterator[Mapping[str, Any]]:
     """Yields a row per answer. left_out: as of `imitated`."""
     same = [column.name for column in COLUMNS if column.name != "messages"]
     for row in imitated(source, split, left_out):

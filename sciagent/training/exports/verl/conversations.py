@@ -41,4 +41,5 @@ def write(source: DatasetFolder, folder: Path, left_out: Counter[str]) -> Mappin
 
 def _rows(source: DatasetFolder, split: Split, left_out: Counter[str]) -> Iterator[Mapping[str, Any]]:
     for row in conversations(source, split, left_out):
-        yield row | {"messages": json.dumps([*map(plain_message, row["messages"])], ensure_ascii=False)}
+        messages = [*map(plain_message, row["messages"])]
+        yield {**row, "messages": json.dumps(messages, ensure_ascii=False)}
