@@ -42,16 +42,16 @@ class Rewarded:
     def ledger(self) -> Ledger:
         return self.built.ledger
 
-    def group(self, number: int, size: int) -> int:
-        """Opens a group; returns its id."""
+    def group(self, number: int, size: int, watermark: int = 0, seq: int = 0) -> int:
+        """Opens a group; returns its id. watermark, seq: of its snapshot."""
         with self.ledger.begin() as connection:
             values = {
                 "campaign_id": self.built.row.id,
                 "number": number,
                 "task": {},
                 "snapshot": {},
-                "snapshot_watermark": 0,
-                "snapshot_seq": 0,
+                "snapshot_watermark": watermark,
+                "snapshot_seq": seq,
                 "opening": [],
                 "opening_hash": "0" * 64,
                 "seed": number,
@@ -192,8 +192,11 @@ class Rewarded:
             return evidence.read_watermark(connection)
 
 
-def rewarded(ledger: Ledger, folder: Path, name: str = "small", scheduler: str = "exhaustive") -> Rewarded:
+def rewarded(
+    ledger: Ledger, folder: Path, name: str = "small", scheduler: str = "exhaustive", goal: str = "{kind: hits}"
+) -> Rewarded:
     """A campaign with checks, xTB (gate 1 to 40 eV) and DFT, where a gap from 3 to 9 eV is a hit."""
     path = write_campaign(folder, name=name, scheduler=scheduler)
+    path.write_text(path.read_text(encoding="utf-8").replace("{kind: hits}", goal), encoding="utf-8")
     built, _ = create_or_open(ledger, load_spec(path), path.read_text(encoding="utf-8"), "test")
     return Rewarded(built)

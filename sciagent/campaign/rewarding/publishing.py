@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, open_for_people
+from sciagent.campaign.rewarding.candidate_facts import CandidateFacts
 from sciagent.campaign.rewarding.expectations import RewardLaw, fit_law, restored_law
-from sciagent.campaign.rewarding.valuations import CandidateWorth, valuations
 from sciagent.campaign.spec.schedulers import LotterySpec
-from sciagent.chemistry.families import family
 from sciagent.domain.answers.rewards import ChangedReward, PublishedRewards
-from sciagent.domain.cost import Cost
 from sciagent.errors import UsageError
 from sciagent.rewards.credit import gigpo, marginal, outcome, rtg
 from sciagent.rewards.credit.marginal import Find
 from sciagent.rewards.credit.returns import Group, returns
-from sciagent.rewards.process import ProposedCandidate, TurnFacts, TurnReward, price_of, turn_rewards
+from sciagent.rewards.process import TurnFacts, TurnReward, price_of, turn_rewards
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.campaign_state import directives
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import episodes, evidence_costs, rewards
+from sciagent.store.learning import episodes, rewards
 from sciagent.store.learning.episodes import EpisodeRow, EpisodeTurn
 from sciagent.store.learning.rewards import RewardRow, RewardVersionRow
-from sciagent.store.results import candidates, laws
+from sciagent.store.results import laws
 from sciagent.store.results.evidence import next_watermark, read_watermark
 
 CHUNK = 2000
@@ -103,11 +101,10 @@ def _rewards(
     if not rows:
         raise UsageError(f'campaign "{built.row.name}" has no episodes of a model; rewards are given to its turns')
     turns = episodes.turns_of(connection, [row.id for row in rows], as_of)
-    new = {p.candidate_id for of in turns.values() for turn in of for p in turn.proposals if p.status == "new"}
-    facts = _CandidateFacts(built, connection, sorted(id_ for id_ in new if id_ is not None), spec, law, as_of)
+    facts = CandidateFacts(built, connection, [(row, turns[row.id]) for row in rows], spec, law, as_of)
     found = []
     for row in rows:
-        of_turns = [facts.of_turn(turn, row.group_id is not None) for turn in turns[row.id]]
+        of_turns = [facts.of_turn(row, turn) for turn in turns[row.id]]
         found.append(_Episode(row, turns[row.id], of_turns, turn_rewards(of_turns, spec)))
     written: list[RewardRow] = []
     for group_id, members in groupby(found, key=lambda episode: episode.row.group_id):
@@ -116,49 +113,6 @@ def _rewards(
         for place, episode in enumerate(group):
             written += _rows(episode, [None] * len(episode.turns) if compared is None else compared[place])
     return written
-
-
-class _CandidateFacts:
-    """Worths, costs and scaffolds of all candidates of the episodes, read once."""
-
-    def __init__(
-        self,
-        built: Built,
-        connection: Connection,
-        ids: Sequence[int],
-        spec: RewardSpec,
-        law: RewardLaw | None,
-        as_of: int,
-    ) -> None:
-        paid = [rung.verifier.computation for rung in built.paid]
-        self._worth: Mapping[int, CandidateWorth] = valuations(built, connection, ids, as_of, law, spec)
-        self._costs = episodes.costs_of(connection, built.row.id, paid, ids, as_of)
-        inline = [rung.verifier.computation for rung in built.fast if rung.spec.inline]
-        self._inline = evidence_costs.of_computations(connection, inline, ids, as_of)
-        self._named: dict[int, tuple[str, str]] = {}
-        for start in range(0, len(ids), CHUNK):
-            for id_, candidate in candidates.load(connection, ids[start : start + CHUNK]).items():
-                is_molecule = candidate.kind == "molecule"  # all molecules without rings share one family
-                self._named[id_] = candidate.key, family(candidate.text) if is_molecule else candidate.key
-
-    def of_turn(self, turn: EpisodeTurn, is_rollout: bool) -> TurnFacts:
-        """Returns the facts of a turn. is_rollout: its cost has that of reused inline evidence already."""
-        refused = sum(proposal.status != "new" for proposal in turn.proposals)
-        proposed = [
-            ProposedCandidate(
-                *self._named[id_], *self._worth[id_], self._costs[id_] + self._lent(id_, turn, is_rollout)
-            )
-            for id_ in dict.fromkeys(p.candidate_id for p in turn.proposals if p.status == "new")
-            if id_ is not None
-        ]
-        share = refused / len(turn.proposals) if turn.proposals else 0.0
-        return TurnFacts(proposed, turn.cost, {"refused": share})
-
-    def _lent(self, candidate_id: int, turn: EpisodeTurn, is_rollout: bool) -> Cost:
-        """Returns the cost of inline evidence that the turn reused. What it computed itself is in its own cost."""
-        if is_rollout:
-            return Cost()
-        return sum((c for by, c in self._inline.get(candidate_id, ()) if by != turn.id), Cost())
 
 
 def _advantages(spec: RewardSpec, group: Sequence[_Episode]) -> list[list[float | None]]:

@@ -18,6 +18,7 @@ from sciagent.domain.answers.rewards import RewardedEpisode
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.database.tables import metadata
+from sciagent.store.results import candidates
 from tests.support.rewarded import DFT, XTB, Rewarded, rewarded
 from tests.support.servers.postgres import empty
 
@@ -116,3 +117,21 @@ def test_a_watermark_gives_the_same_rewards_after_later_answers_and_revisions(le
     fresh = SPEC.model_copy(update={"watermark": first.watermark, "terms_limit": 0.1})  # a law of its own
     assert published(made, fresh) == before
     assert published(made) != before
+
+
+def test_the_expected_improvement_over_a_record_lies_between_its_bounds(ledger: Ledger, tmp_path: Path) -> None:
+    made = rewarded(ledger, tmp_path, goal="{kind: best}")
+    made.episode(1, [list(MOLECULES)], group=made.group(0, 1))
+    made.check(*MOLECULES)
+    answer(made, EVENTS)
+    with ledger.read() as connection:
+        now = made.watermark()
+        law = expectations.fit_law(made.built, connection, now)
+        assert law is not None
+        ids = list(candidates.ids_of(connection, [parse_molecule(smiles).key for smiles in MOLECULES]).values())
+        whole, above = (
+            expectations.expectations(made.built, connection, law, ids, now, record) for record in (0.0, 0.6)
+        )
+    assert len(whole) == len(MOLECULES)
+    assert all(max(0.0, whole[id_] - 0.6) - 1e-9 <= above[id_] <= 0.4 * whole[id_] + 1e-9 for id_ in ids)
+    assert any(above[id_] > whole[id_] - 0.6 + 1e-3 for id_ in ids), "an answer may lie below the record"
