@@ -1,4 +1,4 @@
-"""Rows of answers: verified ones, those with a goal or a hint from hindsight, and pairs."""
+"""Rows of answers: verified ones, those with a goal or a hint from hindsight, pairs, and labelled ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from sciagent.training.splits import ScaffoldLimit
 from sciagent.training.verdicts import CandidateVerdict, verdicts
 
 UNDECIDED = "turns: no candidate is decided yet"
+UNDECIDED_LEFT = "turns: a candidate is not decided yet"
 NOTHING_NEW = "turns: proposed nothing new"
+NO_PROPOSAL = "turns: proposed nothing"
 COMPLETION = TableColumn("completion", "messages", "the answer of the model")
 SFT = (*EPISODE, *TURN, COMPLETION, *JUDGED)
 HINDSIGHT = (
@@ -34,6 +36,13 @@ PREFERENCE = (
     TableColumn("rejected_episode", "whole", "number of the episode of the other answer"),
     TableColumn("rejected_turn", "whole", "number of the turn of the other answer"),
     TableColumn("p_better", "number", "probability that the chosen answer is worth more, by the verified values"),
+    *JUDGED,
+)
+UNPAIRED = (
+    *EPISODE,
+    *TURN,
+    COMPLETION,
+    TableColumn("label", "truth", "true: verified as good; false: worth less, as all its candidates are decided"),
     *JUDGED,
 )
 
@@ -73,6 +82,12 @@ class JudgedTurn:
     def completion(self) -> list[Cells]:
         return chat([self.turn.answer])
 
+    def good(self, at_least: float) -> bool:
+        """Returns whether the terminal rung verified the best candidate with this payoff or more."""
+        if self.best is None or self.best.state.settlement is not Settlement.ANSWERED:
+            return False
+        return (self.best.payoff or 0) >= at_least
+
 
 def judged(connection: Connection, campaign: TrainingCampaign, episode: RecordedEpisode) -> list[JudgedTurn]:
     """Returns the turns of an episode with the verdicts on their candidates."""
@@ -89,12 +104,30 @@ def verified(turns: list[JudgedTurn], selection: Selection, limit: ScaffoldLimit
             selection.drop(NOTHING_NEW)
         elif each.best is None:
             selection.drop(UNDECIDED)
-        elif each.best.state.settlement is not Settlement.ANSWERED or (each.best.payoff or 0) < selection.at_least:
+        elif not each.good(selection.at_least):
             selection.drop(f"turns: worth less than {selection.at_least:g}")
         elif (why := limit.takes(each.task, each.best)) is not None:
             selection.drop(f"turns: {why}")
         else:
             yield each.cells | {"completion": each.completion}
+
+
+def labelled(turns: list[JudgedTurn], selection: Selection, limit: ScaffoldLimit) -> Iterator[Mapping[str, Any]]:
+    """Yields the turns that were verified as good, and those that are known to be worth less.
+
+    A turn whose proposals were all refused or known before is worth less. If a candidate waits for an answer, the turn
+    may still turn out to be good, and is left out.
+    """
+    for each in turns:
+        good = each.good(selection.at_least)
+        if not each.turn.proposals:
+            selection.drop(NO_PROPOSAL)
+        elif not good and any(verdict.payoff is None for verdict in each.verdicts):
+            selection.drop(UNDECIDED_LEFT)
+        elif each.best is not None and (why := limit.takes(each.task, each.best)) is not None:
+            selection.drop(f"turns: {why}")
+        else:
+            yield each.cells | {"completion": each.completion, "label": good}
 
 
 def hindsight(

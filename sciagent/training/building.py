@@ -30,6 +30,7 @@ COLUMNS: Mapping[Kind, Sequence[TableColumn]] = {
     "sft": answers.SFT,
     "hindsight": answers.HINDSIGHT,
     "preference": answers.PREFERENCE,
+    "unpaired": answers.UNPAIRED,
 }
 GROUP = {"rows": token_rows.GROUP}
 OTHERS = 200  # answers: rows of a row group, which are in memory together
@@ -172,6 +173,8 @@ class _Builder:
                 yield from answers.hindsight(campaign, turns, selection, limit)
             case "preference":
                 yield from answers.pairs(campaign, turns, selection, limit)
+            case "unpaired":
+                yield from answers.labelled(turns, selection, limit)
 
 
 def _versions(

@@ -23,6 +23,7 @@ WHAT = {
     "sft": "Answers whose molecule the terminal rung has verified, for supervised fine-tuning.",
     "hindsight": "Answers that failed: under the goal that they did achieve, and with hints for self-distillation.",
     "preference": "Pairs of answers to one prompt, of which one is worth more by its verified values.",
+    "unpaired": "Answers with a label: verified as good, or known to be worth less.",
 }
 MISSING = (
     "`skill` and `rubric` are empty: no campaign records them yet.",
@@ -58,14 +59,14 @@ def text(
         "",
         f"Episodes that were read: {built.episodes}; campaigns: {len(built.campaigns)}.",
         "",
-        *_table(("split", "goals", "rows"), [(s, built.tasks[s], n) for s, n in built.rows.items()]),
-        *_table(("table", "rows"), list(built.tables.items())),
-        *_table(("campaign", "version of rewards"), [(name, v or "none") for name, v in built.rewards.items()]),
+        *table(("split", "goals", "rows"), [(s, built.tasks[s], n) for s, n in built.rows.items()]),
+        *table(("table", "rows"), list(built.tables.items())),
+        *table(("campaign", "version of rewards"), [(name, v or "none") for name, v in built.rewards.items()]),
         "All episodes of a goal are in one split, whatever their campaign.",
         "",
         "## What is missing",
         "",
-        *_table(("left out", "number"), list(built.left_out.items())),
+        *table(("left out", "number"), list(built.left_out.items())),
         *(f"- {missing}" for missing in MISSING),
         "",
         "## Sources and licences",
@@ -73,17 +74,17 @@ def text(
         f"The data set: {wish.licence or 'no licence was stated (`--license`)'}.",
         "The ledger keeps no licences of input files, such as seeds; look them up where the files come from.",
         "",
-        *_table(("model that answered", "base", "adapter"), _models(connection, campaigns)),
-        *_table(("verifier", "version"), _verifiers(campaigns)),
-        *_table(("package", "version", "licence"), _packages(connection, campaigns)),
+        *table(("model that answered", "base", "adapter"), _models(connection, campaigns)),
+        *table(("verifier", "version"), _verifiers(campaigns)),
+        *table(("package", "version", "licence"), _packages(connection, campaigns)),
         "## Columns",
         "",
-        *_table(("column", "meaning"), [(f"`{c.name}`", c.about) for c in columns]),
+        *table(("column", "meaning"), [(f"`{c.name}`", c.about) for c in columns]),
     ]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _table(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+def table(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
     """Returns a table in Markdown with an empty line after it; nothing without rows."""
     if not rows:
         return []

@@ -18,7 +18,7 @@ class TableColumn(NamedTuple):
 
     name: str
     kind: str
-    """One of the names in `KINDS`."""
+    """One of the names in `schema`."""
     about: str
 
 
@@ -63,6 +63,7 @@ def schema(columns: Iterable[TableColumn], about: Mapping[str, str]) -> Any:
         "wholes": pa.list_(pa.int32()),
         "numbers": pa.list_(pa.float32()),
         "truths": pa.list_(pa.bool_()),
+        "objects": pa.list_(pa.json_()),
     }
     fields = [pa.field(c.name, kinds[c.kind], metadata={"description": c.about}) for c in columns]
     return pa.schema(fields, metadata=dict(about))

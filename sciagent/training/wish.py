@@ -10,7 +10,7 @@ from typing import Literal, get_args
 from sciagent.errors import UsageError
 from sciagent.training.answers import Selection
 
-Kind = Literal["rows", "sft", "hindsight", "preference"]
+Kind = Literal["rows", "sft", "hindsight", "preference", "unpaired"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
@@ -39,7 +39,12 @@ def check(wish: DatasetWish, folder: Path) -> None:
     """Raises UsageError for a wish that contradicts itself, or for a folder with files."""
     if not wish.campaigns:
         raise UsageError("name the campaigns: --campaign NAME, once for each")
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder} exists and is not empty; name another folder with --out")
+    check_empty(folder)
     if outside := [name for name in wish.test_campaigns if name not in wish.campaigns]:
         raise UsageError(f'--test-campaign "{outside[0]}" is not among the campaigns: {", ".join(wish.campaigns)}')
+
+
+def check_empty(folder: Path) -> None:
+    """Raises UsageError for a folder with files."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder} exists and is not empty; name another folder with --out")

@@ -68,7 +68,7 @@ class Conversing(Rewarded):
                 answer = Message("assistant", "", thinking, calls=(call,))
                 known = text in proposed
                 seen = Message("tool", "new; open" if known else "refused", call_id=call.id, name="propose")
-                prompt = [1000 * number + held + i for i in range(3)]
+                prompt = [50 * number + held + i for i in range(3)]
                 sampled = SampledRow(
                     to_json(answer),
                     {"temperature": 1.0, "grammar": False},

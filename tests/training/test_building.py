@@ -64,6 +64,13 @@ def test_one_scaffold_fills_no_data_set(made: Conversing, tmp_path: Path) -> Non
     assert len(rows) == 1, "ethanol and ethylamine share the empty scaffold"
 
 
+def test_labelled_answers_are_good_or_known_to_be_worth_less(made: Conversing, tmp_path: Path) -> None:
+    built, rows = wished(made, "unpaired", tmp_path / "unpaired")
+    labels = {(row["episode"], row["turn"]): (row["label"], row["payoff"]) for row in rows}
+    assert labels == {(1, 0): (True, 1.0), (1, 1): (True, 1.0), (2, 0): (False, 0.0), (2, 1): (False, None)}
+    assert built.left_out == {"turns: a candidate is not decided yet": 1}
+
+
 def test_rows_hold_what_was_sampled_with_the_advantage_of_its_turn(made: Conversing, tmp_path: Path) -> None:
     version = publish(made.ledger, "small", SPEC).version
     built, rows = wished(made, "rows", tmp_path / "rows")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -46,11 +46,7 @@ def publish(ledger: Ledger, name: str, spec: RewardSpec) -> PublishedRewards:
     kind, or a campaign without episodes.
     """
     built = open_for_people(ledger, name)
-    if spec.unsettled == "robust" and not isinstance(built.spec.scheduler, LotterySpec):
-        raise UsageError(
-            f'unsettled: robust needs to know with which chance a candidate was verified; "{name}" has the scheduler '
-            f"{built.spec.scheduler.kind}, only lottery draws with a known chance; take posterior or settled"
-        )
+    check_scheduler(built, spec)
     with ledger.begin() as connection:
         directives.lock(connection, built.row.id)
         now = read_watermark(connection)
@@ -62,7 +58,7 @@ def publish(ledger: Ledger, name: str, spec: RewardSpec) -> PublishedRewards:
         # a number of its own, so that what is decided from now on is told from what was decided before
         as_of = next_watermark(connection, 1) if spec.watermark is None else spec.watermark
         law_id, law = _law(built, connection, spec, as_of, previous)
-        rows = _rewards(built, connection, spec, law, as_of)
+        rows = reward_rows(built, connection, spec, law, as_of)
         version = rewards.write_version(
             connection,
             built.row.id,
@@ -74,6 +70,16 @@ def publish(ledger: Ledger, name: str, spec: RewardSpec) -> PublishedRewards:
         )
         rewards.write(connection, version, rows)
         return _published(connection, rewards.get(connection, version))
+
+
+def check_scheduler(built: Built, spec: RewardSpec) -> None:
+    """Raises UsageError if the rewards need a known chance of having been verified, and the scheduler knows none."""
+    if spec.unsettled == "robust" and not isinstance(built.spec.scheduler, LotterySpec):
+        raise UsageError(
+            "unsettled: robust needs to know with which chance a candidate was verified; "
+            f'"{built.row.name}" has the scheduler {built.spec.scheduler.kind}, only lottery draws with a known '
+            "chance; take posterior or settled"
+        )
 
 
 def _law(
@@ -94,10 +100,17 @@ def _law(
     return row.id, restored_law(built, row.watermark, row.state)
 
 
-def _rewards(
-    built: Built, connection: Connection, spec: RewardSpec, law: RewardLaw | None, as_of: int
+def reward_rows(
+    built: Built,
+    connection: Connection,
+    spec: RewardSpec,
+    law: RewardLaw | None,
+    as_of: int,
+    only: Collection[int] | None = None,
 ) -> list[RewardRow]:
-    rows = episodes.episodes(connection, built.row.id, as_of)
+    """Returns the rewards of the episodes: of each its outcome first, then its turns. only: ids of trajectories, with
+    all siblings of each; None: of all. Raises UsageError if there are no episodes."""
+    rows = episodes.episodes(connection, built.row.id, as_of, only)
     if not rows:
         raise UsageError(f'campaign "{built.row.name}" has no episodes of a model; rewards are given to its turns')
     turns = episodes.turns_of(connection, [row.id for row in rows], as_of)

@@ -46,7 +46,7 @@ def _episodes(
     for episode in episodes.episodes(connection, campaign_id, as_of):
         if (rows := by_episode.get(episode.id)) is None:
             continue
-        turns = tuple(_turn(row, places[row.turn_id][1]) for row in rows if row.turn_id is not None)
+        turns = tuple(shown_turn(row, places[row.turn_id][1]) for row in rows if row.turn_id is not None)
         shown.append(
             RewardedEpisode(
                 episode=episode.number,
@@ -60,7 +60,8 @@ def _episodes(
     return shown
 
 
-def _turn(row: RewardRow, number: int) -> RewardedTurn:
+def shown_turn(row: RewardRow, number: int) -> RewardedTurn:
+    """Returns a turn with its reward. number: of the turn in its episode."""
     return RewardedTurn(
         turn=number,
         reward=row.value,

@@ -1,10 +1,10 @@
-"""`sciagent dataset build`: data sets for training from the episodes of campaigns."""
+"""`sciagent dataset`: data sets for training from the episodes of campaigns, and exports for other packages."""
 
 from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from sciagent.cli.shared import options
 from sciagent.cli.shared.common import open_ledger, plural, put_answer
 
 if TYPE_CHECKING:
-    from sciagent.domain.answers.datasets import BuiltDataset
+    from sciagent.domain.answers.datasets import BuiltDataset, ExportedDataset
 
 app = typer.Typer(help="Data sets for training from the episodes of campaigns.", no_args_is_help=True)
 
@@ -26,6 +26,15 @@ class DatasetKind(StrEnum):
     SFT = "sft"
     HINDSIGHT = "hindsight"
     PREFERENCE = "preference"
+    UNPAIRED = "unpaired"
+
+
+class ExportTo(StrEnum):
+    TRL_SFT = "trl-sft"
+    TRL_DPO = "trl-dpo"
+    TRL_KTO = "trl-kto"
+    TRL_GRPO = "trl-grpo"
+    HUGGINGFACE = "huggingface"
 
 
 @app.callback()
@@ -37,7 +46,7 @@ def _group() -> None:
 def build(
     kind: DatasetKind = typer.Argument(
         help="rows: token ids with advantages; sft: verified turns; hindsight: failures under the goal that they "
-        "achieved, and hints; preference: pairs of answers to one prompt."
+        "achieved, and hints; preference: pairs of answers to one prompt; unpaired: answers with a label, good or not."
     ),
     campaigns: list[str] = typer.Option(..., "--campaign", "-c", metavar="NAME", help="A campaign; once for each."),
     out: Path = typer.Option(..., "--out", "-o", metavar="FOLDER", help="A new or empty folder."),
@@ -90,6 +99,32 @@ def build(
     put_answer(answer, json, _parts(answer))
 
 
+@app.command(epilog="Example: sciagent dataset export sft --to trl-sft --out sft-trl")
+def export(
+    folder: Path = typer.Argument(help="A folder that `dataset build` wrote."),
+    to: ExportTo = typer.Option(..., help="What is to read it."),
+    out: Path = typer.Option(..., "--out", "-o", metavar="FOLDER", help="A new or empty folder."),
+    json: options.Json = False,
+) -> None:
+    """Write a data set in the form that a package for training reads.
+
+    trl-sft: from sft or hindsight, for SFTTrainer. trl-dpo: from preference, for DPOTrainer. trl-kto: from unpaired,
+    for KTOTrainer. trl-grpo: from rows, a sample for each turn. huggingface: from all, for load_dataset.
+    """
+    from sciagent.training.exports.exporting import export as exported
+
+    answer = exported(folder, to.value, out, shlex.join(["sciagent", *sys.argv[1:]]))
+    put_answer(answer, json, _exported(answer))
+
+
+def _exported(answer: ExportedDataset) -> Iterator[Part]:
+    yield Paragraph(f"{answer.folder}: {answer.source}, as {answer.format}")
+    yield _numbers("file", "rows", answer.files)
+    if answer.left_out:
+        yield _numbers("left out", "number", answer.left_out)
+    yield Paragraph(f"{answer.folder}/README.md says how to read it, and where it comes from")
+
+
 def _show(campaign: str, n: int, of: int) -> None:
     """Shows the progress on a terminal, in one line."""
     sys.stderr.write(f"\r\x1b[K{campaign}: {n} of {plural(of, 'episode')}")
@@ -102,8 +137,13 @@ def _parts(answer: BuiltDataset) -> Iterator[Part]:
         f"{answer.folder}: {rows}, from {plural(answer.episodes, 'episode')} up to watermark {answer.watermark}"
     )
     if answer.left_out:
-        table = plain_table("", "left out", "number")
-        for why, n in answer.left_out.items():
-            table.add_row(why, str(n))
-        yield table
+        yield _numbers("left out", "number", answer.left_out)
     yield Paragraph(f"{answer.folder}/README.md says what is in it and what is missing")
+
+
+def _numbers(what: str, title: str, numbers: Mapping[str, int]) -> Part:
+    """Returns a table of numbers by name."""
+    table = plain_table("", what, title)
+    for name, n in numbers.items():
+        table.add_row(name, str(n))
+    return table

@@ -1,4 +1,4 @@
-"""The answer of `sciagent dataset build`."""
+"""The answers of `sciagent dataset build` and `sciagent dataset export`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class BuiltDataset(AnswerModel):
     """A data set for training."""
 
     kind: str
-    """`rows`, `sft`, `hindsight` or `preference`."""
+    """`rows`, `sft`, `hindsight`, `preference` or `unpaired`."""
     folder: str
     campaigns: tuple[str, ...]
     watermark: int
@@ -28,3 +28,19 @@ class BuiltDataset(AnswerModel):
     """Version of the rewards, by campaign; None without one. Empty for other kinds than `rows`."""
     left_out: Mapping[str, int]
     """Numbers of turns or pairs that were left out, by reason."""
+
+
+class ExportedDataset(AnswerModel):
+    """A data set in the form of another package."""
+
+    format: str
+    """Such as `trl-sft`."""
+    kind: str
+    """`rows`, `sft`, `hindsight`, `preference` or `unpaired`."""
+    source: str
+    """The folder of the data set."""
+    folder: str
+    files: Mapping[str, int]
+    """Number of rows, by file."""
+    left_out: Mapping[str, int]
+    """Numbers of rows or turns that the format cannot express, by reason."""

@@ -20,6 +20,7 @@ RUNNING, ENDED = "running", "ended"
 Purpose = Literal["campaign", "rollout", "evaluation", "demonstration"]
 """The purpose of the turns of a trajectory."""
 NOT_SAMPLED = "no model sampled it: a script or a client made the turn"
+NOT_HERE = "not sampled here: a client stated the answer, without its tokens"
 OLD = "recorded before sciagent kept the distribution that tokens were drawn from"
 
 

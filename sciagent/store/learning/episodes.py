@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -50,14 +50,28 @@ class EpisodeTurn:
     proposals: tuple[ProposalRow, ...]
 
 
-def episodes(connection: Connection, campaign_id: int, as_of: int) -> list[EpisodeRow]:
-    """The trajectories of a model with a turn before a watermark, in order of group, sibling and number."""
-    policy = sa.select(_U.policy_version).where(_U.trajectory_id == _J.id, _U.number == 0).scalar_subquery()
+def episodes(
+    connection: Connection, campaign_id: int, as_of: int, only: Collection[int] | None = None
+) -> list[EpisodeRow]:
+    """The trajectories of a model with a turn before a watermark, in order of group, sibling and number. only: ids of
+    trajectories; None: all."""
     sampled = sa.exists().where(_U.trajectory_id == _J.id, _U.message.is_not(None), _U.watermark < as_of)
-    query = sa.select(_J.id, _J.number, _J.group_id, _J.sibling, policy).where(_J.campaign_id == campaign_id)
+    query = _of_campaign(campaign_id)
+    query = query if only is None else query.where(_J.id.in_(only))
     rows = connection.execute(query.where(sa.or_(sampled, _J.group_id.is_not(None))).order_by(_J.number)).all()
     found = (EpisodeRow(*row) for row in rows)
     return sorted(found, key=lambda row: (row.group_id or 0, row.sibling or 0, row.number))
+
+
+def _of_campaign(campaign_id: int) -> sa.Select[Any]:
+    policy = sa.select(_U.policy_version).where(_U.trajectory_id == _J.id, _U.number == 0).scalar_subquery()
+    return sa.select(_J.id, _J.number, _J.group_id, _J.sibling, policy).where(_J.campaign_id == campaign_id)
+
+
+def by_number(connection: Connection, campaign_id: int, number: int) -> EpisodeRow | None:
+    """The trajectory of a campaign with this number; None if there is none."""
+    row = connection.execute(_of_campaign(campaign_id).where(_J.number == number)).one_or_none()
+    return None if row is None else EpisodeRow(*row)
 
 
 def turns_of(connection: Connection, trajectory_ids: Sequence[int], as_of: int) -> dict[int, list[EpisodeTurn]]:

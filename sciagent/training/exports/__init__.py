@@ -1,0 +1,1 @@
+"""Exports of data sets in the forms of other packages."""

@@ -1,0 +1,38 @@
+"""The formats to which data sets can be exported."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from sciagent.training.exports import huggingface, trl_dpo, trl_grpo, trl_kto, trl_sft
+from sciagent.training.exports.source import DatasetFolder
+from sciagent.training.wish import KINDS, Kind
+
+Write = Callable[[DatasetFolder, Path, Counter[str]], Mapping[str, int]]
+"""Writes the files of an export into an empty folder; returns the number of rows by file. The counter takes the numbers
+of what is left out, by reason."""
+
+
+class Exporter(NamedTuple):
+    """The export of one kind of data set to one format."""
+
+    write: Write
+    usage: str
+    """How the package reads the files, in Markdown, for the card. `FOLDER` stands for the folder."""
+    splits: Mapping[str, str] = {"train": "train.parquet", "test": "test.parquet"}
+    """File of each split, for `load_dataset` of Hugging Face's `datasets`."""
+
+
+SFT = Exporter(trl_sft.write, trl_sft.USAGE)
+
+FORMATS: Mapping[str, Mapping[Kind, Exporter]] = {
+    "trl-sft": {"sft": SFT, "hindsight": SFT},
+    "trl-dpo": {"preference": Exporter(trl_dpo.write, trl_dpo.USAGE)},
+    "trl-kto": {"unpaired": Exporter(trl_kto.write, trl_kto.USAGE)},
+    "trl-grpo": {"rows": Exporter(trl_grpo.write, trl_grpo.USAGE)},
+    "huggingface": {kind: Exporter(huggingface.write, huggingface.USAGE) for kind in KINDS},
+}
+"""Exporters by format and kind of data set."""

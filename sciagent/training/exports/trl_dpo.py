@@ -1,0 +1,30 @@
+"""Pairs of answers for TRL's DPOTrainer: `prompt`, `chosen`, `rejected` and `tools`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from sciagent.training.exports.messages import write_split
+from sciagent.training.exports.source import DatasetFolder
+from sciagent.training.splits import SPLITS
+
+USAGE = """
+With TRL 1.16; the chat template of the model has to know tools.
+
+```python
+from datasets import load_dataset
+from trl import DPOConfig, DPOTrainer
+
+data = load_dataset("FOLDER")
+args = DPOConfig("trained", max_length=None)
+trainer = DPOTrainer("MODEL", args=args, train_dataset=data["train"])
+trainer.train()
+```
+"""
+
+
+def write(source: DatasetFolder, folder: Path, left_out: Counter[str]) -> Mapping[str, int]:
+    """Writes all pairs; returns the number of rows by file."""
+    return {f"{split}.parquet": write_split(source, split, folder, source.rows(split)) for split in SPLITS}

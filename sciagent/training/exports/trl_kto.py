@@ -1,0 +1,31 @@
+"""Labelled answers for TRL's KTOTrainer: `prompt`, `completion`, `label` and `tools`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from sciagent.training.exports.messages import write_split
+from sciagent.training.exports.source import DatasetFolder
+from sciagent.training.splits import SPLITS
+
+USAGE = """
+With TRL 1.16. State `desirable_weight` and `undesirable_weight` if one label is
+much more frequent than the other. The chat template of the model has to know tools.
+
+```python
+from datasets import load_dataset
+from trl import KTOConfig, KTOTrainer
+
+data = load_dataset("FOLDER")
+args = KTOConfig("trained", max_length=None)
+trainer = KTOTrainer("MODEL", args=args, train_dataset=data["train"])
+trainer.train()
+```
+"""
+
+
+def write(source: DatasetFolder, folder: Path, left_out: Counter[str]) -> Mapping[str, int]:
+    """Writes all answers; returns the number of rows by file."""
+    return {f"{split}.parquet": write_split(source, split, folder, source.rows(split)) for split in SPLITS}

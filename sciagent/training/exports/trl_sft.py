@@ -1,0 +1,42 @@
+"""Conversations for TRL's SFTTrainer: `prompt`, `completion` and `tools`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from sciagent.training.exports.messages import write_split
+from sciagent.training.exports.source import DatasetFolder
+from sciagent.training.splits import SPLITS, Split
+
+HINTED = "rows: a failed answer with a hint"
+USAGE = """
+With TRL 1.16, which trains the completion only; `max_length=None`, since it would cut long prompts and with them the
+answer. The chat template of the model has to know tools.
+
+```python
+from datasets import load_dataset
+from trl import SFTConfig, SFTTrainer
+
+data = load_dataset("FOLDER")
+args = SFTConfig("trained", max_length=None)
+trainer = SFTTrainer("MODEL", args, train_dataset=data["train"])
+trainer.train()
+```
+"""
+
+
+def write(source: DatasetFolder, folder: Path, left_out: Counter[str]) -> Mapping[str, int]:
+    """Writes verified and relabelled answers; returns the number of rows by file."""
+    return {f"{split}.parquet": write_split(source, split, folder, _rows(source, split, left_out)) for split in SPLITS}
+
+
+def _rows(source: DatasetFolder, split: Split, left_out: Counter[str]) -> Iterator[Mapping[str, Any]]:
+    """Yields the rows without a hint: an answer with one has failed, and is only for a teacher that sees the hint."""
+    for row in source.rows(split):
+        if row.get("how") == "hinted":
+            left_out[HINTED] += 1
+        else:
+            yield row
