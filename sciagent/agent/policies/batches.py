@@ -22,6 +22,8 @@ class EpisodeQuestion(NamedTuple):
     """Schemas in OpenAI's format."""
     sampling: Sampling
     """With a seed, the answer does not depend on the other questions of the batch."""
+    held: Sequence[int] = ()
+    """Token ids of the episode's last prompt and answer, which its next prompt may extend."""
 
 
 class BatchPolicy(Protocol):
@@ -38,6 +40,29 @@ class BatchPolicy(Protocol):
     def close(self) -> None: ...
 
 
+class ManyAtOnce(PolicyClient, Protocol):
+    """A model of this process, which samples many answers at once."""
+
+    def sample_many(self, questions: Sequence[EpisodeQuestion]) -> list[Sampled | PolicyError]:
+        """Returns the answers in order."""
+
+
+class InProcessPolicy:
+    """Asks a model of this process all questions at once."""
+
+    def __init__(self, policy: ManyAtOnce) -> None:
+        self._policy, self.name = policy, policy.name
+
+    def answers(self, questions: Sequence[EpisodeQuestion]) -> list[Sampled | PolicyError]:
+        return self._policy.sample_many(questions)
+
+    def identity(self, served: str) -> PolicyIdentity:
+        return self._policy.identity(served)
+
+    def close(self) -> None:
+        self._policy.close()
+
+
 class ThreadedPolicy:
     """Asks a model of a server in one thread per question, and tries again where that may help."""
 
@@ -51,7 +76,7 @@ class ThreadedPolicy:
 
     def _answer(self, question: EpisodeQuestion) -> Sampled | PolicyError:
         try:
-            return sample_patiently(self._policy, *question, stop=self._stop)
+            return sample_patiently(self._policy, *question[:3], stop=self._stop)
         except PolicyError as error:
             return error
 

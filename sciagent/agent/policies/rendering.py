@@ -17,15 +17,35 @@ _log = logging.getLogger("sciagent")
 
 def prompt_ids(tokenizer: Any, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[int]:
     """Returns the token ids of a conversation, up to the beginning of the answer. tokenizer: of transformers."""
+    return [int(token) for token in _rendered(tokenizer, messages, tools, tokenize=True)]
+
+
+def extended_ids(
+    tokenizer: Any, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], held: Sequence[int]
+) -> list[int]:
+    """Returns the token ids of a conversation, which begin with those of the last prompt and answer, `held`.
+
+    A prompt that is tokenised anew may spell the model's answer in other tokens than the model drew. If the text of
+    `held` is no longer what the conversation begins with, the whole conversation is tokenised.
+    """
+    text = _rendered(tokenizer, messages, tools, tokenize=False)
+    before = tokenizer.decode(held, skip_special_tokens=False, clean_up_tokenization_spaces=False) if held else ""
+    if not before or held[-1] not in tokenizer.all_special_ids or not text.startswith(before):
+        return prompt_ids(tokenizer, messages, tools)
+    return [*held, *tokenizer.encode(text[len(before) :], add_special_tokens=False)]
+
+
+def _rendered(
+    tokenizer: Any, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], *, tokenize: bool
+) -> Any:
     marks = [str(token) for token in tokenizer.added_tokens_decoder.values() if token.special]
-    ids = tokenizer.apply_chat_template(
+    return tokenizer.apply_chat_template(
         hermes.rendered(messages, marks),
         tools=list(tools) or None,
         add_generation_prompt=True,
-        tokenize=True,
+        tokenize=tokenize,
         return_dict=False,
     )
-    return [int(token) for token in ids]
 
 
 def is_rendering(
