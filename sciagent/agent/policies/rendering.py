@@ -25,14 +25,18 @@ def extended_ids(
 ) -> list[int]:
     """Returns the token ids of a conversation, which begin with those of the last prompt and answer, `held`.
 
-    A prompt that is tokenised anew may spell the model's answer in other tokens than the model drew. If the text of
-    `held` is no longer what the conversation begins with, the whole conversation is tokenised.
+    A prompt that is tokenised anew may spell the model's answer in other tokens than the model drew. All is
+    tokenised if the conversation no longer begins with the text of `held`, or if that does not end at a special token.
     """
-    text = _rendered(tokenizer, messages, tools, tokenize=False)
-    before = tokenizer.decode(held, skip_special_tokens=False, clean_up_tokenization_spaces=False) if held else ""
-    if not before or held[-1] not in tokenizer.all_special_ids or not text.startswith(before):
+    if not held:
         return prompt_ids(tokenizer, messages, tools)
-    return [*held, *tokenizer.encode(text[len(before) :], add_special_tokens=False)]
+    text = _rendered(tokenizer, messages, tools, tokenize=False)
+    before = tokenizer.decode(held, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+    later = text[len(before) :]
+    at_end = held[-1] in tokenizer.all_special_ids or later.startswith(tuple(tokenizer.all_special_tokens))
+    if not text.startswith(before) or not at_end:
+        return prompt_ids(tokenizer, messages, tools)
+    return [*held, *tokenizer.encode(later, add_special_tokens=False)]
 
 
 def _rendered(
