@@ -17,7 +17,7 @@ ROWS = 32  # most prompts at once
 TOKENS = 1 << 16  # most tokens, of all prompts and answers at once, whose keys and values are kept
 
 
-class Wanted(NamedTuple):
+class WantedAnswer(NamedTuple):
     """An answer that is wanted."""
 
     prompt: list[int]
@@ -28,9 +28,9 @@ class Wanted(NamedTuple):
     """The grammar of the answer; None without one."""
 
 
-def batches(wanted: Sequence[Wanted]) -> list[Sequence[Wanted]]:
+def batches(wanted: Sequence[WantedAnswer]) -> list[Sequence[WantedAnswer]]:
     """Returns the wanted answers, in order, in parts that fit into memory together."""
-    parts: list[list[Wanted]] = [[]]
+    parts: list[list[WantedAnswer]] = [[]]
     longest = 0
     for each in wanted:
         longest = max(longest, len(each.prompt) + each.limit)
@@ -55,7 +55,7 @@ class BatchDecoder:
         self._cache: Any = None
         self._mask: Any = None  # (rows, tokens so far) whether a token may be attended to
 
-    def draw(self, wanted: Sequence[Wanted]) -> list[Drawn | PolicyError]:
+    def draw(self, wanted: Sequence[WantedAnswer]) -> list[Drawn | PolicyError]:
         """Draws the answers, in order. A grammar that fails ends its own answer alone."""
         import torch
 
@@ -134,7 +134,7 @@ class BatchDecoder:
 class _Row:
     """One answer in the making."""
 
-    def __init__(self, wanted: Wanted, ends: frozenset[int], device: Any) -> None:
+    def __init__(self, wanted: WantedAnswer, ends: frozenset[int], device: Any) -> None:
         self._prompt = wanted.prompt
         self._draw = AnswerDraw(wanted.sampling, wanted.limit, ends, wanted.answer, device)
         self.fault: PolicyError | None = None

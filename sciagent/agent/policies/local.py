@@ -12,7 +12,7 @@ from sciagent.agent import models
 from sciagent.agent.conversion import check_extra
 from sciagent.agent.messages import NO_CHANCE, Message, PolicyError, Sampled, Sampling, Tokens
 from sciagent.agent.policies import hermes
-from sciagent.agent.policies.batch_decoding import BatchDecoder, Wanted, batches, can_batch
+from sciagent.agent.policies.batch_decoding import BatchDecoder, WantedAnswer, batches, can_batch
 from sciagent.agent.policies.batches import EpisodeQuestion
 from sciagent.agent.policies.decoding import ConstrainedAnswer, Decoder, Drawn
 from sciagent.agent.policies.rendering import extended_ids, prompt_ids
@@ -81,10 +81,10 @@ class LocalPolicy:
         holds if these are what the conversation begins with.
         """
         answers: dict[int, Sampled | PolicyError] = {}
-        drawn: dict[int, tuple[Wanted, Drawn, float]] = {}
+        drawn: dict[int, tuple[WantedAnswer, Drawn, float]] = {}
         with self._lock:
             worked = self._clock()
-            wanted: dict[int, Wanted] = {}
+            wanted: dict[int, WantedAnswer] = {}
             for place, question in enumerate(questions):
                 self._go_on()
                 try:
@@ -109,7 +109,7 @@ class LocalPolicy:
             answers[place] = self._sampled(questions[place].messages, each, answer, took, worked * share)
         return [answers[place] for place in range(len(questions))]
 
-    def _draw_batch(self, batch: Sequence[Wanted]) -> list[Drawn | PolicyError]:
+    def _draw_batch(self, batch: Sequence[WantedAnswer]) -> list[Drawn | PolicyError]:
         """Draws the answers of a batch together, or one by one if the model allows no batches."""
         decoder = self.decoder
         assert decoder is not None  # only close() sets it to None
@@ -124,16 +124,16 @@ class LocalPolicy:
                 found.append(error)
         return found
 
-    def _wanted(self, prompt: list[int], sampling: Sampling) -> Wanted:
+    def _wanted(self, prompt: list[int], sampling: Sampling) -> WantedAnswer:
         """Returns the answer that is wanted. Raises PolicyError for a prompt that is too long, or a wrong schema."""
         room = self.context - len(prompt)
         if room < 1:
             raise PolicyError(f"the prompt has {len(prompt)} tokens; the context of {self.name} is {self.context}")
         answer = None if sampling.schema is None else self.constrained(sampling.schema)
-        return Wanted(prompt, min(room, sampling.max_tokens), sampling, answer)
+        return WantedAnswer(prompt, min(room, sampling.max_tokens), sampling, answer)
 
     def _sampled(
-        self, messages: Sequence[Message], wanted: Wanted, drawn: Drawn, seconds: float, core_seconds: float
+        self, messages: Sequence[Message], wanted: WantedAnswer, drawn: Drawn, seconds: float, core_seconds: float
     ) -> Sampled:
         """Returns a drawn answer as a message with its tokens."""
         ids = drawn.ids

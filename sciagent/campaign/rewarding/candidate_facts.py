@@ -9,12 +9,12 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.rewarding.expectations import RewardLaw
 from sciagent.campaign.rewarding.records import Records
-from sciagent.campaign.rewarding.states import CHUNK
+from sciagent.campaign.rewarding.states import CHUNK, rungs_as_of
 from sciagent.campaign.rewarding.valuations import CandidateWorth, valuations
 from sciagent.chemistry.families import family
 from sciagent.domain.cost import Cost
 from sciagent.rewards.process import ProposedCandidate, TurnFacts
-from sciagent.rewards.spec import RewardSpec
+from sciagent.rewards.spec import RewardSpec, Term
 from sciagent.store.learning import episodes, evidence_costs
 from sciagent.store.learning.episodes import EpisodeRow, EpisodeTurn
 from sciagent.store.results import candidates
@@ -43,28 +43,31 @@ class CandidateFacts:
         }
         ids = sorted(set[int]().union(*by_record.values()))
         paid = [rung.verifier.computation for rung in built.paid]
-        self._costs = episodes.costs_of(connection, built.row.id, paid, ids, as_of)
+        fits = {
+            (name, fit.measured_level) for r in rungs_as_of(built, connection, as_of) for name, fit in r.fits.items()
+        }
+        self._costs = episodes.costs_of(connection, built.row.id, paid, ids, as_of, fits)
         inline = [rung.verifier.computation for rung in built.fast if rung.spec.inline]
         self._inline = evidence_costs.of_computations(connection, inline, ids, as_of)
         self._named: dict[int, tuple[str, str]] = {}
+        self.texts: dict[int, str] = {}
         for start in range(0, len(ids), CHUNK):
             for id_, candidate in candidates.load(connection, ids[start : start + CHUNK]).items():
                 is_molecule = candidate.kind == "molecule"  # all molecules without rings share one family
                 self._named[id_] = candidate.key, family(candidate.text) if is_molecule else candidate.key
+                self.texts[id_] = candidate.text
 
     def _record(self, row: EpisodeRow) -> float | None:
         return None if self._records is None else self._records.of(row)
 
-    def of_turn(self, row: EpisodeRow, turn: EpisodeTurn) -> TurnFacts:
-        """Returns the facts of a turn. row: its episode."""
-        refused = sum(proposal.status != "new" for proposal in turn.proposals)
+    def of_turn(self, row: EpisodeRow, turn: EpisodeTurn, terms: Mapping[Term, float]) -> TurnFacts:
+        """Returns the facts of a turn. row: its episode. terms: before their weights."""
         worth = self._worth[self._record(row)]
         proposed = [
             ProposedCandidate(*self._named[id_], *worth[id_], self._costs[id_] + self._lent(id_, row, turn))
             for id_ in _new(turn)
         ]
-        share = refused / len(turn.proposals) if turn.proposals else 0.0
-        return TurnFacts(proposed, turn.cost, {"refused": share})
+        return TurnFacts(proposed, turn.cost, terms)
 
     def _lent(self, candidate_id: int, row: EpisodeRow, turn: EpisodeTurn) -> Cost:
         """Returns the cost of inline evidence that the turn reused. What it computed itself is in its own cost, and so

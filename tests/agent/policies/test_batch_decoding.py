@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sciagent.agent.messages import Message, PolicyError, Sampled, Sampling
-from sciagent.agent.policies.batch_decoding import ROWS, TOKENS, Wanted, batches
+from sciagent.agent.policies.batch_decoding import ROWS, TOKENS, WantedAnswer, batches
 from sciagent.agent.policies.batches import EpisodeQuestion
 from sciagent.agent.policies.local import LocalPolicy
 from sciagent.agent.trace.linearise import RecordedCall
@@ -103,8 +103,8 @@ def test_the_next_prompt_begins_with_the_tokens_that_were_drawn(policy: LocalPol
 
 
 def test_a_batch_keeps_within_its_rows_and_its_memory() -> None:
-    def wanted(n: int) -> Wanted:
-        return Wanted([0] * n, 10, Sampling(), None)
+    def wanted(n: int) -> WantedAnswer:
+        return WantedAnswer([0] * n, 10, Sampling(), None)
 
     parts = batches([wanted(5)] * (2 * ROWS + 1))
     assert [len(part) for part in parts] == [ROWS, ROWS, 1]
