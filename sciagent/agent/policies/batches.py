@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, Protocol
+from typing import Protocol
 
-from sciagent.agent.messages import Message, PolicyClient, PolicyError, Sampled, Sampling
+from sciagent.agent.messages import EpisodeQuestion, PolicyClient, PolicyError, Sampled
 from sciagent.agent.question_threads import sample_patiently
 from sciagent.domain.campaigns.policies import PolicyIdentity
 
 AT_ONCE = 64  # most questions that an endpoint is asked at the same time
-
-
-class EpisodeQuestion(NamedTuple):
-    """The question for the next message of one episode."""
-
-    messages: Sequence[Message]
-    tools: Sequence[Mapping[str, Any]]
-    """Schemas in OpenAI's format."""
-    sampling: Sampling
-    """With a seed, the answer does not depend on the other questions of the batch."""
-    held: Sequence[int] = ()
-    """Token ids of the episode's last prompt and answer, which its next prompt may extend."""
 
 
 class BatchPolicy(Protocol):

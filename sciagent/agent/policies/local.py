@@ -10,10 +10,9 @@ from typing import Any
 
 from sciagent.agent import models
 from sciagent.agent.conversion import check_extra
-from sciagent.agent.messages import NO_CHANCE, Message, PolicyError, Sampled, Sampling, Tokens
+from sciagent.agent.messages import NO_CHANCE, EpisodeQuestion, Message, PolicyError, Sampled, Sampling, Tokens
 from sciagent.agent.policies import hermes
 from sciagent.agent.policies.batch_decoding import BatchDecoder, WantedAnswer, batches, can_batch
-from sciagent.agent.policies.batches import EpisodeQuestion
 from sciagent.agent.policies.decoding import ConstrainedAnswer, Decoder, Drawn
 from sciagent.agent.policies.rendering import extended_ids, prompt_ids
 from sciagent.domain.campaigns.policies import PolicyIdentity

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.agent.messages import PolicyError, Sampled, Sampling, to_json
-from sciagent.agent.policies.batches import BatchPolicy, EpisodeQuestion
+from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled, Sampling, to_json
+from sciagent.agent.policies.batches import BatchPolicy
 from sciagent.agent.tools.calls import Toolbox, ToolResults
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.proposing.model_source import sampled_row

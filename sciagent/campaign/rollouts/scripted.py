@@ -7,8 +7,7 @@ import random
 import re
 from collections.abc import Sequence
 
-from sciagent.agent.messages import Message, PolicyError, Sampled, ToolCall
-from sciagent.agent.policies.batches import EpisodeQuestion
+from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, ToolCall
 from sciagent.agent.tools.calls import RANKS
 from sciagent.chemistry.editing.named import NAMED_EDITS, choices
 from sciagent.domain.campaigns.policies import SCRIPT, PolicyIdentity

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from sciagent.agent.messages import Message, PolicyError, Sampled, Sampling
+from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, Sampling
 from sciagent.agent.policies.batch_decoding import ROWS, TOKENS, WantedAnswer, batches
-from sciagent.agent.policies.batches import EpisodeQuestion
 from sciagent.agent.policies.local import LocalPolicy
 from sciagent.agent.trace.linearise import RecordedCall
 from sciagent.agent.trace.recomputing import behaviour_of
