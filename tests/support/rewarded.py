@@ -142,6 +142,7 @@ class Rewarded:
         uncertainty: float = 0.05,
         supersedes: RecordedEvidence | None = None,
         revision: int = 0,
+        replicate: int = 0,
     ) -> RecordedEvidence:
         """Records the answer of a rung with its attempt. values: by property, in canonical units."""
         rung = self.built.rungs[position]
@@ -154,7 +155,7 @@ class Rewarded:
         with self.ledger.begin() as connection:
             attempt = self._attempt(connection, rung.id, seconds)
             finding = Finding(molecule.key, Outcome.OK, measured)
-            key = rung.verifier.evidence_key(molecule)
+            key = rung.verifier.evidence_key(molecule, replicate)
             key = key if not revision else type(key)(**{**vars(key), "revision": revision})
             new = NewEvidence(finding, key, self._id(connection, smiles), attempt)
             if supersedes is not None:

@@ -19,7 +19,7 @@ from sciagent.errors import UsageError
 from sciagent.rewards.credit import gigpo, marginal, outcome, rtg
 from sciagent.rewards.credit.marginal import Find
 from sciagent.rewards.credit.returns import Group, returns
-from sciagent.rewards.process import ProposedCandidate, TurnFacts, TurnReward, price_of, turn_rewards
+from sciagent.rewards.process import ProposedCandidate, TurnFacts, TurnReward, limited, price_of, turn_rewards
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.campaign_state import directives
 from sciagent.store.database.ledger import Ledger
@@ -145,14 +145,16 @@ class _CandidateFacts:
         """Returns the facts of a turn. is_rollout: its cost has that of reused inline evidence already."""
         refused = sum(proposal.status != "new" for proposal in turn.proposals)
         proposed = [
-            ProposedCandidate(
-                *self._named[id_], *self._worth[id_], self._costs[id_] + self._lent(id_, turn, is_rollout)
-            )
+            self._proposed(id_, self._costs[id_] + self._lent(id_, turn, is_rollout))
             for id_ in dict.fromkeys(p.candidate_id for p in turn.proposals if p.status == "new")
             if id_ is not None
         ]
         share = refused / len(turn.proposals) if turn.proposals else 0.0
         return TurnFacts(proposed, turn.cost, {"refused": share})
+
+    def _proposed(self, candidate_id: int, cost: Cost) -> ProposedCandidate:
+        worth = self._worth[candidate_id]
+        return ProposedCandidate(*self._named[candidate_id], worth.value, worth.settled, cost, worth.screened)
 
     def _lent(self, candidate_id: int, turn: EpisodeTurn, is_rollout: bool) -> Cost:
         """Returns the cost of inline evidence that the turn reused. What it computed itself is in its own cost."""
@@ -172,7 +174,7 @@ def _advantages(spec: RewardSpec, group: Sequence[_Episode]) -> list[list[float 
             return gigpo.advantages(values, [[turn.state for turn in episode.turns] for episode in group])
         case "marginal":
             finds = [
-                [[Find(c.key, c.scaffold, c.worth) for c in facts.candidates] for facts in episode.facts]
+                [[Find(c.key, c.scaffold, c.worth) for c in facts.candidates] for facts in limited(episode.facts, spec)]
                 for episode in group
             ]
             costs: Group = [[_spent(facts, spec) for facts in episode.facts] for episode in group]
