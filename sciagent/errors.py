@@ -5,7 +5,8 @@ SciagentError
 │   ├── SpecError           mistakes in a campaign or site file, with file, line, column and correction
 │   ├── UnitError           a unit that the property does not take
 │   ├── InputFileError      a mistake in a seed or import file: file, line, column
-│   └── UnknownNameError    a name that does not exist, with the nearest one that does
+│   ├── UnknownNameError    a name that does not exist, with the nearest one that does
+│   └── EpisodeError        an environment refused what a client asked for
 ├── InvalidCandidateError   a structure that cannot become a candidate, with a named reason
 ├── SimulatorError          an engine gave no reliable result, with outcome and reason
 ├── LedgerError             the ledger refused an operation
@@ -51,6 +52,14 @@ class UnknownNameError(UsageError):
         names = sorted(known)
         super().__init__(f'unknown {what} "{name}"{did_you_mean(name, names)}; known: {", ".join(names) or "none"}')
         self.name = name
+
+
+class EpisodeError(UsageError):
+    """An environment refused what a client asked for. `status` is the HTTP status that says so."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class InvalidCandidateError(SciagentError):

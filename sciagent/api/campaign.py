@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pydantic import BaseModel
 
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from sciagent.campaign.driving.driver import Driver
     from sciagent.campaign.people.adding import AddedCandidate
     from sciagent.domain.answers.rollouts import RolloutAnswer
+    from sciagent.environment.environment import Environment, EnvironmentLimits
+    from sciagent.rewards.spec import RewardSpec
 
 PartSpec = Mapping[str, Any] | BaseModel
 """A part of a campaign, as a mapping of YAML keys or as a model."""
@@ -205,6 +207,14 @@ class Campaign:
             drive = RolloutDrive(built, chosen, workers, say or (lambda line: None))
             with each_signal(drive.stop, partial(drive.stop, now=True), last=raise_interrupt):
                 return drive.run(plan)
+
+    def environment(self, rewards: str | Path | RewardSpec, **limits: Unpack[EnvironmentLimits]) -> Environment:
+        """Returns the live ladder as an environment for a policy of your own, a context manager. rewards: the file that
+        describes the rewards. Raises UsageError."""
+        from sciagent.environment.environment import Environment
+
+        self.close(now=False)
+        return Environment(self._for_driving(), rewards, **limits)
 
     def step(self, wait: float = 0.25) -> str:
         """Takes one step: collects results, proposes, starts jobs. Returns the state of the campaign.

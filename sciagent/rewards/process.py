@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sciagent.domain.cost import Cost
-from sciagent.rewards.spec import RewardSpec
+from sciagent.rewards.spec import RewardSpec, Term
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class TurnFacts:
     candidates: Sequence[ProposedCandidate] = ()
     cost: Cost = field(default_factory=Cost)
     """Cost of the turn itself: tokens, and what ran while it waited."""
-    terms: Mapping[str, float] = field(default_factory=dict)
+    terms: Mapping[Term, float] = field(default_factory=dict)
     """Named terms before their weights, each from -1 to 1."""
 
 
@@ -48,9 +48,9 @@ class TurnReward:
     """The parts of the value by name: `evidence`, `cost`, and the named terms as they count."""
 
 
-def price_of(cost: Mapping[str, float], spec: RewardSpec) -> float:
-    """Returns what a cost is worth in hits or utility."""
-    return sum(amount * spec.prices.get(resource, 0.0) for resource, amount in cost.items())
+def price_of(cost: Mapping[str, float], prices: Mapping[str, float]) -> float:
+    """Returns what a cost is worth in hits or utility. prices: of one unit of each resource."""
+    return sum(amount * prices.get(resource, 0.0) for resource, amount in cost.items())
 
 
 def limited(episode: Sequence[TurnFacts], spec: RewardSpec) -> Sequence[TurnFacts]:
@@ -89,13 +89,13 @@ def turn_rewards(episode: Sequence[TurnFacts], spec: RewardSpec) -> list[TurnRew
     rewards, collected = [], 0.0
     for number, turn in enumerate(limited(episode, spec), start=1):
         evidence: float | None = 0.0
-        spent = price_of(turn.cost, spec)
+        spent = price_of(turn.cost, spec.prices)
         for candidate in turn.candidates:
             if candidate.key in keys:
                 continue
             keys.add(candidate.key)
             seen[candidate.scaffold] += 1
-            spent += price_of(candidate.cost, spec)
+            spent += price_of(candidate.cost, spec.prices)
             share = None if candidate.worth is None else spec.weight(seen[candidate.scaffold]) * candidate.worth
             evidence = None if evidence is None or share is None else evidence + share
         stated = {**turn.terms, "empty": float(number == len(episode) and is_empty(episode))}

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
-from sciagent.agent.messages import CLOSE, OPEN, Message, PolicyError, Sampled, Sampling
+from sciagent.agent.messages import Message, PolicyError, Sampled, Sampling
 from sciagent.agent.policies.answers import SERVER, LogprobSource, read_answer, sampled_of
+from sciagent.agent.policies.openai_messages import to_openai
 from sciagent.agent.policies.rendering import is_rendering
 from sciagent.agent.serving import served_cards
 from sciagent.agent.serving.served_cards import ServedCard
@@ -22,8 +23,6 @@ from sciagent.domain.text import without_secrets
 from sciagent.errors import UsageError
 
 MAX_ANSWER_MB = 32  # a token takes about 200 bytes with its log-probability: 160,000 tokens
-# the beginnings of chat-template marks, which separate messages
-_MARK = re.compile(r"<(?=[|\uff5c]|/?s>|(?:start|end|begin)_of_\w+>)")
 _UNSUPPORTED = re.compile(r"\b(unsupported|unknown|unrecognized|unexpected|not (supported|permitted))\b", re.IGNORECASE)
 
 
@@ -79,7 +78,7 @@ class EndpointPolicy:
     def sample(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Sampled:
         request: dict[str, Any] = {
             "model": self.name,
-            "messages": [_sent(message) for message in messages],
+            "messages": [to_openai(message) for message in messages],
             "temperature": sampling.temperature,
             "top_p": 1.0,
             "max_tokens": sampling.max_tokens,
@@ -216,22 +215,3 @@ def _adapted(request: Mapping[str, Any], refused: Set[str]) -> Mapping[str, Any]
     if "logprobs" in refused:
         del adapted["logprobs"], adapted["extra_body"]
     return adapted
-
-
-def _sent(message: Message) -> Mapping[str, Any]:
-    """Returns the message in OpenAI's format. A space splits each chat-template mark in its texts, as in
-    `hermes.rendered`, so that no text can end its message and begin another."""
-    content, thinking = _MARK.sub("< ", message.content), _MARK.sub("< ", message.thinking)
-    sent: dict[str, Any] = {"role": message.role, "content": content}
-    if message.thought_in:
-        sent[message.thought_in] = thinking
-    elif message.thinking:
-        sent["content"] = f"{OPEN}{thinking}{CLOSE}{content}"
-    if message.calls:
-        sent["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in message.calls
-        ]
-    if message.role == "tool":
-        sent["tool_call_id"] = message.call_id
-    return sent

@@ -206,12 +206,13 @@ class ModelSource:
         self._asking.close()
 
 
-def sampled_row(sampled: Sampled, held: tuple[int, ...], sampling: Sampling) -> SampledRow:
-    """Returns the row of a sampled answer. Of the prompt, only tokens after those in `held` are stored."""
-    used: dict[str, Any] = {
-        "temperature": sampling.temperature,
-        "seed": sampling.seed,
-        "max_tokens": sampling.max_tokens,
+def sampled_row(sampled: Sampled, held: tuple[int, ...], sampling: Sampling | None) -> SampledRow:
+    """Returns the row of a sampled answer. Of the prompt, only tokens after those in `held` are stored. sampling: None
+    for an answer that was sampled elsewhere, by unknown settings."""
+    settings: dict[str, Any] = {}
+    if sampling is not None:
+        settings = {"temperature": sampling.temperature, "seed": sampling.seed, "max_tokens": sampling.max_tokens}
+    used: dict[str, Any] = settings | {
         "grammar": sampled.grammar,
         "finish": sampled.finish,
         "prompt_tokens": sampled.prompt_tokens,

@@ -56,6 +56,25 @@ def policy_of(built: Built, name: str | None) -> Iterator[BatchPolicy]:
         policy.close()
 
 
+def obstacle(driver: Driver) -> str | None:
+    """Returns why no further turn of a rollout may begin; None if one may."""
+    session, limit = driver.session, driver.built.spec.budget.proposals
+    if session.stopping.is_set():
+        return session.stop_reason
+    if limit is not None and driver.intake.n_proposals >= limit:
+        return f"the budget of {limit} proposals is used"
+    return session.budget.exhausted()
+
+
+def count(driver: Driver, done: StepResult) -> None:
+    """Counts the proposals and the cost of a step against the budget, and its hits if the goal needs their number."""
+    driver.intake.n_proposals += done.proposals
+    driver.session.budget.spend(done.cost)
+    if driver.built.spec.goal.kind == "hits":
+        with driver.built.ledger.read() as connection:
+            driver.session.count_hits(connection)
+
+
 class RolloutDrive:
     """One call of rollouts in this process. `stop` may be called from any thread; a step is finished first."""
 
@@ -107,7 +126,8 @@ class RolloutDrive:
             done = runner.step(groups)
             if done is None:
                 break
-            self._count(driver, done)
+            self._turns += done.turns
+            count(driver, done)
             self._seconds = time.monotonic() - began
             self._say(_line(done, groups, self._seconds))
         self._why = why
@@ -120,17 +140,7 @@ class RolloutDrive:
         while driver.mailbox.paused and not session.stopping.is_set():
             session.stopping.wait(PAUSE_SECONDS)
             driver.attend()
-        limit = driver.built.spec.budget.proposals
-        if session.stopping.is_set():
-            return session.stop_reason
-        if limit is not None and driver.intake.n_proposals >= limit:
-            return f"the budget of {limit} proposals is used"
-        return session.budget.exhausted()
-
-    def _count(self, driver: Driver, done: StepResult) -> None:
-        self._turns += done.turns
-        driver.intake.n_proposals += done.proposals
-        driver.session.budget.spend(done.cost)
+        return obstacle(driver)
 
     def _answer(self, groups: Sequence[Group]) -> RolloutAnswer:
         with self._built.ledger.read() as connection:

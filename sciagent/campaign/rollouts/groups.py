@@ -23,7 +23,7 @@ from sciagent.domain.evidence import content_hash
 from sciagent.store.campaign_state import trajectories
 from sciagent.store.campaign_state.trajectories import Purpose
 from sciagent.store.learning import groups
-from sciagent.store.learning.groups import GroupRow
+from sciagent.store.learning.groups import GroupRow, GroupState
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,10 @@ class RolloutPlan:
     policy: str
     """Name of the policy, as the ledger keeps it with the trajectories."""
     purpose: Purpose = "rollout"
+    seed: int | None = None
+    """Seed of the groups; None: one for each group, from the campaign's seed and the group's number."""
+    client: str | None = None
+    """Name that a client gave to the group; None for rollouts of this process."""
 
 
 class Pins(NamedTuple):
@@ -60,6 +64,8 @@ class Sibling:
     memory: EpisodeMemory
     ended: str | None = None
     """Why the episode ended; None while it goes on."""
+    is_abandoned: bool = False
+    """Whether the policy left the episode unfinished; its group is then not complete."""
 
 
 @dataclass
@@ -76,6 +82,11 @@ class Group:
     def is_over(self) -> bool:
         return all(sibling.ended is not None for sibling in self.siblings)
 
+    @property
+    def final_state(self) -> GroupState:
+        """The state of the group once it is over."""
+        return "broken" if any(sibling.is_abandoned for sibling in self.siblings) else "complete"
+
 
 def turn_seed(group_seed: int, sibling: int, turn: int) -> int:
     """Returns the seed of a turn. It does not depend on other episodes, nor on the number of the trajectory."""
@@ -91,11 +102,13 @@ def open_groups(
     messages = opening(frozen.goal, frozen.digest, left, tools.listed, structured)
     first, limits = groups.last_number(connection, built.row.id) + 1, episode_limits(spec, plan.turns)
     return [
-        _open(
-            connection, built, frozen, messages, limits, spec, pins, plan, content_hash([built.spec.seed, "group", n])
-        )
+        _open(connection, built, frozen, messages, limits, spec, pins, plan, _group_seed(built, n, plan.seed))
         for n in range(first, first + plan.groups)
     ]
+
+
+def _group_seed(built: Built, number: int, stated: int | None) -> int:
+    return int(content_hash([built.spec.seed, "group", number])[:12], 16) if stated is None else stated
 
 
 def _open(
@@ -107,20 +120,21 @@ def _open(
     spec: LlmSpec,
     pins: Pins,
     plan: RolloutPlan,
-    seed: str,
+    seed: int,
 ) -> Group:
     told = [to_json(message) for message in messages]
+    client = {} if plan.client is None else {"client": plan.client}
     row = groups.open_(
         connection,
         built.row.id,
-        task={"goal": frozen.goal, "turns": plan.turns},
+        task={"goal": frozen.goal, "turns": plan.turns, **client},
         snapshot=frozen.to_json(),
         watermark=frozen.watermark,
         seq=frozen.seq,
         opening=told,
         tool_set_id=pins.tool_set_id,
         policy_id=pins.policy_id,
-        seed=int(seed[:12], 16),
+        seed=seed,
         size=plan.siblings,
         purpose=plan.purpose,
     )

@@ -3,7 +3,7 @@ written, in one transaction. After a kill the ledger has the whole step or nothi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -32,7 +32,7 @@ from sciagent.domain.cost import Cost
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns, trajectories
 from sciagent.store.campaign_state.campaigns import DriverLease
-from sciagent.store.campaign_state.trajectories import Asked, NewTurn
+from sciagent.store.campaign_state.trajectories import NOT_HERE, Asked, NewTurn
 from sciagent.store.job_queue import spend
 from sciagent.store.job_queue.spend import Bill
 from sciagent.store.learning import groups as group_rows
@@ -56,7 +56,9 @@ class _Turn(NamedTuple):
     group: Group
     sibling: Sibling
     sampled: Sampled
-    sampling: Sampling
+    sampling: Sampling | None
+    """None for an answer that was sampled elsewhere."""
+    asked: Asked
     bench: SnapshotBench
     answer: ToolResults
 
@@ -82,6 +84,11 @@ class RolloutRunner:
         with built.ledger.begin() as connection:
             tool_set = tool_sets.enter(connection, self._tools.content(self._must_call))
             self._pins = Pins(tool_set, policies.enter(connection, identity))
+
+    @property
+    def schemas(self) -> Sequence[Mapping[str, Any]]:
+        """Schemas of the tools in OpenAI's format; empty if answers are structured."""
+        return self._tools.schemas
 
     def continued(self) -> list[Group]:
         """Returns the groups that an earlier run left open. Those that cannot continue are marked as broken."""
@@ -116,20 +123,48 @@ class RolloutRunner:
                 for (_, sibling), sampling in zip(going, samplings, strict=True)
             ]
         )
+        made = [(sampled, sampling, asked) for sampled, sampling in zip(answers, samplings, strict=True)]
+        return self._take(groups, going, made)
+
+    def take(self, groups: Sequence[Group], answers: Mapping[int, tuple[Sampled, Asked]]) -> StepResult:
+        """Takes a turn of the episodes that were answered elsewhere. answers: by the id of the trajectory, with the
+        moment at which the episode had last been told something.
+
+        Raises StaleLeaseError, and writes nothing, if another process drives the campaign now.
+        """
+        going = [(group, each) for group in groups for each in group.siblings if each.id in answers]
+        made = [(answers[each.id][0], None, answers[each.id][1]) for _, each in going]
+        return self._take(groups, going, made)
+
+    def _take(
+        self,
+        groups: Sequence[Group],
+        going: Sequence[tuple[Group, Sibling]],
+        answers: Sequence[tuple[Sampled | PolicyError, Sampling | None, Asked]],
+    ) -> StepResult:
+        """Carries out the answers of the episodes, and writes their turns."""
         turns, tasks = [], []
-        for (group, sibling), sampling, sampled in zip(going, samplings, answers, strict=True):
+        for (group, sibling), (sampled, sampling, asked) in zip(going, answers, strict=True):
             if isinstance(sampled, PolicyError):
                 sibling.ended = f"the model failed: {sampled}"[:1000]
                 group.fault = group.fault or f"episode {sibling.number}: {sibling.ended}"
                 continue
             bench = self._bench(group, sibling)
-            turns.append((group, sibling, sampled, sampling, bench))
+            turns.append((group, sibling, sampled, sampling, asked, bench))
             tasks.append(partial(self._tools.run, sampled.message, bench, self._seed(group, sibling)))
         made = [_Turn(*turn, answer) for turn, answer in zip(turns, self._rungs.run_all(tasks), strict=True)]
-        sampling_cost = self._write(groups, [sibling for _, sibling in going], made, asked)
+        sampling_cost = self._write(groups, [sibling for _, sibling in going], made)
         proposals = [entry for turn in made for entry in turn.bench.entries]
         cost = sum((result.cost for entry in proposals for _, result in entry.computed), sampling_cost)
         return StepResult(len(made), len(proposals), sum(entry.status == "new" for entry in proposals), cost)
+
+    def end(self, group: Group, sibling: Sibling, why: str, *, is_abandoned: bool = False) -> None:
+        """Ends an episode that goes on. is_abandoned: its policy left it unfinished."""
+        sibling.ended, sibling.is_abandoned = why, is_abandoned
+        with self._built.ledger.begin() as connection:
+            campaigns.check_driver(connection, self._lease)
+            trajectories.end(connection, sibling.id, why)
+            self._close(connection, group)
 
     def _seed(self, group: Group, sibling: Sibling) -> int:
         return turn_seed(group.row.seed, sibling.number, len(sibling.episode.turns))
@@ -150,9 +185,9 @@ class RolloutRunner:
             trajectory=sibling.episode.number,
         )
 
-    def _write(self, groups: Sequence[Group], going: Sequence[Sibling], made: Sequence[_Turn], asked: Asked) -> Cost:
+    def _write(self, groups: Sequence[Group], going: Sequence[Sibling], made: Sequence[_Turn]) -> Cost:
         """Writes the step; returns the cost of sampling. going: the episodes that took part in it."""
-        rows = [self._row(turn, asked) for turn in made]  # the episodes go on; an error ends the run and forgets them
+        rows = [self._row(turn) for turn in made]  # the episodes go on; an error ends the run and forgets them
         ended = [sibling for sibling in going if sibling.ended is not None]
         with self._built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
@@ -169,9 +204,9 @@ class RolloutRunner:
             StepWriter(self._built, self._worker, self._lease.owner, entries).write(connection)
         return sum((cost for _, cost in rows), Cost())
 
-    def _row(self, turn: _Turn, asked: Asked) -> tuple[NewTurn, Cost]:
+    def _row(self, turn: _Turn) -> tuple[NewTurn, Cost]:
         """Returns the row of a turn, and the cost of sampling. The episode goes on after the turn, or ends."""
-        group, sibling, sampled, sampling, bench, answer = turn
+        group, sibling, sampled, sampling, asked, bench, answer = turn
         episode, number = sibling.episode, len(sibling.episode.turns)
         row = sampled_row(sampled, episode.held, sampling)
         learned = bench.learned()
@@ -194,7 +229,7 @@ class RolloutRunner:
             asked=asked,
             tool_set_id=self._pins.tool_set_id,
             policy_id=self._pins.policy_id,
-            untrainable=sampled.untrainable,
+            untrainable=sampled.untrainable if sampling is not None else NOT_HERE,
         )
         return new, cost
 
@@ -211,4 +246,4 @@ class RolloutRunner:
             for sibling in group.siblings:
                 sibling.ended = sibling.ended or f"its group is broken: {group.fault}"
         elif group.is_over:
-            group_rows.set_state(connection, group.row.id, "complete")
+            group_rows.set_state(connection, group.row.id, group.final_state)

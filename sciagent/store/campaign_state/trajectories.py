@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.code_version import code_version
+from sciagent.store.campaign_state import watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 from sciagent.store.results.evidence import read_watermark
@@ -20,6 +21,7 @@ RUNNING, ENDED = "running", "ended"
 Purpose = Literal["campaign", "rollout", "evaluation", "demonstration"]
 """The purpose of the turns of a trajectory."""
 NOT_SAMPLED = "no model sampled it: a script or a client made the turn"
+NOT_HERE = "not sampled here: a client stated the answer, without its tokens"
 OLD = "recorded before sciagent kept the distribution that tokens were drawn from"
 
 
@@ -173,7 +175,8 @@ def turns(connection: Connection, trajectory_id: int) -> list[Any]:
 
 def write_turn(connection: Connection, trajectory_id: int, new: NewTurn) -> int:
     """Write a turn; returns its id."""
-    values = {"trajectory_id": trajectory_id, "watermark": read_watermark(connection), "at": db_now(connection)}
+    values = {"trajectory_id": trajectory_id, "at": db_now(connection)}
+    values["watermark"] = watermarks.note_of_trajectory(connection, trajectory_id)
     values |= vars(new) | {"policy_version": new.policy_version[:200]}
     del values["sampled"], values["asked"]
     if new.sampled is not None:

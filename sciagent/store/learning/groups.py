@@ -91,7 +91,7 @@ def open_(
         "at": db_now(connection),
     }
     id_ = connection.execute(sa.insert(t.rollout_group).values(values).returning(_G.id)).scalar_one()
-    return GroupRow(*connection.execute(_ROW.where(_G.id == id_)).one())
+    return by_id(connection, id_)
 
 
 def last_number(connection: Connection, campaign_id: int) -> int:
@@ -105,6 +105,10 @@ def of_campaign(connection: Connection, campaign_id: int, state: GroupState | No
     query = _ROW.where(_G.campaign_id == campaign_id).order_by(_G.number)
     query = query if state is None else query.where(_G.state == state)
     return [GroupRow(*row) for row in connection.execute(query)]
+
+
+def by_id(connection: Connection, group_id: int) -> GroupRow:
+    return GroupRow(*connection.execute(_ROW.where(_G.id == group_id)).one())
 
 
 def siblings(connection: Connection, group_id: int) -> list[SiblingRow]:

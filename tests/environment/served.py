@@ -1,0 +1,53 @@
+"""What the tests of environments share: campaigns, rewards, and episodes that are played to their end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from sciagent.domain.answers.environments import EpisodeReply
+from sciagent.environment.environment import LadderEpisode
+from sciagent.rewards.spec import RewardSpec
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
+from tests.campaign.rollouts.rolled import TEXT
+
+FAST = TEXT
+PAID = TEXT.replace(
+    "goal:", "  - {rung: xtb, verifier: xtb.singlepoint, settings: {geometry: {conformers: 1}}}\ngoal:"
+).replace("{property: logp, window: [1, 2]}", "{property: homo_lumo_gap, window: [3, 12], unit: eV}")
+PAID = PAID.replace("llm_tokens: 1000000", "llm_tokens: 1000000, core_seconds: 10000")
+REWARDS = RewardSpec(prices={"core_seconds": 1e-4, "llm_tokens": 1e-6}, unsettled="settled")
+Call = tuple[str, dict[str, Any]]
+
+
+def proposing(*smiles: str) -> list[Call]:
+    return [("propose", {"smiles": each}) for each in smiles]
+
+
+def played(episode: LadderEpisode, calls: Sequence[Call]) -> list[EpisodeReply]:
+    return [episode.call(name, arguments) for name, arguments in calls]
+
+
+def texts(replies: Sequence[EpisodeReply]) -> list[str]:
+    return [str(message["content"]) for reply in replies for message in reply.messages]
+
+
+def trajectories(ledger: Ledger) -> dict[int, tuple[str, str | None]]:
+    """{number of an episode: state of its group, why it ended}."""
+    j, g = t.trajectory.c, t.rollout_group.c
+    query = sa.select(j.number, g.state, j.ended_why).select_from(
+        t.trajectory.join(t.rollout_group, g.id == j.group_id)
+    )
+    with ledger.read() as connection:
+        return {number: (state, why) for number, state, why in connection.execute(query)}
+
+
+def turns(ledger: Ledger) -> list[Any]:
+    """The turns of all episodes that belong to a group, as rows."""
+    j, u = t.trajectory.c, t.turn.c
+    query = sa.select(t.turn, j.number.label("episode"), j.purpose).select_from(t.turn.join(t.trajectory))
+    with ledger.read() as connection:
+        return list(connection.execute(query.where(j.group_id.is_not(None)).order_by(u.id)).mappings())
