@@ -63,10 +63,10 @@ class CandidateFacts:
     def of_turn(self, row: EpisodeRow, turn: EpisodeTurn, terms: Mapping[Term, float]) -> TurnFacts:
         """Returns the facts of a turn. row: its episode. terms: before their weights."""
         worth = self._worth[self._record(row)]
-        proposed = [
-            ProposedCandidate(*self._named[id_], *worth[id_], self._costs[id_] + self._lent(id_, row, turn))
-            for id_ in _new(turn)
-        ]
+        proposed = []
+        for id_ in _new(turn):
+            cost, (value, settled, screened) = self._costs[id_] + self._lent(id_, row, turn), worth[id_]
+            proposed.append(ProposedCandidate(*self._named[id_], value, settled, cost, screened))
         return TurnFacts(proposed, turn.cost, terms)
 
     def _lent(self, candidate_id: int, row: EpisodeRow, turn: EpisodeTurn) -> Cost:

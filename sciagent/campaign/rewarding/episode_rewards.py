@@ -16,7 +16,7 @@ from sciagent.errors import UsageError
 from sciagent.rewards.credit import gigpo, marginal, outcome, rtg
 from sciagent.rewards.credit.marginal import Find
 from sciagent.rewards.credit.returns import Group, returns
-from sciagent.rewards.process import TurnFacts, TurnReward, turn_rewards
+from sciagent.rewards.process import TurnFacts, TurnReward, limited, turn_rewards
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.learning import episodes
 from sciagent.store.learning.episodes import EpisodeRow, EpisodeTurn
@@ -89,7 +89,7 @@ def _advantages(spec: RewardSpec, group: Sequence[_Episode]) -> list[list[float 
             return gigpo.advantages(values, [[turn.state for turn in episode.turns] for episode in group])
         case "marginal":
             finds = [
-                [[Find(c.key, c.scaffold, c.worth) for c in facts.candidates] for facts in episode.facts]
+                [[Find(c.key, c.scaffold, c.worth) for c in facts.candidates] for facts in limited(episode.facts, spec)]
                 for episode in group
             ]
             costs: Group = [[_net_cost(reward) for reward in episode.rewards] for episode in group]
