@@ -17,14 +17,6 @@ URL = "http://127.0.0.1:8090"
 SECONDS = 600.0  # longest time that a turn or the model may take
 
 
-class LadderState(vf.State):
-    """The episode of a rollout at the environment."""
-
-    episode: int | None = None
-    rewards: dict[str, Any] | None = None
-    """The episode's rewards by turn, once it has ended."""
-
-
 class LadderData(vf.TaskData):
     """One task of the environment."""
 
@@ -51,7 +43,7 @@ class LadderConfig(vf.TasksetConfig):
     """Environment variable that holds the environment's token."""
 
 
-class LadderTask(vf.Task[LadderData, LadderState]):
+class LadderTask(vf.Task[LadderData]):
     """A task whose reward is computed by the environment."""
 
     @property
@@ -60,32 +52,31 @@ class LadderTask(vf.Task[LadderData, LadderState]):
         return self.data.name or self.hash
 
     async def finalize(self, trace: vf.Trace, runtime: vf.Runtime) -> None:
-        """Ends the episode and asks for its rewards."""
-        if trace.state.episode is None:
+        """Ends the episode, and keeps its rewards by turn with the trace."""
+        if "episode" not in trace.info:
             raise vf.TaskError("no episode was opened: see the error of the harness")
         async with ladder(self.data) as client:
-            path = f"/episodes/{trace.state.episode}/end?wait={self.data.wait}"
-            trace.state.rewards = await reply(client.post(path, json={}, timeout=self.data.wait + SECONDS))
+            path = f"/episodes/{trace.info['episode']}/end?wait={self.data.wait}"
+            trace.info["rewards"] = await reply(client.post(path, json={}, timeout=self.data.wait + SECONDS))
 
     @vf.reward
     async def ladder(self, trace: vf.Trace) -> float:
         """Returns the outcome of the episode; an undecided one is an error and not 0."""
-        rewards = trace.state.rewards or {}
-        if rewards.get("outcome") is None:
-            raise vf.TaskError(
-                f"episode {trace.state.episode} is undecided: the ladder has not answered on all of it yet"
-            )
-        return float(rewards["outcome"])
+        outcome = trace.info["rewards"]["outcome"]
+        if outcome is None:
+            number = trace.info["episode"]
+            raise vf.TaskError(f"episode {number} is undecided: the ladder has not answered on all of it yet")
+        return float(outcome)
 
     @vf.metric
     async def turns(self, trace: vf.Trace) -> float:
         """Returns the number of turns of the episode."""
-        return float(len((trace.state.rewards or {}).get("turns", ())))
+        return float(len(trace.info["rewards"]["turns"]))
 
     @vf.metric
     async def proposed(self, trace: vf.Trace) -> float:
         """Returns the number of new candidates of the episode."""
-        return float(sum(len(turn["candidates"]) for turn in (trace.state.rewards or {}).get("turns", ())))
+        return float(sum(len(turn["candidates"]) for turn in trace.info["rewards"]["turns"]))
 
 
 class LadderTaskset(vf.Taskset[LadderTask, LadderConfig]):
@@ -128,7 +119,7 @@ class LadderHarness(vf.Harness[LadderHarnessConfig]):
         to_model = {"base_url": endpoint, "headers": {"Authorization": f"Bearer {secret}"}, "timeout": SECONDS}
         async with ladder(data) as client, httpx.AsyncClient(**to_model) as model:
             opened = await reply(client.post("/episodes", json=wish))
-            trace.state.episode = opened["episode"]
+            trace.info["episode"] = opened["episode"]
             messages, done = list(opened["messages"]), False
             while not done:
                 asked = {"model": ctx.model, "messages": messages, "tools": opened["tools"]}
