@@ -24,6 +24,7 @@ from sciagent.store.views.values import LedgerValue, ValueFilter
 
 if TYPE_CHECKING:
     from sciagent.api.campaign import Campaign
+    from sciagent.domain.answers.guards import ShownGuards
     from sciagent.domain.answers.values import CalculatedMolecule
     from sciagent.report.export.parquet import ArrowRows
 
@@ -104,6 +105,12 @@ class LedgerView:
         from sciagent.api.campaign import Campaign
 
         return Campaign.open(name, ledger=self)
+
+    def guards(self, version: int) -> ShownGuards:
+        """Returns, by policy, whether the rewards of a version are exploited. Raises UnknownNameError."""
+        from sciagent.campaign.rewarding.guarding import show_guards
+
+        return show_guards(self.store, version)
 
     def evidence(
         self,

@@ -81,9 +81,7 @@ def test_vf_eval_rewards_a_model_as_the_ledger_does(
     assert sorted((each.group, each.sibling) for each in published.values()) == [(1, 0), (1, 1), (2, 0), (2, 1)]
     rows = turns(ledger)
     assert len(rows) == 12 and {row["cost"]["llm_tokens"] for row in rows} == {10.0}
-    assert {row["tool"] for body in model.bodies for row in [{"tool": body["tools"][0]["function"]["name"]}]} == {
-        "propose"
-    }
+    assert {body["tools"][0]["function"]["name"] for body in model.bodies} == {"propose"}
 
 
 @pytest.mark.parametrize("url", [PAID.replace("core_seconds: 10000", "rungs: {xtb: 1}")], indirect=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
@@ -12,6 +13,7 @@ from sciagent.campaign.core.build import Built, create_or_open
 from sciagent.campaign.spec.load import load_spec
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.code_version import code_version
+from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.domain.evidence import Finding, Measured
 from sciagent.domain.jobs.states import AttemptState
 from sciagent.domain.outcomes import Outcome
@@ -23,12 +25,26 @@ from sciagent.store.database.clock import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts
 from sciagent.store.job_queue.attempts import AttemptEnd
+from sciagent.store.learning import policies
 from sciagent.store.results import candidates, evidence
 from sciagent.store.results.evidence import NewEvidence, RecordedEvidence
 from tests.support.campaigns import write_campaign
 
 SAFETY, CHECKS, XTB, DFT = 0, 1, 2, 3
 HIT, MISS = 5.0, 12.0  # eV; the window of the campaigns ends at 9
+
+
+class RungAnswer(NamedTuple):
+    """A gap that a rung found."""
+
+    smiles: str
+    position: int
+    gap: float
+    """In eV."""
+    replicate: int = 0
+    revision: int = 0
+    supersedes: int | None = None
+    """Id of the evidence that it corrects."""
 
 
 @dataclass
@@ -42,16 +58,16 @@ class Rewarded:
     def ledger(self) -> Ledger:
         return self.built.ledger
 
-    def group(self, number: int, size: int) -> int:
-        """Opens a group; returns its id."""
+    def group(self, number: int, size: int, *, watermark: int = 0, seq: int = 0) -> int:
+        """Opens a group on the snapshot of a watermark, with the first `seq` candidates; returns its id."""
         with self.ledger.begin() as connection:
             values = {
                 "campaign_id": self.built.row.id,
                 "number": number,
                 "task": {},
                 "snapshot": {},
-                "snapshot_watermark": 0,
-                "snapshot_seq": 0,
+                "snapshot_watermark": watermark,
+                "snapshot_seq": seq,
                 "opening": [],
                 "opening_hash": "0" * 64,
                 "seed": number,
@@ -75,11 +91,13 @@ class Rewarded:
         group: int | None = None,
         sibling: int = 0,
         tokens: float = 0.0,
+        policy: str = "tiny@0",
     ) -> None:
-        """Writes an episode. turns: SMILES that each turn proposes."""
+        """Writes an episode. turns: SMILES that each turn proposes; a SMILES again is a repeat."""
         with self.ledger.begin() as connection:
             proposed = {smiles: parse_molecule(smiles) for turn in turns for smiles in turn}
             ids = candidates.enter(connection, proposed.values())
+            policy_id = policies.enter(connection, PolicyIdentity(policy, "test"))
             trajectory = trajectories.open_(
                 connection,
                 self.built.row.id,
@@ -91,6 +109,7 @@ class Rewarded:
                 group_id=group,
                 sibling=None if group is None else sibling,
             )
+            seen = set[str]()
             for place, turn in enumerate(turns):
                 cost = {"llm_tokens": tokens} if tokens else {}
                 new = NewTurn(
@@ -99,15 +118,20 @@ class Rewarded:
                     [],
                     [{"proposed": list(turn)}],
                     cost,
-                    "tiny@0",
+                    policy,
                     trajectories.SampledRow({"role": "assistant"}),
+                    policy_id=policy_id,
                 )
                 turn_id = trajectories.write_turn(connection, trajectory, new)
                 for smiles in turn:
-                    self._propose(connection, turn_id, smiles, ids[proposed[smiles].key])
+                    status = "duplicate" if smiles in seen else "new"
+                    self._propose(connection, turn_id, smiles, ids[proposed[smiles].key], status)
+                    seen.add(smiles)
 
-    def _propose(self, connection: sa.Connection, turn_id: int, smiles: str, candidate_id: int) -> None:
-        values = {"campaign_id": self.built.row.id, "turn_id": turn_id, "text": smiles, "status": "new"}
+    def _propose(
+        self, connection: sa.Connection, turn_id: int, smiles: str, candidate_id: int, status: str = "new"
+    ) -> None:
+        values = {"campaign_id": self.built.row.id, "turn_id": turn_id, "text": smiles, "status": status}
         values |= {"candidate_id": candidate_id, "at": db_now(connection)}
         proposal = connection.execute(sa.insert(t.proposal).values(values).returning(t.proposal.c.id)).scalar_one()
         if standings.get(connection, self.built.row.id, candidate_id) is None:
@@ -142,6 +166,7 @@ class Rewarded:
         uncertainty: float = 0.05,
         supersedes: RecordedEvidence | None = None,
         revision: int = 0,
+        replicate: int = 0,
     ) -> RecordedEvidence:
         """Records the answer of a rung with its attempt. values: by property, in canonical units."""
         rung = self.built.rungs[position]
@@ -154,8 +179,7 @@ class Rewarded:
         with self.ledger.begin() as connection:
             attempt = self._attempt(connection, rung.id, seconds)
             finding = Finding(molecule.key, Outcome.OK, measured)
-            key = rung.verifier.evidence_key(molecule)
-            key = key if not revision else type(key)(**{**vars(key), "revision": revision})
+            key = replace(rung.verifier.evidence_key(molecule, replicate), revision=revision)
             new = NewEvidence(finding, key, self._id(connection, smiles), attempt)
             if supersedes is not None:
                 new = NewEvidence(
@@ -164,6 +188,34 @@ class Rewarded:
             [recorded] = evidence.record_once(connection, [new])
             assert isinstance(recorded, RecordedEvidence)
             return recorded
+
+    def settle(self, smiles: str, gap: float, seconds: float = 100.0) -> None:
+        """Lets the whole ladder answer for a molecule: xTB in 1 core-second, DFT with the gap."""
+        self.check(smiles)
+        for position, value, cost in ((XTB, 8.0, 1.0), (DFT, gap, seconds)):
+            self.order(smiles, position)
+            self.answer(smiles, position, {"homo_lumo_gap": value}, seconds=cost)
+
+    def record(self, answers: Sequence[RungAnswer], *, seconds: float = 1.0) -> list[RecordedEvidence]:
+        """Records many answers in one transaction, with an attempt for all of them, and returns them in order."""
+        with self.ledger.begin() as connection:
+            molecules = {answer.smiles: parse_molecule(answer.smiles) for answer in answers}
+            ids = candidates.enter(connection, molecules.values())
+            attempt = self._attempt(connection, self.built.rungs[answers[0].position].id, seconds)
+            new = []
+            for answer in answers:
+                molecule, rung = molecules[answer.smiles], self.built.rungs[answer.position]
+                key = replace(
+                    rung.verifier.evidence_key(molecule), replicate=answer.replicate, revision=answer.revision
+                )
+                level = {measure.property.name: measure.level for measure in rung.spec.measures}
+                gap = Measured("homo_lumo_gap", level["homo_lumo_gap"], Quantity(answer.gap, "eV", 0.05))
+                finding = Finding(molecule.key, Outcome.OK, (gap,))
+                old = answer.supersedes
+                new.append(NewEvidence(finding, key, ids[molecule.key], attempt, supersedes=old, why=old and "wrong"))
+            recorded = evidence.record_once(connection, new)
+            assert all(isinstance(each, RecordedEvidence) for each in recorded)
+            return [each for each in recorded if isinstance(each, RecordedEvidence)]
 
     def known(self, smiles: str, position: int) -> RecordedEvidence:
         """The current answer of a rung."""
@@ -192,8 +244,11 @@ class Rewarded:
             return evidence.read_watermark(connection)
 
 
-def rewarded(ledger: Ledger, folder: Path, name: str = "small", scheduler: str = "exhaustive") -> Rewarded:
+def rewarded(
+    ledger: Ledger, folder: Path, name: str = "small", scheduler: str = "exhaustive", goal: str = "{kind: hits}"
+) -> Rewarded:
     """A campaign with checks, xTB (gate 1 to 40 eV) and DFT, where a gap from 3 to 9 eV is a hit."""
     path = write_campaign(folder, name=name, scheduler=scheduler)
+    path.write_text(path.read_text(encoding="utf-8").replace("{kind: hits}", goal), encoding="utf-8")
     built, _ = create_or_open(ledger, load_spec(path), path.read_text(encoding="utf-8"), "test")
     return Rewarded(built)

@@ -104,9 +104,11 @@ def restored_law(built: Built, watermark: int, state: Mapping[str, Any]) -> Rewa
 
 
 def expectations(
-    built: Built, connection: Connection, law: RewardLaw, candidate_ids: Sequence[int], as_of: int
+    built: Built, connection: Connection, law: RewardLaw, candidate_ids: Sequence[int], as_of: int, record: float = 0.0
 ) -> dict[int, float]:
     """Returns the expected payoff of a terminal verification, by candidate id, in hits or utility.
+
+    record: utility above which a result is worth something, unless hits are counted.
 
     The law knows the answers up to its own watermark; of the candidates it is told what lower rungs said up to `as_of`.
     No candidate is valued by a law that its own terminal answer, or those of its fold, have taught.
@@ -126,7 +128,7 @@ def expectations(
         places = np.concatenate([taught, len(teaching.ids) + asked])
         chosen = None if structures is None else _Chosen(structures, places)
         order = np.concatenate([teaching.order[taught], asking.order[asked]])
-        values = _payoffs(law, scores, errors, bounds, order, chosen, np.arange(len(taught), len(scores)))
+        values = _payoffs(law, scores, errors, bounds, order, chosen, np.arange(len(taught), len(scores)), record)
         if values is not None:
             expected |= dict(zip(asking.ids[asked].tolist(), values.tolist(), strict=True))
     return expected
@@ -140,6 +142,7 @@ def _payoffs(
     order: Order,
     similarity: Similarity | None,
     rows: Places,
+    record: float,
 ) -> Array | None:
     """Returns the expected payoffs of some rows, (len(rows),); None if too few others have answers."""
     aims = law.aims
@@ -157,12 +160,17 @@ def _payoffs(
     for number in range(len(truths)):
         means[number], spread, _ = mixture(laws, number, rows)
         variances[number] = spread**2
-    return aims.payoff(truths, scores).expected(means, variances)
+    share = aims.payoff(truths, scores, record).expected(means, variances)  # of what lies above the record
+    return share if aims.kind == "hits" else share * (1.0 - record)
 
 
 def _taught(built: Built, connection: Connection, as_of: int) -> list[int]:
     """Returns the ids of the candidates that teach a law: members of the campaign by then, with a paid answer; at most
-    `MOST` with an answer of the terminal rung, and as many others."""
+    `MOST` with an answer of the terminal rung, and as many others.
+
+    A candidate that no turn proposed, as one that a person added, is a member since the first decision about it.
+    """
+    d = t.decision.c
     cc, u, p, e = t.campaign_candidate.c, t.turn.c, t.proposal.c, t.evidence.c
     terminal = built.rungs[built.terminal].verifier.name
     known = e.candidate_id == cc.candidate_id, e.watermark <= as_of, e.reusable == sa.true()
@@ -170,6 +178,9 @@ def _taught(built: Built, connection: Connection, as_of: int) -> list[int]:
     by_paid = sa.exists().where(
         *known, e.verifier.in_({rung.verifier.name for rung in built.rungs if not rung.is_fast})
     )
+    about = d.campaign_id == cc.campaign_id, d.candidate_id == cc.candidate_id
+    decided_on = sa.exists().where(*about, d.watermark < as_of)
+    is_member = sa.or_(u.watermark < as_of, sa.and_(u.watermark.is_(None), decided_on))
     query = (
         sa.select(t.candidate.c.id, t.candidate.c.key, by_terminal)
         .select_from(
@@ -177,7 +188,7 @@ def _taught(built: Built, connection: Connection, as_of: int) -> list[int]:
             .outerjoin(t.proposal, p.id == cc.proposal_id)
             .outerjoin(t.turn, u.id == p.turn_id)
         )
-        .where(cc.campaign_id == built.row.id, sa.or_(u.watermark.is_(None), u.watermark < as_of), by_paid)
+        .where(cc.campaign_id == built.row.id, is_member, by_paid)
     )
     rows = connection.execute(query).all()
     kinds = [row for row in rows if row[2]], [row for row in rows if not row[2]]

@@ -1,4 +1,4 @@
-"""`sciagent rewards publish | show | diff`: versions of the rewards of a campaign's episodes."""
+"""`sciagent rewards publish | show | diff | guards`: versions of the rewards of a campaign's episodes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def publish(
 ) -> None:
     """Compute the rewards of all episodes from the evidence up to now, and keep them as a version.
 
-    The same description at the same watermark gives the version that exists. A new version says whose rewards changed.
+    If nothing has been written since, the same description gives the version that exists. A new one says whose rewards
+    changed.
     """
     from sciagent.campaign.rewarding.publishing import publish as published
     from sciagent.rewards.spec import load_rewards
@@ -62,6 +63,23 @@ def diff(
         put_json(changed)
     else:
         put_answer(changed, False, _changed(changed))
+
+
+@app.command(epilog="Example: sciagent rewards guards 3")
+def guards(version: int = Version, ledger: options.Ledger = None, json: options.Json = False) -> None:
+    """Show by policy whether its rewards are exploited: the control, the exploitation index, and the diversity.
+
+    gap: payoff by the terminal rung less the control's score of the same candidates; growth: since the first policy.
+
+    index: what the law promises for candidates that were not verified, less what a lot of them turned out to be worth.
+
+    An ALARM says that growth or index is above 0 by more than chance explains; in 5 % of all tables it is false.
+    """
+    from sciagent.campaign.rewarding.guarding import show_guards
+    from sciagent.cli.learning.guards_text import parts
+
+    answer = show_guards(open_ledger(ledger), version)
+    put_answer(answer, json, parts(answer))
 
 
 def _version(answer: PublishedRewards) -> Iterator[Part]:

@@ -59,6 +59,7 @@ reward_version = table(
     reference("previous_id", "reward_version", nullable=True),
     needed(String(100), "code_version"),
     needed(UtcDateTime, "at"),
+    optional(Json, "guards"),  # statistics of each policy; None: published before there were guards
     UniqueConstraint("campaign_id", "number"),
 )
 

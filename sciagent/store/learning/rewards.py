@@ -29,6 +29,8 @@ class RewardVersionRow(NamedTuple):
     law: int | None
     """Id of the row of `law`; None if no law was used."""
     previous_id: int | None
+    guards: dict[str, Any] | None
+    """Statistics of each policy; None if the version was published before there were guards."""
 
 
 class RewardRow(NamedTuple):
@@ -46,14 +48,14 @@ class RewardRow(NamedTuple):
 
 def _versions() -> sa.Select[Any]:
     s = t.reward_spec.c
-    columns = (_V.id, _V.campaign_id, _V.number, s.hash, s.spec, _V.watermark, _V.laws, _V.previous_id)
+    columns = (_V.id, _V.campaign_id, _V.number, s.hash, s.spec, _V.watermark, _V.laws, _V.previous_id, _V.guards)
     return sa.select(*columns).select_from(t.reward_version.join(t.reward_spec, s.id == _V.reward_spec_id))
 
 
 def _version(row: Sequence[Any]) -> RewardVersionRow:
-    id_, campaign_id, number, spec_hash, spec, watermark, laws, previous = row
+    id_, campaign_id, number, spec_hash, spec, watermark, laws, previous, guards = row
     law = int(laws[0]) if laws else None
-    return RewardVersionRow(id_, campaign_id, number, spec_hash, dict(spec), watermark, law, previous)
+    return RewardVersionRow(id_, campaign_id, number, spec_hash, dict(spec), watermark, law, previous, guards)
 
 
 def get(connection: Connection, version: int) -> RewardVersionRow:
@@ -63,6 +65,12 @@ def get(connection: Connection, version: int) -> RewardVersionRow:
         known = connection.execute(sa.select(_V.id).order_by(_V.id.desc()).limit(20)).scalars().all()
         raise UnknownNameError("version of rewards", str(version), [str(id_) for id_ in known])
     return _version(row)
+
+
+def campaign_of(connection: Connection, version: int) -> str:
+    """Returns the name of the campaign that a version belongs to."""
+    query = sa.select(t.campaign.c.name).join(t.reward_version, _V.campaign_id == t.campaign.c.id)
+    return str(connection.execute(query.where(_V.id == version)).scalar_one())
 
 
 def last(connection: Connection, campaign_id: int, spec_hash: str) -> RewardVersionRow | None:
@@ -81,6 +89,7 @@ def write_version(
     watermark: int,
     law: int | None,
     previous_id: int | None,
+    guards: Mapping[str, Any] | None = None,
 ) -> int:
     """Write a version without rewards; returns its id. Runs under the lock of the campaign's row."""
     spec_id = id_of_hash(connection, t.reward_spec, spec_hash, {"spec": dict(spec)})
@@ -95,7 +104,7 @@ def write_version(
         "previous_id": previous_id,
         "code_version": code_version(),
         "at": db_now(connection),
-    }
+    } | ({} if guards is None else {"guards": dict(guards)})
     return int(connection.execute(sa.insert(t.reward_version).values(values).returning(_V.id)).scalar_one())
 
 

@@ -99,10 +99,11 @@ class Log:
         self.chosen.update({int(id_): float(p) for id_, p in news["chosen"]})
 
 
-def audit_log(connection: Connection, campaign_id: int) -> Log:
-    """The whole log of the campaign."""
+def audit_log(connection: Connection, campaign_id: int, as_of: int | None = None) -> Log:
+    """The log of the campaign. as_of: only what was written before this watermark; None: all of it."""
     c, log = t.law.c, Log()
     query = sa.select(c.state["audit"]).where(c.campaign_id == campaign_id, c.purpose == "scheduler").order_by(c.id)
+    query = query if as_of is None else query.where(c.watermark < as_of)
     for news in connection.execute(query).scalars():
         if news is not None:
             log.add(news)

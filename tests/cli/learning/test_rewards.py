@@ -60,9 +60,22 @@ def test_publish_show_and_diff_say_the_same_as_json_and_as_text(run: Run, made: 
     assert turn["reward"] == pytest.approx(1 - 0.02)
     assert turn["return"] is None
     [candidate] = turn["candidates"]
-    assert (candidate["value"], candidate["cost"], candidate["settled"]) == (1.0, {"core_seconds": 200.0}, True)
+    assert (candidate["value"], candidate["cost"], candidate["settled"]) == (1.0, 0.02, True)
+    assert candidate["resources"] == {"core_seconds": 200.0}
     assert "0.98" in run("show", str(first))
     [change] = run("diff", str(first), str(first + 1), "--json")
     assert (change["episode"], change["turn"], change["was"]) == (2, 0, None)
     assert change["now"] == pytest.approx(-0.001)
     assert "no reward differs" in run("diff", str(first), str(first))
+
+
+def test_guards_are_shown_as_json_and_as_text(run: Run, tmp_path: Path) -> None:
+    spec = tmp_path / "rewards.yaml"
+    spec.write_text("prices: {core_seconds: 1.0e-4}\nunsettled: settled\n")
+    version = str(run("publish", str(spec), "--campaign", "small", "--json")["version"])
+    shown = run("guards", version, "--json")
+    [policy] = shown["policies"]
+    assert (shown["campaign"], policy["policy"], policy["episodes"], policy["undecided"]) == ("small", "tiny@0", 2, 2)
+    assert (policy["proposals"], policy["control"], policy["promise"], policy["alarms"]) == (3, None, None, [])
+    text = run("guards", version)
+    assert "no alarm" in text and "tiny@0" in text
