@@ -89,7 +89,7 @@ class _Application:
         return await self._run(self._environment.turn, request.path_params["number"], **body)
 
     async def call(self, request: Request) -> Any:
-        body = {"arguments": {}} | await _body(request, ("name", "arguments", "turn"), required=("name",))
+        body = {"arguments": {}, **await _body(request, ("name", "arguments", "turn"), required=("name",))}
         return await self._run(self._environment.call, request.path_params["number"], **body)
 
     async def end(self, request: Request) -> Any:
@@ -148,7 +148,7 @@ async def _not_routed(request: Request, error: Exception) -> Response:
     return refusal(error.status_code, f"there is no {request.url.path} here; see docs/environments.md")
 
 
-async def _body(request: Request, known: Sequence[str], required: Sequence[str] = ()) -> dict[str, Any]:
+async def _body(request: Request, known: Sequence[str], required: Sequence[str] = ()) -> Mapping[str, Any]:
     """Returns the JSON object of a request. Raises EpisodeError."""
     text = bytearray()
     async for part in request.stream():
