@@ -166,6 +166,7 @@ class Rewarded:
         uncertainty: float = 0.05,
         supersedes: RecordedEvidence | None = None,
         revision: int = 0,
+        replicate: int = 0,
     ) -> RecordedEvidence:
         """Records the answer of a rung with its attempt. values: by property, in canonical units."""
         rung = self.built.rungs[position]
@@ -178,7 +179,7 @@ class Rewarded:
         with self.ledger.begin() as connection:
             attempt = self._attempt(connection, rung.id, seconds)
             finding = Finding(molecule.key, Outcome.OK, measured)
-            key = replace(rung.verifier.evidence_key(molecule), revision=revision)
+            key = replace(rung.verifier.evidence_key(molecule, replicate), revision=revision)
             new = NewEvidence(finding, key, self._id(connection, smiles), attempt)
             if supersedes is not None:
                 new = NewEvidence(

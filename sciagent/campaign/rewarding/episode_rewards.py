@@ -19,7 +19,7 @@ from sciagent.errors import UsageError
 from sciagent.rewards.credit import gigpo, marginal, outcome, rtg
 from sciagent.rewards.credit.marginal import Find
 from sciagent.rewards.credit.returns import Group, returns
-from sciagent.rewards.process import ProposedCandidate, TurnFacts, TurnReward, turn_rewards
+from sciagent.rewards.process import ProposedCandidate, TurnFacts, TurnReward, limited, turn_rewards
 from sciagent.rewards.spec import RewardSpec, Term
 from sciagent.store.learning import episodes, evidence_costs
 from sciagent.store.learning.episodes import EpisodeRow, EpisodeTurn
@@ -117,13 +117,15 @@ class _CandidateFacts:
     def of_turn(self, turn: EpisodeTurn, terms: Mapping[Term, float], is_rollout: bool) -> TurnFacts:
         """Returns the facts of a turn. is_rollout: its cost has that of reused inline evidence already."""
         proposed = [
-            ProposedCandidate(
-                *self._named[id_], *self._worth[id_], self._costs[id_] + self._lent(id_, turn, is_rollout)
-            )
+            self._proposed(id_, self._costs[id_] + self._lent(id_, turn, is_rollout))
             for id_ in dict.fromkeys(p.candidate_id for p in turn.proposals if p.status == "new")
             if id_ is not None
         ]
         return TurnFacts(proposed, turn.cost, terms)
+
+    def _proposed(self, candidate_id: int, cost: Cost) -> ProposedCandidate:
+        worth = self._worth[candidate_id]
+        return ProposedCandidate(*self._named[candidate_id], worth.value, worth.settled, cost, worth.screened)
 
     def _lent(self, candidate_id: int, turn: EpisodeTurn, is_rollout: bool) -> Cost:
         """Returns the cost of inline evidence that the turn reused. What it computed itself is in its own cost."""
@@ -143,7 +145,7 @@ def _advantages(spec: RewardSpec, group: Sequence[_Episode]) -> list[list[float 
             return gigpo.advantages(values, [[turn.state for turn in episode.turns] for episode in group])
         case "marginal":
             finds = [
-                [[Find(c.key, c.scaffold, c.worth) for c in facts.candidates] for facts in episode.facts]
+                [[Find(c.key, c.scaffold, c.worth) for c in facts.candidates] for facts in limited(episode.facts, spec)]
                 for episode in group
             ]
             costs: Group = [[_net_cost(reward) for reward in episode.rewards] for episode in group]

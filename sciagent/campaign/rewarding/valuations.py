@@ -23,6 +23,8 @@ class CandidateWorth(NamedTuple):
     """In hits or utility; None if undecided."""
     settled: bool
     """Whether the ladder has decided about the candidate."""
+    screened: bool
+    """Whether a fast rung has thrown the candidate out."""
 
 
 def valuations(
@@ -49,7 +51,9 @@ def valuations(
             expected = _less_settling(built, connection, expected, spec)
         known |= {id_: known[id_]._replace(expected=value) for id_, value in expected.items()}
     return {
-        id_: CandidateWorth(worth(state, spec.unsettled), state.settlement in (Settlement.ANSWERED, Settlement.REFUSED))
+        id_: CandidateWorth(
+            worth(state, spec.unsettled), state.settlement in (Settlement.ANSWERED, Settlement.REFUSED), state.screened
+        )
         for id_, state in known.items()
     }
 

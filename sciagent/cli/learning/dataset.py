@@ -34,6 +34,8 @@ class ExportTo(StrEnum):
     TRL_DPO = "trl-dpo"
     TRL_KTO = "trl-kto"
     TRL_GRPO = "trl-grpo"
+    VERL = "verl"
+    SKYRL = "skyrl"
     HUGGINGFACE = "huggingface"
 
 
