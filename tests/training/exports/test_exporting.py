@@ -105,7 +105,7 @@ def test_what_a_grammar_forbade_is_no_sample_for_trl(sets: Path, tmp_path: Path)
     pq.write_table(type(table).from_pylist(masked, schema=table.schema), tables / "gaps.trajectories.parquet")
     answer = export(tmp_path / "rows", "trl-grpo", tmp_path / "out")
     assert answer.files["train.parquet"] == 4
-    assert answer.left_out == {"turns: sampled under a grammar, which TRL cannot make again": 1}
+    assert answer.left_out == {"turns: sampled under a grammar, which other trainers cannot make again": 1}
 
 
 def test_the_card_states_licence_origin_and_what_is_missing(sets: Path, tmp_path: Path) -> None:
