@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import time
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -23,15 +24,28 @@ class TrlLadder:
 
     def __init__(self, environment: Environment, siblings: int, *, wait: float = 600.0, policy: str = "trl") -> None:
         """siblings: the `num_generations` of the trainer; so many episodes of a task begin alike and are compared.
-        wait: longest time, in seconds, that the end of an episode waits for late verdicts. An episode that is undecided
-        then has no reward; TRL leaves it out. policy: name of the model in the ledger."""
-        self.environment, self.siblings, self.wait, self.policy = environment, siblings, wait, policy
+        wait: longest time, in seconds, from the last call of an episode to its reward. An episode that is undecided
+        then has none; TRL leaves it out. policy: name and version of the model in the ledger."""
+        self.environment, self.siblings, self.wait = environment, siblings, wait
+        self.policy = policy
+        """Name and version of the model in the ledger; a new one for new weights."""
+        self._open: list[_TrlEpisode] = []
         methods = {schema["function"]["name"]: _method(schema["function"]) for schema in environment.tools(policy)}
         self._kind = type("Ladder", (_TrlEpisode,), methods)
 
     def __call__(self) -> Any:
         """Returns a new environment of TRL."""
         return self._kind(self)
+
+    def begin(self, episode: _TrlEpisode) -> None:
+        """Notes an episode that goes on."""
+        self._open.append(episode)
+
+    def end_all(self) -> None:
+        """Ends the episodes that go on: TRL asks for the first reward when it has sampled all of them, and while that
+        one is waited for, the others would count as left by their client."""
+        while self._open:
+            self._open.pop()._leave()
 
     def prompts(self, n: int, purpose: Purpose = "rollout") -> list[dict[str, object]]:
         """Returns n rows of a data set for GRPOTrainer, one for each task; the environment adds the goal and what is
@@ -47,6 +61,7 @@ class _TrlEpisode:
         self._ladder = ladder
         self._episode: LadderEpisode | None = None
         self._ended: str | None = None
+        self._told = 0.0  # time of the last reply, in seconds of the monotonic clock
 
     def reset(self, task: int | None = None, purpose: Purpose = "rollout", **row: Any) -> str:
         """Opens the next episode of a task; returns what follows the last message of the prompt."""
@@ -56,6 +71,8 @@ class _TrlEpisode:
         self._episode = ladder.environment.open(
             task, group=group, siblings=ladder.siblings, policy=ladder.policy, purpose=purpose
         )
+        self._told = time.monotonic()
+        ladder.begin(self)
         said = {message["role"]: str(message["content"]) for message in self._episode.messages}
         is_instructed = any(message["role"] == "system" for message in row.get("prompt", ()))
         return said["user"] if is_instructed else f"{said['system']}\n\n{said['user']}"
@@ -63,14 +80,21 @@ class _TrlEpisode:
     def get_reward(self) -> float | None:
         """Ends the episode; returns its reward in hits or utility, None if it is undecided."""
         assert self._episode is not None  # TRL resets an environment first
-        return self._episode.end(self._ladder.wait).outcome
+        self._ladder.end_all()
+        waited = time.monotonic() - self._told
+        return self._episode.end(max(0.0, self._ladder.wait - waited)).outcome
+
+    def _leave(self) -> None:
+        """Ends the episode without waiting for its reward."""
+        if self._episode is not None:
+            self._episode.end()
 
     def _call(self, name: str, arguments: Mapping[str, Any]) -> str:
         assert self._episode is not None
         if self._ended is not None:
             return f"The episode has ended: {self._ended}."
         reply = self._episode.call(name, arguments)
-        self._ended = reply.ended
+        self._ended, self._told = reply.ended, time.monotonic()
         return "\n".join(str(message["content"]) for message in reply.messages)
 
 

@@ -19,7 +19,7 @@ from sciagent.environment.environment import Environment
 from sciagent.environment.for_trl import TrlLadder
 from sciagent.rewards.spec import load_rewards
 from sciagent.store.database.ledger import Ledger
-from tests.environment.served import FAST, PAID
+from tests.environment.served import FAST, PAID, trajectories
 from tests.support.environments import TRL, interpreter, run
 from tests.support.tiny_model import write_tiny_model
 
@@ -87,6 +87,19 @@ def test_an_undecided_episode_has_no_reward(serve: Serve) -> None:
         assert episode.get_reward() is None
 
 
+@SQLITE
+def test_siblings_that_wait_for_their_reward_are_not_left_by_their_client(serve: Serve, ledger: Ledger) -> None:
+    with serve(PAID, workers=1) as environment:
+        ladder = TrlLadder(environment, 2, wait=30.0)
+        first, second = ladder(), ladder()
+        for episode, smiles in ((first, "CCCO"), (second, "CCCN")):
+            episode.reset(task=0)
+            episode.propose(smiles=smiles)
+        assert first.get_reward() is not None and environment.n_open == 0
+        assert second.get_reward() is not None
+    assert set(trajectories(ledger).values()) == {("complete", "ended by the client")}
+
+
 @pytest.mark.long
 def test_trl_trains_on_the_ladder(migrated_sqlite: Path, tmp_path: Path) -> None:
     shutil.copy(migrated_sqlite, tmp_path / "sciagent.db")
@@ -103,4 +116,5 @@ def test_trl_trains_on_the_ladder(migrated_sqlite: Path, tmp_path: Path) -> None
     published = publish(ledger, "rolled", load_rewards(tmp_path / "rewards.yaml"))
     episodes = show(ledger, published.version).episodes
     outcomes = [each.outcome for each in episodes if each.group == max(other.group or 0 for other in episodes)]
+    assert {each.policy for each in episodes} == {None, "taught@0"}, "an episode without a turn has no policy"
     assert len(outcomes) == 8 and told["logged"]["rewards/Ladder/mean"] == pytest.approx(mean(outcomes), abs=1e-5)
