@@ -144,6 +144,8 @@ def hindsight(
         hint = hints.hint_of(campaign.built, each.turn, each.best)
         if isinstance(hint, hints.NoHint):
             selection.drop(f"hints: {hint}")
+        elif (why := _limited(limit, each, hint)) is not None:
+            selection.drop(f"hints: {why}")
         else:
             yield each.cells | {"completion": each.completion, "how": "hinted", "hint": hint}
         if each.best is None or each.best.state.settlement is not Settlement.ANSWERED:
@@ -156,6 +158,11 @@ def hindsight(
             selection.drop(f"goals: {why}")
         else:
             yield each.cells | {"prompt": chat(prompt), "completion": each.completion, "how": "relabelled"}
+
+
+def _limited(limit: ScaffoldLimit, turn: JudgedTurn, hint: str) -> str | None:
+    """Counts a hint by the scaffold that it is about, or by its text; returns None, or why it is left out."""
+    return limit.takes_text(turn.task, hint) if turn.best is None else limit.takes(turn.task, turn.best, "hint")
 
 
 def pairs(

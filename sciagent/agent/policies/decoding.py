@@ -56,6 +56,43 @@ class Drawn(NamedTuple):
     """(n,) whether the grammar allowed only this token."""
 
 
+class AnswerDraw:
+    """The draw of one answer, token by token, with random numbers of its own."""
+
+    def __init__(
+        self, sampling: Sampling, limit: int, ends: frozenset[int], answer: ConstrainedAnswer | None, device: Any
+    ) -> None:
+        """limit: most tokens. ends: ids of end tokens. answer: the grammar; None without one."""
+        import torch
+
+        self.drawn = Drawn([], [], [], [])
+        self._temperature, self._limit, self._ends, self._answer = sampling.temperature, limit, ends, answer
+        self._random = torch.Generator(device=device)
+        if sampling.seed is None:
+            self._random.seed()
+        else:
+            self._random.manual_seed(sampling.seed)
+
+    def take(self, logits: Any) -> bool:
+        """Draws the next token; returns whether the answer goes on after it. logits: (v,). Raises PolicyError."""
+        import torch
+
+        drawn, allowed = self.drawn, None
+        if self._answer:
+            allowed = torch.from_numpy(self._answer.allowed()).to(logits.device)
+        p = chances(logits, allowed, self._temperature)
+        token = int(torch.multinomial(p, 1, generator=self._random))
+        drawn.ids.append(token)
+        drawn.logprobs.append(float(torch.log_softmax(logits, dim=-1)[token]))
+        drawn.behaviour.append(math.log(float(p[token])))
+        drawn.forced.append(allowed is not None and int(allowed.sum()) == 1)
+        if token in self._ends or len(drawn.ids) >= self._limit:
+            return False
+        if self._answer:
+            self._answer.take(token)
+        return True
+
+
 class Decoder:
     """A model, and the keys and values of its last sequence. Not thread-safe."""
 
@@ -70,30 +107,13 @@ class Decoder:
         """Draws at most `limit` tokens after the prompt. The last one is an end token, unless the limit is reached."""
         import torch
 
-        random = torch.Generator(device=self.model.device)
-        if sampling.seed is None:
-            random.seed()
-        else:
-            random.manual_seed(sampling.seed)
-        drawn = Drawn([], [], [], [])
+        begun = AnswerDraw(sampling, limit, self.ends, answer, self.model.device)
         with torch.inference_mode():
             logits = self._after_prompt(prompt)
-            while True:
-                allowed = None
-                if answer:
-                    allowed = torch.from_numpy(answer.allowed()).to(logits.device)
-                p = chances(logits, allowed, sampling.temperature)
-                token = int(torch.multinomial(p, 1, generator=random))
-                drawn.ids.append(token)
-                drawn.logprobs.append(float(torch.log_softmax(logits, dim=-1)[token]))
-                drawn.behaviour.append(math.log(float(p[token])))
-                drawn.forced.append(allowed is not None and int(allowed.sum()) == 1)
-                if token in self.ends or len(drawn.ids) >= limit:
-                    return drawn
-                if answer:
-                    answer.take(token)
+            while begun.take(logits):
                 self.go_on()
-                logits = self._forward([token])
+                logits = self._forward([begun.drawn.ids[-1]])
+        return begun.drawn
 
     def _after_prompt(self, prompt: list[int]) -> Any:
         """Returns the (v,) logits after the prompt. Tokens shared with the last sequence are not computed again."""

@@ -100,3 +100,22 @@ def test_a_candidate_that_was_not_verified_is_worth_less_by_the_price_of_its_ver
     for key, value in dear.items():
         paid = 1e-3 * costs[key]["core_seconds"]
         assert paid > 0 and value == pytest.approx(max(0.0, (free[key] or 0.0) - paid))
+
+
+def test_the_expected_improvement_over_a_record_lies_between_its_bounds(ledger: Ledger, tmp_path: Path) -> None:
+    made = rewarded(ledger, tmp_path, goal="{kind: best}")
+    made.episode(1, [list(MOLECULES)], group=made.group(0, 1))
+    made.check(*MOLECULES)
+    for i, position in EVENTS:
+        made.answer(MOLECULES[i], position, {GAP: truth(i, position)}, seconds=1.0)
+    with ledger.read() as connection:
+        now = made.watermark()
+        law = expectations.fit_law(made.built, connection, now)
+        assert law is not None
+        ids = list(candidates.ids_of(connection, [parse_molecule(smiles).key for smiles in MOLECULES]).values())
+        whole, above = (
+            expectations.expectations(made.built, connection, law, ids, now, record) for record in (0.0, 0.6)
+        )
+    assert len(whole) == len(MOLECULES)
+    assert all(max(0.0, whole[id_] - 0.6) - 1e-9 <= above[id_] <= 0.4 * whole[id_] + 1e-9 for id_ in ids)
+    assert any(above[id_] > whole[id_] - 0.6 + 1e-3 for id_ in ids), "an answer may lie below the record"
