@@ -13,7 +13,8 @@ from sciagent.campaign.rewarding.expectations import RewardLaw
 from sciagent.campaign.rewarding.states import rungs_as_of
 from sciagent.campaign.rewarding.terms import Snapshots, terms_of
 from sciagent.campaign.rewarding.valuations import CandidateWorth, valuations
-from sciagent.chemistry.families import family
+from sciagent.chemistry.families import family, ring_families
+from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.errors import UsageError
 from sciagent.rewards.credit import gigpo, marginal, outcome, rtg
@@ -106,12 +107,11 @@ class _CandidateFacts:
         self._costs = episodes.costs_of(connection, built.row.id, paid, ids, as_of, fits)
         inline = [rung.verifier.computation for rung in built.fast if rung.spec.inline]
         self._inline = evidence_costs.of_computations(connection, inline, ids, as_of)
-        self._named: dict[int, tuple[str, str]] = {}
+        self._named: dict[int, tuple[str, tuple[str, ...]]] = {}
         self.texts: dict[int, str] = {}
         for start in range(0, len(ids), CHUNK):
             for id_, candidate in candidates.load(connection, ids[start : start + CHUNK]).items():
-                is_molecule = candidate.kind == "molecule"  # all molecules without rings share one family
-                self._named[id_] = candidate.key, family(candidate.text) if is_molecule else candidate.key
+                self._named[id_] = candidate.key, _families(candidate, spec)
                 self.texts[id_] = candidate.text
 
     def of_turn(self, turn: EpisodeTurn, terms: Mapping[Term, float], is_rollout: bool) -> TurnFacts:
@@ -134,6 +134,13 @@ class _CandidateFacts:
         return sum((c for by, c in self._inline.get(candidate_id, ()) if by != turn.id), Cost())
 
 
+def _families(candidate: Candidate, spec: RewardSpec) -> tuple[str, ...]:
+    """Returns the families of a candidate. All molecules without rings share one; a crystal is one of its own."""
+    if candidate.kind != "molecule":
+        return (candidate.key,)
+    return (family(candidate.text),) if spec.decay_by == "scaffold" else ring_families(candidate.text)
+
+
 def _advantages(spec: RewardSpec, group: Sequence[_Episode]) -> list[list[float | None]]:
     values: Group = [[reward.value for reward in episode.rewards] for episode in group]
     match spec.credit:
@@ -145,7 +152,7 @@ def _advantages(spec: RewardSpec, group: Sequence[_Episode]) -> list[list[float 
             return gigpo.advantages(values, [[turn.state for turn in episode.turns] for episode in group])
         case "marginal":
             finds = [
-                [[Find(c.key, c.scaffold, c.worth) for c in facts.candidates] for facts in limited(episode.facts, spec)]
+                [[Find(c.key, c.families, c.worth) for c in facts.candidates] for facts in limited(episode.facts, spec)]
                 for episode in group
             ]
             costs: Group = [[_net_cost(reward) for reward in episode.rewards] for episode in group]
