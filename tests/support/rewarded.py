@@ -244,8 +244,11 @@ class Rewarded:
             return evidence.read_watermark(connection)
 
 
-def rewarded(ledger: Ledger, folder: Path, name: str = "small", scheduler: str = "exhaustive") -> Rewarded:
+def rewarded(
+    ledger: Ledger, folder: Path, name: str = "small", scheduler: str = "exhaustive", goal: str = "{kind: hits}"
+) -> Rewarded:
     """A campaign with checks, xTB (gate 1 to 40 eV) and DFT, where a gap from 3 to 9 eV is a hit."""
     path = write_campaign(folder, name=name, scheduler=scheduler)
+    path.write_text(path.read_text(encoding="utf-8").replace("{kind: hits}", goal), encoding="utf-8")
     built, _ = create_or_open(ledger, load_spec(path), path.read_text(encoding="utf-8"), "test")
     return Rewarded(built)
