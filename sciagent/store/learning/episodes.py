@@ -108,7 +108,7 @@ def costs_of(
     """{candidate id: all that was booked for it on paid rungs up to a watermark}, each attempt once.
 
     Counted are the campaign's own attempts, with those that failed, and the attempts of other campaigns whose evidence
-    counts here, whoever paid. Imported evidence has no attempt and costs nothing here.
+    counts here, whoever paid. Imported evidence has no attempt and costs nothing here, and the control is not charged.
     """
     shares: dict[int, dict[int, Cost]] = {id_: {} for id_ in candidate_ids}
     for candidate_id, attempt_id, cost, n in _attempts(connection, campaign_id, paid, candidate_ids, as_of):
@@ -122,9 +122,9 @@ def _attempts(
     """Yields candidate id, attempt id, cost and number of candidates that share the cost."""
     job = t.job.c
     own = sa.select(job.candidate_id, _A.id, _A.cost, _A.n_candidates).select_from(
-        t.attempt.join(t.job, job.id == _A.job_id)
+        t.attempt.join(t.job, job.id == _A.job_id).join(t.rung, t.rung.c.id == job.rung_id)
     )
-    own = own.where(job.campaign_id == campaign_id, _A.watermark <= as_of)
+    own = own.where(job.campaign_id == campaign_id, _A.watermark <= as_of, t.rung.c.control == sa.false())
     used = sa.select(_E.candidate_id, _A.id, _A.cost, _A.n_candidates).select_from(
         t.evidence.join(t.attempt, _A.id == _E.attempt_id)
     )
