@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sciagent.agent.messages import Sampled
 from sciagent.agent.policies.openai_messages import to_openai
@@ -100,6 +100,10 @@ class EpisodeDesk:
             self._waiting.pop(name, None)
         taken.used = time.monotonic()
         return taken
+
+    def tools(self, driver: Driver, policy: str) -> Sequence[Mapping[str, Any]]:
+        """Returns the schemas of the tools in OpenAI's format."""
+        return self._runner(driver, policy).schemas
 
     def _opened(self, driver: Driver, wish: EpisodeWish) -> list[OpenEpisode]:
         """Opens a group; returns its episodes."""

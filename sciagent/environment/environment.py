@@ -115,6 +115,10 @@ class Environment:
             for i in range(n)
         ]
 
+    def tools(self, policy: str = "client") -> Sequence[Mapping[str, Any]]:
+        """Returns the schemas of the tools in OpenAI's format. policy: as in `open`."""
+        return self._do(lambda driver: self._desk.tools(driver, policy))
+
     def open(
         self,
         task: int | None = None,

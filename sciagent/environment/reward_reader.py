@@ -7,8 +7,9 @@ import threading
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, open_for_people
+from sciagent.campaign.rewarding.episode_rewards import reward_rows
 from sciagent.campaign.rewarding.expectations import RewardLaw, fit_law, restored_law
-from sciagent.campaign.rewarding.publishing import check_scheduler, reward_rows
+from sciagent.campaign.rewarding.publishing import check_scheduler
 from sciagent.campaign.rewarding.showing import shown_turn
 from sciagent.domain.answers.rewards import RewardedEpisode, RewardedTurn
 from sciagent.errors import EpisodeError, UsageError
@@ -60,7 +61,7 @@ class RewardReader:
             rows = reward_rows(built, connection, self._spec, law, as_of, ids)
             turns = {turn.id: turn.number for turn in episodes.turns_of(connection, [found.id], as_of)[found.id]}
         mine = [row for row in rows if row.trajectory_id == found.id]
-        shown = [shown_turn(row, turns[row.turn_id]) for row in mine if row.turn_id is not None]
+        shown = [shown_turn(row, turns[row.turn_id], self._spec.prices) for row in mine if row.turn_id is not None]
         return _rewarded(found, group.number, mine[0].value, shown, alone)
 
     def _law_of(self, connection: Connection, as_of: int) -> RewardLaw | None:

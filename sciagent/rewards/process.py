@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from sciagent.domain.cost import Cost
 from sciagent.rewards.credit.returns import plus
-from sciagent.rewards.spec import RewardSpec
+from sciagent.rewards.spec import RewardSpec, Term
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class TurnFacts:
     candidates: Sequence[ProposedCandidate] = ()
     cost: Cost = field(default_factory=Cost)
     """Cost of the turn itself: tokens, and what ran while it waited."""
-    terms: Mapping[str, float] = field(default_factory=dict)
+    terms: Mapping[Term, float] = field(default_factory=dict)
     """Named terms before their weights, each from -1 to 1."""
 
 
@@ -61,9 +61,9 @@ class _Capped:
         return self._sum - before
 
 
-def price_of(cost: Mapping[str, float], spec: RewardSpec) -> float:
-    """Returns what a cost is worth in hits or utility."""
-    return sum(amount * spec.prices.get(resource, 0.0) for resource, amount in cost.items())
+def price_of(cost: Mapping[str, float], prices: Mapping[str, float]) -> float:
+    """Returns what a cost is worth in hits or utility. prices: of one unit of each resource."""
+    return sum(amount * prices.get(resource, 0.0) for resource, amount in cost.items())
 
 
 def turn_rewards(episode: Sequence[TurnFacts], spec: RewardSpec) -> list[TurnReward]:
@@ -80,13 +80,13 @@ def turn_rewards(episode: Sequence[TurnFacts], spec: RewardSpec) -> list[TurnRew
     for number, turn in enumerate(episode, start=1):
         evidence: float | None = 0.0
         promised = 0.0
-        spent = price_of(turn.cost, spec)
+        spent = price_of(turn.cost, spec.prices)
         for candidate in turn.candidates:
             if candidate.key in keys:
                 continue
             keys.add(candidate.key)
             seen[candidate.scaffold] += 1
-            spent += price_of(candidate.cost, spec)
+            spent += price_of(candidate.cost, spec.prices)
             share = None if candidate.worth is None else spec.weight(seen[candidate.scaffold]) * candidate.worth
             if share is not None and not candidate.settled:
                 promised, share = promised + share, 0.0

@@ -18,7 +18,7 @@ Unsettled = Literal["settled", "posterior", "robust"]
 Credit = Literal["outcome", "rtg", "marginal", "gigpo"]
 Price = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0, le=1e12)]
 Weight = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=-1, le=1)]
-Term = Literal["refused", "empty"]
+Term = Literal["refused", "empty", "novelty", "diversity"]
 
 
 def _known(prices: Mapping[str, float]) -> Mapping[str, float]:
@@ -59,7 +59,10 @@ class RewardSpec(BaseModel):
     )
     credit: Credit = Field(default="rtg", description="Estimator of the advantages.")
     terms: Mapping[Term, Weight] = Field(
-        default_factory=dict, description="Weights of named terms beside the evidence, by name."
+        default_factory=dict,
+        description="Weights of named terms beside the evidence, by name: `refused`, the share of proposals that were "
+        "known or no molecules; `novelty`, how unlike the molecules are to those of the group's snapshot; `diversity`, "
+        "how unlike to those that the episode proposed before; `empty`, whether an episode proposed nothing.",
     )
     terms_limit: Annotated[float, Field(strict=True, ge=0, lt=1)] = Field(
         default=0.2, description="Most that all terms of an episode add or take together, as a share of one hit."

@@ -15,9 +15,11 @@ from sciagent import __version__
 from sciagent.domain.answers.datasets import BuiltDataset
 from sciagent.errors import UsageError
 from sciagent.report.export.parquet import ArrowRows, evidence_rows
+from sciagent.store.campaign_state import campaigns as campaign_rows
+from sciagent.store.campaign_state import watermarks
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import rewards
-from sciagent.store.results.evidence import next_watermark, read_watermark
+from sciagent.store.results.evidence import read_watermark
 from sciagent.training import answers, card, token_rows
 from sciagent.training.columns import TableColumn, schema
 from sciagent.training.reading import EVALUATION, RecordedEpisode, TrainingCampaign
@@ -47,7 +49,7 @@ def build(ledger: Ledger, wish: DatasetWish, folder: Path, progress: Progress | 
     """
     check(wish, folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    as_of = _watermark(ledger, wish.as_of)
+    as_of = _watermark(ledger, wish)
     campaigns = [TrainingCampaign(ledger, name, as_of) for name in dict.fromkeys(wish.campaigns)]
     held = [TrainingCampaign(ledger, name, as_of) for name in wish.test_campaigns]
     with ledger.read() as connection, tempfile.TemporaryDirectory(dir=folder.parent, prefix=".dataset-") as inside:
@@ -62,16 +64,18 @@ def build(ledger: Ledger, wish: DatasetWish, folder: Path, progress: Progress | 
     return built
 
 
-def _watermark(ledger: Ledger, stated: int | None) -> int:
-    """Returns the stated watermark, or a new one, so that all turns so far lie before it. Raises UsageError."""
-    if stated is None:
-        with ledger.begin() as connection:
-            return next_watermark(connection)
-    with ledger.read() as connection:
+def _watermark(ledger: Ledger, wish: DatasetWish) -> int:
+    """Returns the stated watermark, or a new one, so that all turns so far lie before it. Turns before it are a fixed
+    set from then on. Raises UsageError."""
+    with ledger.begin() as connection:
+        ids = [campaign_rows.get(connection, name).id for name in wish.campaigns]
+        if wish.as_of is None:
+            return watermarks.take(connection, ids)
+        watermarks.settle(connection, ids)
         now = read_watermark(connection)
-    if stated > now:
-        raise UsageError(f"watermark {stated} lies in the future; the ledger is at {now}")
-    return stated
+    if wish.as_of > now:
+        raise UsageError(f"watermark {wish.as_of} lies in the future; the ledger is at {now}")
+    return wish.as_of
 
 
 class _Builder:

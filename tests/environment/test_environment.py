@@ -85,7 +85,7 @@ def test_the_ladder_decides_while_a_client_waits(serve: Serve) -> None:
         found = episode.end(wait=60)
     [turn] = found.turns
     assert turn.reward is not None and turn.candidates[0].settled
-    assert turn.candidates[0].value == 1.0 and turn.candidates[0].cost["core_seconds"] > 0
+    assert turn.candidates[0].value == 1.0 and turn.candidates[0].resources["core_seconds"] > 0
 
 
 @sqlite

@@ -18,6 +18,14 @@ import filelock
 from tests.support.vllm import ROOT, cache
 
 TRL = ("trl==1.16.0", "datasets==5.2.0", "peft==0.21.2")
+VERL = (  # the last two are in its extra verl-core, which brings more; its extra cpu would install torch again
+    *("verl==0.9.1", "datasets==5.2.0", "peft==0.21.2", "ray==2.60.0", "tensordict==0.10.0", "transformers==5.10.4"),
+    *("cachetools==8.0.1", "fastapi==0.165.0"),
+)
+SKYRL = (  # its extra skyrl-train needs flash-attn, which needs CUDA; this is what its data and losses import
+    *("skyrl==0.3.0", "skyrl-gym==0.4.0", "datasets==5.2.0", "ray==2.56.0", "tensordict==0.15.3", "torchdata==0.11.0"),
+    *("transformers==5.8.0", "aiohttp==3.14.5", "jaxtyping==0.3.11", "loguru", "omegaconf==2.4.0"),
+)
 
 
 def interpreter(name: str, *packages: str, options: tuple[str, ...] = ()) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from sciagent.campaign.rewarding.publishing import publish
 from sciagent.domain.answers.datasets import BuiltDataset
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.rewards.spec import RewardSpec
+from sciagent.store.campaign_state import trajectories
+from sciagent.store.campaign_state.trajectories import NewTurn
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.answers import Selection
 from sciagent.training.building import build
@@ -128,6 +131,20 @@ def test_a_data_set_of_an_earlier_watermark_comes_out_the_same(made: Conversing,
     _, after = wished(made, "sft", tmp_path / "after", as_of=then)
     assert before == after
     assert len(wished(made, "sft", tmp_path / "now")[1]) == 3
+
+
+def test_a_turn_that_is_being_written_is_in_a_data_set_whenever_that_is_built(made: Conversing, tmp_path: Path) -> None:
+    with made.ledger.read() as connection:
+        [trajectory] = [id_ for number, id_ in _trajectories(connection) if number == 1]
+    with ThreadPoolExecutor(1) as pool:
+        with made.ledger.begin() as connection:
+            trajectories.write_turn(connection, trajectory, NewTurn(2, {}, [], [], {}, "tiny"))
+            first = pool.submit(wished, made, "rows", tmp_path / "first")
+            wait([first], timeout=0.5)
+        built, rows = first.result(timeout=60)
+    again, same = wished(made, "rows", tmp_path / "again", as_of=built.watermark)
+    assert built.tables == again.tables and built.tables["tables/small.trajectories.parquet"] == 6
+    assert rows == same
 
 
 def test_goals_are_in_one_split_each_and_evaluations_in_none(ledger: Ledger, tmp_path: Path) -> None:

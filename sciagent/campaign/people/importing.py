@@ -20,14 +20,16 @@ from sciagent.chemistry.molecule import Molecule
 from sciagent.chemistry.protonation import Standardisation
 from sciagent.chemistry.structure_files import check_columns, csv_fault, names_in
 from sciagent.domain.candidate_names import identifier_columns
+from sciagent.domain.cost import RESOURCE_UNITS, Cost
 from sciagent.domain.evidence import EvidenceKey, Finding, Measured, content_hash
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Level, Property, properties
 from sciagent.domain.quantities import Censoring, Quantity, convert
-from sciagent.errors import InputFileError, InvalidCandidateError, UnitError, UsageError
+from sciagent.errors import InputFileError, InvalidCandidateError, UnitError, UsageError, did_you_mean
 from sciagent.input_files import open_input
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import attempts
 from sciagent.store.results import candidates, evidence, names
 from sciagent.store.results.evidence import NewEvidence
 
@@ -74,6 +76,8 @@ class _Row(NamedTuple):
     key: EvidenceKey
     measured: tuple[Measured, ...]
     names: Mapping[str, str]
+    cost: Cost
+    """What the values of the row cost, as the file states it."""
 
 
 class _CellError(ValueError):
@@ -95,6 +99,7 @@ def import_file(
     dry_run: bool = False,
     keep: Sequence[str] | None = None,
     ph: float | None = None,
+    costs: Mapping[str, str] | None = None,
 ) -> ImportReport:
     """Records each row of a file as evidence of the verifier `import` at the stated level.
 
@@ -103,11 +108,14 @@ def import_file(
     and level raises UsageError, whichever file that came from; with revise="reason" it supersedes the old value.
     replicate: whether values that differ from those of other files are kept beside them instead. keep: columns whose
     texts become names of the molecules; None: the column that looks like an identifier. ph: the values are those of the
-    dominant protonation states at this pH; None: of the structures as they are.
+    dominant protonation states at this pH; None: of the structures as they are. costs: {resource: amount, or column
+    with the amount of each row}; the cost is kept as an attempt of its own for each row that is recorded, in no
+    campaign's spend.
     Raises InputFileError, with up to fifty faults, and writes nothing if a row is faulty and skip_bad is False.
     """
     report, how = ImportReport(), Standardisation(standardise, ph)
     _check_columns(columns)
+    paid = _checked_costs(costs or {})
     resolved = [(column, properties()[column.property]) for column in columns]
     settings_hash = content_hash(
         {"level": level.hash, "source": path.name, "properties": sorted(c.property for c in columns)}
@@ -121,6 +129,7 @@ def import_file(
         report.rows += 1
         try:
             molecule, measured = _parse(cells, structure, how, resolved, level)
+            cost = _cost(cells, paid)
         except _CellError as error:
             report.faults.append("{}:{}:{}: {}".format(path, line, *error.args))
             continue
@@ -128,7 +137,7 @@ def import_file(
         if measured:
             key = EvidenceKey(molecule.key, VERIFIER, VERSION, settings_hash, replicate=replicates[molecule.key])
             replicates[molecule.key] += 1
-            rows.append(_Row(molecule, key, measured, names_in(cells, kept)))
+            rows.append(_Row(molecule, key, measured, names_in(cells, kept), cost))
     if report.faults and not skip_bad:
         more = [f"… and {len(report.faults) - MAX_FAULTS} more"] if len(report.faults) > MAX_FAULTS else []
         hint = "nothing was imported; mend the file, or leave these rows out with --skip-bad"
@@ -145,6 +154,29 @@ def _check_columns(columns: Sequence[Column]) -> None:
             raise UsageError(f"{what} {', '.join(sorted(twice))} is given twice; import one file, then the other")
     if not columns:
         raise UsageError("no column with values is named")
+
+
+def _checked_costs(costs: Mapping[str, str]) -> Mapping[str, str]:
+    for resource in costs:
+        if resource not in RESOURCE_UNITS:
+            known = ", ".join(RESOURCE_UNITS)
+            raise UsageError(f'unknown resource "{resource}"{did_you_mean(resource, RESOURCE_UNITS)}; known: {known}')
+    return costs
+
+
+def _cost(cells: Mapping[Any, Any], costs: Mapping[str, str]) -> Cost:
+    """Returns the cost of a row; an empty cell is no cost. Raises _CellError."""
+    amounts = {}
+    for resource, stated in costs.items():
+        text = (cells[stated] or "").strip() if stated in cells else stated
+        try:
+            amounts[resource] = _number(text) if text else 0.0
+            Cost({resource: amounts[resource]})
+        except ValueError as error:
+            place = list(cells).index(stated) + 1 if stated in cells else 1
+            hint = "" if stated in cells else f'; "{stated}" is no column either'
+            raise _CellError(place, f"cost: {error}{hint}") from None
+    return Cost(amounts)
 
 
 def _read(
@@ -258,6 +290,7 @@ class _Writer:
         self.elsewhere.update(_elsewhere(self.connection, [(ids[row.molecule.key], row.key) for row in first]))
         in_others = {id_ for id_, *_ in self.elsewhere}
         new: list[NewEvidence] = []
+        costs: list[Cost] = []
         for row in chunk:
             id_, values = ids[row.molecule.key], _values(row.measured)
             current, key = _latest(self.connection, row.key) if row.key.hash in known_keys else (None, row.key)
@@ -272,10 +305,20 @@ class _Writer:
                 old = self._revised(row.molecule.smiles, current.id)
             self.report.revised += old is not None
             finding = Finding(row.molecule.key, Outcome.OK, measured=row.measured)
+            costs.append(row.cost)
             new.append(
                 NewEvidence(finding, key, id_, source=self.source, who=self.who, why=self.revise, supersedes=old)
             )
-        self.report.recorded += len(evidence.record(self.connection, new))
+        self._record(new, costs)
+
+    def _record(self, new: Sequence[NewEvidence], costs: Sequence[Cost]) -> None:
+        """Records evidence. costs: of each; what cost nothing gets no attempt."""
+        paid = [place for place, cost in enumerate(costs) if cost]
+        ids = attempts.write_ended(self.connection, f"import by {self.who}", [costs[place] for place in paid])
+        attempt_ids = dict(zip(paid, ids, strict=True))
+        entries = [replace(entry, attempt_id=attempt_ids.get(place)) for place, entry in enumerate(new)]
+        self.report.recorded += len(evidence.record(self.connection, entries))
+        attempts.mark_end(self.connection, ids, evidence.read_watermark(self.connection))
 
     def _revised(self, smiles: str, current: int) -> int:
         """Returns the evidence of this file that the row supersedes. Raises UsageError without a reason."""

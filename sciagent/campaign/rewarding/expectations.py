@@ -162,7 +162,11 @@ def _payoffs(
 
 def _taught(built: Built, connection: Connection, as_of: int) -> list[int]:
     """Returns the ids of the candidates that teach a law: members of the campaign by then, with a paid answer; at most
-    `MOST` with an answer of the terminal rung, and as many others."""
+    `MOST` with an answer of the terminal rung, and as many others.
+
+    A candidate that no turn proposed, as one that a person added, is a member since the first decision about it.
+    """
+    d = t.decision.c
     cc, u, p, e = t.campaign_candidate.c, t.turn.c, t.proposal.c, t.evidence.c
     terminal = built.rungs[built.terminal].verifier.name
     known = e.candidate_id == cc.candidate_id, e.watermark <= as_of, e.reusable == sa.true()
@@ -170,6 +174,9 @@ def _taught(built: Built, connection: Connection, as_of: int) -> list[int]:
     by_paid = sa.exists().where(
         *known, e.verifier.in_({rung.verifier.name for rung in built.rungs if not rung.is_fast})
     )
+    about = d.campaign_id == cc.campaign_id, d.candidate_id == cc.candidate_id
+    decided_on = sa.exists().where(*about, d.watermark < as_of)
+    is_member = sa.or_(u.watermark < as_of, sa.and_(u.watermark.is_(None), decided_on))
     query = (
         sa.select(t.candidate.c.id, t.candidate.c.key, by_terminal)
         .select_from(
@@ -177,7 +184,7 @@ def _taught(built: Built, connection: Connection, as_of: int) -> list[int]:
             .outerjoin(t.proposal, p.id == cc.proposal_id)
             .outerjoin(t.turn, u.id == p.turn_id)
         )
-        .where(cc.campaign_id == built.row.id, sa.or_(u.watermark.is_(None), u.watermark < as_of), by_paid)
+        .where(cc.campaign_id == built.row.id, is_member, by_paid)
     )
     rows = connection.execute(query).all()
     kinds = [row for row in rows if row[2]], [row for row in rows if not row[2]]

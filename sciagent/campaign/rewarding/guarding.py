@@ -168,4 +168,4 @@ class _Reading:
         if not worth or self._spec.unsettled != "posterior":
             return worth
         cost = self._built.rungs[self._built.terminal].declared(candidate)
-        return worth + price_of(cost or {}, self._spec)
+        return worth + price_of(cost or {}, self._spec.prices)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
@@ -14,10 +17,11 @@ from sciagent.domain.answers.rewards import (
     ShownRewards,
 )
 from sciagent.errors import UsageError
+from sciagent.rewards.process import price_of
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import episodes, rewards
-from sciagent.store.learning.rewards import RewardRow
+from sciagent.store.learning.rewards import RewardRow, RewardVersionRow
 
 
 def show(ledger: Ledger, version: int) -> ShownRewards:
@@ -33,19 +37,20 @@ def show(ledger: Ledger, version: int) -> ShownRewards:
             spec_hash=row.spec_hash,
             watermark=row.watermark,
             law=row.law,
-            episodes=tuple(_episodes(connection, row.campaign_id, row.watermark, by_episode)),
+            episodes=tuple(_episodes(connection, row, by_episode)),
         )
 
 
 def _episodes(
-    connection: Connection, campaign_id: int, as_of: int, by_episode: dict[int, list[RewardRow]]
+    connection: Connection, version: RewardVersionRow, by_episode: dict[int, list[RewardRow]]
 ) -> list[RewardedEpisode]:
+    campaign_id, prices = version.campaign_id, version.spec["prices"]
     places, groups = rewards.places(connection, campaign_id), _group_numbers(connection, campaign_id)
     shown = []
-    for episode in episodes.episodes(connection, campaign_id, as_of):
+    for episode in episodes.episodes(connection, campaign_id, version.watermark):
         if (rows := by_episode.get(episode.id)) is None:
             continue
-        turns = tuple(shown_turn(row, places[row.turn_id][1]) for row in rows if row.turn_id is not None)
+        turns = tuple(shown_turn(row, places[row.turn_id][1], prices) for row in rows if row.turn_id is not None)
         shown.append(
             RewardedEpisode(
                 episode=episode.number,
@@ -59,15 +64,26 @@ def _episodes(
     return shown
 
 
-def shown_turn(row: RewardRow, number: int) -> RewardedTurn:
-    """Returns a turn with its reward. number: of the turn in its episode."""
+def shown_turn(row: RewardRow, number: int, prices: Mapping[str, float]) -> RewardedTurn:
+    """Returns a turn with its reward. number: of the turn in its episode. prices: by which costs are shown."""
     return RewardedTurn(
         turn=number,
         reward=row.value,
         to_go=row.to_go,
         advantage=row.advantage,
-        terms=row.terms,
-        candidates=tuple(RewardedCandidate.model_validate(candidate) for candidate in row.candidates),
+        terms=dict(sorted(row.terms.items())),  # PostgreSQL does not keep the order
+        candidates=tuple(_candidate(candidate, prices) for candidate in row.candidates),
+    )
+
+
+def _candidate(stored: Mapping[str, Any], prices: Mapping[str, float]) -> RewardedCandidate:
+    resources = dict(sorted(stored["cost"].items()))
+    return RewardedCandidate(
+        key=stored["key"],
+        value=stored["value"],
+        cost=price_of(resources, prices),
+        resources=resources,
+        settled=stored["settled"],
     )
 
 

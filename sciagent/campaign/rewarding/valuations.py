@@ -65,5 +65,5 @@ def _less_settling(
     left: dict[int, float] = {}
     for start in range(0, len(ids), CHUNK):
         for id_, candidate in candidates.load(connection, ids[start : start + CHUNK]).items():
-            left[id_] = max(0.0, expected[id_] - price_of(terminal.declared(candidate) or {}, spec))
+            left[id_] = max(0.0, expected[id_] - price_of(terminal.declared(candidate) or {}, spec.prices))
     return left

@@ -34,6 +34,8 @@ class ExportTo(StrEnum):
     TRL_DPO = "trl-dpo"
     TRL_KTO = "trl-kto"
     TRL_GRPO = "trl-grpo"
+    VERL = "verl"
+    SKYRL = "skyrl"
     HUGGINGFACE = "huggingface"
 
 
@@ -108,8 +110,8 @@ def export(
 ) -> None:
     """Write a data set in the form that a package for training reads.
 
-    trl-sft: from sft or hindsight, for SFTTrainer. trl-dpo: from preference, for DPOTrainer. trl-kto: from unpaired,
-    for KTOTrainer. trl-grpo: from rows, a sample for each turn. huggingface: from all, for load_dataset.
+    From sft and hindsight: trl-sft. From preference: trl-dpo. From unpaired: trl-kto. From rows: trl-grpo. From all:
+    huggingface.
     """
     from sciagent.training.exports.exporting import export as exported
 

@@ -29,7 +29,8 @@ def publish(
 ) -> None:
     """Compute the rewards of all episodes from the evidence up to now, and keep them as a version.
 
-    The same description at the same watermark gives the version that exists. A new version says whose rewards changed.
+    If nothing has been written since, the same description gives the version that exists. A new one says whose rewards
+    changed.
     """
     from sciagent.campaign.rewarding.publishing import publish as published
     from sciagent.rewards.spec import load_rewards

@@ -79,6 +79,9 @@ def import_(
     basis: str = typer.Option(""),
     phase: str = typer.Option("", help="gas, water, solid, …"),
     uncertainty: list[str] | None = typer.Option(None, help="COLUMN=NUMBER or COLUMN=COLUMN; standard uncertainty."),
+    cost: list[str] | None = typer.Option(
+        None, help="RESOURCE=NUMBER or RESOURCE=COLUMN: what each row cost, such as money=40. Repeat it."
+    ),
     column: str = typer.Option("smiles", help="The column with the structures."),
     parent: bool = typer.Option(False, "--parent", help="Keep the parent molecule of salts; default: refuse them."),
     ph: float | None = typer.Option(
@@ -110,6 +113,7 @@ def import_(
         replicate=replicate,
         dry_run=dry_run,
         keep=keep,
+        costs=pairs("--cost", cost or [], "RESOURCE=NUMBER or RESOURCE=COLUMN"),
     )
     for fault in report.faults[:50]:
         say(f"left out: {fault}")

@@ -42,7 +42,10 @@ class RewardedCandidate(AnswerModel):
     key: str
     value: float | None
     """Worth in hits or utility; None if undecided."""
-    cost: Mapping[str, float]
+    cost: float
+    """Price × amount over all resources that were booked for the candidate, in hits or utility."""
+    resources: Mapping[str, float]
+    """The amount of each of them, also of those without a price."""
     settled: bool
 
 

@@ -7,7 +7,7 @@ too: fast rungs, `sciagent verify` and the checks before a promotion.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import compress
@@ -124,8 +124,9 @@ def complete(connection: Connection, results: Sequence[JobResult]) -> dict[int, 
     ]
     evidence_rows = _record(connection, direct, [result.job.claim.attempt_id for result in good])
     recorded = {result.job.claim.job_id: row for result, row in zip(good, evidence_rows, strict=True)}
-    _refuse(connection, [result for id_, result in by_id.items() if id_ not in held])
-    _mark_ends(connection, [by_id[id_].job.claim.attempt_id for id_ in held], evidence_rows)
+    raised = _refuse(connection, [result for id_, result in by_id.items() if id_ not in held])
+    attempts.mark_late(connection, raised)
+    _mark_ends(connection, [*(by_id[id_].job.claim.attempt_id for id_ in held), *raised], evidence_rows)
     return {
         id_: JobEnding(by_id[id_], after[id_], job.kills + after[id_].kills, recorded.get(id_))
         for id_, job in held.items()
@@ -325,19 +326,21 @@ def _mark_ends(connection: Connection, attempt_ids: Sequence[int], recorded: Seq
     attempts.mark_end(connection, attempt_ids, max(watermarks, default=None))
 
 
-def _refuse(connection: Connection, late: Sequence[JobResult]) -> None:
+def _refuse(connection: Connection, late: Sequence[JobResult]) -> dict[int, Mapping[str, float]]:
     """Book the cost of late results, beyond what was booked when their lease was lost. A result that was already
-    written is skipped."""
+    written is skipped. Returns {attempt id: cost booked before} of the others."""
     booked_by_id = attempts.booked(connection, [result.job.claim.attempt_id for result in late]) if late else {}
-    bills, ends = [], []
+    bills, ends, raised = [], [], dict[int, Mapping[str, float]]()
     for result in late:
         state, booked = booked_by_id[result.job.claim.attempt_id]
         if state not in (AttemptState.LOST, AttemptState.RUNNING):
             continue
         cost = result.cost
+        raised[result.job.claim.attempt_id] = booked
         whole = Cost({k: max(cost.get(k, 0.0), booked.get(k, 0.0)) for k in {*cost, *booked}})
         ends.append(_closing(result, AfterAttempt(JobState.QUEUED, AttemptState.STALE), whole).end)
         more = Cost({k: v - booked.get(k, 0.0) for k, v in whole.items()})
         bills.append(Bill(result.job.task.campaign_id, result.job.task.rung_id, result.job.claim.attempt_id, more))
     attempts.end_many(connection, ends)
     spend.book_many(connection, bills)
+    return raised

@@ -8,14 +8,18 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.campaigns.calibration import Fit, FitKind, Fits
+from sciagent.store.campaign_state import watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
-from sciagent.store.results.evidence import read_watermark
 
 
 def write(connection: Connection, campaign_id: int, by_rung: Mapping[int, Fits]) -> None:
     """Write fits. by_rung: {rung id: fits by property}."""
-    alike = {"campaign_id": campaign_id, "watermark": read_watermark(connection), "at": db_now(connection)}
+    alike = {
+        "campaign_id": campaign_id,
+        "watermark": watermarks.note(connection, campaign_id),
+        "at": db_now(connection),
+    }
     rows = [{**alike, "rung_id": rung_id, **vars(fit)} for rung_id, fits in by_rung.items() for fit in fits.values()]
     if rows:
         connection.execute(sa.insert(t.calibration), rows)

@@ -9,10 +9,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.jobs.states import Standing
+from sciagent.store.campaign_state import watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, execute_many
 from sciagent.store.database.clock import db_now
-from sciagent.store.results.evidence import read_watermark
 
 _CC = t.campaign_candidate.c
 _ONE_OF = sa.update(t.campaign_candidate).where(
@@ -60,7 +60,11 @@ def update_alike(connection: Connection, campaign_id: int, candidate_ids: Sequen
 
 def decide(connection: Connection, campaign_id: int, decisions: Sequence[Mapping[str, Any]]) -> None:
     """Record decisions. decisions: rows of the decision table without campaign_id, watermark and at."""
-    alike = {"campaign_id": campaign_id, "watermark": read_watermark(connection), "at": db_now(connection)}
+    alike = {
+        "campaign_id": campaign_id,
+        "watermark": watermarks.note(connection, campaign_id),
+        "at": db_now(connection),
+    }
     execute_many(connection, t.decision, decisions, alike)
 
 

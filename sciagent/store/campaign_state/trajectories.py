@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.code_version import code_version
+from sciagent.store.campaign_state import watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 from sciagent.store.results.evidence import read_watermark
@@ -174,7 +175,8 @@ def turns(connection: Connection, trajectory_id: int) -> list[Any]:
 
 def write_turn(connection: Connection, trajectory_id: int, new: NewTurn) -> int:
     """Write a turn; returns its id."""
-    values = {"trajectory_id": trajectory_id, "watermark": read_watermark(connection), "at": db_now(connection)}
+    values = {"trajectory_id": trajectory_id, "at": db_now(connection)}
+    values["watermark"] = watermarks.note_of_trajectory(connection, trajectory_id)
     values |= vars(new) | {"policy_version": new.policy_version[:200]}
     del values["sampled"], values["asked"]
     if new.sampled is not None:

@@ -242,6 +242,8 @@ attempt = table("attempt", references("campaign", "rung", nullable=True),
     # resources that it holds until it ends, if more than one core: {name: amount}, for GPUs their indices
     optional(Json, "holds"), optional(Id, "watermark"),  # watermark: at its end
     references("turn", nullable=True),  # of a fast rung that ran within a turn
+    # of a lost attempt whose worker came back: its cost until then, and the watermark at which `cost` became larger
+    optional(Json, "cost_at_loss"), optional(Id, "late_watermark"),
     Index("ix_attempt_campaign_state", "campaign_id", "state"),
     Index("ix_attempt_rung_outcome", "rung_id", "outcome"),
 )  # fmt: skip

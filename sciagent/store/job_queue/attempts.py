@@ -9,8 +9,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.jobs.states import ATTEMPT_TRANSITIONS, AttemptState, check_transition
+from sciagent.domain.outcomes import Outcome
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import among, execute_many
+from sciagent.store.database.bulk import among, execute_many, insert_many
 from sciagent.store.database.clock import db_now
 from sciagent.store.results.evidence import next_watermark
 
@@ -25,6 +26,9 @@ _END_AS = {
 }
 
 
+_MARK_LATE = sa.update(t.attempt).where(
+    t.attempt.c.id == sa.bindparam("attempt_id"), t.attempt.c.watermark.is_not(None)
+)
 _MARK_END = sa.update(t.attempt).where(t.attempt.c.id == sa.bindparam("attempt_id"), t.attempt.c.watermark.is_(None))
 
 
@@ -58,6 +62,14 @@ def begin(
     return int(connection.execute(new.returning(a.id)).scalar_one())
 
 
+def write_ended(connection: Connection, owner: str, costs: Sequence[Mapping[str, float]]) -> list[int]:
+    """Write attempts of no campaign that were made elsewhere, one for each cost, and return their ids in order."""
+    now = db_now(connection)
+    ended = {"owner": owner[:200], "state": AttemptState.DONE, "outcome": Outcome.OK, "fence": 0, "n_candidates": 1}
+    ended |= {"started_at": now, "heartbeat_at": now, "ended_at": now}
+    return insert_many(connection, t.attempt, [{"cost": dict(cost)} for cost in costs], ended)
+
+
 def end_many(connection: Connection, ends: Sequence[AttemptEnd]) -> None:
     """End attempts. Raises ValueError if the state of an attempt does not allow its end."""
     rows = [vars(end) | {"detail": end.detail[:4000]} for end in ends]
@@ -78,6 +90,17 @@ def mark_end(connection: Connection, attempt_ids: Sequence[int], watermark: int 
         return
     at = next_watermark(connection) if watermark is None else watermark
     execute_many(connection, _MARK_END, [{"attempt_id": id_} for id_ in attempt_ids], {"watermark": at})
+
+
+def mark_late(connection: Connection, booked_before: Mapping[int, Mapping[str, float]]) -> None:
+    """Write that the cost of lost attempts was raised at a new watermark, since their workers came back.
+
+    booked_before: {attempt id: cost until then}, which remains their cost as of earlier watermarks. Attempts that have
+    not ended at a watermark yet are left out. As after `mark_end`, the transaction must not wait for another row.
+    """
+    if booked_before:
+        rows = [{"attempt_id": id_, "cost_at_loss": dict(cost)} for id_, cost in booked_before.items()]
+        execute_many(connection, _MARK_LATE, rows, {"late_watermark": next_watermark(connection)})
 
 
 def booked(connection: Connection, attempt_ids: Sequence[int]) -> dict[int, tuple[AttemptState, Mapping[str, float]]]:

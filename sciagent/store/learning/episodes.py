@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -13,6 +14,7 @@ from sciagent.domain.cost import RESOURCE_UNITS, Cost
 from sciagent.domain.evidence import Computation, content_hash
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
+from sciagent.store.results.evidence import IMPORT, evidence_as_of
 
 _J, _U, _P, _A, _E = t.trajectory.c, t.turn.c, t.proposal.c, t.attempt.c, t.evidence.c
 
@@ -53,12 +55,14 @@ class EpisodeTurn:
 def episodes(
     connection: Connection, campaign_id: int, as_of: int, only: Collection[int] | None = None
 ) -> list[EpisodeRow]:
-    """The trajectories of a model with a turn before a watermark, in order of group, sibling and number. only: ids of
-    trajectories; None: all."""
+    """The trajectories of a model with a turn before a watermark, and all of groups that began before it, in order of
+    group, sibling and number. only: ids of trajectories; None: all."""
     sampled = sa.exists().where(_U.trajectory_id == _J.id, _U.message.is_not(None), _U.watermark < as_of)
+    g = t.rollout_group.c
+    of_group = sa.exists().where(g.id == _J.group_id, g.snapshot_watermark < as_of)
     query = _of_campaign(campaign_id)
     query = query if only is None else query.where(_J.id.in_(only))
-    rows = connection.execute(query.where(sa.or_(sampled, _J.group_id.is_not(None))).order_by(_J.number)).all()
+    rows = connection.execute(query.where(sa.or_(sampled, of_group)).order_by(_J.number)).all()
     found = (EpisodeRow(*row) for row in rows)
     return sorted(found, key=lambda row: (row.group_id or 0, row.sibling or 0, row.number))
 
@@ -103,15 +107,23 @@ def _known(cost: Mapping[str, float]) -> Cost:
 
 
 def costs_of(
-    connection: Connection, campaign_id: int, paid: Sequence[Computation], candidate_ids: Sequence[int], as_of: int
+    connection: Connection,
+    campaign_id: int,
+    paid: Sequence[Computation],
+    candidate_ids: Sequence[int],
+    as_of: int,
+    imported: Collection[tuple[str, str]] = (),
 ) -> dict[int, Cost]:
     """{candidate id: all that was booked for it on paid rungs up to a watermark}, each attempt once.
 
     Counted are the campaign's own attempts, with those that failed, and the attempts of other campaigns whose evidence
-    counts here, whoever paid. Imported evidence has no attempt and costs nothing here, and the control is not charged.
+    counts here, whoever paid. imported: (property, label of the level) of the imported values that count here; they
+    cost what their import stated. The control is not charged.
     """
     shares: dict[int, dict[int, Cost]] = {id_: {} for id_ in candidate_ids}
-    for candidate_id, attempt_id, cost, n in _attempts(connection, campaign_id, paid, candidate_ids, as_of):
+    of_rungs = _attempts(connection, campaign_id, paid, candidate_ids, as_of)
+    of_imports = _imports(connection, imported, candidate_ids, as_of) if imported else ()
+    for candidate_id, attempt_id, cost, n in chain(of_rungs, of_imports):
         shares[candidate_id][attempt_id] = Cost({resource: amount / n for resource, amount in _known(cost).items()})
     return {id_: sum(attempts.values(), Cost()) for id_, attempts in shares.items()}
 
@@ -121,11 +133,13 @@ def _attempts(
 ) -> Iterator[tuple[int, int, Mapping[str, float], int]]:
     """Yields candidate id, attempt id, cost and number of candidates that share the cost."""
     job = t.job.c
-    own = sa.select(job.candidate_id, _A.id, _A.cost, _A.n_candidates).select_from(
+    # the cost of a lost attempt as of a watermark at which its worker had not come back
+    cost = sa.case((_A.late_watermark > as_of, _A.cost_at_loss), else_=_A.cost)
+    own = sa.select(job.candidate_id, _A.id, cost, _A.n_candidates).select_from(
         t.attempt.join(t.job, job.id == _A.job_id).join(t.rung, t.rung.c.id == job.rung_id)
     )
     own = own.where(job.campaign_id == campaign_id, _A.watermark <= as_of, t.rung.c.control == sa.false())
-    used = sa.select(_E.candidate_id, _A.id, _A.cost, _A.n_candidates).select_from(
+    used = sa.select(_E.candidate_id, _A.id, cost, _A.n_candidates).select_from(
         t.evidence.join(t.attempt, _A.id == _E.attempt_id)
     )
     rungs = (
@@ -136,3 +150,23 @@ def _attempts(
     for query, candidate in ((own, job.candidate_id), (used, _E.candidate_id)):
         for row in connection.execute(query.where(among(connection, candidate, candidate_ids)).order_by(_A.id)):
             yield int(row[0]), int(row[1]), row[2], max(int(row[3]), 1)
+
+
+def _imports(
+    connection: Connection, imported: Collection[tuple[str, str]], candidate_ids: Sequence[int], as_of: int
+) -> Iterator[tuple[int, int, Mapping[str, float], int]]:
+    """Yields the same for imported values. A value that was corrected counts once, as it stands at the watermark."""
+    current, q, p, level = evidence_as_of(as_of), t.quantity.c, t.property_.c, t.level.c
+    e = current.c
+    query = (
+        sa.select(e.candidate_id, _A.id, _A.cost, _A.n_candidates)
+        .select_from(current)
+        .join(t.attempt, _A.id == e.attempt_id)
+        .join(t.quantity, q.evidence_id == e.id)
+        .join(t.property_, p.id == q.property_id)
+        .join(t.level, level.id == q.level_id)
+        .where(e.verifier == IMPORT, among(connection, e.candidate_id, candidate_ids))
+        .where(sa.or_(*(sa.and_(p.name == name, level.label == label) for name, label in sorted(imported))))
+    )
+    for candidate_id, attempt_id, cost, n in connection.execute(query.order_by(_A.id)):
+        yield int(candidate_id), int(attempt_id), cost, int(n)

@@ -8,7 +8,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sciagent.training.exports import huggingface, trl_dpo, trl_grpo, trl_kto, trl_sft
+from sciagent.training.exports.skyrl import conversations as skyrl_conversations
+from sciagent.training.exports.skyrl import token_rows as skyrl_token_rows
 from sciagent.training.exports.source import DatasetFolder
+from sciagent.training.exports.verl import conversations as verl_conversations
+from sciagent.training.exports.verl import token_rows as verl_token_rows
 from sciagent.training.wish import KINDS, Kind
 
 Write = Callable[[DatasetFolder, Path, Counter[str]], Mapping[str, int]]
@@ -27,12 +31,20 @@ class Exporter(NamedTuple):
 
 
 SFT = Exporter(trl_sft.write, trl_sft.USAGE)
+VERL_SFT = Exporter(verl_conversations.write, verl_conversations.USAGE)
+SKYRL_SFT = Exporter(skyrl_conversations.write, skyrl_conversations.USAGE)
 
 FORMATS: Mapping[str, Mapping[Kind, Exporter]] = {
     "trl-sft": {"sft": SFT, "hindsight": SFT},
     "trl-dpo": {"preference": Exporter(trl_dpo.write, trl_dpo.USAGE)},
     "trl-kto": {"unpaired": Exporter(trl_kto.write, trl_kto.USAGE)},
     "trl-grpo": {"rows": Exporter(trl_grpo.write, trl_grpo.USAGE)},
+    "verl": {"rows": Exporter(verl_token_rows.write, verl_token_rows.USAGE), "sft": VERL_SFT, "hindsight": VERL_SFT},
+    "skyrl": {
+        "rows": Exporter(skyrl_token_rows.write, skyrl_token_rows.USAGE),
+        "sft": SKYRL_SFT,
+        "hindsight": SKYRL_SFT,
+    },
     "huggingface": {kind: Exporter(huggingface.write, huggingface.USAGE) for kind in KINDS},
 }
 """Exporters by format and kind of data set."""

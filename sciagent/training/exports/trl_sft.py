@@ -30,10 +30,12 @@ trainer.train()
 
 def write(source: DatasetFolder, folder: Path, left_out: Counter[str]) -> Mapping[str, int]:
     """Writes verified and relabelled answers; returns the number of rows by file."""
-    return {f"{split}.parquet": write_split(source, split, folder, _rows(source, split, left_out)) for split in SPLITS}
+    return {
+        f"{split}.parquet": write_split(source, split, folder, imitated(source, split, left_out)) for split in SPLITS
+    }
 
 
-def _rows(source: DatasetFolder, split: Split, left_out: Counter[str]) -> Iterator[Mapping[str, Any]]:
+def imitated(source: DatasetFolder, split: Split, left_out: Counter[str]) -> Iterator[Mapping[str, Any]]:
     """Yields the rows without a hint: an answer with one has failed, and is only for a teacher that sees the hint."""
     for row in source.rows(split):
         if row.get("how") == "hinted":

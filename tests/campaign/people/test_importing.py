@@ -13,6 +13,7 @@ from sciagent.domain.quantities import Censoring
 from sciagent.errors import InputFileError, UnknownNameError, UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
+from sciagent.store.learning import evidence_costs
 from tests.support import rows
 
 LEVEL = Level("experiment", phase="gas")
@@ -239,3 +240,39 @@ def test_another_uncertainty_is_another_statement(ledger: Ledger, file: Path, tm
     run(ledger, file, GOOD)
     column = Column("gap", "homo_lumo_gap", uncertainty="0.1")
     assert run(ledger, tmp_path / "sure.csv", GOOD, column).recorded == 3
+
+
+def test_a_file_states_what_its_values_cost(ledger: Ledger, file: Path) -> None:
+    text = "smiles,gap,slots\nCCO,3.10,2\nc1ccccc1,6.9,\nC,12,0.5\n"
+    run(ledger, file, text, costs={"money": "40.1", "lab_slots": "slots"})
+    run(ledger, file, text, costs={"money": "99"})  # the values are known already, and so is their cost
+    with ledger.read() as connection:
+        e = t.evidence.c
+        rows = connection.execute(sa.select(e.id, e.watermark, t.attempt.c.watermark).join(t.attempt)).all()
+        costs = evidence_costs.shares(connection, [row[0] for row in rows])
+        top = connection.execute(sa.select(sa.func.max(e.watermark))).scalar()
+    assert list(costs.values()) == [
+        {"lab_slots": 2.0, "money": 40.1},
+        {"money": 40.1},
+        {"lab_slots": 0.5, "money": 40.1},
+    ]
+    assert {ended for _, _, ended in rows} == {top}
+    assert len(rows) == 3
+
+
+@pytest.mark.parametrize(
+    ("costs", "place", "said"),
+    [
+        ({"mony": "4"}, None, 'unknown resource "mony".*did you mean "money"'),
+        ({"money": "eur"}, ":2:1:", '"eur" is not a number.*no column either'),
+        ({"money": "price"}, ":3:3:", '"dear" is not a number'),
+        ({"money": "-3"}, ":2:1:", "not a finite, non-negative number"),
+    ],
+)
+def test_a_cost_that_makes_no_sense_is_refused(
+    ledger: Ledger, file: Path, costs: dict[str, str], place: str | None, said: str
+) -> None:
+    with pytest.raises((UsageError, InputFileError), match=said) as refused:
+        run(ledger, file, "smiles,gap,price\nCCO,3.10,4\nC,12,dear\n", costs=costs)
+    assert place is None or f"{file.name}{place}" in str(refused.value)
+    assert counts(ledger) == (0, 0, 0)

@@ -14,10 +14,11 @@ from sciagent.campaign.rewarding import expectations
 from sciagent.campaign.rewarding.publishing import publish
 from sciagent.campaign.rewarding.showing import show
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.answers.rewards import RewardedEpisode
+from sciagent.domain.answers.rewards import ShownRewards
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.database.tables import metadata
+from sciagent.store.results import candidates
 from tests.support.rewarded import DFT, XTB, Rewarded, rewarded
 from tests.support.servers.postgres import empty
 
@@ -41,26 +42,22 @@ def opened(url: str, folder: Path) -> Iterator[Ledger]:
 
 
 def build(ledger: Ledger, folder: Path, order: Sequence[tuple[int, int]]) -> Rewarded:
-    """A campaign whose answers arrive in an order of (molecule, position)."""
+    """A campaign whose answers arrive in an order of (molecule, position). The ids of molecules follow it, too."""
     made = rewarded(ledger, folder)
+    with ledger.begin() as connection:
+        candidates.enter(connection, [parse_molecule(MOLECULES[i]) for i, _ in order])
     group = made.group(0, 2)
     made.episode(1, [MOLECULES[:7], MOLECULES[7:14]], group=group, sibling=0)
     made.episode(2, [MOLECULES[10:]], group=group, sibling=1)
-    names = list(MOLECULES)
-    random.Random(len(order)).shuffle(names)
-    made.check(*names)
-    answer(made, order)
-    return made
-
-
-def answer(made: Rewarded, order: Sequence[tuple[int, int]]) -> None:
+    made.check(*MOLECULES)
     for i, position in order:
         made.order(MOLECULES[i], position)
         made.answer(MOLECULES[i], position, {GAP: truth(i, position)}, seconds=1.0)
+    return made
 
 
-def published(made: Rewarded, spec: RewardSpec = SPEC) -> tuple[RewardedEpisode, ...]:
-    return show(made.ledger, publish(made.ledger, "small", spec).version).episodes
+def published(made: Rewarded, spec: RewardSpec = SPEC) -> ShownRewards:
+    return show(made.ledger, publish(made.ledger, "small", spec).version)
 
 
 def test_the_same_evidence_gives_equal_rewards_in_every_order_and_on_both_databases(
@@ -77,8 +74,9 @@ def test_the_same_evidence_gives_equal_rewards_in_every_order_and_on_both_databa
         with opened(url, tmp_path) as ledger:
             found.append(published(build(ledger, tmp_path / str(number), order)))
     empty(migrated_postgres, [table.name for table in metadata.tables.values()])
-    assert all(episodes == found[0] for episodes in found)
-    worths = [candidate for episode in found[0] for turn in episode.turns for candidate in turn.candidates]
+    texts = {shown.model_dump_json(exclude={"version", "law"}) for shown in found}  # ids of rows, which databases give
+    assert len(texts) == 1, "equal to the last byte"
+    worths = [candidate for episode in found[0].episodes for turn in episode.turns for candidate in turn.candidates]
     assert any(not worth.settled and worth.value not in (None, 0.0, 1.0) for worth in worths)
 
 
@@ -89,7 +87,7 @@ def test_a_candidate_that_was_not_verified_is_worth_less_by_the_price_of_its_ver
     free, dear = (
         {
             c.key: c.value
-            for episode in published(made, RewardSpec(prices={"core_seconds": price, "money": 1.0}))
+            for episode in published(made, RewardSpec(prices={"core_seconds": price, "money": 1.0})).episodes
             for turn in episode.turns
             for c in turn.candidates
             if not c.settled
@@ -102,17 +100,3 @@ def test_a_candidate_that_was_not_verified_is_worth_less_by_the_price_of_its_ver
     for key, value in dear.items():
         paid = 1e-3 * costs[key]["core_seconds"]
         assert paid > 0 and value == pytest.approx(max(0.0, (free[key] or 0.0) - paid))
-
-
-def test_a_watermark_gives_the_same_rewards_after_later_answers_and_revisions(ledger: Ledger, tmp_path: Path) -> None:
-    made = build(ledger, tmp_path, EVENTS[:-3])
-    before = published(made)
-    first = publish(made.ledger, "small", SPEC)
-    answer(made, [*EVENTS[-3:], (18, XTB), (18, DFT), (19, XTB)])
-    wrong = made.known(MOLECULES[0], DFT)
-    made.answer(MOLECULES[0], DFT, {GAP: 30.0}, supersedes=wrong, revision=1)
-    again = SPEC.model_copy(update={"watermark": first.watermark, "law": first.law})
-    assert published(made, again) == before
-    fresh = SPEC.model_copy(update={"watermark": first.watermark, "terms_limit": 0.1})  # a law of its own
-    assert published(made, fresh) == before
-    assert published(made) != before

@@ -60,7 +60,8 @@ def test_publish_show_and_diff_say_the_same_as_json_and_as_text(run: Run, made: 
     assert turn["reward"] == pytest.approx(1 - 0.02)
     assert turn["return"] is None
     [candidate] = turn["candidates"]
-    assert (candidate["value"], candidate["cost"], candidate["settled"]) == (1.0, {"core_seconds": 200.0}, True)
+    assert (candidate["value"], candidate["cost"], candidate["settled"]) == (1.0, 0.02, True)
+    assert candidate["resources"] == {"core_seconds": 200.0}
     assert "0.98" in run("show", str(first))
     [change] = run("diff", str(first), str(first + 1), "--json")
     assert (change["episode"], change["turn"], change["was"]) == (2, 0, None)

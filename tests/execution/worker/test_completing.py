@@ -61,4 +61,7 @@ def test_what_comes_back_too_late_is_refused_and_counted(ledger: Ledger, tmp_pat
         watermarks = dict(connection.execute(sa.select(a.state, a.watermark).where(a.job_id == job_id)).all())
         known = connection.execute(sa.select(t.evidence.c.watermark).where(t.evidence.c.attempt_id.is_not(None)))
         assert watermarks["stale"] < watermarks["done"], "the loss came first, and its watermark stays"
+        late = sa.select(a.cost_at_loss, a.late_watermark, a.cost).where(a.state == "stale")
+        at_loss, later, cost = connection.execute(late).one()
+        assert later > watermarks["stale"] and at_loss.get("core_seconds", 0.0) < cost["core_seconds"]
         assert watermarks["done"] in known.scalars().all(), "what brought evidence has its watermark"

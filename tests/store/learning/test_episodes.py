@@ -2,10 +2,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import sqlalchemy as sa
+
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Computation
 from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import attempts
 from sciagent.store.learning import episodes
 from sciagent.store.results.evidence import read_watermark
 from tests.support.reported import GFN2, PBE0, gap
@@ -29,6 +33,26 @@ def test_a_candidate_costs_what_its_paid_attempts_did_with_those_that_failed(led
         now = read_watermark(connection)
         found = [episodes.costs_of(connection, made.row.id, paid, made.ids, as_of) for as_of in (before, now)]
     assert [costs[made.ids[0]] for costs in found] == [Cost(core_seconds=32.0), Cost(core_seconds=92.0)]
+
+
+def test_a_lost_attempt_costs_what_it_had_cost_by_then_until_its_worker_comes_back(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    made = Talker(ledger, tmp_path)
+    made.say(made.begin("alpha", 1), 0, "CCO")
+    made.enter(("CCO",))
+    made.answer(0, 2, outcome=Outcome.LOST, reason=Reason.LEASE_EXPIRED, seconds=30.0)
+    with ledger.begin() as connection:
+        lost = read_watermark(connection)
+        [id_] = connection.execute(sa.select(t.attempt.c.id)).scalars()
+        raised = sa.update(t.attempt).where(t.attempt.c.id == id_).values(cost={"core_seconds": 30.7}, state="stale")
+        connection.execute(raised)
+        attempts.mark_late(connection, {id_: {"core_seconds": 30.0}})
+    with ledger.read() as connection:
+        marks = lost, read_watermark(connection)
+        found = [episodes.costs_of(connection, made.row.id, [], made.ids, as_of) for as_of in marks]
+    assert marks[1] > marks[0]
+    assert [costs[made.ids[0]] for costs in found] == [Cost(core_seconds=30.0), Cost(core_seconds=30.7)]
 
 
 def test_turns_come_in_order_with_their_proposals_and_equal_conversations_share_a_state(

@@ -1,0 +1,72 @@
+"""Recorded episodes as the output of a generator of SkyRL, and as a batch of its trainer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow.parquet as pq
+from skyrl.backends.skyrl_train.training_batch import TrainingInputBatch
+from skyrl.train.dataset.preprocess import convert_prompts_responses_to_batch_tensors
+from skyrl.train.generators.base import GeneratorOutput, TrajectoryID
+
+LISTS = ("prompt_token_ids", "response_ids", "rewards", "loss_masks", "rollout_logprobs", "is_last_step")
+
+
+def generator_output(path: str, temperature: float | None = None) -> GeneratorOutput:
+    """Returns the rows of a file as if a generator had just made them, without episodes whose outcome is undecided.
+
+    The uids of a trainer are `[each.instance_id for each in output["trajectory_ids"]]`. temperature: as of
+    `training_input`.
+    """
+    rows = [row for row in _rows(path, temperature) if row["rewards"] is not None]
+    if not rows:
+        raise ValueError(f"{path}: no episode has a decided outcome")
+    output: dict[str, Any] = {name: [row[name] for row in rows] for name in LISTS}
+    trajectories = [TrajectoryID(row["uid"], row["sibling"] or 0) for row in rows]
+    output |= {"trajectory_ids": trajectories, "stop_reasons": None, "rollout_metrics": None}
+    return GeneratorOutput(**output)
+
+
+def training_input(path: str, tokenizer: Any, temperature: float | None = None) -> TrainingInputBatch:
+    """Returns the rows of a file as a batch with advantages, padded on the left as SkyRL does.
+
+    (n, s) sequences, attention_mask; (n, r) response_mask, loss_mask, rollout_logprobs, action_log_probs, which are
+    those of the model that sampled, advantages, returns. temperature: the rows drawn at it; None: all. Raises
+    ValueError if there are several temperatures, since SkyRL takes one for a batch, or no rows.
+    """
+    rows = _rows(path, temperature)
+    sequences, attention, response, advantages, mask, behaviour, _ = convert_prompts_responses_to_batch_tensors(
+        tokenizer,
+        [row["prompt_token_ids"] for row in rows],
+        [row["response_ids"] for row in rows],
+        [row["advantages"] for row in rows],
+        [row["loss_masks"] for row in rows],
+        [row["rollout_logprobs"] for row in rows],
+    )
+    batch = TrainingInputBatch(
+        {
+            "sequences": sequences,
+            "attention_mask": attention,
+            "response_mask": response,
+            "loss_mask": mask,
+            "rollout_logprobs": behaviour,
+            "action_log_probs": behaviour.clone(),
+            "advantages": advantages,
+            "returns": advantages.clone(),
+        }
+    )
+    uids, last = [row["uid"] for row in rows], [row["is_last_step"] for row in rows]
+    batch.metadata = {"uids": uids, "is_last_step": last, "response_length": int(response.shape[1])}
+    return batch
+
+
+def _rows(path: str, temperature: float | None) -> list[Mapping[str, Any]]:
+    rows = pq.read_table(path).to_pylist()
+    found = sorted({row["temperature"] for row in rows})
+    if temperature is None and len(found) > 1:
+        raise ValueError(f"{path} has rows of temperatures {found}; state one of them")
+    rows = [row for row in rows if temperature in (None, row["temperature"])]
+    if not rows:
+        raise ValueError(f"{path} has no rows{'' if temperature is None else f' of temperature {temperature:g}'}")
+    return rows
