@@ -19,7 +19,16 @@ from sqlalchemy.engine import Connection
 
 from sciagent import __version__
 from sciagent.domain.evidence import file_of
-from sciagent.report.analysis import audit, ladder, objectives, prediction_scores, proposers, rejections, summary
+from sciagent.report.analysis import (
+    audit,
+    ladder,
+    objectives,
+    policies,
+    prediction_scores,
+    proposers,
+    rejections,
+    summary,
+)
 from sciagent.report.page import episodes
 from sciagent.report.parts import agreement, candidates, charts, glossary, wording
 from sciagent.store.campaign_state.campaigns import CampaignRow, all_rungs, rungs
@@ -72,6 +81,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "predicted": scores,
         "predictions": {c.candidate.key: prediction_scores.listed(c.origin.predicted, row.units) for c in cards},
         "shown_episodes": episodes.selection(connection, row),
+        "policies": policies.policies(connection, row),
         "cards": cards,
         "glossary": glossary.WORDS,
         "table": table,

@@ -21,14 +21,10 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import campaign_counts
-from tests.support.watched import CONTROL, TEXT, opened, roll_out
+from tests.support.watched import BETTER, CONTROL, GAMING, HONEST, TEXT, opened, roll_out
 
 pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 SETTLED = RewardSpec(prices={"core_seconds": 1e-9}, unsettled="settled")
-CHAINS = [f"{'C' * n}O" for n in range(1, 17)]
-HONEST = [f"O{chain}" if n % 2 else f"F{chain}" for n, chain in enumerate(CHAINS)]  # every second one is a diol
-BETTER = [f"OC(F){chain}" for chain in CHAINS]  # all are diols
-GAMING = [f"Cl{chain}" for chain in CHAINS]  # one oxygen and one chlorine
 
 
 def controlled(built: Built) -> set[str]:
