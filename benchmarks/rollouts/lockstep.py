@@ -15,8 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sciagent.agent.messages import Message, PolicyError, Sampled, Sampling
-from sciagent.agent.policies.batches import EpisodeQuestion
+from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, Sampling
 from sciagent.campaign.core.build import Built, create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.proposing.model_source import ModelSource

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import compress, count
 from operator import ne
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from sciagent.domain.campaigns.policies import PolicyIdentity
 
@@ -58,6 +58,18 @@ class Sampling:
     """Whether the answer must call a tool."""
     strict: bool = True
     """Whether a server restricts calls to the schemas of their tools."""
+
+
+class EpisodeQuestion(NamedTuple):
+    """The question for the next message of one episode."""
+
+    messages: Sequence[Message]
+    tools: Sequence[Mapping[str, Any]]
+    """Schemas in OpenAI's format."""
+    sampling: Sampling
+    """With a seed, the answer does not depend on the other questions of the batch."""
+    held: Sequence[int] = ()
+    """Token ids of the episode's last prompt and answer, which its next prompt may extend."""
 
 
 @dataclass(frozen=True)

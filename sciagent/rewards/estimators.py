@@ -36,6 +36,8 @@ class CandidateState(NamedTuple):
     """Payoff that the law expects, without what later choices may add; None without a law."""
     chance: float | None = None
     """Probability with which the candidate was drawn for the terminal rung; None if no lot was drawn."""
+    screened: bool = False
+    """Whether a fast rung has thrown the candidate out."""
 
 
 def worth(state: CandidateState, unsettled: Unsettled) -> float | None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sciagent.domain.cost import Cost
-from sciagent.rewards.credit.returns import plus
 from sciagent.rewards.spec import RewardSpec, Term
 
 
@@ -24,6 +23,8 @@ class ProposedCandidate:
     """Whether the terminal rung has answered, or nothing more can be bought."""
     cost: Cost
     """All that was booked for the candidate up to the watermark, whoever paid."""
+    screened: bool = False
+    """Whether a fast rung has thrown the candidate out."""
 
 
 @dataclass(frozen=True)
@@ -47,39 +48,47 @@ class TurnReward:
     """The parts of the value by name: `evidence`, `cost`, and the named terms as they count."""
 
 
-class _Capped:
-    """A sum that stays within limits: what would lead beyond does not count."""
-
-    def __init__(self, limit: float | None) -> None:
-        self._limit, self._sum = limit, 0.0
-
-    def add(self, amount: float) -> float:
-        """Adds an amount; returns how much of it counts."""
-        before = self._sum
-        wanted = before + amount
-        self._sum = wanted if self._limit is None else max(-self._limit, min(self._limit, wanted))
-        return self._sum - before
-
-
 def price_of(cost: Mapping[str, float], prices: Mapping[str, float]) -> float:
     """Returns what a cost is worth in hits or utility. prices: of one unit of each resource."""
     return sum(amount * prices.get(resource, 0.0) for resource, amount in cost.items())
+
+
+def limited(episode: Sequence[TurnFacts], spec: RewardSpec) -> Sequence[TurnFacts]:
+    """Returns the episode with what its unsettled candidates promise cut to `unsettled_limit`, the last ones first."""
+    if spec.unsettled_limit is None:
+        return episode
+    seen: Counter[str] = Counter()
+    keys: set[str] = set()
+    room = spec.unsettled_limit
+
+    def cut(candidate: ProposedCandidate) -> ProposedCandidate:
+        nonlocal room
+        if candidate.key in keys:
+            return candidate
+        keys.add(candidate.key)
+        seen[candidate.scaffold] += 1
+        if candidate.settled or candidate.worth is None:
+            return candidate
+        weight = spec.weight(seen[candidate.scaffold])
+        counted = min(room, weight * candidate.worth)
+        room -= counted
+        return replace(candidate, worth=counted / weight)
+
+    return [replace(turn, candidates=[cut(candidate) for candidate in turn.candidates]) for turn in episode]
 
 
 def turn_rewards(episode: Sequence[TurnFacts], spec: RewardSpec) -> list[TurnReward]:
     """Returns the rewards of an episode's turns: (turns,).
 
     A candidate counts in the turn that proposes it first. The k-th of its scaffold has the weight k^-scaffold_decay.
-    The sum of all terms of the episode so far stays within `terms_limit`, and what its unsettled candidates promise
-    within `unsettled_limit`; what would lead beyond does not count. The term `empty` is added in the last turn.
+    What unsettled candidates promise counts up to `unsettled_limit`. The sum of all terms of the episode so far stays
+    within `terms_limit`; what a term adds beyond does not count. The term `empty` is added in the last turn.
     """
     seen: Counter[str] = Counter()
     keys: set[str] = set()
-    terms, promises = _Capped(spec.terms_limit), _Capped(spec.unsettled_limit)
-    rewards = []
-    for number, turn in enumerate(episode, start=1):
+    rewards, collected = [], 0.0
+    for number, turn in enumerate(limited(episode, spec), start=1):
         evidence: float | None = 0.0
-        promised = 0.0
         spent = price_of(turn.cost, spec.prices)
         for candidate in turn.candidates:
             if candidate.key in keys:
@@ -88,25 +97,24 @@ def turn_rewards(episode: Sequence[TurnFacts], spec: RewardSpec) -> list[TurnRew
             seen[candidate.scaffold] += 1
             spent += price_of(candidate.cost, spec.prices)
             share = None if candidate.worth is None else spec.weight(seen[candidate.scaffold]) * candidate.worth
-            if share is not None and not candidate.settled:
-                promised, share = promised + share, 0.0
-            evidence = plus(evidence, share)
-        evidence = plus(evidence, promises.add(promised))
+            evidence = None if evidence is None or share is None else evidence + share
         stated = {**turn.terms, "empty": float(number == len(episode) and is_empty(episode))}
         wanted: dict[str, float] = {name: weight * stated.get(name, 0.0) for name, weight in spec.terms.items()}
-        allowed = terms.add(sum(wanted.values()))
+        allowed = _within(collected + sum(wanted.values()), spec.terms_limit) - collected
+        collected += allowed
         counted = _scaled(wanted, allowed)
         value = None if evidence is None else evidence - spent + allowed
         rewards.append(TurnReward(value, {"evidence": evidence, "cost": -spent, **counted}))
     return rewards
 
 
+def _within(value: float, limit: float) -> float:
+    return max(-limit, min(limit, value))
+
+
 def is_empty(episode: Sequence[TurnFacts]) -> bool:
-    """Returns whether an episode has proposed nothing, or only what was thrown out before a paid rung."""
-    candidates = (candidate for turn in episode for candidate in turn.candidates)
-    return all(
-        candidate.settled and not candidate.worth and not any(candidate.cost.values()) for candidate in candidates
-    )
+    """Returns whether an episode has proposed nothing, or only what a fast rung threw out."""
+    return all(candidate.screened for turn in episode for candidate in turn.candidates)
 
 
 def _scaled(terms: Mapping[str, float], total: float) -> dict[str, float]:

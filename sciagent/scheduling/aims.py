@@ -59,13 +59,15 @@ class Aims:
         hints = tuple(aim.hint for aim in self.aims if aim.hint is not None)
         return hints if len(hints) == len(self.aims) else ()
 
-    def payoff(self, truths: Sequence[TruthTransform], scores: Array) -> Payoff:
+    def payoff(self, truths: Sequence[TruthTransform], scores: Array, record: float = 0.0) -> Payoff:
+        """Returns the payoff of an answer. record: utility that a graded payoff has to exceed; `best` takes that
+        of the scores."""
         if self.kind == "hits":
             return Hits(tuple(truths))
         desirabilities = [
             _of_y(aim.desirability or np.ones_like, truth) for aim, truth in zip(self.aims, truths, strict=True)
         ]
-        record = self._record(scores) if self.kind == "best" else 0.0
+        record = self._record(scores) if self.kind == "best" else record
         return Graded(utility_payoff(desirabilities, [aim.weight for aim in self.aims], record), len(self.aims))
 
     def misses_all(self, scores: Array) -> bool:

@@ -24,22 +24,29 @@ def held_out_tasks(tasks: Iterable[str], share: float, held: Iterable[str]) -> f
 
 
 class ScaffoldLimit:
-    """Keeps the first n rows of each scaffold, by task, and each candidate once.
+    """Keeps the first n rows of each scaffold, by task and kind of row, and each candidate once.
 
     repeats: whether a candidate may have several rows, as in pairs with several others.
     """
 
     def __init__(self, n: int, repeats: bool = False) -> None:
         self._n, self._repeats = n, repeats
-        self._kept: set[tuple[str, str]] = set()
-        self._counts: Counter[tuple[str, str]] = Counter()
+        self._kept: set[tuple[str, str, str]] = set()
+        self._counts: Counter[tuple[str, str, str]] = Counter()
 
-    def takes(self, task: str, verdict: CandidateVerdict) -> str | None:
+    def takes(self, task: str, verdict: CandidateVerdict, kind: str = "") -> str | None:
         """Counts a candidate that is to be kept; returns None, or why it is left out."""
-        if (task, verdict.key) in self._kept and not self._repeats:
+        if (task, kind, verdict.key) in self._kept and not self._repeats:
             return "a candidate that another row has"
-        if self._counts[task, verdict.scaffold] >= self._n:
+        if self._counts[task, kind, verdict.scaffold] >= self._n:
             return f"a scaffold that {self._n} rows have"
-        self._kept.add((task, verdict.key))
-        self._counts[task, verdict.scaffold] += 1
+        self._kept.add((task, kind, verdict.key))
+        self._counts[task, kind, verdict.scaffold] += 1
+        return None
+
+    def takes_text(self, task: str, text: str) -> str | None:
+        """Counts a row without a candidate, by its text; returns None, or why it is left out."""
+        if self._counts[task, "text", text] >= self._n:
+            return f"a text that {self._n} rows have"
+        self._counts[task, "text", text] += 1
         return None

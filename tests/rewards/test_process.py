@@ -64,7 +64,7 @@ def test_promises_count_up_to_their_limit_and_verdicts_in_full() -> None:
 def test_an_episode_is_empty_if_nothing_passed_the_checks() -> None:
     spec = SPEC.model_copy(update={"terms": {"empty": -0.1}})
     junk, wasted, open_one = (
-        ProposedCandidate("a", "a", 0.0, True, Cost()),
+        ProposedCandidate("a", "a", 0.0, True, Cost(), screened=True),
         ProposedCandidate("b", "b", 0.0, True, Cost(core_seconds=1.0)),
         ProposedCandidate("c", "c", None, False, Cost()),
     )

@@ -166,6 +166,7 @@ class Rewarded:
         uncertainty: float = 0.05,
         supersedes: RecordedEvidence | None = None,
         revision: int = 0,
+        replicate: int = 0,
     ) -> RecordedEvidence:
         """Records the answer of a rung with its attempt. values: by property, in canonical units."""
         rung = self.built.rungs[position]
@@ -178,7 +179,7 @@ class Rewarded:
         with self.ledger.begin() as connection:
             attempt = self._attempt(connection, rung.id, seconds)
             finding = Finding(molecule.key, Outcome.OK, measured)
-            key = replace(rung.verifier.evidence_key(molecule), revision=revision)
+            key = replace(rung.verifier.evidence_key(molecule, replicate), revision=revision)
             new = NewEvidence(finding, key, self._id(connection, smiles), attempt)
             if supersedes is not None:
                 new = NewEvidence(
@@ -243,8 +244,11 @@ class Rewarded:
             return evidence.read_watermark(connection)
 
 
-def rewarded(ledger: Ledger, folder: Path, name: str = "small", scheduler: str = "exhaustive") -> Rewarded:
+def rewarded(
+    ledger: Ledger, folder: Path, name: str = "small", scheduler: str = "exhaustive", goal: str = "{kind: hits}"
+) -> Rewarded:
     """A campaign with checks, xTB (gate 1 to 40 eV) and DFT, where a gap from 3 to 9 eV is a hit."""
     path = write_campaign(folder, name=name, scheduler=scheduler)
+    path.write_text(path.read_text(encoding="utf-8").replace("{kind: hits}", goal), encoding="utf-8")
     built, _ = create_or_open(ledger, load_spec(path), path.read_text(encoding="utf-8"), "test")
     return Rewarded(built)

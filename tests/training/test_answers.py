@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sciagent.store.database.ledger import Ledger
+from sciagent.training.answers import Selection
 from sciagent.training.building import build
 from sciagent.training.wish import DatasetWish, Kind
 from tests.support.conversing import Conversing, conversing
@@ -76,6 +77,22 @@ def test_a_refused_text_gives_a_hint_and_no_goal(made: Conversing, tmp_path: Pat
     [row], left_out = rows_of(made, "hindsight", tmp_path / "set")
     assert row["hint"] == "The answer that comes to mind first is refused: unparsable. Write one that is not."
     assert left_out == {"goals: no value at the terminal rung": 1}
+
+
+def test_one_scaffold_or_one_text_gives_few_hints(made: Conversing, tmp_path: Path) -> None:
+    alcohols = [f"{'C' * n}O" for n in range(2, 8)]
+    made.talk(1, alcohols)
+    made.talk(2, ["C1CC"] * 6)
+    for smiles in alcohols:
+        made.verify(smiles, 12.0)
+    wish = DatasetWish("hindsight", ["small"], selection=Selection(per_scaffold=2))
+    built = build(made.ledger, wish, tmp_path / "set")
+    rows = pq.read_table(tmp_path / "set" / "train.parquet").to_pylist()
+    hints = [row["hint"] for row in rows if row["how"] == "hinted"]
+    assert sum("came out above" in hint for hint in hints) == sum("unparsable" in hint for hint in hints) == 2
+    assert sum(row["how"] == "relabelled" for row in rows) == 2
+    left_out = dict(built.left_out)
+    assert left_out["hints: a scaffold that 2 rows have"] == left_out["hints: a text that 2 rows have"] == 4
 
 
 def test_pairs_answer_one_prompt_and_are_surely_ordered(made: Conversing, tmp_path: Path) -> None:

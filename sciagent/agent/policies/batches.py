@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, Protocol
+from typing import Protocol
 
-from sciagent.agent.messages import Message, PolicyClient, PolicyError, Sampled, Sampling
+from sciagent.agent.messages import EpisodeQuestion, PolicyClient, PolicyError, Sampled
 from sciagent.agent.question_threads import sample_patiently
 from sciagent.domain.campaigns.policies import PolicyIdentity
 
 AT_ONCE = 64  # most questions that an endpoint is asked at the same time
-
-
-class EpisodeQuestion(NamedTuple):
-    """The question for the next message of one episode."""
-
-    messages: Sequence[Message]
-    tools: Sequence[Mapping[str, Any]]
-    """Schemas in OpenAI's format."""
-    sampling: Sampling
-    """With a seed, the answer does not depend on the other questions of the batch."""
 
 
 class BatchPolicy(Protocol):
@@ -38,6 +28,29 @@ class BatchPolicy(Protocol):
     def close(self) -> None: ...
 
 
+class ManyAtOnce(PolicyClient, Protocol):
+    """A model of this process, which samples many answers at once."""
+
+    def sample_many(self, questions: Sequence[EpisodeQuestion]) -> list[Sampled | PolicyError]:
+        """Returns the answers in order."""
+
+
+class InProcessPolicy:
+    """Asks a model of this process all questions at once."""
+
+    def __init__(self, policy: ManyAtOnce) -> None:
+        self._policy, self.name = policy, policy.name
+
+    def answers(self, questions: Sequence[EpisodeQuestion]) -> list[Sampled | PolicyError]:
+        return self._policy.sample_many(questions)
+
+    def identity(self, served: str) -> PolicyIdentity:
+        return self._policy.identity(served)
+
+    def close(self) -> None:
+        self._policy.close()
+
+
 class ThreadedPolicy:
     """Asks a model of a server in one thread per question, and tries again where that may help."""
 
@@ -51,7 +64,7 @@ class ThreadedPolicy:
 
     def _answer(self, question: EpisodeQuestion) -> Sampled | PolicyError:
         try:
-            return sample_patiently(self._policy, *question, stop=self._stop)
+            return sample_patiently(self._policy, *question[:3], stop=self._stop)
         except PolicyError as error:
             return error
 

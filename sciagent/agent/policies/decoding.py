@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sciagent.agent.messages import PolicyError, Sampling, shared_prefix
@@ -44,6 +44,23 @@ class ConstrainedAnswer:
             raise PolicyError(f"token {token} is not what the schema allows: {self.matcher.get_error()}")
 
 
+def allowed_sets(answer: ConstrainedAnswer, ids: Sequence[int]) -> Any:
+    """Returns (n, v) booleans: the tokens that the schema allowed at each place of an answer.
+
+    answer: new. ids: (n,) of the whole answer. Raises ValueError if the schema does not allow one of them.
+    """
+    import torch
+
+    rows = []
+    for place, token in enumerate(ids):
+        rows.append(torch.from_numpy(answer.allowed()))
+        if not rows[-1][token]:
+            raise ValueError(f"its schema does not allow output id {place}, {token}")
+        if place < len(ids) - 1:
+            answer.take(token)
+    return torch.stack(rows)
+
+
 class Drawn(NamedTuple):
     """n tokens that were drawn."""
 
@@ -54,6 +71,43 @@ class Drawn(NamedTuple):
     """(n,) natural log-probabilities in the distribution that the tokens were drawn from."""
     forced: list[bool]
     """(n,) whether the grammar allowed only this token."""
+
+
+class AnswerDraw:
+    """The draw of one answer, token by token, with random numbers of its own."""
+
+    def __init__(
+        self, sampling: Sampling, limit: int, ends: frozenset[int], answer: ConstrainedAnswer | None, device: Any
+    ) -> None:
+        """limit: most tokens. ends: ids of end tokens. answer: the grammar; None without one."""
+        import torch
+
+        self.drawn = Drawn([], [], [], [])
+        self._temperature, self._limit, self._ends, self._answer = sampling.temperature, limit, ends, answer
+        self._random = torch.Generator(device=device)
+        if sampling.seed is None:
+            self._random.seed()
+        else:
+            self._random.manual_seed(sampling.seed)
+
+    def take(self, logits: Any) -> bool:
+        """Draws the next token; returns whether the answer goes on after it. logits: (v,). Raises PolicyError."""
+        import torch
+
+        drawn, allowed = self.drawn, None
+        if self._answer:
+            allowed = torch.from_numpy(self._answer.allowed()).to(logits.device)
+        p = chances(logits, allowed, self._temperature)
+        token = int(torch.multinomial(p, 1, generator=self._random))
+        drawn.ids.append(token)
+        drawn.logprobs.append(float(torch.log_softmax(logits, dim=-1)[token]))
+        drawn.behaviour.append(math.log(float(p[token])))
+        drawn.forced.append(allowed is not None and int(allowed.sum()) == 1)
+        if token in self._ends or len(drawn.ids) >= self._limit:
+            return False
+        if self._answer:
+            self._answer.take(token)
+        return True
 
 
 class Decoder:
@@ -70,30 +124,13 @@ class Decoder:
         """Draws at most `limit` tokens after the prompt. The last one is an end token, unless the limit is reached."""
         import torch
 
-        random = torch.Generator(device=self.model.device)
-        if sampling.seed is None:
-            random.seed()
-        else:
-            random.manual_seed(sampling.seed)
-        drawn = Drawn([], [], [], [])
+        begun = AnswerDraw(sampling, limit, self.ends, answer, self.model.device)
         with torch.inference_mode():
             logits = self._after_prompt(prompt)
-            while True:
-                allowed = None
-                if answer:
-                    allowed = torch.from_numpy(answer.allowed()).to(logits.device)
-                p = chances(logits, allowed, sampling.temperature)
-                token = int(torch.multinomial(p, 1, generator=random))
-                drawn.ids.append(token)
-                drawn.logprobs.append(float(torch.log_softmax(logits, dim=-1)[token]))
-                drawn.behaviour.append(math.log(float(p[token])))
-                drawn.forced.append(allowed is not None and int(allowed.sum()) == 1)
-                if token in self.ends or len(drawn.ids) >= limit:
-                    return drawn
-                if answer:
-                    answer.take(token)
+            while begun.take(logits):
                 self.go_on()
-                logits = self._forward([token])
+                logits = self._forward([begun.drawn.ids[-1]])
+        return begun.drawn
 
     def _after_prompt(self, prompt: list[int]) -> Any:
         """Returns the (v,) logits after the prompt. Tokens shared with the last sequence are not computed again."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from sciagent.agent import models
 from sciagent.agent.conversion import check_extra
-from sciagent.agent.messages import NO_CHANCE, Message, PolicyError, Sampled, Sampling, Tokens
+from sciagent.agent.messages import NO_CHANCE, EpisodeQuestion, Message, PolicyError, Sampled, Sampling, Tokens
 from sciagent.agent.policies import hermes
-from sciagent.agent.policies.decoding import ConstrainedAnswer, Decoder
-from sciagent.agent.policies.rendering import prompt_ids
+from sciagent.agent.policies.batch_decoding import BatchDecoder, WantedAnswer, batches, can_batch
+from sciagent.agent.policies.decoding import ConstrainedAnswer, Decoder, Drawn
+from sciagent.agent.policies.rendering import extended_ids, prompt_ids
 from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.errors import UsageError
 
@@ -20,8 +22,8 @@ from sciagent.errors import UsageError
 class LocalPolicy:
     """A model of `sciagent models list`, in single precision on a CPU, in bfloat16 on a GPU.
 
-    It answers one question at a time; other threads wait. It keeps the keys and values of the last prompt and answer,
-    so that the next turn of the same episode computes only the new tokens.
+    `sample` answers one question at a time; other threads wait. It keeps the keys and values of the last prompt and
+    answer, so that the next turn of the same episode computes only the new tokens. `sample_many` answers many at once.
     """
 
     def __init__(self, model: str, *, device: str | None = None, threads: int = 1) -> None:
@@ -52,8 +54,8 @@ class LocalPolicy:
         )
         self.context = int(self.model.config.max_position_embeddings)
         named = self.model.generation_config.eos_token_id
-        ends = {*(named if isinstance(named, list) else [named]), self.tokenizer.eos_token_id} - {None}
-        self.decoder: Decoder | None = Decoder(self.model, frozenset(ends), self._go_on)
+        self._ends = frozenset({*(named if isinstance(named, list) else [named]), self.tokenizer.eos_token_id} - {None})
+        self.decoder: Decoder | None = Decoder(self.model, self._ends, self._go_on)
         self._tokens: Any = None  # the tokenizer for grammars, made at the first schema
 
     def sample(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Sampled:
@@ -65,17 +67,78 @@ class LocalPolicy:
             decoder = self.decoder
             assert decoder is not None  # only close() sets it to None
             worked = self._clock()
-            prompt = self.prompt_ids(messages, tools)
-            room = self.context - len(prompt)
-            if room < 1:
-                raise PolicyError(f"the prompt has {len(prompt)} tokens; the context of {self.name} is {self.context}")
-            answer = None if sampling.schema is None else self.constrained(sampling.schema)
-            drawn = decoder.draw(prompt, min(room, sampling.max_tokens), sampling, answer)
-            ids = drawn.ids
-            ended = ids[-1] in decoder.ends
-            text = self.tokenizer.decode(ids[:-1] if ended else ids, clean_up_tokenization_spaces=False)
+            wanted = self._wanted(self.prompt_ids(messages, tools), sampling)
+            drawn = decoder.draw(wanted.prompt, wanted.limit, sampling, wanted.answer)
             worked = self._clock() - worked
-        if answer:
+        return self._sampled(messages, wanted, drawn, time.monotonic() - begun, worked)
+
+    def sample_many(self, questions: Sequence[EpisodeQuestion]) -> list[Sampled | PolicyError]:
+        """Samples the next message of each question, many at once. An error of a question does not affect the others.
+
+        With a seed, an answer has the tokens that `sample` would draw for the same prompt; the log-probabilities differ
+        in the last digits, since the sums are taken in another order. A prompt begins with the ids that its question
+        holds if these are what the conversation begins with.
+        """
+        answers: dict[int, Sampled | PolicyError] = {}
+        drawn: dict[int, tuple[WantedAnswer, Drawn, float]] = {}
+        with self._lock:
+            worked = self._clock()
+            wanted: dict[int, WantedAnswer] = {}
+            for place, question in enumerate(questions):
+                self._go_on()
+                try:
+                    ids = extended_ids(self.tokenizer, question.messages, question.tools, question.held)
+                    wanted[place] = self._wanted(ids, question.sampling)
+                except PolicyError as error:
+                    answers[place] = error
+            places = iter(wanted)
+            for batch in batches(list(wanted.values())):
+                begun = time.monotonic()
+                found = self._draw_batch(batch)
+                took = time.monotonic() - begun
+                for place, each, answer in zip(islice(places, len(batch)), batch, found, strict=True):
+                    if isinstance(answer, PolicyError):
+                        answers[place] = answer
+                    else:
+                        drawn[place] = each, answer, took
+            worked = self._clock() - worked
+        total = sum(len(each.prompt) + len(answer.ids) for each, answer, _ in drawn.values())
+        for place, (each, answer, took) in drawn.items():
+            share = (len(each.prompt) + len(answer.ids)) / total
+            answers[place] = self._sampled(questions[place].messages, each, answer, took, worked * share)
+        return [answers[place] for place in range(len(questions))]
+
+    def _draw_batch(self, batch: Sequence[WantedAnswer]) -> list[Drawn | PolicyError]:
+        """Draws the answers of a batch together, or one by one if the model allows no batches."""
+        decoder = self.decoder
+        assert decoder is not None  # only close() sets it to None
+        if can_batch(self.model.config):
+            return BatchDecoder(self.model, self._ends, self._go_on).draw(batch)
+        found: list[Drawn | PolicyError] = []
+        for each in batch:
+            self._go_on()
+            try:
+                found.append(decoder.draw(each.prompt, each.limit, each.sampling, each.answer))
+            except PolicyError as error:
+                found.append(error)
+        return found
+
+    def _wanted(self, prompt: list[int], sampling: Sampling) -> WantedAnswer:
+        """Returns the answer that is wanted. Raises PolicyError for a prompt that is too long, or a wrong schema."""
+        room = self.context - len(prompt)
+        if room < 1:
+            raise PolicyError(f"the prompt has {len(prompt)} tokens; the context of {self.name} is {self.context}")
+        answer = None if sampling.schema is None else self.constrained(sampling.schema)
+        return WantedAnswer(prompt, min(room, sampling.max_tokens), sampling, answer)
+
+    def _sampled(
+        self, messages: Sequence[Message], wanted: WantedAnswer, drawn: Drawn, seconds: float, core_seconds: float
+    ) -> Sampled:
+        """Returns a drawn answer as a message with its tokens."""
+        ids = drawn.ids
+        ended = ids[-1] in self._ends
+        text = self.tokenizer.decode(ids[:-1] if ended else ids, clean_up_tokenization_spaces=False)
+        if wanted.answer:
             message = Message("assistant", text)
         else:
             message = hermes.parsed(text, first_call=sum(len(earlier.calls) for earlier in messages) + 1)
@@ -83,21 +146,21 @@ class LocalPolicy:
             message=message,
             finish="length" if not ended else "calls" if message.calls else "stop",
             tokens=Tokens(
-                tuple(prompt),
+                tuple(wanted.prompt),
                 tuple(ids),
                 tuple(drawn.logprobs),
                 tuple(drawn.forced),
                 "raw",
                 self.template_hash,
                 behaviour=tuple(drawn.behaviour),
-                untrainable="" if sampling.temperature > 0 else NO_CHANCE,
+                untrainable="" if wanted.sampling.temperature > 0 else NO_CHANCE,
             ),
             policy=self.name,
-            prompt_tokens=len(prompt),
+            prompt_tokens=len(wanted.prompt),
             output_tokens=len(ids),
-            seconds=time.monotonic() - begun,
-            core_seconds=worked,
-            grammar=answer is not None,
+            seconds=seconds,
+            core_seconds=core_seconds,
+            grammar=wanted.answer is not None,
         )
 
     def constrained(self, schema: Mapping[str, Any]) -> ConstrainedAnswer:
@@ -105,9 +168,7 @@ class LocalPolicy:
         from llguidance.hf import from_tokenizer
 
         if self._tokens is None:
-            decoder = self.decoder
-            assert decoder is not None  # only close() sets it to None
-            size, ends = self.model.config.vocab_size, sorted(decoder.ends)  # number of logits, end tokens
+            size, ends = self.model.config.vocab_size, sorted(self._ends)  # number of logits, end tokens
             self._tokens = from_tokenizer(self.tokenizer, n_vocab=size, eos_token=ends)
         return ConstrainedAnswer(self._tokens, schema)
 

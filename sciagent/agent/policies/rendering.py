@@ -17,15 +17,39 @@ _log = logging.getLogger("sciagent")
 
 def prompt_ids(tokenizer: Any, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[int]:
     """Returns the token ids of a conversation, up to the beginning of the answer. tokenizer: of transformers."""
+    return [int(token) for token in _rendered(tokenizer, messages, tools, tokenize=True)]
+
+
+def extended_ids(
+    tokenizer: Any, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], held: Sequence[int]
+) -> list[int]:
+    """Returns the token ids of a conversation, which begin with those of the last prompt and answer, `held`.
+
+    A prompt that is tokenised anew may spell the model's answer in other tokens than the model drew. All is
+    tokenised if the conversation no longer begins with the text of `held`, or if that does not end at a special token.
+    """
+    if not held:
+        return prompt_ids(tokenizer, messages, tools)
+    text = _rendered(tokenizer, messages, tools, tokenize=False)
+    before = tokenizer.decode(held, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+    later = text[len(before) :]
+    at_end = held[-1] in tokenizer.all_special_ids or later.startswith(tuple(tokenizer.all_special_tokens))
+    if not text.startswith(before) or not at_end:
+        return prompt_ids(tokenizer, messages, tools)
+    return [*held, *tokenizer.encode(later, add_special_tokens=False)]
+
+
+def _rendered(
+    tokenizer: Any, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], *, tokenize: bool
+) -> Any:
     marks = [str(token) for token in tokenizer.added_tokens_decoder.values() if token.special]
-    ids = tokenizer.apply_chat_template(
+    return tokenizer.apply_chat_template(
         hermes.rendered(messages, marks),
         tools=list(tools) or None,
         add_generation_prompt=True,
-        tokenize=True,
+        tokenize=tokenize,
         return_dict=False,
     )
-    return [int(token) for token in ids]
 
 
 def is_rendering(

@@ -104,9 +104,11 @@ def restored_law(built: Built, watermark: int, state: Mapping[str, Any]) -> Rewa
 
 
 def expectations(
-    built: Built, connection: Connection, law: RewardLaw, candidate_ids: Sequence[int], as_of: int
+    built: Built, connection: Connection, law: RewardLaw, candidate_ids: Sequence[int], as_of: int, record: float = 0.0
 ) -> dict[int, float]:
     """Returns the expected payoff of a terminal verification, by candidate id, in hits or utility.
+
+    record: utility above which a result is worth something, unless hits are counted.
 
     The law knows the answers up to its own watermark; of the candidates it is told what lower rungs said up to `as_of`.
     No candidate is valued by a law that its own terminal answer, or those of its fold, have taught.
@@ -126,7 +128,7 @@ def expectations(
         places = np.concatenate([taught, len(teaching.ids) + asked])
         chosen = None if structures is None else _Chosen(structures, places)
         order = np.concatenate([teaching.order[taught], asking.order[asked]])
-        values = _payoffs(law, scores, errors, bounds, order, chosen, np.arange(len(taught), len(scores)))
+        values = _payoffs(law, scores, errors, bounds, order, chosen, np.arange(len(taught), len(scores)), record)
         if values is not None:
             expected |= dict(zip(asking.ids[asked].tolist(), values.tolist(), strict=True))
     return expected
@@ -140,6 +142,7 @@ def _payoffs(
     order: Order,
     similarity: Similarity | None,
     rows: Places,
+    record: float,
 ) -> Array | None:
     """Returns the expected payoffs of some rows, (len(rows),); None if too few others have answers."""
     aims = law.aims
@@ -157,7 +160,8 @@ def _payoffs(
     for number in range(len(truths)):
         means[number], spread, _ = mixture(laws, number, rows)
         variances[number] = spread**2
-    return aims.payoff(truths, scores).expected(means, variances)
+    share = aims.payoff(truths, scores, record).expected(means, variances)  # of what lies above the record
+    return share if aims.kind == "hits" else share * (1.0 - record)
 
 
 def _taught(built: Built, connection: Connection, as_of: int) -> list[int]:

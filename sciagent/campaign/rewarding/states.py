@@ -74,7 +74,9 @@ def _state(built: Built, where: Place, answered: Set[int], ordered: Set[int]) ->
         hits = built.spec.goal.kind == "hits" and any(o.accept for o in built.objectives)
         return CandidateState(Settlement.ANSWERED, float(where.is_hit) if hits else where.utility)
     if where.standing is Standing.DROPPED:
-        return CandidateState(Settlement.REFUSED if where.verdict in _REFUSALS else Settlement.UNDECIDED)
+        if where.verdict not in _REFUSALS:
+            return CandidateState(Settlement.UNDECIDED)
+        return CandidateState(Settlement.REFUSED, screened=built.rungs[where.position].is_fast)
     due = {rung.rules.position for rung in built.fast} | ordered
     return CandidateState(Settlement.UNDECIDED if due - answered else Settlement.OPEN)
 

@@ -23,6 +23,8 @@ class CandidateWorth(NamedTuple):
     """In hits or utility; None if undecided."""
     settled: bool
     """Whether the ladder has decided about the candidate."""
+    screened: bool
+    """Whether a fast rung has thrown the candidate out."""
 
 
 def valuations(
@@ -32,24 +34,33 @@ def valuations(
     as_of: int,
     law: RewardLaw | None,
     spec: RewardSpec,
+    record: float | None = None,
 ) -> dict[int, CandidateWorth]:
     """Returns the worth of candidates at a watermark, by candidate id.
 
-    law: values candidates that the terminal rung has not answered; None leaves them undecided.
+    law: values candidates that the terminal rung has not answered; None leaves them undecided. record: utility above
+    which a candidate is worth something; None: all of its payoff counts.
     """
     known = states(built, connection, candidate_ids, as_of)
+    if record is not None:
+        known = {
+            id_: state if state.payoff is None else state._replace(payoff=max(0.0, state.payoff - record))
+            for id_, state in known.items()
+        }
     if law is not None and spec.unsettled != "settled":
         asked = [
             id_
             for id_, state in known.items()
             if state.settlement is Settlement.OPEN or (spec.unsettled == "robust" and state.chance)
         ]
-        expected = expectations(built, connection, law, asked, as_of) if asked else {}
+        expected = expectations(built, connection, law, asked, as_of, record or 0.0) if asked else {}
         if spec.unsettled == "posterior":
             expected = _less_settling(built, connection, expected, spec)
         known |= {id_: known[id_]._replace(expected=value) for id_, value in expected.items()}
     return {
-        id_: CandidateWorth(worth(state, spec.unsettled), state.settlement in (Settlement.ANSWERED, Settlement.REFUSED))
+        id_: CandidateWorth(
+            worth(state, spec.unsettled), state.settlement in (Settlement.ANSWERED, Settlement.REFUSED), state.screened
+        )
         for id_, state in known.items()
     }
 

@@ -42,14 +42,16 @@ def plan_of(groups: int, siblings: int, turns: int, policy: str, purpose: Purpos
 def policy_of(built: Built, name: str | None) -> Iterator[BatchPolicy]:
     """Starts the policy of rollouts, and closes it at the end. name: `scripted` or a model of this machine; None for
     the campaign's own model. Raises UsageError if the model or its extra is missing."""
-    from sciagent.agent.policies.batches import ThreadedPolicy
+    from sciagent.agent.policies.batches import InProcessPolicy, ThreadedPolicy
+    from sciagent.agent.policies.local import LocalPolicy
 
     spec = model_spec(built)
     if (name or spec.model) == NAME and (name is not None or spec.endpoint is None):
         policy: BatchPolicy = ScriptedPolicy()
     else:
         here = {"model": name, "endpoint": None, "api_key_env": None} if name is not None else {}
-        policy = ThreadedPolicy(start_policy(spec.model_copy(update=here)))
+        client = start_policy(spec.model_copy(update=here))
+        policy = InProcessPolicy(client) if isinstance(client, LocalPolicy) else ThreadedPolicy(client)
     try:
         yield policy
     finally:

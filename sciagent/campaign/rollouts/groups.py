@@ -11,6 +11,7 @@ from sqlalchemy.engine import Connection
 from sciagent.agent.episode import Episode, EpisodeLimits, opening
 from sciagent.agent.messages import Message, from_json, to_json
 from sciagent.agent.tools.calls import Toolbox
+from sciagent.agent.trace.recorded import calls_of
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.sources import next_episode
@@ -75,6 +76,8 @@ class Group:
     row: GroupRow
     snapshot: Snapshot
     siblings: list[Sibling]
+    policy_id: int | None = None
+    """Id in the ledger of the policy that has answered so far; None before the first answer."""
     fault: str | None = None
     """Why the group is broken; None if it is not."""
 
@@ -183,12 +186,14 @@ def break_group(connection: Connection, row: GroupRow, why: str) -> None:
 def _continued(connection: Connection, built: Built, row: GroupRow, spec: LlmSpec) -> Group:
     frozen = snapshot.restored(connection, built.row.id, row.snapshot_watermark, row.snapshot_seq, row.snapshot)
     messages, limits = tuple(map(from_json, row.opening)), episode_limits(spec, int(row.task["turns"]))
-    episodes = []
+    episodes, answered = list[Sibling](), list[int]()
     for stored in groups.siblings(connection, row.id):
         episode, memory = Episode(stored.number, stored.seed, messages, limits), EpisodeMemory()
-        _replay(episode, memory, trajectories.turns(connection, stored.id))
+        turns = trajectories.turns(connection, stored.id)
+        _replay(episode, memory, turns)
+        answered += [turn["policy_id"] for turn in turns]
         episodes.append(Sibling(stored.id, stored.sibling, episode, memory, stored.ended_why))
-    return Group(row, frozen, episodes)
+    return Group(row, frozen, episodes, next(iter(answered), None))
 
 
 def _replay(episode: Episode, memory: EpisodeMemory, turns: Sequence[Any]) -> None:
@@ -197,6 +202,9 @@ def _replay(episode: Episode, memory: EpisodeMemory, turns: Sequence[Any]) -> No
         cursor = dict(turn["cursor"] or {})
         memory.restore(cursor.pop("proposed", ()))
         episode.restore((from_json(turn["message"]), *map(from_json, turn["observations"])), cursor)
+    if turns and turns[-1]["output_ids"] is not None:
+        last = calls_of(turns)[-1]
+        episode.held = (*last.prompt_ids, *last.output_ids)
 
 
 def episode_limits(spec: LlmSpec, turns: int) -> EpisodeLimits:

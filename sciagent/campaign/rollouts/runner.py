@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.agent.messages import PolicyError, Sampled, Sampling, to_json
-from sciagent.agent.policies.batches import BatchPolicy, EpisodeQuestion
+from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled, Sampling, to_json
+from sciagent.agent.policies.batches import BatchPolicy
 from sciagent.agent.tools.calls import Toolbox, ToolResults
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.proposing.model_source import sampled_row
@@ -28,11 +28,12 @@ from sciagent.campaign.rollouts.snapshot_bench import SnapshotBench, stored
 from sciagent.campaign.rollouts.step_writer import StepWriter
 from sciagent.campaign.rollouts.together import FastRungs
 from sciagent.campaign.spec.sources import LlmSpec
+from sciagent.domain.campaigns.policies import SCRIPT
 from sciagent.domain.cost import Cost
 from sciagent.errors import UsageError
-from sciagent.store.campaign_state import campaigns, trajectories
+from sciagent.store.campaign_state import campaigns, trajectories, watermarks
 from sciagent.store.campaign_state.campaigns import DriverLease
-from sciagent.store.campaign_state.trajectories import NOT_HERE, Asked, NewTurn
+from sciagent.store.campaign_state.trajectories import NOT_HERE, NOT_SAMPLED, Asked, NewTurn
 from sciagent.store.job_queue import spend
 from sciagent.store.job_queue.spend import Bill
 from sciagent.store.learning import groups as group_rows
@@ -76,11 +77,13 @@ class RolloutRunner:
         self._built, self._lease, self._worker, self._policy, self._spec = built, lease, worker, policy, spec
         self._structured = spec.endpoint is None if spec.structured is None else spec.structured
         offered = [name for name in spec.tools if name != "note"]
-        self._tools = Toolbox(offered, built.edit_limits(), self._structured, None, spec.ranks)
+        self._strict = spec.strict is not False
+        self._tools = Toolbox(offered, built.edit_limits(), self._structured, None, spec.ranks, strict=self._strict)
         self._must_call = spec.tool_choice == "required" and not self._structured
         self._rungs = FastRungs(built, worker)
         identity = policy.identity(policy.name)
-        self._hash, self._served = identity.hash, dict[str, str]()  # hashes by the name in the answers
+        self._is_script, self._is_known = identity.source == SCRIPT, identity.base_sha256 is not None
+        self._policy_ids = dict[str, int]()  # by the name in the answers
         with built.ledger.begin() as connection:
             tool_set = tool_sets.enter(connection, self._tools.content(self._must_call))
             self._pins = Pins(tool_set, policies.enter(connection, identity))
@@ -119,7 +122,7 @@ class RolloutRunner:
         samplings = [self._sampling(group, sibling) for group, sibling in going]
         answers = self._policy.answers(
             [
-                EpisodeQuestion(sibling.episode.messages, self._tools.schemas, sampling)
+                EpisodeQuestion(sibling.episode.messages, self._tools.schemas, sampling, sibling.episode.held)
                 for (_, sibling), sampling in zip(going, samplings, strict=True)
             ]
         )
@@ -155,7 +158,7 @@ class RolloutRunner:
         made = [_Turn(*turn, answer) for turn, answer in zip(turns, self._rungs.run_all(tasks), strict=True)]
         sampling_cost = self._write(groups, [sibling for _, sibling in going], made)
         proposals = [entry for turn in made for entry in turn.bench.entries]
-        cost = sum((result.cost for entry in proposals for _, result in entry.computed), sampling_cost)
+        cost = sum((result.actual for entry in proposals for _, result in entry.computed), sampling_cost)
         return StepResult(len(made), len(proposals), sum(entry.status == "new" for entry in proposals), cost)
 
     def end(self, group: Group, sibling: Sibling, why: str, *, is_abandoned: bool = False) -> None:
@@ -172,7 +175,7 @@ class RolloutRunner:
     def _sampling(self, group: Group, sibling: Sibling) -> Sampling:
         schema = self._tools.answer_schema if self._structured else None
         seed = self._seed(group, sibling) % (1 << 31)
-        return Sampling(self._spec.temperature, self._spec.max_tokens, seed, schema, self._must_call)
+        return Sampling(self._spec.temperature, self._spec.max_tokens, seed, schema, self._must_call, self._strict)
 
     def _bench(self, group: Group, sibling: Sibling) -> SnapshotBench:
         return SnapshotBench(
@@ -191,8 +194,9 @@ class RolloutRunner:
         ended = [sibling for sibling in going if sibling.ended is not None]
         with self._built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
+            watermark = watermarks.note(connection, self._built.row.id)
             for turn, (row, cost) in zip(made, rows, strict=True):
-                turn_id = trajectories.write_turn(connection, turn.sibling.id, row)
+                turn_id = trajectories.write_turn(connection, turn.sibling.id, row, watermark)
                 for entry in turn.bench.entries:
                     entry.turn_id = turn_id
                 spend.book_many(connection, [Bill(self._built.row.id, None, None, cost)])
@@ -213,8 +217,7 @@ class RolloutRunner:
         episode.observe(sampled, answer.messages)
         sibling.memory.extend(learned)
         sibling.ended = "finished by the model" if answer.finished else episode.ended
-        if not self._is_pinned(sampled.policy):
-            group.fault = group.fault or f"another policy answered: {sampled.policy}"
+        policy_id = self._policy_id(group, sampled.policy)
         tokens = float(sampled.prompt_tokens + sampled.output_tokens)
         cost = Cost(llm_tokens=tokens, core_seconds=sampled.core_seconds)
         cursor: dict[str, Any] = {**episode.cursor, "proposed": stored(learned)}
@@ -228,16 +231,28 @@ class RolloutRunner:
             row,
             asked=asked,
             tool_set_id=self._pins.tool_set_id,
-            policy_id=self._pins.policy_id,
-            untrainable=sampled.untrainable if sampling is not None else NOT_HERE,
+            policy_id=policy_id,
+            untrainable=self._untrainable(sampled, sampling),
         )
         return new, cost
 
-    def _is_pinned(self, served: str) -> bool:
-        """Returns whether the policy that answered is the one of the groups. served: its name in the answer."""
-        if served not in self._served:
-            self._served[served] = self._policy.identity(served).hash
-        return self._served[served] == self._hash
+    def _untrainable(self, sampled: Sampled, sampling: Sampling | None) -> str | None:
+        """Returns why no policy gradient may use the turn; None if one may."""
+        if sampling is None:
+            return NOT_HERE
+        return NOT_SAMPLED if self._is_script else sampled.untrainable
+
+    def _policy_id(self, group: Group, served: str) -> int:
+        """Returns the ledger's id of the policy that answered. A group with two policies is broken. served: its name in
+        the answer, which may be more exact than the name that was asked for."""
+        if served not in self._policy_ids:
+            with self._built.ledger.begin() as connection:
+                self._policy_ids[served] = policies.enter(connection, self._policy.identity(served))
+        id_ = self._policy_ids[served]
+        group.policy_id = group.policy_id or (self._pins.policy_id if self._is_known else id_)
+        if id_ != group.policy_id:
+            group.fault = group.fault or f"another policy answered: {served}"
+        return id_
 
     def _close(self, connection: Connection, group: Group) -> None:
         """Marks a group as broken if something went wrong, or as complete if all its episodes have ended."""

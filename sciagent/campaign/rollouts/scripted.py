@@ -7,11 +7,10 @@ import random
 import re
 from collections.abc import Sequence
 
-from sciagent.agent.messages import Message, PolicyError, Sampled, ToolCall
-from sciagent.agent.policies.batches import EpisodeQuestion
+from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, ToolCall
 from sciagent.agent.tools.calls import RANKS
 from sciagent.chemistry.editing.named import NAMED_EDITS, choices
-from sciagent.domain.campaigns.policies import PolicyIdentity
+from sciagent.domain.campaigns.policies import SCRIPT, PolicyIdentity
 
 NAME = "scripted"
 VERSION = "scripted@1"  # raised when the script draws other calls from the same seeds
@@ -33,7 +32,7 @@ class ScriptedPolicy:
         return [_drawn(question) for question in questions]
 
     def identity(self, served: str) -> PolicyIdentity:
-        return PolicyIdentity(VERSION, "script")
+        return PolicyIdentity(VERSION, SCRIPT)
 
     def close(self) -> None:
         """Does nothing: a script holds no resources."""

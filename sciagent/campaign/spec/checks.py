@@ -62,14 +62,13 @@ def draft(data: Mapping[str, Any], base: Path | None = None) -> Draft:
     """Returns the valid parts of a spec or of unvalidated data. base: folder of the campaign file."""
     objectives, ladder = _items(data, "objectives"), _items(data, "ladder")
     good_objectives = {i: part for i, item in enumerate(objectives) if (part := _valid_or_none(ObjectiveSpec, item))}
-    valid = {i: rung for i, item in enumerate(ladder) if (rung := _valid_or_none(RungSpec, item, base))}
-    deciding = [item for item in ladder if not is_control(item)]
+    deciding, controls = _rungs(ladder, base)
     subject, terminal = data.get("subject"), data.get("terminal")
     return Draft(
         subject=subject if subject in ("molecule", "crystal") else None,
         objectives=good_objectives,
-        ladder={i: rung for i, rung in valid.items() if not rung.control},
-        labels=tuple(map(_label, deciding)),
+        ladder=deciding,
+        labels=tuple(_label(item) for item in ladder if not is_control(item)),
         terminal=terminal if isinstance(terminal, str) else default_terminal(ladder),
         goal=_valid_or_none(GoalSpec, data.get("goal")),
         budget=_valid_or_none(BudgetSpec, data.get("budget")),
@@ -77,9 +76,16 @@ def draft(data: Mapping[str, Any], base: Path | None = None) -> Draft:
         all_objectives=len(good_objectives) == len(objectives),
         scheduler=str(_stated(data.get("scheduler"), "kind") or "priced"),
         standardise=_valid_or_none(StandardiseSpec, data.get("standardise")),
-        controls={i: rung for i, rung in valid.items() if rung.control},
+        controls=controls,
         derived={i: d for i, item in enumerate(_items(data, "derived")) if (d := _valid_or_none(DerivedSpec, item))},
     )
+
+
+def _rungs(ladder: Sequence[Any], base: Path | None) -> tuple[dict[int, RungSpec], dict[int, RungSpec]]:
+    """Returns the valid rungs that decide, and the valid controls, by position in the file."""
+    valid = {i: rung for i, item in enumerate(ladder) if (rung := _valid_or_none(RungSpec, item, base))}
+    deciding = {i: rung for i, rung in valid.items() if not rung.control}
+    return deciding, {i: rung for i, rung in valid.items() if rung.control}
 
 
 def default_terminal(ladder: Sequence[Any]) -> str | None:

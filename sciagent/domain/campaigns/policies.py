@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from sciagent.domain.evidence import content_hash
 
+SCRIPT = "script"  # the source of a policy that is no model
+
 
 @dataclass(frozen=True)
 class PolicyIdentity:
@@ -14,7 +16,7 @@ class PolicyIdentity:
     name: str
     """The name under which it is asked, such as `smollm2@93a1…`."""
     source: str
-    """The address of its server, or `in process`."""
+    """The address of its server, `in process`, or `script`."""
     base_sha256: str | None = None
     """SHA-256 of the base model's weights; None for a server's model whose weights are unknown."""
     adapter_sha256: str | None = None

@@ -115,18 +115,7 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
         held=sum(place.candidates for place in standing if place.standing == Standing.HELD),
         vetoed=sum(place.candidates for place in standing if place.standing == Standing.VETOED),
         driver=driver_of(connection, row.id),
-        control=next(
-            (
-                ControlCounts(
-                    rung=rung.name,
-                    jobs=jobs.get(rung.id, 0),
-                    core_seconds=round(costs.get((rung.id, "core_seconds"), 0.0), 3),
-                )
-                for rung in ladder
-                if rung.control
-            ),
-            None,
-        ),
+        control=_control_counts(ladder, jobs, costs),
         rungs=tuple(
             _rung_counts(rung, standing, costs.get((rung.id, "core_seconds"), 0.0), jobs.get(rung.id, 0))
             for rung in ladder
@@ -135,6 +124,17 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
         rates=rates,
         notes=_on_protonation(connection, row),
     )
+
+
+def _control_counts(
+    ladder: Sequence[RungRow], jobs: Mapping[int, int], costs: Mapping[tuple[int | None, str], float]
+) -> ControlCounts | None:
+    """Returns the runs of the control, which is the last rung if there is one."""
+    rung = ladder[-1]
+    if not rung.control:
+        return None
+    seconds = round(costs.get((rung.id, "core_seconds"), 0.0), 3)
+    return ControlCounts(rung=rung.name, jobs=jobs.get(rung.id, 0), core_seconds=seconds)
 
 
 def _on_protonation(connection: Connection, row: CampaignRow) -> tuple[str, ...]:

@@ -85,7 +85,7 @@ def test_candidates_do_not_pay_for_their_control(ledger: Ledger, tmp_path: Path)
     built = opened(ledger, tmp_path)
     roll_out(built, "gaming@3", GAMING, groups=1, siblings=4, turns=2)
     shown = show(ledger, publish(ledger, "watched", SETTLED).version)
-    charged = {c.key: c.cost["core_seconds"] for e in shown.episodes for turn in e.turns for c in turn.candidates}
+    charged = {c.key: c.resources["core_seconds"] for e in shown.episodes for turn in e.turns for c in turn.candidates}
     a, j, r = t.attempt.c, t.job.c, t.rung.c
     query = sa.select(t.candidate.c.key, a.cost, r.control).select_from(
         t.attempt.join(t.job, j.id == a.job_id)

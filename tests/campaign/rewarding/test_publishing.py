@@ -52,6 +52,15 @@ def test_a_late_verdict_and_a_correction_change_the_rewards_of_their_groups_alon
     assert returns(show(made.ledger, again.version)) == returns(show(made.ledger, first.version))
 
 
+def test_the_best_of_several_replicates_does_not_count(made: Rewarded) -> None:
+    made.episode(1, [["CCO"]], group=made.group(0, 1))
+    made.settle("CCO", MISS)
+    made.answer("CCO", DFT, {GAP: MISS}, seconds=100.0, replicate=1)
+    made.answer("CCO", DFT, {GAP: HIT}, seconds=100.0, replicate=2)
+    [[reward]] = returns(show(made.ledger, publish(made.ledger, "small", SPEC).version)).values()
+    assert reward == pytest.approx(-301 * PRICE), "the mean misses the goal, and all three were paid for"
+
+
 def test_mistakes_are_named(made: Rewarded) -> None:
     with pytest.raises(UsageError, match="no episodes of a model"):
         publish(made.ledger, "small", SPEC)

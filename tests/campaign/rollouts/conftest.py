@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,3 +22,9 @@ def built(ledger: Ledger, tmp_path: Path) -> Built:
 def worker(built: Built) -> Iterator[Worker]:
     with Worker(built.scratch(), preload=[rung.verifier.name for rung in built.fast]) as started:
         yield started
+
+
+@pytest.fixture
+def worker_of() -> Callable[[Built], Worker]:
+    """Starts a process for the fast rungs of a campaign."""
+    return lambda built: Worker(built.scratch(), preload=[rung.verifier.name for rung in built.fast])

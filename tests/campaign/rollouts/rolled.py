@@ -11,8 +11,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from sciagent.agent.messages import Message, PolicyError, Sampled, ToolCall
-from sciagent.agent.policies.batches import BatchPolicy, EpisodeQuestion
+from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, ToolCall
+from sciagent.agent.policies.batches import BatchPolicy
 from sciagent.campaign.core.build import Built, create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.rollouts.groups import RolloutPlan

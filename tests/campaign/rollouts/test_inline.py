@@ -15,8 +15,7 @@ import pytest
 import sqlalchemy as sa
 
 import sciagent
-from sciagent.agent.messages import PolicyError, Sampled
-from sciagent.agent.policies.batches import EpisodeQuestion
+from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.rewarding.publishing import publish
 from sciagent.campaign.rewarding.showing import show

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.agent.messages import PolicyError, Sampled
-from sciagent.agent.policies.batches import EpisodeQuestion
+from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.rollouts.groups import RolloutPlan
 from sciagent.campaign.rollouts.scripted import ScriptedPolicy

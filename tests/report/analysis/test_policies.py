@@ -17,9 +17,8 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from tests.support.rewarded import rewarded
 
-pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 
-
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 def test_the_report_shows_the_guards_of_the_last_version(ledger: Ledger, tmp_path: Path) -> None:
     made = rewarded(ledger, tmp_path)
     made.episode(1, [["CCO"], ["CCO"]], policy="<first>@1")

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, Literal
 from pydantic import Field, model_validator
 
 from sciagent.chemistry.molecule import Molecule
+from sciagent.chemistry.standardise import atoms_of
 from sciagent.verification.contract import Context, Level, Reason, Refusal, Settings, Tier
 from sciagent_simulators.geometry import Geometry, GeometryProtocol, bonds_of, check_bonds
 from sciagent_simulators.pyscf_engine import DftSettings
@@ -221,8 +222,8 @@ class DensityFunctional(ConformerCalculation):
 
     def basis_functions(self, candidate: Molecule) -> float:
         """Returns an estimate of the number of basis functions; it is exact for organics in def2-SVP."""
-        numbers = [atom.GetAtomicNum() for atom in candidate.mol.GetAtoms()]
-        numbers += [1] * sum(atom.GetTotalNumHs() for atom in candidate.mol.GetAtoms())
+        atoms = atoms_of(candidate.mol)
+        numbers = [atom.GetAtomicNum() for atom in atoms] + [1] * sum(atom.GetTotalNumHs() for atom in atoms)
         return SIZE[self.settings.basis_set] * sum(next(n for last, n in ROWS if z <= last) for z in numbers)
 
     def scf_seconds(self, candidate: Molecule, multiplicity: int | None = None, gas: bool = False) -> float:

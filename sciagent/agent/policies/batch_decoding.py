@@ -1,0 +1,157 @@
+"""Draws the answers to several prompts at once from a causal model.
+
+What all prompts begin with is computed once. The rest of the shorter prompts is padded on the left, and padding is
+never attended to. Each answer has its own random numbers and its own grammar, so that it does not depend on the others,
+but for the last digits of the sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from sciagent.agent.messages import PolicyError, Sampling, shared_prefix
+from sciagent.agent.policies.decoding import CHUNK, AnswerDraw, ConstrainedAnswer, Drawn
+
+ROWS = 32  # most prompts at once
+TOKENS = 1 << 16  # most tokens, of all prompts and answers at once, whose keys and values are kept
+
+
+class WantedAnswer(NamedTuple):
+    """An answer that is wanted."""
+
+    prompt: list[int]
+    limit: int
+    """Most tokens of the answer."""
+    sampling: Sampling
+    answer: ConstrainedAnswer | None
+    """The grammar of the answer; None without one."""
+
+
+def batches(wanted: Sequence[WantedAnswer]) -> list[Sequence[WantedAnswer]]:
+    """Returns the wanted answers, in order, in parts that fit into memory together."""
+    parts: list[list[WantedAnswer]] = [[]]
+    longest = 0
+    for each in wanted:
+        longest = max(longest, len(each.prompt) + each.limit)
+        if len(parts[-1]) == ROWS or (parts[-1] and longest * (len(parts[-1]) + 1) > TOKENS):
+            parts.append([])
+            longest = len(each.prompt) + each.limit
+        parts[-1].append(each)
+    return [part for part in parts if part]
+
+
+def can_batch(config: Any) -> bool:
+    """Returns whether answers of a model can be drawn together: a sliding window would count padding as text."""
+    return not getattr(config, "sliding_window", None)
+
+
+class BatchDecoder:
+    """One batch of answers from a model."""
+
+    def __init__(self, model: Any, ends: frozenset[int], go_on: Callable[[], None]) -> None:
+        """ends: ids of end tokens. go_on: called before each computation; it raises an error to stop."""
+        self._model, self._ends, self._go_on = model, ends, go_on
+        self._cache: Any = None
+        self._mask: Any = None  # (rows, tokens so far) whether a token may be attended to
+
+    def draw(self, wanted: Sequence[WantedAnswer]) -> list[Drawn | PolicyError]:
+        """Draws the answers, in order. A grammar that fails ends its own answer alone."""
+        import torch
+
+        rows = [_Row(each, self._ends, self._model.device) for each in wanted]
+        going = list(rows)
+        with torch.inference_mode():
+            logits = self._after_prompts([each.prompt for each in wanted])
+            while True:
+                kept = [place for place, row in enumerate(going) if row.take(logits[place])]
+                if not kept:
+                    return [row.drawn if row.fault is None else row.fault for row in rows]
+                if len(kept) < len(going):
+                    going = [going[place] for place in kept]
+                    self._keep(kept)
+                self._go_on()
+                ids = torch.tensor([[row.drawn.ids[-1]] for row in going], device=self._model.device)
+                places = torch.tensor([[row.length - 1] for row in going], device=self._model.device)
+                logits = self._forward(ids, torch.ones_like(ids), places)
+
+    def _after_prompts(self, prompts: Sequence[list[int]]) -> Any:
+        """Returns (rows, v) logits after the prompts."""
+        import torch
+        from transformers import DynamicCache
+
+        device, n = self._model.device, len(prompts)
+        shared = min(shared_prefix(prompts[0], prompt) for prompt in prompts)
+        shared = min(shared, min(map(len, prompts)) - 1)  # the last token is computed for each, since it has the logits
+        self._cache = DynamicCache(config=self._model.config)
+        self._mask = torch.ones((1, 0), dtype=torch.long, device=device)
+        for begin in range(0, shared, CHUNK):
+            self._go_on()
+            ids = torch.tensor([prompts[0][begin : min(begin + CHUNK, shared)]], device=device)
+            places = torch.arange(begin, begin + ids.shape[1], device=device)[None]
+            self._forward(ids, torch.ones_like(ids), places)
+        if n > 1 and shared:
+            self._cache.batch_repeat_interleave(n)
+        self._mask = self._mask.expand(n, -1)
+        rests = [prompt[shared:] for prompt in prompts]
+        width = max(map(len, rests))
+        pads = [width - len(rest) for rest in rests]
+        ids = torch.tensor([[0] * pad + rest for pad, rest in zip(pads, rests, strict=True)], device=device)
+        columns = torch.arange(width, device=device)[None] - torch.tensor(pads, device=device)[:, None]
+        mask, places = (columns >= 0).long(), shared + columns.clamp(min=0)
+        step = max(1, CHUNK // n)
+        for begin in range(0, width, step):
+            self._go_on()
+            part = slice(begin, begin + step)
+            logits = self._forward(ids[:, part], mask[:, part], places[:, part])
+        return logits
+
+    def _forward(self, ids: Any, mask: Any, places: Any) -> Any:
+        """Returns (rows, v) logits after the last column, in single precision. ids, mask, places: (rows, columns); the
+        mask is 0 for padding, and places are the positions in the sequences."""
+        import torch
+
+        self._mask = torch.cat([self._mask, mask], dim=1)
+        out = self._model(
+            input_ids=ids,
+            attention_mask=self._mask,
+            position_ids=places,
+            past_key_values=self._cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        return out.logits[:, -1].float()
+
+    def _keep(self, places: Sequence[int]) -> None:
+        """Drops the rows whose answers are complete."""
+        import torch
+
+        kept = torch.tensor(places, device=self._model.device)
+        self._cache.batch_select_indices(kept)
+        self._mask = self._mask[kept]
+
+
+class _Row:
+    """One answer in the making."""
+
+    def __init__(self, wanted: WantedAnswer, ends: frozenset[int], device: Any) -> None:
+        self._prompt = wanted.prompt
+        self._draw = AnswerDraw(wanted.sampling, wanted.limit, ends, wanted.answer, device)
+        self.fault: PolicyError | None = None
+
+    @property
+    def drawn(self) -> Drawn:
+        return self._draw.drawn
+
+    @property
+    def length(self) -> int:
+        """Number of tokens of the prompt and the answer so far."""
+        return len(self._prompt) + len(self.drawn.ids)
+
+    def take(self, logits: Any) -> bool:
+        """Draws the next token; returns whether the answer goes on. logits: (v,)."""
+        try:
+            return self._draw.take(logits)
+        except PolicyError as error:
+            self.fault = error
+        return False

@@ -1,0 +1,119 @@
+"""Answers that are drawn together are those that would be drawn one by one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, Sampling
+from sciagent.agent.policies.batch_decoding import ROWS, TOKENS, WantedAnswer, batches
+from sciagent.agent.policies.local import LocalPolicy
+from sciagent.agent.trace.linearise import RecordedCall
+from sciagent.agent.trace.recomputing import behaviour_of
+from tests.agent.policies.local_policy import TALK, TOOL, Proposal, policy
+
+__all__ = ["policy"]
+SCHEMA = Proposal.model_json_schema()
+TOLERANCE = 1e-4  # of log-probabilities: the sums of a batch are taken in another order
+
+
+def question(seed: int, **more: Any) -> EpisodeQuestion:
+    """A question whose prompt, length and grammar depend on the seed."""
+    talk = (*TALK[:1], Message("user", TALK[1].content + " And the next one." * (seed % 4)))
+    settings: dict[str, Any] = {"max_tokens": 10 + 5 * (seed % 3), "seed": seed}
+    if seed % 2:
+        settings |= {"schema": SCHEMA, "max_tokens": 60}
+    if seed % 5 == 4:
+        settings |= {"temperature": 0.7}
+    return EpisodeQuestion(talk, [TOOL], Sampling(**settings | more))
+
+
+def sampled(found: list[Sampled | PolicyError]) -> list[Sampled]:
+    assert all(isinstance(each, Sampled) for each in found), found
+    return [each for each in found if isinstance(each, Sampled)]
+
+
+def test_a_batch_draws_what_each_question_draws_alone_with_and_without_grammar(policy: LocalPolicy) -> None:
+    questions = [question(seed) for seed in range(12)]
+    together = sampled(policy.sample_many(questions))
+    for asked, answer in zip(questions, together, strict=True):
+        alone = policy.sample(*asked[:3])
+        assert answer.tokens and alone.tokens
+        assert answer.message == alone.message and answer.finish == alone.finish
+        assert answer.tokens.prompt_ids == alone.tokens.prompt_ids
+        assert answer.tokens.output_ids == alone.tokens.output_ids and answer.tokens.forced == alone.tokens.forced
+        assert answer.tokens.logprobs == pytest.approx(alone.tokens.logprobs, abs=TOLERANCE)
+        assert answer.tokens.behaviour == pytest.approx(alone.tokens.behaviour, abs=TOLERANCE)
+    lengths = {len(answer.tokens.output_ids) for answer in together if answer.tokens}
+    assert len(lengths) > 3, "answers of one length test little"
+    backwards = sampled(policy.sample_many(questions[::-1]))[::-1]
+    assert [each.message for each in backwards] == [each.message for each in together]
+
+
+def test_what_was_drawn_from_is_recomputed_from_what_a_batch_recorded(policy: LocalPolicy) -> None:
+    for asked, answer in zip(
+        [question(seed) for seed in (1, 4, 9)],
+        sampled(policy.sample_many([question(seed) for seed in (1, 4, 9)])),
+        strict=True,
+    ):
+        assert answer.tokens is not None
+        tools = {"structured": asked.sampling.schema is not None, "answer_schema": asked.sampling.schema}
+        settings = {"temperature": asked.sampling.temperature, "grammar": answer.grammar}
+        recomputed = behaviour_of(policy, RecordedCall.of(0, answer.tokens), settings, tools)
+        assert recomputed == pytest.approx(answer.tokens.behaviour, abs=TOLERANCE)
+
+
+def test_a_question_that_cannot_be_answered_leaves_the_others_alone(policy: LocalPolicy) -> None:
+    good = [question(seed) for seed in (0, 1)]
+    long = EpisodeQuestion([Message("user", "gap " * 3000)], [], Sampling())
+    wrong = EpisodeQuestion(TALK, [], Sampling(schema={"type": "object", "not": {}, "unevaluatedProperties": {"a": 1}}))
+    first, *faults, second = policy.sample_many([good[0], long, wrong, good[1]])
+    assert "2048" in str(faults[0]) and "cannot be enforced" in str(faults[1])
+    assert [each.message for each in sampled([first, second])] == [
+        each.message for each in sampled(policy.sample_many(good))
+    ]
+
+
+def test_the_next_prompt_begins_with_the_tokens_that_were_drawn(policy: LocalPolicy) -> None:
+    asked = question(1)
+    [first] = sampled(policy.sample_many([asked]))
+    assert first.tokens is not None and first.finish == "stop"
+    held = (*first.tokens.prompt_ids, *first.tokens.output_ids)
+    talk = (*asked.messages, first.message, Message("user", "Another one."))
+    [plain, longer] = sampled(
+        policy.sample_many([EpisodeQuestion(talk, [TOOL], asked.sampling, each) for each in ((), held)])
+    )
+    assert plain.tokens and longer.tokens
+    assert longer.tokens.prompt_ids[: len(held)] == held
+    decode = policy.tokenizer.decode
+    assert decode(longer.tokens.prompt_ids) == decode(plain.tokens.prompt_ids), "the model reads the same text"
+    spelt = [token for text in ("{", '"smiles": "', "c") for token in policy.tokenizer.encode(text)]
+    assert spelt != policy.tokenizer.encode('{"smiles": "c'), "the same text, in other tokens"
+    odd = (*first.tokens.prompt_ids, *spelt, policy.tokenizer.eos_token_id)
+    answer = replace(first.message, content='{"smiles": "c')
+    said = EpisodeQuestion((*asked.messages, answer, Message("user", "?")), [TOOL], asked.sampling, odd)
+    [extended] = sampled(policy.sample_many([said]))
+    assert extended.tokens and extended.tokens.prompt_ids[: len(odd)] == odd
+    forgotten = EpisodeQuestion(talk[1:], [TOOL], asked.sampling, held)  # the conversation begins differently now
+    [anew] = sampled(policy.sample_many([forgotten]))
+    assert anew.tokens and list(anew.tokens.prompt_ids) == policy.prompt_ids(talk[1:], [TOOL])
+
+
+def test_a_batch_keeps_within_its_rows_and_its_memory() -> None:
+    def wanted(n: int) -> WantedAnswer:
+        return WantedAnswer([0] * n, 10, Sampling(), None)
+
+    parts = batches([wanted(5)] * (2 * ROWS + 1))
+    assert [len(part) for part in parts] == [ROWS, ROWS, 1]
+    long = TOKENS // 2
+    parts = batches([wanted(5), wanted(long), wanted(5), wanted(2 * TOKENS), wanted(5)])
+    assert [[len(each.prompt) for each in part] for part in parts] == [[5], [long], [5], [2 * TOKENS], [5]]
+
+
+def test_closing_ends_a_batch(tiny: str) -> None:
+    policy = LocalPolicy(tiny, device="cpu")
+    policy.close()
+    with pytest.raises(PolicyError, match="closed"):
+        policy.sample_many([question(0)])
