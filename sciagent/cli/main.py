@@ -14,7 +14,7 @@ from sciagent import __version__
 from sciagent.cli.admin import db, doctor, gc, verifiers
 from sciagent.cli.campaigns import answers, calc, compare, export, files, plan, run
 from sciagent.cli.cluster import dispatcher, jobs, metrics, slurm, top, worker, workers
-from sciagent.cli.learning import dataset, rewards, rollout
+from sciagent.cli.learning import dataset, rewards, rollout, train
 from sciagent.cli.models import mcp, models, serve_model
 from sciagent.cli.people import directives, molecules
 from sciagent.cli.shared.common import Exit, put, say
@@ -139,6 +139,7 @@ GROUPS = {
     "adapters": (serve_model.app, "Agents", "LoRA adapters of a served model"),
     "rewards": (rewards.app, "Learning", "Rewards of the episodes of a campaign"),
     "dataset": (dataset.app, "Learning", "Data sets for training"),
+    "train": (train.app, "Learning", "Train a model on a data set"),
     "slurm": (slurm.app, "Cluster", "Check a Slurm cluster and its profile"),
     "db": (db.app, "Cluster", "Upgrade, check and back up the ledger"),
     **{name: (typer.Typer(help=text), "Data", text) for name, text in PLUGINS.items()},

@@ -116,7 +116,8 @@ def labelled(turns: list[JudgedTurn], selection: Selection, limit: ScaffoldLimit
     """Yields the turns that were verified as good, and those that are known to be worth less.
 
     A turn whose proposals were all refused or known before is worth less. If a candidate waits for an answer, the turn
-    may still turn out to be good, and is left out.
+    may still turn out to be good, and is left out. The rows of a scaffold are limited for each label, so that many
+    misses leave its hits in.
     """
     for each in turns:
         good = each.good(selection.at_least)
@@ -124,7 +125,7 @@ def labelled(turns: list[JudgedTurn], selection: Selection, limit: ScaffoldLimit
             selection.drop(NO_PROPOSAL)
         elif not good and any(verdict.payoff is None for verdict in each.verdicts):
             selection.drop(UNDECIDED_LEFT)
-        elif each.best is not None and (why := limit.takes(each.task, each.best)) is not None:
+        elif each.best is not None and (why := limit.takes(f"{each.task} {good}", each.best)) is not None:
             selection.drop(f"turns: {why}")
         else:
             yield each.cells | {"completion": each.completion, "label": good}

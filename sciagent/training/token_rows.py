@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from sciagent.agent.trace.linearise import CONTEXT, Row, linearise
 from sciagent.agent.trace.recorded import calls_of
 from sciagent.store.campaign_state.trajectories import untrainable
 from sciagent.store.learning import rewards
+from sciagent.training.answer_spans import SampledAnswers
 from sciagent.training.columns import EPISODE, JUDGED, Cells, TableColumn, episode_cells
 from sciagent.training.reading import RecordedEpisode
 
@@ -26,6 +28,7 @@ COLUMNS = (
     TableColumn("turns", "wholes", "(t,) turn that sampled the token; -1 for the prompt"),
     TableColumn("advantages", "numbers", "(t,) advantage of the turn, in hits or utility; null if undecided"),
     TableColumn("gradient", "truths", "(t,) whether a policy gradient may use it: mask, behaviour and an advantage"),
+    TableColumn("spans", "text", "JSON: of each answer its turn, begin and end in ids, its temperature and its schema"),
     TableColumn("reward_version", "whole", "version of the rewards; null without one"),
     TableColumn("outcome", "number", "reward of the whole episode, in hits or utility; null if undecided"),
     *JUDGED,
@@ -61,8 +64,10 @@ def rows_of(
         elif number not in advantages:
             left_out["turns: without an advantage: undecided, without siblings, or no rewards published"] += 1
     fit = {number for number, why in reasons.items() if why is None and number in advantages}
+    answered = SampledAnswers(connection, turns)
     for number, row in enumerate(linearise(calls_of(turns)).rows):
-        own = {"row": number, "reward_version": version, "outcome": outcome}
+        spans = json.dumps(answered.spans(row), ensure_ascii=False)
+        own = {"row": number, "spans": spans, "reward_version": version, "outcome": outcome}
         yield episode_cells(episode) | own | _cells(row, advantages, fit)
 
 

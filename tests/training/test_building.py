@@ -74,6 +74,11 @@ def test_labelled_answers_are_good_or_known_to_be_worth_less(made: Conversing, t
     assert built.left_out == {"turns: a candidate is not decided yet": 1}
 
 
+def test_misses_of_a_scaffold_leave_its_hits_in(made: Conversing, tmp_path: Path) -> None:
+    _, rows = wished(made, "unpaired", tmp_path / "unpaired", selection=Selection(per_scaffold=1))
+    assert [(row["episode"], row["label"]) for row in rows] == [(1, True), (2, False), (2, False)]
+
+
 def test_rows_hold_what_was_sampled_with_the_advantage_of_its_turn(made: Conversing, tmp_path: Path) -> None:
     version = publish(made.ledger, "small", SPEC).version
     built, rows = wished(made, "rows", tmp_path / "rows")

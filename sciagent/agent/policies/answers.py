@@ -19,6 +19,9 @@ THOUGHTS = ("reasoning", "reasoning_content")  # fields in which servers put the
 LogprobSource = Literal["raw", "processed"] | None
 """The distribution of a server's log-probabilities; None if unknown."""
 
+GrammarEngine = Literal["llguidance"] | None
+"""What enforces schemas in a server, by the rules of this process; None if unknown."""
+
 SERVER = "server"  # the hash of a chat template that only the server knows
 GRAMMAR = "a grammar of the server restricted the answer, and the tokens that it allowed are not known"
 
@@ -46,10 +49,16 @@ def read_answer(text: str, strike: Callable[[str], str]) -> Mapping[str, Any]:
 
 
 def sampled_of(
-    answer: Mapping[str, Any], sampling: Sampling, name: str, seconds: float, with_tools: bool, source: LogprobSource
+    answer: Mapping[str, Any],
+    sampling: Sampling,
+    name: str,
+    seconds: float,
+    with_tools: bool,
+    source: LogprobSource,
+    engine: GrammarEngine = None,
 ) -> Sampled:
     """Returns the sampled message of an answer. name: the requested model. with_tools: whether tools were offered.
-    Raises ValueError if the answer has no message or malformed calls."""
+    engine: what enforced a schema. Raises ValueError if the answer has no message or malformed calls."""
     choices = answer.get("choices")
     choice = _entry(choices[0], "choices") if isinstance(choices, list) and choices else {}
     if not isinstance(choice.get("message"), dict):
@@ -61,7 +70,8 @@ def sampled_of(
     message = Message("assistant", visible, _text(given.get(thought_in)) or thinking, calls, thought_in=thought_in)
     finish = "length" if choice.get("finish_reason") == "length" else "calls" if calls else "stop"
     grammar = sampling.schema is not None or (with_tools and _restricts_calls(sampling, calls, content))
-    tokens = _tokens(answer, choice, grammar, sampling, _mode(sampling, grammar, source))
+    mode, is_known = _mode(sampling, grammar, source), engine is not None and sampling.schema is not None
+    tokens = _tokens(answer, choice, grammar, sampling, mode, is_known)
     usage = answer["usage"] if isinstance(answer.get("usage"), dict) else {}
     prompt_tokens = _count(usage.get("prompt_tokens")) or len(tokens.prompt_ids if tokens else ())
     output_tokens = _count(usage.get("completion_tokens")) or len(tokens.output_ids if tokens else ())
@@ -100,13 +110,14 @@ def _mode(sampling: Sampling, grammar: bool, source: LogprobSource) -> LogprobMo
     return "masked" if grammar else "raw"
 
 
-def _untrainable(sampling: Sampling, grammar: bool, mode: LogprobMode) -> str:
-    """Returns why no policy gradient may use the tokens; empty if one may."""
+def _untrainable(sampling: Sampling, grammar: bool, mode: LogprobMode, is_known: bool) -> str:
+    """Returns why no policy gradient may use the tokens; empty if one may. is_known: whether the tokens that a grammar
+    allowed can be found again."""
     if sampling.temperature <= 0:
         return NO_CHANCE
     if not _is_behaviour(sampling, mode):
         return f"drawn at temperature {sampling.temperature:g}, with log-probabilities that are {mode}: see `logprobs`"
-    return GRAMMAR if grammar else ""
+    return GRAMMAR if grammar and not is_known else ""
 
 
 def _is_behaviour(sampling: Sampling, mode: LogprobMode) -> bool:
@@ -115,7 +126,12 @@ def _is_behaviour(sampling: Sampling, mode: LogprobMode) -> bool:
 
 
 def _tokens(
-    answer: Mapping[str, Any], choice: Mapping[str, Any], grammar: bool, sampling: Sampling, mode: LogprobMode
+    answer: Mapping[str, Any],
+    choice: Mapping[str, Any],
+    grammar: bool,
+    sampling: Sampling,
+    mode: LogprobMode,
+    is_known: bool,
 ) -> Tokens | None:
     """Returns the tokens; None unless all ids and log-probabilities are present, since training needs them all."""
     prompt: Any = answer.get("prompt_token_ids") or choice.get("prompt_token_ids")
@@ -127,7 +143,7 @@ def _tokens(
     forced = tuple(grammar and value == 0 for value in logprobs)
     template = _text(answer.get("chat_template_hash"))[:64] or SERVER
     behaviour = logprobs if _is_behaviour(sampling, mode) else None
-    why = _untrainable(sampling, grammar, mode)
+    why = _untrainable(sampling, grammar, mode, is_known)
     return Tokens(tuple(prompt), tuple(output), logprobs, forced, mode, template, behaviour=behaviour, untrainable=why)
 
 

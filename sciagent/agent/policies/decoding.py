@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sciagent.agent.messages import PolicyError, Sampling, shared_prefix
@@ -42,6 +42,23 @@ class ConstrainedAnswer:
     def take(self, token: int) -> None:
         if not self.matcher.consume_token(token):
             raise PolicyError(f"token {token} is not what the schema allows: {self.matcher.get_error()}")
+
+
+def allowed_sets(answer: ConstrainedAnswer, ids: Sequence[int]) -> Any:
+    """Returns (n, v) booleans: the tokens that the schema allowed at each place of an answer.
+
+    answer: new. ids: (n,) of the whole answer. Raises ValueError if the schema does not allow one of them.
+    """
+    import torch
+
+    rows = []
+    for place, token in enumerate(ids):
+        rows.append(torch.from_numpy(answer.allowed()))
+        if not rows[-1][token]:
+            raise ValueError(f"its schema does not allow output id {place}, {token}")
+        if place < len(ids) - 1:
+            answer.take(token)
+    return torch.stack(rows)
 
 
 class Drawn(NamedTuple):

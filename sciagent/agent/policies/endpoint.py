@@ -13,12 +13,14 @@ from dataclasses import replace
 from typing import Any
 
 from sciagent.agent.messages import Message, PolicyError, Sampled, Sampling
-from sciagent.agent.policies.answers import SERVER, LogprobSource, read_answer, sampled_of
+from sciagent.agent.policies.answers import SERVER, GrammarEngine, LogprobSource, read_answer, sampled_of
+from sciagent.agent.policies.decoding import LAYOUT
 from sciagent.agent.policies.openai_messages import to_openai
 from sciagent.agent.policies.rendering import is_rendering
 from sciagent.agent.serving import served_cards
 from sciagent.agent.serving.served_cards import ServedCard
 from sciagent.domain.campaigns.policies import PolicyIdentity
+from sciagent.domain.evidence import content_hash
 from sciagent.domain.text import without_secrets
 from sciagent.errors import UsageError
 
@@ -37,9 +39,11 @@ class EndpointPolicy:
         timeout: float = 600.0,
         logprobs: LogprobSource = None,
         answer_mb: int = MAX_ANSWER_MB,
+        grammar: GrammarEngine = None,
     ) -> None:
         """model: its name on the server. timeout: seconds for a whole answer. logprobs: distribution of the server's
-        log-probabilities, if known. answer_mb: largest size of an answer, in MiB."""
+        log-probabilities, if known. answer_mb: largest size of an answer, in MiB. grammar: what enforces schemas in the
+        server, if known."""
         try:
             import httpx2
             import openai
@@ -52,7 +56,7 @@ class EndpointPolicy:
             bound_body(response, answer_mb << 20)
 
         self.name, self._url = model, base_url
-        self._openai, self._logprobs, self._timeout = openai, logprobs, timeout
+        self._openai, self._logprobs, self._timeout, self._grammar = openai, logprobs, timeout, grammar
         self._strike: Callable[[str], str] = lambda text: without_secrets(text, (api_key,))
         self._refused: frozenset[str] = frozenset()  # request options that this server does not support
         hooks: Any = {"response": [bound]}
@@ -89,13 +93,16 @@ class EndpointPolicy:
                 "top_k": 0,
                 "min_p": 0.0,
                 "repetition_penalty": 1.0,
-                "cache_salt": self.name,  # no keys and values of another policy are used again
+                # no keys and values of another policy are used again; vLLM refuses the names themselves, for their @
+                "cache_salt": content_hash(self.name),
             },
         }
         if sampling.seed is not None:
             request["seed"] = sampling.seed
         if sampling.schema is not None:
-            form = {"name": "call", "strict": True, "schema": sampling.schema}
+            # the server then allows the same tokens as a model of this process
+            layout = {} if self._grammar is None else {"x-guidance": LAYOUT}
+            form = {"name": "call", "strict": True, "schema": {**sampling.schema, **layout}}
             request["response_format"] = {"type": "json_schema", "json_schema": form}
         elif tools:
             request["tools"] = list(tools)
@@ -106,7 +113,7 @@ class EndpointPolicy:
         try:
             answer = read_answer(text, self._strike)
             took, offered = time.monotonic() - began, "tools" in request
-            sampled = sampled_of(answer, sampling, self.name, took, offered, self._logprobs)
+            sampled = sampled_of(answer, sampling, self.name, took, offered, self._logprobs, self._grammar)
         except ValueError as error:
             raise PolicyError(f"{self.name} sent what cannot be read: {error}", retry=True) from error
         return self._with_template(sampled, messages, tools if offered else ())

@@ -22,6 +22,8 @@ import importlib.metadata, json
 versions = {{d.name.lower().replace("_", "-"): d.version for d in importlib.metadata.distributions()}}
 print(json.dumps([[name, versions[name]] for name in {PACKAGES!r} if name in versions]))
 """
+# grammars by the same rules as those of a model in this process
+GRAMMARS = {"backend": "guidance", "disable_any_whitespace": True}
 CONTEXT = 8192  # largest default context, in tokens
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -89,6 +91,8 @@ class Options:
     kv_space: int = 2
     """GiB of memory for keys and values, on a CPU."""
     tool_parser: str = "hermes"
+    trainable: bool = False
+    """Whether all that a policy gradient needs to know of an answer can be found again."""
     more: Sequence[str] = ()
     """Further options, passed to vLLM unchanged."""
 
@@ -145,12 +149,14 @@ def arguments(vllm: Vllm, served: ServedModel, options: Options) -> list[str]:
         "--host", options.host, "--port", str(options.port),
         "--dtype", options.dtype, "--max-model-len", str(context),
         "--enable-auto-tool-choice", "--tool-call-parser", options.tool_parser,
-        "--logprobs-mode", "raw_logprobs",
+        "--logprobs-mode", "processed_logprobs" if options.trainable else "raw_logprobs",
         "--allowed-origins", "[]",  # no browser page on this machine may use the server or load adapters
         "--generation-config", "vllm",  # otherwise each request gets the sampling settings of the model's authors
     ]  # fmt: skip
     if (template := template_of(served.folder)) is not None:
         words += ["--chat-template", str(template)]
+    if options.trainable:
+        words += ["--structured-outputs-config", json.dumps(GRAMMARS)]
     if vllm.on_cpu:
         # a seeded request with a chunked prompt ends the server, since a CPU generator cannot be restored
         words += ["--no-enable-chunked-prefill", "--max-num-batched-tokens", str(max(context, 2048))]

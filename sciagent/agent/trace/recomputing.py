@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sciagent.agent.messages import NO_CHANCE
+from sciagent.agent.policies.decoding import allowed_sets
 from sciagent.agent.policies.local import LocalPolicy
 from sciagent.agent.trace.linearise import RecordedCall
 
@@ -41,13 +42,7 @@ def behaviour_of(
 
 def _allowed(policy: LocalPolicy, schema: Mapping[str, Any], call: RecordedCall) -> Any:
     """Returns (n, v) booleans: the tokens that the schema allowed at each place of the answer."""
-    import torch
-
-    answer, rows = policy.constrained(schema), []
-    for place, token in enumerate(call.output_ids):
-        rows.append(torch.from_numpy(answer.allowed()))
-        if not rows[-1][token]:
-            raise ValueError(f"turn {call.turn}: its schema does not allow output id {place}, {token}")
-        if place < len(call.output_ids) - 1:
-            answer.take(token)
-    return torch.stack(rows)
+    try:
+        return allowed_sets(policy.constrained(schema), call.output_ids)
+    except ValueError as error:
+        raise ValueError(f"turn {call.turn}: {error}") from None

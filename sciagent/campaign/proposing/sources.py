@@ -297,7 +297,7 @@ def start_policy(spec: LlmSpec) -> PolicyClient:
         from sciagent.agent.policies.endpoint import EndpointPolicy
 
         key = _secret(spec.api_key_env, "api_key_env")
-        return EndpointPolicy(spec.model, spec.endpoint, key, spec.timeout, spec.logprobs, spec.answer_mb)
+        return EndpointPolicy(spec.model, spec.endpoint, key, spec.timeout, spec.logprobs, spec.answer_mb, spec.grammar)
     from sciagent.agent.policies.local import LocalPolicy
 
     try:

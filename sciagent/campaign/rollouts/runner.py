@@ -32,7 +32,7 @@ from sciagent.campaign.spec.sources import LlmSpec
 from sciagent.domain.campaigns.policies import SCRIPT
 from sciagent.domain.cost import Cost
 from sciagent.errors import UsageError
-from sciagent.store.campaign_state import campaigns, trajectories
+from sciagent.store.campaign_state import campaigns, trajectories, watermarks
 from sciagent.store.campaign_state.campaigns import DriverLease
 from sciagent.store.campaign_state.trajectories import NOT_HERE, NOT_SAMPLED, Asked, NewTurn
 from sciagent.store.job_queue import spend
@@ -194,8 +194,9 @@ class RolloutRunner:
         ended = [sibling for sibling in going if sibling.ended is not None]
         with self._built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
+            watermark = watermarks.note(connection, self._built.row.id)
             for turn, (row, cost) in zip(made, rows, strict=True):
-                turn_id = trajectories.write_turn(connection, turn.sibling.id, row)
+                turn_id = trajectories.write_turn(connection, turn.sibling.id, row, watermark)
                 for entry in turn.bench.entries:
                     entry.turn_id = turn_id
                 spend.book_many(connection, [Bill(self._built.row.id, None, None, cost)])

@@ -243,6 +243,12 @@ class LlmSpec(_WithFile):
         description="The distribution of the endpoint's log-probabilities: raw with `sciagent serve-model`. "
         "It matters only if temperature is not 1.",
     )
+    grammar: Literal["llguidance"] | None = Field(
+        None,
+        exclude_if=lambda value: value is None,  # as in campaigns from before this key
+        description="What enforces the schema of structured answers in the endpoint: llguidance with `sciagent "
+        "serve-model --trainable`. The tokens that it allowed can be found again, so that these turns are trainable.",
+    )
     episodes: Count = Field(1, le=256, description="Conversations at the same time.")
     turns: Count = Field(8, le=1000, description="Most answers in one episode.")
     tokens: Count = Field(8192, description="Most tokens sampled in one episode.")
@@ -296,7 +302,7 @@ class LlmSpec(_WithFile):
             )
         return value
 
-    @field_validator("logprobs")
+    @field_validator("logprobs", "grammar")
     @classmethod
     def _told(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is not None and info.data.get("endpoint") is None:

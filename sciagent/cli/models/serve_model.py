@@ -37,6 +37,9 @@ def serve_model(
     lora_rank: int = typer.Option(16, min=0, help="Highest rank of an adapter; 0: no adapters."),
     kv_space: int = typer.Option(2, min=1, metavar="GIB", help="Memory for keys and values, on a CPU."),
     tool_parser: str = typer.Option("hermes", help="vLLM's reader of the calls that the model writes."),
+    trainable: bool = typer.Option(
+        False, "--trainable", help="Log-probabilities of what is drawn, and grammars that can be made again."
+    ),
     log: Path | None = typer.Option(None, metavar="FILE", help="Log of vLLM; default: serving-PORT.log in the cache."),
 ) -> None:
     """Serve a model by vLLM, with tools, JSON schemas, token ids, log-probabilities and LoRA adapters.
@@ -57,7 +60,7 @@ def serve_model(
         adapters[cards[-1].name] = Path(folder).expanduser()
     interpreter = command.find_vllm(python.expanduser())
     at, others = server.free_port(host, port), tuple(more or ())
-    chosen = command.Options(at, host, dtype, context, adapters, lora_rank, kv_space, tool_parser, others)
+    chosen = command.Options(at, host, dtype, context, adapters, lora_rank, kv_space, tool_parser, trainable, others)
     call, environment = command.arguments(interpreter, served, chosen), command.environment(interpreter, chosen)
     url = f"http://{host if chosen.is_private else '127.0.0.1'}:{chosen.port}"
     where = log or cache_folder() / f"serving-{chosen.port}.log"
@@ -68,7 +71,8 @@ def serve_model(
         running.wait_until_up()
         for card in cards:
             served_cards.keep(card)
-        put(f"endpoint: {url}/v1\nmodel: {served.names[0]}\nlogprobs: raw")
+        put(f"endpoint: {url}/v1\nmodel: {served.names[0]}")
+        put("logprobs: processed\ngrammar: llguidance" if trainable else "logprobs: raw")
         if adapters:
             say(f"adapters, each a `model` of its own: {', '.join(adapters)}")
         sys.stdout.flush()

@@ -173,10 +173,12 @@ def turns(connection: Connection, trajectory_id: int) -> list[Any]:
     return list(connection.execute(query).mappings())
 
 
-def write_turn(connection: Connection, trajectory_id: int, new: NewTurn) -> int:
-    """Write a turn; returns its id."""
+def write_turn(connection: Connection, trajectory_id: int, new: NewTurn, watermark: int | None = None) -> int:
+    """Write a turn; returns its id. watermark: as `watermarks.note` returned it in this transaction; None: it is noted
+    here, which takes longer for many turns."""
     values = {"trajectory_id": trajectory_id, "at": db_now(connection)}
-    values["watermark"] = watermarks.note_of_trajectory(connection, trajectory_id)
+    noted = watermarks.note_of_trajectory(connection, trajectory_id) if watermark is None else watermark
+    values["watermark"] = noted
     values |= vars(new) | {"policy_version": new.policy_version[:200]}
     del values["sampled"], values["asked"]
     if new.sampled is not None:

@@ -51,7 +51,8 @@ def _licence(licence: str) -> list[str]:
 
 def _configurations(splits: dict[str, str], exported: ExportedDataset) -> list[str]:
     """Returns the configurations: the rows by default, and one for the tables of each kind."""
-    lines = ["configs:", "- config_name: default", "  data_files:"] if splits else []
+    lines = ["configs:"]
+    lines += ["- config_name: default", "  data_files:"] if splits else []
     lines += [f"  - split: {split}\n    path: {name}" for split, name in splits.items()]
     tables: dict[str, list[str]] = {}
     for name in exported.files:

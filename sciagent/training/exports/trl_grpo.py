@@ -7,19 +7,16 @@ and TRL computes the tokens that samples share once.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from sciagent.agent.trace.linearise import CONTEXT
-from sciagent.report.export.parquet import ArrowRows
-from sciagent.training.columns import EPISODE, Cells, TableColumn, schema
+from sciagent.training.columns import EPISODE, TableColumn, schema
+from sciagent.training.exports.files import SplitTable, write_tables
+from sciagent.training.exports.sequences import sequences
 from sciagent.training.exports.source import DatasetFolder
-from sciagent.training.splits import SPLITS, Split
-from sciagent.training.token_rows import GROUP
+from sciagent.training.splits import Split
 
 COLUMNS = (
     *EPISODE,
@@ -33,8 +30,6 @@ COLUMNS = (
     TableColumn("temperature", "number", "at which the turn was sampled"),
     TableColumn("reward_version", "whole", "version of the rewards"),
 )
-GRAMMAR = "turns: sampled under a grammar, which TRL cannot make again"
-UNUSED = "turns: no policy gradient may use them"
 USAGE = """
 Each row is a `RolloutSample` of the experimental AsyncGRPOTrainer of TRL 1.16: a turn with its own advantage. State the
 column `temperature` in `AsyncGRPOConfig`; it has one for all samples.
@@ -59,40 +54,26 @@ samples = [
 
 def write(source: DatasetFolder, folder: Path, left_out: Counter[str]) -> Mapping[str, int]:
     """Writes a sample for each turn; returns the number of samples by file."""
-    files = {}
-    for split in SPLITS:
-        about = {"sciagent": source.made_by, "watermark": str(source.watermark), "split": split}
-        rows = ArrowRows(schema(COLUMNS, about), _samples(source, split, left_out), GROUP)
-        files[f"{split}.parquet"] = rows.write(folder / f"{split}.parquet")
-    return files
+    table = SplitTable("{split}.parquet", schema(COLUMNS, {}), lambda split: _samples(source, split, left_out))
+    return write_tables(source, folder, table)
 
 
 def _samples(source: DatasetFolder, split: Split, left_out: Counter[str]) -> Iterator[Mapping[str, Any]]:
-    for campaign, rows in groupby(source.rows(split), key=lambda row: row["campaign"]):
-        turns = source.table(campaign, "trajectories", ("episode", "turn", "sampling"))
-        sampling = {(turn["episode"], turn["turn"]): json.loads(turn["sampling"] or "{}") for turn in turns}
-        for row in rows:
-            for turn in sorted(set(row["turns"]) - {CONTEXT}):
-                trained = [used and of == turn for used, of in zip(row["gradient"], row["turns"], strict=True)]
-                settings = sampling[row["episode"], turn]
-                if not any(trained):
-                    left_out[UNUSED] += 1
-                elif settings["grammar"]:
-                    left_out[GRAMMAR] += 1
-                else:
-                    yield _sample(row, trained) | {"turn": turn, "temperature": settings["temperature"]}
-
-
-def _sample(row: Mapping[str, Any], trained: list[bool]) -> Cells:
-    """Returns the sample of a turn. trained: (t,) whether a token of the row is trained in it."""
-    end = len(trained) - trained[::-1].index(True)
-    drawn = zip(row["behaviour"][:end], trained[:end], strict=True)
-    return {column.name: row[column.name] for column in EPISODE} | {
-        "input_ids": row["ids"][:end],
-        "completion_mask": [int(each) for each in trained[:end]],
-        "old_log_probs": [logprob if used else 0.0 for logprob, used in drawn],
-        "advantage": row["advantages"][trained.index(True)],
-        "group_id": row["group"],
-        "reward": row["outcome"],
-        "reward_version": row["reward_version"],
-    }
+    for sequence in sequences(source, split, left_out):
+        context = len(sequence.prompt_ids)
+        of = sequence.row["turns"][context:]
+        for turn in sorted({turn for turn, used in zip(of, sequence.mask, strict=True) if used}):
+            trained = [int(used and own == turn) for used, own in zip(sequence.mask, of, strict=True)]
+            end = len(trained) - trained[::-1].index(1)
+            drawn = zip(sequence.behaviour[:end], trained[:end], strict=True)
+            yield {column.name: sequence.row[column.name] for column in EPISODE} | {
+                "turn": turn,
+                "input_ids": sequence.prompt_ids + sequence.response_ids[:end],
+                "completion_mask": [0] * context + trained[:end],
+                "old_log_probs": [0.0] * context + [logprob if used else 0.0 for logprob, used in drawn],
+                "advantage": sequence.advantages[trained.index(1)],
+                "group_id": sequence.row["group"],
+                "reward": sequence.row["outcome"],
+                "temperature": sequence.temperature,
+                "reward_version": sequence.row["reward_version"],
+            }

@@ -58,6 +58,25 @@ def test_what_the_tokens_were_drawn_from_is_known_where_the_mode_says_so(
     assert found.untrainable is None if why is None else (found.untrainable or "").startswith(why)
 
 
+@pytest.mark.parametrize(
+    ("schema", "source", "why"),
+    [
+        ({"type": "object"}, "processed", None),
+        ({"type": "object"}, "raw", "drawn at temperature 0.7"),
+        (None, "processed", "a grammar of the server restricted the answer"),  # of a call, not of the whole answer
+    ],
+)
+def test_a_schema_that_a_known_engine_enforced_leaves_an_answer_trainable(
+    schema: Any, source: Any, why: str | None
+) -> None:
+    logprobs = {"content": [{"token": "a", "logprob": -0.5, "bytes": None, "top_logprobs": []}]}
+    sent = answer("x", choice={"logprobs": logprobs, "token_ids": [4]}, prompt_token_ids=[1])
+    asked = Sampling(0.7, schema=schema, call=schema is None)
+    found = sampled_of(read_answer(json.dumps(sent), str), asked, "m", 1.0, True, source, "llguidance")
+    assert found.grammar
+    assert found.untrainable is None if why is None else (found.untrainable or "").startswith(why)
+
+
 def test_without_tokens_an_answer_is_not_trainable() -> None:
     assert sampled(answer("x")).untrainable == "the server returned no tokens"
 

@@ -15,6 +15,7 @@ import pytest
 from sciagent.agent import models, question_threads
 from sciagent.agent.episode import Episode, EpisodeLimits
 from sciagent.agent.messages import Message, PolicyError, Sampling, ToolCall
+from sciagent.agent.policies.decoding import LAYOUT
 from sciagent.agent.policies.endpoint import EndpointPolicy
 from sciagent.agent.policies.rendering import prompt_ids
 from sciagent.agent.question_threads import Asking
@@ -58,7 +59,12 @@ def test_calls_tokens_and_thinking_come_back(server: ChatServer, policy: Endpoin
     [body] = server.bodies
     assert body["return_token_ids"] is True and body["logprobs"] is True and body["seed"] == 3
     assert [one["role"] for one in body["messages"]] == ["system", "user"]
-    assert body["cache_salt"] == policy.name, "no cached keys and values of another policy"
+    other = EndpointPolicy("n@12345678", server.url)
+    other.sample(ASKED, [], Sampling())
+    other.close()
+    salts = [each["cache_salt"] for each in server.bodies]
+    assert salts[0] != salts[-1], "no cached keys and values of another policy"
+    assert all(salt.isalnum() and len(salt) <= 128 for salt in salts), "vLLM refuses @ and /"
     assert policy.identity(found.policy).hash == PolicyIdentity("m-1", server.url).hash
 
 
@@ -265,6 +271,17 @@ def test_it_is_kept_of_which_distribution_the_logprobs_are(
     [body] = server.bodies
     assert body.get("tool_choice") == ("required" if sampling.call else None)
     assert (body["top_k"], body["min_p"], body["repetition_penalty"]) == (0, 0.0, 1.0)
+
+
+@pytest.mark.parametrize("grammar", [None, "llguidance"])
+def test_a_server_with_known_grammars_is_told_the_layout_of_json(server: ChatServer, grammar: Any) -> None:
+    server.respond = lambda body, n: (200, answer("{}"))
+    policy = EndpointPolicy("m", server.url, grammar=grammar)
+    policy.sample(ASKED, [], Sampling(schema=SCHEMA))
+    policy.close()
+    sent = server.bodies[0]["response_format"]["json_schema"]["schema"]
+    assert sent == (SCHEMA if grammar is None else {**SCHEMA, "x-guidance": LAYOUT})
+    assert "x-guidance" not in SCHEMA
 
 
 def test_what_a_tool_says_cannot_end_its_message(server: ChatServer, policy: EndpointPolicy) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from sciagent.agent import models
 from sciagent.agent.serving.command import (
+    GRAMMARS,
     Options,
     ServedModel,
     Vllm,
@@ -53,7 +54,10 @@ def test_a_cpu_computes_a_prompt_in_one_piece(tmp_path: Path) -> None:
     assert found[:4] == ["/v/python", "-P", "-m", "vllm.entrypoints.openai.api_server"]
     assert "--no-enable-chunked-prefill" in found and int(after(found, "--max-num-batched-tokens")) >= 4096
     assert after(found, "--logprobs-mode") == "raw_logprobs" and after(found, "--generation-config") == "vllm"
-    assert found[-2:] == ["--max-num-seqs", "4"]
+    assert found[-2:] == ["--max-num-seqs", "4"] and "--structured-outputs-config" not in found
+    trainable = arguments(CPU, served, Options(8001, trainable=True))
+    assert after(trainable, "--logprobs-mode") == "processed_logprobs"
+    assert json.loads(after(trainable, "--structured-outputs-config")) == GRAMMARS
     on_gpu = arguments(GPU, served, Options(8001))
     assert "--no-enable-chunked-prefill" not in on_gpu and "--enforce-eager" not in on_gpu
     assert after(on_gpu, "--max-model-len") == "8192", "not all that the model would take"

@@ -13,13 +13,13 @@ import pytest
 from sciagent.campaign.rewarding import expectations
 from sciagent.campaign.rewarding.publishing import publish
 from sciagent.campaign.rewarding.showing import show
-from sciagent.chemistry.molecule import parse_molecule
+from sciagent.chemistry.molecule import molecule_or_none, parse_molecule
 from sciagent.domain.answers.rewards import ShownRewards
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.database.tables import metadata
 from sciagent.store.results import candidates
-from tests.support.rewarded import DFT, XTB, Rewarded, rewarded
+from tests.support.rewarded import DFT, XTB, Rewarded, RungAnswer, rewarded
 from tests.support.servers.postgres import empty
 
 SPEC = RewardSpec(prices={"core_seconds": 0.001})
@@ -100,6 +100,43 @@ def test_a_candidate_that_was_not_verified_is_worth_less_by_the_price_of_its_ver
     for key, value in dear.items():
         paid = 1e-3 * costs[key]["core_seconds"]
         assert paid > 0 and value == pytest.approx(max(0.0, (free[key] or 0.0) - paid))
+
+
+@pytest.mark.long
+def test_1100_terminal_answers_in_three_orders_give_equal_rewards_on_both_databases(
+    migrated_sqlite: Path, migrated_postgres: str, tmp_path: Path
+) -> None:
+    """The law keeps 1000 of them, and its chains fewer. Neither limit is lowered for the test."""
+    parts = ("O", "N", "S", "C(F)", "C(=O)C", "c1ccccc1", "C#N", "C(O)C")
+    texts_of = (f"{'C' * n}{a}{'C' * m}{b}" for n in range(1, 8) for m in range(1, 8) for a in parts[:5] for b in parts)
+    names = list({m.key: text for text in texts_of if (m := molecule_or_none(text)) is not None}.values())[:1160]
+    assert len(names) == 1160
+    texts = set()
+    for number, seed in enumerate((1, 2, 3)):
+        url = migrated_postgres if number == 0 else str(tmp_path / f"{number}.db")
+        if number:
+            shutil.copy(migrated_sqlite, url)
+        with opened(url, tmp_path) as ledger:
+            texts.add(_many(ledger, tmp_path / str(number), names, seed))
+    empty(migrated_postgres, [table.name for table in metadata.tables.values()])
+    assert len(texts) == 1
+
+
+def _many(ledger: Ledger, folder: Path, names: Sequence[str], seed: int) -> str:
+    """Returns the rewards of two siblings that propose 60 of many molecules; the answers arrive in a random order."""
+    made = rewarded(ledger, folder)
+    group = made.group(0, 2)
+    made.episode(1, [names[-30:-15], names[-15:]], group=group, sibling=0)
+    made.episode(2, [names[-60:-30]], group=group, sibling=1)
+    made.episode(3, [names[:-60]])
+    order = [(i, rung) for i in range(len(names)) for rung in (XTB, DFT) if rung == XTB or i < len(names) - 60]
+    random.Random(seed).shuffle(order)
+    made.check(*names[-60:])
+    for start in range(0, len(order), 200):
+        made.record([RungAnswer(names[i], rung, truth(i, rung)) for i, rung in order[start : start + 200]], seconds=0.0)
+    shown = published(made)
+    assert shown.law is not None
+    return "\n".join(episode.model_dump_json() for episode in shown.episodes if episode.group == 0)
 
 
 def test_the_expected_improvement_over_a_record_lies_between_its_bounds(ledger: Ledger, tmp_path: Path) -> None:

@@ -13,11 +13,14 @@ import yaml
 
 from sciagent.cli.learning.dataset import ExportTo
 from sciagent.errors import UnknownNameError, UsageError
+from sciagent.store.database.ledger import Ledger
+from sciagent.training.building import build
 from sciagent.training.exports.exporting import export
 from sciagent.training.exports.formats import FORMATS
 from sciagent.training.exports.messages import plain_message
-from sciagent.training.wish import KINDS
+from sciagent.training.wish import KINDS, DatasetWish
 from tests.support.exported import four_siblings, write_datasets
+from tests.support.rewarded import rewarded
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +105,7 @@ def test_what_a_grammar_forbade_is_no_sample_for_trl(sets: Path, tmp_path: Path)
     pq.write_table(type(table).from_pylist(masked, schema=table.schema), tables / "gaps.trajectories.parquet")
     answer = export(tmp_path / "rows", "trl-grpo", tmp_path / "out")
     assert answer.files["train.parquet"] == 4
-    assert answer.left_out == {"turns: sampled under a grammar, which TRL cannot make again": 1}
+    assert answer.left_out == {"turns: sampled under a grammar, which other trainers cannot make again": 1}
 
 
 def test_the_card_states_licence_origin_and_what_is_missing(sets: Path, tmp_path: Path) -> None:
@@ -120,6 +123,17 @@ def test_the_card_states_licence_origin_and_what_is_missing(sets: Path, tmp_path
         "#### What is missing",
     ):
         assert part in card, part
+
+
+def test_a_campaign_without_tokens_still_has_its_tables(ledger: Ledger, tmp_path: Path) -> None:
+    made = rewarded(ledger, tmp_path)
+    made.episode(1, [["CCO"]])
+    made.check("CCO")
+    build(ledger, DatasetWish("rows", ["small"]), tmp_path / "rows")
+    with pytest.raises(UsageError, match="has no row for trl-grpo"):
+        export(tmp_path / "rows", "trl-grpo", tmp_path / "out")
+    export(tmp_path / "rows", "huggingface", tmp_path / "out")
+    assert [each["config_name"] for each in head(tmp_path / "out")["configs"]] == ["evidence", "trajectories"]
 
 
 @pytest.mark.parametrize(

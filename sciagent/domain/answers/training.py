@@ -1,0 +1,60 @@
+"""The answers of `sciagent train`: a line for each step, and the policy at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sciagent.domain.answers.model import AnswerModel
+
+
+class StepSeconds(AnswerModel):
+    """Elapsed time of a training step by phase, in seconds."""
+
+    sample: float
+    """Sampling of answers; 0 for rows that are on disk."""
+    verify: float
+    """Waiting for verification; 0 for rows that are on disk."""
+    update: float
+    """The computation of the gradient and the update of the weights."""
+
+
+class TrainedStep(AnswerModel):
+    """A training step."""
+
+    step: int
+    """Number of the step, from 1."""
+    epoch: int
+    """From 1."""
+    loss: float
+    """Mean over the trained tokens."""
+    reward: float | None
+    """Mean reward of the rows' episodes; None if none is known."""
+    masked: float
+    """Share of trained tokens that were dropped, since their probability differs too much from when they were drawn."""
+    kl: float | None
+    """Mean KL divergence from the model at the start, in nats; None if it is not computed."""
+    entropy: float
+    """Mean entropy of the next token, in nats."""
+    grad_norm: float
+    """Norm of the gradient, before it was scaled down."""
+    rows: int
+    tokens: int
+    """Number of trained tokens."""
+    seconds: StepSeconds
+
+
+class TrainedPolicy(AnswerModel):
+    """The result of a training run."""
+
+    policy: str | None
+    """Name and hash of the new model, as `sciagent models list` shows it; None if the run is not complete."""
+    parent: str
+    """Name and hash of the model that was trained."""
+    steps: int
+    """Steps that the run has taken, those before a restart included."""
+    stopped_by: str
+    """`rows`: every row was trained as often as asked; `steps`: the limit; `kl_budget`; `interrupt`."""
+    folder: str
+    """Folder of the run, with checkpoint, metrics and the new model."""
+    left_out: Mapping[str, int]
+    """Numbers of rows that were left out, by reason."""

@@ -1,0 +1,43 @@
+"""Where the answers of an episode lie in its training rows, and under what conditions they were drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy.engine import Connection
+
+from sciagent.agent.trace.linearise import CONTEXT, Row
+from sciagent.agent.trace.recomputing import schema_of
+from sciagent.store.learning.tool_sets import content_of
+
+
+class SampledAnswers:
+    """The answers of one episode."""
+
+    def __init__(self, connection: Connection, turns: Sequence[Mapping[Any, Any]]) -> None:
+        """turns: rows of the table."""
+        self._turns = {turn["number"]: turn for turn in turns if turn["output_ids"] is not None}
+        ids = {turn["tool_set_id"] for turn in self._turns.values()} - {None}
+        self._tool_sets = {id_: content_of(connection, id_) for id_ in ids}
+
+    def spans(self, row: Row) -> list[Mapping[str, object]]:
+        """Returns for each turn that a row trains where its answer lies, and what it was drawn under.
+
+        The end of an answer may be replaced in a row. A row that stands aside has the beginning of its answer as
+        context, so the answer is counted from its end.
+        """
+        found: list[Mapping[str, object]] = []
+        for number in dict.fromkeys(turn for turn in row.turns if turn != CONTEXT):
+            turn, begin = self._turns[number], row.turns.index(number)
+            end = begin + row.turns.count(number)
+            if row.aside:
+                begin = end - len(turn["output_ids"])
+            drawn = {"temperature": turn["sampling"].get("temperature", 1.0), "schema": self._schema(turn)}
+            found.append({"turn": number, "begin": begin, "end": end, **drawn})
+        return found
+
+    def _schema(self, turn: Mapping[Any, Any]) -> Mapping[str, Any] | None:
+        if not turn["sampling"].get("grammar") or turn["tool_set_id"] is None:
+            return None
+        return schema_of(turn["sampling"], self._tool_sets[turn["tool_set_id"]])

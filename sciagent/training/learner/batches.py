@@ -1,0 +1,157 @@
+"""Micro-batches: rows of a step as tensors, as many at once as fit into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from sciagent.training.learner.rows import AnswerSpan, TrainingRow
+
+AllowedSets = Callable[[AnswerSpan, Sequence[int]], Any]
+"""Returns (n, v) booleans: the tokens that the schema of an answer allowed at each of its n places. The second argument
+holds the n ids of the answer."""
+
+
+@dataclass(frozen=True)
+class Selected:
+    """Padded sequences, and the n places in them whose next token is trained."""
+
+    ids: Any
+    """(b, t) padded on the right. Under a causal mask padding changes nothing before it, so no mask is needed."""
+    row: Any
+    """(n,) number of the sequence."""
+    place: Any
+    """(n,) place that predicts the trained token: the one before it."""
+
+    def logits(self, model: Any) -> Any:
+        """Returns the (n, v) logits that a model gives the trained tokens."""
+        wanted, column = torch.unique(self.place, return_inverse=True)
+        logits = model(input_ids=self.ids, use_cache=False, logits_to_keep=wanted).logits
+        if logits.shape[1] != len(wanted):  # a model that does not know `logits_to_keep`
+            column = self.place
+        return logits[self.row, column]
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """Some rows of a step: b sequences with n trained tokens."""
+
+    own: Selected
+    teacher: Selected
+    """The same tokens after what the teachers see."""
+    target: Any
+    """(n,) ids of the trained tokens."""
+    advantage: Any
+    """(n,)"""
+    behaviour: Any
+    """(n,) 0 where `imitated`."""
+    imitated: Any
+    """(n,) whether the token is trained without a ratio."""
+    temperature: Any
+    """(n,)"""
+    weight: Any
+    """(n,) factor in the mean over the step."""
+    allowed: Any | None
+    """(n, v) booleans: the tokens that a grammar allowed; None if no token had a grammar."""
+
+
+def divided(rows: Sequence[TrainingRow], most_tokens: int) -> list[list[TrainingRow]]:
+    """Returns the rows in groups of similar length, each with at most `most_tokens` tokens after padding.
+
+    A longer row is alone. The division depends on nothing but the rows.
+    """
+    groups: list[list[TrainingRow]] = []
+    for row in sorted(rows, key=_length):
+        if groups and _length(row) * (len(groups[-1]) + 1) <= most_tokens:
+            groups[-1].append(row)
+        else:
+            groups.append([row])
+    return groups
+
+
+def micro_batch(rows: Sequence[TrainingRow], allowed: AllowedSets | None, device: Any, pad: int = 0) -> MicroBatch:
+    """Returns the tensors of some rows. allowed: needed if an answer was drawn under a schema.
+
+    Raises ValueError if a schema has to be followed and `allowed` is None.
+    """
+    places = [(number, place) for number, row in enumerate(rows) for place, used in enumerate(row.mask) if used]
+    temperatures = [_temperatures(row) for row in rows]
+    own = teacher = _selected([row.ids for row in rows], places, device, pad)
+    if any(row.teacher_context is not None for row in rows):
+        shown = [_for_teacher(row) for row in rows]
+        moved = [(number, place + len(shown[number]) - len(rows[number].ids)) for number, place in places]
+        teacher = _selected(shown, moved, device, pad)
+    tokens = [(*_token(rows[number], place), temperatures[number][place]) for number, place in places]
+    target, advantage, behaviour, imitated, weight, temperature = zip(*tokens, strict=True)
+
+    def numbers(values: Sequence[float]) -> Any:
+        return torch.tensor(values, dtype=torch.float32, device=device)
+
+    return MicroBatch(
+        own,
+        teacher,
+        target=torch.tensor(target, dtype=torch.long, device=device),
+        advantage=numbers(advantage),
+        behaviour=numbers(behaviour),
+        imitated=torch.tensor(imitated, device=device),
+        temperature=numbers(temperature),
+        weight=numbers(weight),
+        allowed=_allowed(rows, places, allowed, device),
+    )
+
+
+def _token(row: TrainingRow, place: int) -> tuple[int, float, float, bool, float]:
+    """Returns id, advantage, behaviour, whether it is imitated, and weight of a trained token."""
+    imitated = row.behaviour is None
+    behaviour = 0.0 if row.behaviour is None else row.behaviour[place]
+    return row.ids[place], row.advantages[place], behaviour, imitated, row.weight
+
+
+def _length(row: TrainingRow) -> int:
+    return len(row.ids) if row.teacher_context is None else max(len(row.ids), len(_for_teacher(row)))
+
+
+def _for_teacher(row: TrainingRow) -> tuple[int, ...]:
+    """Returns the ids that a teacher sees: its own context, then the row from the first trained token on."""
+    if row.teacher_context is None:
+        return row.ids
+    return (*row.teacher_context, *row.ids[row.mask.index(True) :])
+
+
+def _selected(
+    sequences: Sequence[tuple[int, ...]], places: Sequence[tuple[int, int]], device: Any, pad: int
+) -> Selected:
+    longest = max(map(len, sequences))
+    ids = torch.tensor([[*ids, *[pad] * (longest - len(ids))] for ids in sequences], device=device)
+    row = torch.tensor([number for number, _ in places], dtype=torch.long, device=device)
+    place = torch.tensor([place - 1 for _, place in places], dtype=torch.long, device=device)
+    return Selected(ids, row, place)
+
+
+def _temperatures(row: TrainingRow) -> list[float]:
+    found = [1.0] * len(row.ids)
+    for span in row.spans:
+        found[span.begin : span.end] = [span.temperature] * (span.end - span.begin)
+    return found
+
+
+def _allowed(
+    rows: Sequence[TrainingRow], places: Sequence[tuple[int, int]], allowed: AllowedSets | None, device: Any
+) -> Any | None:
+    """Returns (n, v) booleans, or None if no trained token had a grammar."""
+    sets: dict[tuple[int, int], Any] = {}
+    for number, row in enumerate(rows):
+        for span in row.spans:
+            if span.schema is None or not any(row.mask[span.begin : span.end]):
+                continue
+            if allowed is None:
+                raise ValueError("an answer was drawn under a schema, and no tokenizer can follow it")
+            for place, mask in enumerate(allowed(span, row.ids[span.begin : span.end]), span.begin):
+                sets[number, place] = mask
+    if not sets:
+        return None
+    everything = torch.ones_like(next(iter(sets.values())))
+    return torch.stack([sets.get(place, everything) for place in places]).to(device)

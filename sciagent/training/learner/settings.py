@@ -1,0 +1,69 @@
+"""The settings of a training run, of its steps and of the loss. They are read without PyTorch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class LossSettings:
+    """The constants of the loss."""
+
+    clip_low: float = 0.8
+    """Smallest ratio that still gives a gradient to a token of negative advantage."""
+    clip_high: float = 1.28
+    """Largest ratio that still gives a gradient to a token of positive advantage."""
+    mask_low: float = 0.5
+    """A token with a smaller ratio is dropped."""
+    mask_high: float = 5.0
+    """A token with a larger ratio is dropped."""
+    kl: float = 0.0
+    """Factor of the KL divergence from the reference."""
+    distillation: float = 0.0
+    """Factor of the reverse KL divergence from the teachers."""
+    entropy: float = 0.0
+    """Factor of an entropy bonus. The entropy is reported in any case."""
+
+
+@dataclass(frozen=True)
+class StepSettings:
+    """The constants of a training step."""
+
+    learning_rate: float = 1e-5
+    weight_decay: float = 0.0
+    most_gradient: float = 1.0
+    """Gradients of a larger norm are scaled down to it."""
+    most_tokens: int = 8192
+    """Tokens of a micro-batch, after padding."""
+    loss: LossSettings = field(default_factory=LossSettings)
+
+
+@dataclass(frozen=True)
+class TrainingWish:
+    """What a training run shall do."""
+
+    training: str
+    """`sft` or `grpo`."""
+    rows: Path
+    """A folder that `dataset build` wrote."""
+    model: str
+    """Name of the model that is trained."""
+    out: Path
+    """Folder of the run."""
+    name: str
+    """Name of the new model."""
+    rows_per_step: int = 32
+    epochs: int = 1
+    steps: int | None = None
+    """Most steps; None for all rows."""
+    rank: int = 0
+    """Rank of the LoRA adapter; 0 trains all weights."""
+    seed: int = 0
+    kl_budget: float | None = None
+    """The run stops where the KL divergence from the model at the start is larger; None: never."""
+    save_every: int = 20
+    """Steps between checkpoints."""
+    threads: int | None = None
+    """Threads of PyTorch on a CPU; None: as many as there are cores."""
+    settings: StepSettings = field(default_factory=StepSettings)

@@ -1,0 +1,102 @@
+"""The state of a training run on disk: what it was asked for, its checkpoint, and its metrics.
+
+A checkpoint is one file, which replaces the last one in one rename. After a kill, a run goes on from it and makes the
+same weights as an undisturbed one; on a CPU with one thread they are equal bit by bit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sciagent.domain.evidence import content_hash
+from sciagent.errors import UsageError
+
+ASKED, CHECKPOINT, METRICS = "run.json", "checkpoint.pt", "metrics.jsonl"
+
+
+class RunFolder:
+    """The folder of a training run."""
+
+    def __init__(self, folder: Path, asked: Mapping[str, Any]) -> None:
+        """asked: all that decides what comes out. Raises UsageError if the folder holds anything but the same run."""
+        self.path = folder
+        if folder.exists() and not folder.is_dir():
+            raise UsageError(f"{folder} is a file; name a folder with --out")
+        folder.mkdir(parents=True, exist_ok=True)
+        held = folder / ASKED
+        for leftover in folder.glob(".*.part"):
+            leftover.unlink()
+        if not held.is_file():
+            if any(folder.iterdir()):
+                raise UsageError(f"{folder} has files and is no training run; name another folder with --out")
+            replace(held, json.dumps(asked, indent=2, sort_keys=True).encode() + b"\n")
+        elif changed := _changed(json.loads(held.read_text(encoding="utf-8")), asked):
+            raise UsageError(f"{folder} holds a training run with another {changed}; name another folder with --out")
+
+    def save(self, learner: Any, step: int) -> None:
+        """Writes the checkpoint after a step. Every process has to call it; the first one writes."""
+        import io
+
+        import torch
+
+        state = learner.state()
+        if learner.accelerator.is_main_process:
+            buffer = io.BytesIO()
+            torch.save({"step": step, **state}, buffer)
+            replace(self.path / CHECKPOINT, buffer.getbuffer())
+
+    def restore(self, learner: Any) -> int:
+        """Loads the checkpoint into the learner; returns the last step that is in it, 0 without a checkpoint.
+
+        Metrics of later steps are removed, since these steps are done again. Raises UsageError if the file is broken.
+        """
+        import torch
+
+        path, step = self.path / CHECKPOINT, 0
+        if path.is_file():
+            try:
+                state = torch.load(path, map_location="cpu", weights_only=True)
+                step = int(state.pop("step"))
+            except Exception as error:
+                raise UsageError(f"{path} cannot be read; remove the folder to begin anew: {error}") from error
+            learner.restore(state)
+        if learner.accelerator.is_main_process:
+            kept = [json.dumps(line) for line in self.metrics() if line["step"] <= step]
+            replace(self.path / METRICS, "".join(f"{line}\n" for line in kept).encode())
+        learner.accelerator.wait_for_everyone()
+        return step
+
+    def metrics(self) -> list[Mapping[str, Any]]:
+        """Returns the metrics of all steps so far; a last line that was cut by a kill is left out."""
+        path, found = self.path / METRICS, list[Mapping[str, Any]]()
+        lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+        for line in lines:
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                break
+        return found
+
+    def add_metrics(self, line: Mapping[str, Any]) -> None:
+        with (self.path / METRICS).open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(line) + "\n")
+
+
+def replace(path: Path, content: bytes | memoryview) -> None:
+    """Writes a file in one rename: after a crash it is the old one or the new one."""
+    part = path.with_name(f".{path.name}.part")
+    with part.open("wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    part.replace(path)
+
+
+def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Returns the names of what differs."""
+    names = [name for name in sorted({*before, *now}) if content_hash(before.get(name)) != content_hash(now.get(name))]
+    return ", ".join(names)

@@ -1,0 +1,182 @@
+"""The training step: micro-batches, gradients, the optimiser. The same step serves every kind of row."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+import torch
+from accelerate import Accelerator
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
+
+from sciagent.training.learner import loss as losses
+from sciagent.training.learner.batches import AllowedSets, MicroBatch, divided, micro_batch
+from sciagent.training.learner.rows import TrainingRow
+from sciagent.training.learner.settings import StepSettings
+
+
+class Teacher(NamedTuple):
+    """A model whose distribution the policy is to learn."""
+
+    model: Any
+    weight: float = 1.0
+
+
+class StepMetrics(NamedTuple):
+    """What a step reports."""
+
+    loss: float
+    """Mean over the trained tokens of the step."""
+    reward: float | None
+    """Mean reward of the rows; None if none has a known one."""
+    masked: float
+    """Share of the trained tokens that were dropped since sampler and trainer disagreed."""
+    kl: float | None
+    """Mean KL divergence from the reference, in nats; None without a reference."""
+    entropy: float
+    """Mean entropy in nats."""
+    grad_norm: float
+    """Norm of the gradient before it was scaled down."""
+    tokens: int
+    """Number of trained tokens."""
+    seconds: float
+
+
+class Learner:
+    """A policy with its optimiser: in single precision on a CPU, in bfloat16 with weights in single precision on a GPU.
+
+    `accelerate` places the model, and with `accelerate launch` shares the rows of a step among processes. Dropout stays
+    off, since ratios compare with a policy that was sampled without it.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        settings: StepSettings,
+        *,
+        reference: Any | None = None,
+        teachers: Sequence[Teacher] = (),
+        allowed: AllowedSets | None = None,
+    ) -> None:
+        """model: of transformers or peft; parameters that need no gradient stay as they are. reference, teachers: are
+        called like the model and never trained. allowed: follows the schemas of answers. Raises ValueError if nothing
+        can be trained."""
+        self.settings, self.allowed = settings, allowed
+        trained = [weights for weights in model.parameters() if weights.requires_grad]
+        if not trained:
+            raise ValueError("the model has no parameters that need a gradient")
+        cuda = torch.cuda.is_available()
+        self.accelerator = Accelerator(mixed_precision="bf16" if cuda else "no", cpu=not cuda)
+        optimiser = torch.optim.AdamW(trained, lr=settings.learning_rate, weight_decay=settings.weight_decay)
+        self.model, self.optimiser = self.accelerator.prepare(model.eval(), optimiser)
+        self.reference = self._placed(reference)
+        self.teachers = [Teacher(self._placed(each.model), each.weight) for each in teachers if each.weight]
+
+    @property
+    def device(self) -> Any:
+        return self.accelerator.device
+
+    def step(self, rows: Sequence[TrainingRow]) -> StepMetrics:
+        """Trains on the rows once. Raises ValueError if they have no token to train."""
+        begun = time.monotonic()
+        metrics = self.gradient(rows)
+        norm = self.accelerator.clip_grad_norm_(self.model.parameters(), self.settings.most_gradient)
+        self.optimiser.step()
+        self.optimiser.zero_grad()
+        return metrics._replace(grad_norm=float(norm), seconds=time.monotonic() - begun)
+
+    def gradient(self, rows: Sequence[TrainingRow]) -> StepMetrics:
+        """Adds the gradient of the rows' loss to those of the parameters; returns the metrics without its norm.
+
+        How the rows are cut into micro-batches, or a trajectory into rows, changes nothing: the loss is the mean over
+        all trained tokens. Raises ValueError if there are none.
+        """
+        total = sum(row.weight * row.trained for row in rows)
+        if not total:
+            raise ValueError("the rows of this step have no token to train")
+        sums = torch.zeros(5, dtype=torch.float64)
+        mine = self._mine([row for row in rows if row.trained])
+        for place, (part, counts) in enumerate(mine):
+            waits = place < len(mine) - 1
+            with self.accelerator.no_sync(self.model) if waits else nullcontext():
+                summed, told = self._loss(micro_batch(part, self.allowed, self.device))
+                # processes average their gradients; a micro-batch that only fills up counts nothing
+                self.accelerator.backward(summed / total * self.accelerator.num_processes * counts)
+                sums += told * counts
+        weighted, dropped, kl, entropy, tokens = self.accelerator.reduce(sums.to(self.device), "sum").tolist()
+        rewards = [row.reward for row in rows if row.reward is not None]
+        return StepMetrics(
+            loss=weighted / total,
+            reward=sum(rewards) / len(rewards) if rewards else None,
+            masked=dropped / tokens,
+            kl=None if self.reference is None else kl / tokens,
+            entropy=entropy / tokens,
+            grad_norm=0.0,
+            tokens=int(tokens),
+            seconds=0.0,
+        )
+
+    def _placed(self, model: Any) -> Any:
+        """Returns a model that is not trained on the learner's device; the policy without its adapter is there."""
+        return model.to(self.device) if isinstance(model, torch.nn.Module) else model
+
+    def _mine(self, rows: Sequence[TrainingRow]) -> list[tuple[list[TrainingRow], bool]]:
+        """Returns the micro-batches of this process, each with whether it counts. All processes get equally many."""
+        parts = divided(rows, self.settings.most_tokens)
+        n = self.accelerator.num_processes
+        filled = [(part, True) for part in parts] + [(parts[0], False)] * (-len(parts) % n)
+        return filled[self.accelerator.process_index :: n]
+
+    def _loss(self, batch: MicroBatch) -> tuple[Any, Any]:
+        """Returns the weighted sum of the loss, and (5,) sums for the metrics."""
+        settings = self.settings.loss
+        with self.accelerator.autocast():
+            logits = batch.own.logits(self.model)
+        table = losses.distribution(logits, batch.temperature, batch.allowed)
+        logprobs = table.gather(-1, batch.target[:, None])[:, 0]
+        terms = losses.policy_gradient(logprobs, batch.behaviour, batch.advantage, settings)
+        loss = torch.where(batch.imitated, losses.imitation(logprobs, batch.advantage), terms.loss)
+        dropped = terms.dropped & ~batch.imitated
+        entropy, kl = losses.entropy(table), torch.zeros_like(loss)
+        if self.reference is not None:
+            there = self._frozen(self.reference, batch.own, batch)
+            kl = losses.kl_to_reference(logprobs, there.gather(-1, batch.target[:, None])[:, 0])
+            loss = loss + settings.kl * kl
+        if self.teachers and settings.distillation:
+            tables = [self._frozen(teacher.model, batch.teacher, batch) for teacher in self.teachers]
+            gaps = losses.reverse_kl(table, tables, [teacher.weight for teacher in self.teachers])
+            loss = loss + settings.distillation * gaps
+        loss = loss - settings.entropy * entropy if settings.entropy else loss
+        summed = (batch.weight * loss).sum()
+        told = torch.stack([summed, dropped.sum(), kl.sum(), entropy.sum(), batch.weight.new_tensor(len(loss))])
+        return summed, told.detach().double().cpu()
+
+    def _frozen(self, model: Any, selected: Any, batch: MicroBatch) -> Any:
+        """Returns (n, v) log-probabilities by a model that is not trained."""
+        with torch.no_grad(), self.accelerator.autocast():
+            return losses.distribution(selected.logits(model), batch.temperature, batch.allowed)
+
+    def state(self) -> Mapping[str, Any]:
+        """Returns what a checkpoint needs: trained weights, optimiser, random state. Every process has to call it."""
+        options = StateDictOptions(full_state_dict=True, cpu_offload=True, ignore_frozen_params=True)
+        weights, optimiser = get_state_dict(self.model, self.optimiser.optimizer, options=options)
+        random = {"cpu": torch.get_rng_state()}
+        if torch.cuda.is_available():
+            random["cuda"] = torch.cuda.get_rng_state()
+        return {"weights": weights, "optimiser": optimiser, "random": random}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Goes back to a state that `state` returned."""
+        options = StateDictOptions(full_state_dict=True, cpu_offload=True, ignore_frozen_params=True, strict=False)
+        set_state_dict(
+            self.model,
+            self.optimiser.optimizer,
+            model_state_dict=state["weights"],
+            optim_state_dict=state["optimiser"],
+            options=options,
+        )
+        torch.set_rng_state(state["random"]["cpu"])
+        if torch.cuda.is_available() and "cuda" in state["random"]:
+            torch.cuda.set_rng_state(state["random"]["cuda"])

@@ -1,0 +1,147 @@
+"""Training runs on a data set of verified answers: what they leave behind, and how they go on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from sciagent.agent import models
+from sciagent.agent.messages import Message, Sampling
+from sciagent.agent.policies.local import LocalPolicy
+from sciagent.domain.answers.training import TrainedPolicy, TrainedStep
+from sciagent.errors import UsageError
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
+from sciagent.training.building import build
+from sciagent.training.learner import running
+from sciagent.training.learner.settings import LossSettings, StepSettings, TrainingWish
+from sciagent.training.learner.state import RunFolder
+from sciagent.training.wish import DatasetWish
+from tests.support.conversing import conversing
+
+pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+
+
+@pytest.fixture
+def wish(ledger: Ledger, tmp_path: Path, tiny: str) -> TrainingWish:
+    """Six verified answers, three a step, four times."""
+    made = conversing(ledger, tmp_path / "campaign")
+    texts = ["CCO", "CCN", "CCS", "CCF", "c1ccccc1O", "c1ccccc1N"]
+    made.talk(1, texts)
+    for number, smiles in enumerate(texts):
+        made.verify(smiles, 4.0 + number / 2)
+    build(ledger, DatasetWish("sft", ["small"]), tmp_path / "sft")
+    settings = StepSettings(3e-3, most_tokens=2000)
+    return TrainingWish(
+        *("sft", tmp_path / "sft", tiny, tmp_path / "out", f"of-{tmp_path.name}"[:60], 3, 4),
+        save_every=3,
+        threads=1,
+        settings=settings,
+    )
+
+
+def run(wish: TrainingWish, ledger: Ledger | None = None) -> tuple[TrainedPolicy, list[TrainedStep]]:
+    told: list[TrainedStep] = []
+    return running.train(wish, ledger, lambda step, of: told.append(step)), told
+
+
+def weights(wish: TrainingWish) -> bytes:
+    return (wish.out / "policy" / "model.safetensors").read_bytes()
+
+
+def test_a_model_learns_verified_answers_and_enters_models_and_ledger(wish: TrainingWish, ledger: Ledger) -> None:
+    answer, told = run(wish, ledger)
+    steps = answer.steps
+    assert [step.step for step in told] == list(range(1, steps + 1)) and answer.stopped_by == "rows"
+    assert told[-1].loss < 0.7 * told[0].loss and {step.masked for step in told} == {0.0}
+    lines = [json.loads(line) for line in (wish.out / "metrics.jsonl").read_text().splitlines()]
+    assert lines == [step.model_dump() for step in told] and lines[0]["kl"] is None
+    card = models.find(wish.name)
+    assert answer.policy == card.policy and answer.parent == models.find("tiny").policy
+    policy = LocalPolicy(wish.name, device="cpu")
+    said = policy.sample([Message("user", "Propose.")], [], Sampling(max_tokens=5, seed=1))
+    assert said.policy == answer.policy and said.tokens is not None
+    p = t.policy.c
+    with ledger.read() as connection:
+        rows = {row.name: row for row in connection.execute(sa.select(t.policy)).all()}
+    assert rows[answer.policy].parent_id == rows[answer.parent].id and p.recipe is not None
+    assert rows[answer.policy].recipe["training"] == "sft" and rows[answer.policy].base_sha256 == card.sha256
+    again, more = run(wish, ledger)
+    assert again == answer and not more, "a run that is complete has nothing left to do"
+
+
+def test_a_run_that_was_ended_goes_on_to_the_same_weights(wish: TrainingWish, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, told = run(wish)
+    expected = weights(wish)
+    other = replace(wish, out=wish.out.with_name("again"))
+
+    def interrupted(step: TrainedStep, of: int) -> None:
+        if step.step == 5:
+            raise KeyboardInterrupt
+
+    models.remove(wish.name)
+    stopped = running.train(other, None, interrupted)
+    assert (stopped.policy, stopped.stopped_by, stopped.steps) == (None, "interrupt", 5)
+    answer, rest = run(other)
+    assert [step.step for step in rest] == list(range(4, whole.steps + 1)), "the checkpoint is of step 3"
+    assert weights(other) == expected and answer.policy == whole.policy
+    losses = [json.loads(line)["loss"] for line in (other.out / "metrics.jsonl").read_text().splitlines()]
+    assert losses == [step.loss for step in told]
+
+
+def test_an_adapter_is_trained_alone_saved_apart_and_merged(wish: TrainingWish, tmp_path: Path, ledger: Ledger) -> None:
+    import torch
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    settings = replace(wish.settings, loss=LossSettings(kl=0.1))
+    answer, told = run(replace(wish, rank=4, settings=settings), ledger)
+    assert told[-1].loss < told[0].loss and told[0].kl == 0 < (told[-1].kl or 0)
+    base = AutoModelForCausalLM.from_pretrained(models.find("tiny").folder)
+    ids = torch.tensor([[3, 4, 5, 6]])
+    before = base(input_ids=ids).logits
+    adapted = PeftModel.from_pretrained(base, wish.out / "adapter")(input_ids=ids).logits
+    merged = AutoModelForCausalLM.from_pretrained(wish.out / "policy")(input_ids=ids).logits
+    assert torch.allclose(adapted, merged, atol=1e-4) and not torch.allclose(adapted, before, atol=1e-2)
+    with ledger.read() as connection:
+        rows = connection.execute(sa.select(t.policy.c.name, t.policy.c.adapter_sha256)).all()
+    assert {name for name, adapter in rows if adapter is None} == {answer.parent, answer.policy}
+    assert len([name for name, adapter in rows if adapter is not None]) == 1
+
+
+def test_the_budget_of_the_divergence_ends_a_run(wish: TrainingWish) -> None:
+    answer, told = run(replace(wish, kl_budget=1e-4))
+    assert answer.stopped_by == "kl_budget" and 1 < answer.steps < 8
+    assert (told[-1].kl or 0) > 1e-4 >= (told[-2].kl or 0)
+    assert answer.policy is not None
+
+
+def test_what_cannot_be_done_is_refused_before_the_training(wish: TrainingWish, tmp_path: Path) -> None:
+    run(replace(wish, steps=1))
+
+    def refused(text: str, **changed: Any) -> None:
+        with pytest.raises(UsageError, match=text):
+            run(replace(wish, **{"steps": 1} | changed))
+
+    refused("holds a training run with another seed, settings", seed=3, settings=StepSettings(1e-4))
+    refused("there is a model tiny already", name="tiny")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").touch()
+    refused("is no training run", out=tmp_path / "full", name="other")
+    short = tmp_path / "broken"
+    shutil.copytree(wish.out, short)
+    (short / "checkpoint.pt").write_bytes(b"half")
+    with pytest.raises(UsageError, match="cannot be read"):
+        RunFolder(short, json.loads((short / "run.json").read_text())).restore(_Nobody())
+
+
+class _Nobody:
+    """Stands for a learner that is never asked."""
+
+    accelerator = None
