@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sciagent.domain.cost import Cost
+from sciagent.rewards.alike import FamilyCounts
 from sciagent.rewards.spec import RewardSpec, Term
 
 
@@ -15,8 +15,8 @@ class ProposedCandidate:
     """A candidate in the turn that proposed it first in its episode."""
 
     key: str
-    scaffold: str
-    """The scaffold; candidates with the same one count less and less."""
+    families: tuple[str, ...]
+    """The scaffold or the ring systems; candidates that share one count less and less."""
     worth: float | None
     """In hits or utility; None if undecided."""
     settled: bool
@@ -57,7 +57,7 @@ def limited(episode: Sequence[TurnFacts], spec: RewardSpec) -> Sequence[TurnFact
     """Returns the episode with what its unsettled candidates promise cut to `unsettled_limit`, the last ones first."""
     if spec.unsettled_limit is None:
         return episode
-    seen: Counter[str] = Counter()
+    families = FamilyCounts()
     keys: set[str] = set()
     room = spec.unsettled_limit
 
@@ -66,10 +66,9 @@ def limited(episode: Sequence[TurnFacts], spec: RewardSpec) -> Sequence[TurnFact
         if candidate.key in keys:
             return candidate
         keys.add(candidate.key)
-        seen[candidate.scaffold] += 1
+        weight = spec.weight(families.add(candidate.families))
         if candidate.settled or candidate.worth is None:
             return candidate
-        weight = spec.weight(seen[candidate.scaffold])
         counted = min(room, weight * candidate.worth)
         room -= counted
         return replace(candidate, worth=counted / weight)
@@ -80,11 +79,11 @@ def limited(episode: Sequence[TurnFacts], spec: RewardSpec) -> Sequence[TurnFact
 def turn_rewards(episode: Sequence[TurnFacts], spec: RewardSpec) -> list[TurnReward]:
     """Returns the rewards of an episode's turns: (turns,).
 
-    A candidate counts in the turn that proposes it first. The k-th of its scaffold has the weight k^-scaffold_decay.
+    A candidate counts in the turn that proposes it first. The k-th of its family has the weight k^-scaffold_decay.
     What unsettled candidates promise counts up to `unsettled_limit`. The sum of all terms of the episode so far stays
     within `terms_limit`; what a term adds beyond does not count. The term `empty` is added in the last turn.
     """
-    seen: Counter[str] = Counter()
+    families = FamilyCounts()
     keys: set[str] = set()
     rewards, collected = [], 0.0
     for number, turn in enumerate(limited(episode, spec), start=1):
@@ -94,9 +93,9 @@ def turn_rewards(episode: Sequence[TurnFacts], spec: RewardSpec) -> list[TurnRew
             if candidate.key in keys:
                 continue
             keys.add(candidate.key)
-            seen[candidate.scaffold] += 1
+            weight = spec.weight(families.add(candidate.families))
             spent += price_of(candidate.cost, spec.prices)
-            share = None if candidate.worth is None else spec.weight(seen[candidate.scaffold]) * candidate.worth
+            share = None if candidate.worth is None else weight * candidate.worth
             evidence = None if evidence is None or share is None else evidence + share
         stated = {**turn.terms, "empty": float(number == len(episode) and is_empty(episode))}
         wanted: dict[str, float] = {name: weight * stated.get(name, 0.0) for name, weight in spec.terms.items()}

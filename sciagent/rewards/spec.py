@@ -15,6 +15,7 @@ from sciagent.yaml.document import read, text_of
 from sciagent.yaml.validation import Faults, fault, validated
 
 Unsettled = Literal["settled", "posterior", "robust"]
+DecayBy = Literal["scaffold", "ring_system"]
 Credit = Literal["outcome", "rtg", "marginal", "gigpo"]
 Price = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0, le=1e12)]
 Weight = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=-1, le=1)]
@@ -54,8 +55,16 @@ class RewardSpec(BaseModel):
         description="Most that the unsettled candidates of an episode add together, in hits or utility, under "
         "posterior; left out: no limit.",
     )
+    decay_by: DecayBy = Field(
+        default="scaffold",
+        exclude_if=lambda value: value == "scaffold",  # as in descriptions from before this key
+        description="What candidates share that scaffold_decay counts: the Murcko scaffold, or any ring system. A ring "
+        "that hangs on a chain makes another scaffold, but leaves the ring system that was there.",
+    )
     scaffold_decay: Annotated[float, Field(strict=True, ge=0, le=4)] = Field(
-        default=1.0, description="The k-th candidate of a scaffold in an episode counts k to the power of minus this."
+        default=1.0,
+        description="The k-th candidate of a scaffold, or with a ring system, in an episode counts k to the power of "
+        "minus this.",
     )
     credit: Credit = Field(default="rtg", description="Estimator of the advantages.")
     terms: Mapping[Term, Weight] = Field(

@@ -17,7 +17,7 @@ SPEC = RewardSpec(prices={"core_seconds": 0.01, "llm_tokens": 0.001})
 
 
 def proposed(key: str, worth: float | None, cost: float = 0.0, scaffold: str = "") -> ProposedCandidate:
-    return ProposedCandidate(key, scaffold or key, worth, True, Cost(core_seconds=cost))
+    return ProposedCandidate(key, (scaffold or key,), worth, True, Cost(core_seconds=cost))
 
 
 def values(episode: list[TurnFacts], spec: RewardSpec = SPEC) -> list[float | None]:
@@ -39,6 +39,12 @@ def test_a_candidate_counts_once_and_less_with_each_of_its_scaffold() -> None:
     assert values([TurnFacts(ring)], flat) == [3.0]
 
 
+def test_a_candidate_of_several_families_counts_as_the_last_of_the_largest() -> None:
+    both, ring, other = (ProposedCandidate(str(f), f, 1.0, True, Cost()) for f in (("x", "y"), ("x",), ("z",)))
+    third = ProposedCandidate("third", ("y", "x"), 1.0, True, Cost())
+    assert values([TurnFacts([c]) for c in (both, ring, other, third)]) == [1.0, 0.5, 1.0, pytest.approx(1 / 3)]
+
+
 def test_an_undecided_candidate_leaves_its_turn_undecided_and_its_cost_known() -> None:
     [reward] = turn_rewards([TurnFacts([proposed("a", None, cost=10.0), proposed("b", 1.0)])], SPEC)
     assert reward.value is None
@@ -55,8 +61,8 @@ def test_terms_never_outweigh_a_hit_however_long_the_episode() -> None:
 
 def test_promises_count_up_to_their_limit_and_verdicts_in_full() -> None:
     spec = SPEC.model_copy(update={"unsettled_limit": 0.5})
-    promise, verdict = (ProposedCandidate(key, key, 0.4, key == "b", Cost()) for key in "ab")
-    other = ProposedCandidate("c", "c", 0.4, False, Cost())
+    promise, verdict = (ProposedCandidate(key, (key,), 0.4, key == "b", Cost()) for key in "ab")
+    other = ProposedCandidate("c", ("c",), 0.4, False, Cost())
     assert values([TurnFacts([promise]), TurnFacts([other, verdict])], spec) == [0.4, pytest.approx(0.1 + 0.4)]
     assert values([TurnFacts([promise]), TurnFacts([other, verdict])]) == [0.4, pytest.approx(0.8)]
 
@@ -64,9 +70,9 @@ def test_promises_count_up_to_their_limit_and_verdicts_in_full() -> None:
 def test_an_episode_is_empty_if_nothing_passed_the_checks() -> None:
     spec = SPEC.model_copy(update={"terms": {"empty": -0.1}})
     junk, wasted, open_one = (
-        ProposedCandidate("a", "a", 0.0, True, Cost(), screened=True),
-        ProposedCandidate("b", "b", 0.0, True, Cost(core_seconds=1.0)),
-        ProposedCandidate("c", "c", None, False, Cost()),
+        ProposedCandidate("a", ("a",), 0.0, True, Cost(), screened=True),
+        ProposedCandidate("b", ("b",), 0.0, True, Cost(core_seconds=1.0)),
+        ProposedCandidate("c", ("c",), None, False, Cost()),
     )
     assert values([TurnFacts(), TurnFacts([junk])], spec) == [0.0, -0.1]
     assert values([TurnFacts([wasted]), TurnFacts([junk])], spec) == [-0.01, 0.0]
@@ -87,7 +93,7 @@ Pool = list[tuple[str, float, bool, float]]
 
 def candidates_of(pool: Pool) -> list[ProposedCandidate]:
     return [
-        ProposedCandidate(str(number), scaffold, value, settled, Cost(core_seconds=cost))
+        ProposedCandidate(str(number), (scaffold,), value, settled, Cost(core_seconds=cost))
         for number, (scaffold, value, settled, cost) in enumerate(pool)
     ]
 
@@ -121,7 +127,7 @@ def test_repeats_never_earn_anything(pool: Pool, spec: RewardSpec, data: st.Data
 @given(POOLS, SPECS, st.randoms(use_true_random=False))
 def test_no_order_earns_more_than_the_best_first(pool: Pool, spec: RewardSpec, random: random.Random) -> None:
     candidates = candidates_of(pool)
-    most = worth([Find(c.key, c.scaffold, c.worth) for c in candidates], spec.weight) or 0.0
+    most = worth([Find(c.key, c.families, c.worth) for c in candidates], spec.weight) or 0.0
     spent = sum(cost for *_, cost in pool) * SPEC.prices["core_seconds"]
     random.shuffle(candidates)
     assert total([TurnFacts([c]) for c in candidates], spec) <= most - spent + 1e-9

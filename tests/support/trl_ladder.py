@@ -71,7 +71,8 @@ def main(folder: str) -> None:
     [code] = [part for part in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL) if "TrlLadder" in part]
     variables: dict[str, Any] = {"more": MORE}
     begun = AutoModelForCausalLM.from_pretrained("taught")
-    exec(code.replace("MODEL", "taught").replace('scale_rewards="none"', 'scale_rewards="none", **more'), variables)
+    code = code.replace("MODEL", "taught").replace("max_completion_length=2048", "**more")
+    exec(code, variables)
     trainer = variables["trainer"]
     pairs = zip(begun.parameters(), trainer.model.parameters(), strict=True)
     [logged] = [line for line in trainer.state.log_history if "reward" in line]

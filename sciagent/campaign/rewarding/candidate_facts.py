@@ -11,7 +11,8 @@ from sciagent.campaign.rewarding.expectations import RewardLaw
 from sciagent.campaign.rewarding.records import Records
 from sciagent.campaign.rewarding.states import CHUNK, rungs_as_of
 from sciagent.campaign.rewarding.valuations import CandidateWorth, valuations
-from sciagent.chemistry.families import family
+from sciagent.chemistry.families import family, ring_families
+from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.rewards.process import ProposedCandidate, TurnFacts
 from sciagent.rewards.spec import RewardSpec, Term
@@ -21,7 +22,7 @@ from sciagent.store.results import candidates
 
 
 class CandidateFacts:
-    """Worths, costs and scaffolds of all candidates of the episodes."""
+    """Worths, costs and families of all candidates of the episodes."""
 
     def __init__(
         self,
@@ -49,12 +50,11 @@ class CandidateFacts:
         self._costs = episodes.costs_of(connection, built.row.id, paid, ids, as_of, fits)
         inline = [rung.verifier.computation for rung in built.fast if rung.spec.inline]
         self._inline = evidence_costs.of_computations(connection, inline, ids, as_of)
-        self._named: dict[int, tuple[str, str]] = {}
+        self._named: dict[int, tuple[str, tuple[str, ...]]] = {}
         self.texts: dict[int, str] = {}
         for start in range(0, len(ids), CHUNK):
             for id_, candidate in candidates.load(connection, ids[start : start + CHUNK]).items():
-                is_molecule = candidate.kind == "molecule"  # all molecules without rings share one family
-                self._named[id_] = candidate.key, family(candidate.text) if is_molecule else candidate.key
+                self._named[id_] = candidate.key, _families(candidate, spec)
                 self.texts[id_] = candidate.text
 
     def _record(self, row: EpisodeRow) -> float | None:
@@ -75,6 +75,13 @@ class CandidateFacts:
         if row.group_id is not None:
             return Cost()
         return sum((cost for by, cost in self._inline.get(candidate_id, ()) if by != turn.id), Cost())
+
+
+def _families(candidate: Candidate, spec: RewardSpec) -> tuple[str, ...]:
+    """Returns the families of a candidate. All molecules without rings share one; a crystal is one of its own."""
+    if candidate.kind != "molecule":
+        return (candidate.key,)
+    return (family(candidate.text),) if spec.decay_by == "scaffold" else ring_families(candidate.text)
 
 
 def _new(turn: EpisodeTurn) -> list[int]:

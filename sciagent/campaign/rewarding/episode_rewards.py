@@ -89,7 +89,7 @@ def _advantages(spec: RewardSpec, group: Sequence[_Episode]) -> list[list[float 
             return gigpo.advantages(values, [[turn.state for turn in episode.turns] for episode in group])
         case "marginal":
             finds = [
-                [[Find(c.key, c.scaffold, c.worth) for c in facts.candidates] for facts in limited(episode.facts, spec)]
+                [[Find(c.key, c.families, c.worth) for c in facts.candidates] for facts in limited(episode.facts, spec)]
                 for episode in group
             ]
             costs: Group = [[_net_cost(reward) for reward in episode.rewards] for episode in group]

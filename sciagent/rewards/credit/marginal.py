@@ -7,10 +7,11 @@ Source: difference rewards, Wolpert and Tumer (2001), "Optimal payoff functions 
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from sciagent.rewards.alike import FamilyCounts
 from sciagent.rewards.credit.returns import Group, returns
 
 
@@ -18,13 +19,14 @@ class Find(NamedTuple):
     """A candidate that was proposed in a turn."""
 
     key: str
-    scaffold: str
+    families: tuple[str, ...]
+    """The scaffold or the ring systems."""
     value: float | None
     """The candidate's worth, at least 0; None if undecided."""
 
 
 Weight = Callable[[int], float]
-"""Weight of the k-th best candidate of a scaffold, k = 1, 2, ..."""
+"""Weight of the k-th best candidate of a family, k = 1, 2, ..."""
 
 
 def one_by_rank(k: int) -> float:
@@ -35,18 +37,16 @@ def one_by_rank(k: int) -> float:
 def worth(finds: Iterable[Find], weight: Weight = one_by_rank) -> float | None:
     """Returns the worth of a set of candidates; None if one is undecided.
 
-    A candidate counts once, and the k-th best of its scaffold with `weight(k)`, so that the order plays no part.
+    A candidate counts once, and the k-th best of its family with `weight(k)`, so that the order plays no part.
     """
-    by_scaffold: Mapping[str, list[float]] = defaultdict(list)
-    for find in {find.key: find for find in finds}.values():
+    values: dict[tuple[str, tuple[str, ...]], float] = {}
+    for find in finds:
         if find.value is None:
             return None
-        by_scaffold[find.scaffold].append(find.value)
-    return sum(
-        weight(k) * value
-        for values in by_scaffold.values()
-        for k, value in enumerate(sorted(values, reverse=True), start=1)
-    )
+        values[find.key, find.families] = find.value
+    best_first = sorted(values.items(), key=lambda item: (-item[1], item[0]))
+    counts = FamilyCounts()
+    return math.fsum(weight(counts.add(families)) * value for (_, families), value in best_first)
 
 
 def advantages(
@@ -73,8 +73,16 @@ def advantages(
 
 
 def _lost(rest: Sequence[Find], later: Sequence[Find], weight: Weight) -> float | None:
-    """Returns what `rest` is worth more together with `later`. Other scaffolds cancel and may be undecided."""
-    touched = {find.scaffold for find in later}
-    kept = [find for find in rest if find.scaffold in touched]
+    """Returns what `rest` is worth more together with `later`. Other families cancel and may be undecided."""
+    touched = _touched(rest, later)
+    kept = [find for find in rest if touched.intersection(find.families)]
     together, without = worth([*kept, *later], weight), worth(kept, weight)
     return None if together is None or without is None else together - without
+
+
+def _touched(rest: Sequence[Find], later: Sequence[Find]) -> set[str]:
+    """Returns the families of `later`, and those that candidates of `rest` join with them."""
+    touched = {family for find in later for family in find.families}
+    while more := {f for find in rest if touched.intersection(find.families) for f in find.families} - touched:
+        touched |= more
+    return touched

@@ -80,7 +80,7 @@ COST = 0.1
 
 
 def finds(turns: Sequence[int]) -> list[list[Find]]:
-    return [[Find(key, SCAFFOLDS[key], VALUES[key])] for key in ("abc"[turn] for turn in turns)]
+    return [[Find(key, (SCAFFOLDS[key],), VALUES[key])] for key in ("abc"[turn] for turn in turns)]
 
 
 def test_the_marginal_credit_follows_the_worth_of_what_a_group_finds_together() -> None:
@@ -105,6 +105,15 @@ def test_the_marginal_credit_follows_the_worth_of_what_a_group_finds_together() 
 
 
 def test_a_candidate_of_a_sibling_earns_nothing_and_an_undecided_scaffold_leaves_others_decided() -> None:
-    shared, other = Find("a", "ring", 1.0), Find("x", "cage", None)
+    shared, other = Find("a", ("ring",), 1.0), Find("x", ("cage",), None)
     assert marginal.advantages([[[shared]], [[shared]]], [[0.25], [0.0]]) == [[-0.25], [0.0]]
     assert marginal.advantages([[[shared]], [[other]]], [[0.0], [0.0]]) == [[1.0], [None]]
+
+
+def test_families_that_a_candidate_joins_are_compared_together() -> None:
+    ring, cage, both = Find("a", ("ring",), 1.0), Find("b", ("cage",), 0.8), Find("c", ("ring", "cage"), 0.5)
+    assert marginal.worth([ring, cage, both]) == pytest.approx(1.0 + 0.8 + 0.25)
+    [_, [own]] = marginal.advantages([[[ring]], [[both, cage]]], [[0.0], [0.0]])
+    assert own == pytest.approx(0.8 + 0.25)
+    undecided = Find("d", ("cage",), None)
+    assert marginal.advantages([[[ring]], [[both]], [[undecided]]], [[0.0]] * 3)[0] == [None]
