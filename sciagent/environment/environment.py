@@ -60,7 +60,7 @@ class Environment:
         ):
             if not 0 < number <= limit:
                 raise UsageError(f"{name}: {number} is not above 0 and up to {limit:g}")
-        self.built, self._turns = built, turns
+        self.built, self.most, self._turns = built, most, turns
         spec = rewards if isinstance(rewards, RewardSpec) else load_rewards(Path(rewards))
         self._rewards = RewardReader(built.ledger, built.row.name, spec)
         self._desk = EpisodeDesk(turns, most, idle_seconds)
@@ -166,9 +166,13 @@ class Environment:
 
     def end(self, number: int, wait: float = 0.0) -> RewardedEpisode:
         """Ends an episode, if it has not ended yet, and returns its rewards. wait: as in `rewards`."""
+        self.leave(number)
+        return self.rewards(number, wait)
+
+    def leave(self, number: int) -> None:
+        """Ends an episode, if it has not ended yet."""
         if (episode := self._desk.episodes.get(number)) is not None:
             self._do(lambda driver: self._desk.end(episode, "ended by the client"))
-        return self.rewards(number, wait)
 
     def rewards(self, number: int, wait: float = 0.0) -> RewardedEpisode:
         """Returns the rewards of an episode by the evidence so far; None where they are undecided.

@@ -8,8 +8,8 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, open_for_people
 from sciagent.campaign.rewarding.episode_rewards import reward_rows
-from sciagent.campaign.rewarding.expectations import RewardLaw, fit_law, restored_law
-from sciagent.campaign.rewarding.publishing import check_scheduler
+from sciagent.campaign.rewarding.expectations import RewardLaw
+from sciagent.campaign.rewarding.publishing import check_scheduler, law_of
 from sciagent.campaign.rewarding.showing import shown_turn
 from sciagent.domain.answers.rewards import RewardedEpisode, RewardedTurn
 from sciagent.errors import EpisodeError, UsageError
@@ -17,7 +17,6 @@ from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import episodes, groups, rewards
 from sciagent.store.learning.episodes import EpisodeRow
-from sciagent.store.results import laws
 from sciagent.store.results.evidence import read_watermark
 
 
@@ -72,12 +71,7 @@ class RewardReader:
             if self._law is None and self._tried != as_of:
                 self._tried = as_of
                 previous = rewards.last(connection, self._built.row.id, spec.hash)
-                stated = spec.law or (previous.law if previous is not None else None)
-                row = None if stated is None else laws.by_id(connection, stated)
-                if row is not None:
-                    self._law = restored_law(self._built, row.watermark, row.state)
-                else:
-                    self._law = fit_law(self._built, connection, as_of)
+                self._law = law_of(self._built, connection, spec, as_of, previous)[1]
             return self._law
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import urllib.error
+import urllib.request
 from collections.abc import Sequence
 from typing import Any
 
@@ -51,3 +54,20 @@ def turns(ledger: Ledger) -> list[Any]:
     query = sa.select(t.turn, j.number.label("episode"), j.purpose).select_from(t.turn.join(t.trajectory))
     with ledger.read() as connection:
         return list(connection.execute(query.where(j.group_id.is_not(None)).order_by(u.id)).mappings())
+
+
+class Client:
+    """A client of an environment over HTTP, with nothing but the standard library."""
+
+    def __init__(self, url: str, **headers: str) -> None:
+        self.url, self.headers = url, headers
+
+    def __call__(self, path: str, body: object = None, *, raw: bytes | None = None) -> tuple[int, Any]:
+        """Returns the status and the reply. body: is posted as JSON; None: asks by GET."""
+        data = raw if raw is not None else None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, self.headers)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as reply:
+                return reply.status, json.loads(reply.read())
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read())

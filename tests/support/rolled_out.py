@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
 
 from sciagent import Campaign
+from sciagent.agent.trace.linearise import CONTEXT
 from sciagent.campaign.rewarding.publishing import publish
 from sciagent.rewards.spec import RewardSpec
 from sciagent.training.building import build
@@ -37,3 +42,26 @@ def rolled_out(folder: Path, model: str, more: str = ", structured: false") -> P
     publish(ledger, "sampled", RewardSpec(prices={"llm_tokens": 0.01}, unsettled="settled"))
     build(ledger, DatasetWish("rows", ["sampled"], licence="CC0-1.0"), folder / "rows")
     return folder / "rows"
+
+
+def fork(rows: Path) -> None:
+    """Cuts each row after its first turn, as if the second prompt had not continued the first: two rows an episode.
+
+    Answers that a random model cuts off cost the same, so advantages and outcomes that differ are put in their place.
+    """
+    path = rows / "train.parquet"
+    table = pq.read_table(path)
+    cut = [part for row in table.to_pylist() for part in _parts(row)]
+    pq.write_table(type(table).from_pylist(cut, schema=table.schema), path)
+
+
+def _parts(row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yields the row up to the end of its first turn, and the whole row with that turn as context."""
+    turns, sibling = row["turns"], row["sibling"]
+    end = len(turns) - turns[::-1].index(0)
+    worth = [None if turn == CONTEXT else 0.7 - 0.5 * sibling + 0.2 * turn for turn in turns]
+    row = {**row, "advantages": worth, "outcome": 0.25 * sibling}
+    yield {name: cells[:end] if isinstance(cells, list) else cells for name, cells in row.items()}
+    given = {"mask": False, "logprobs": 0.0, "behaviour": None, "turns": CONTEXT, "advantages": None, "gradient": False}
+    kept = {name: [cell] * end + row[name][end:] for name, cell in given.items()}
+    yield {**row, **kept, "row": row["row"] + 1}

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 import typing_extensions
@@ -88,9 +89,21 @@ def rows(exports: Path, model: str) -> Told:
         )
         told = {"loss": loss.item(), "expected": expected, "gap": max(gaps), "tokens": len(gaps)}
         steps.append(told | {"moved": _step(policy, loss)})
+    refused = []
+    changed = [row if i else row | {"temperature": 1.5} for i, row in enumerate(stored)]
+    for name, some in (("mixed", changed), ("undecided", [row | {"rewards": None} for row in stored])):
+        pq.write_table(pa.Table.from_pylist(some, schema=pq.read_schema(path)), f"{name}.parquet")
+        try:
+            generator_output(f"{name}.parquet")
+        except ValueError as why:
+            refused.append(str(why))
+    half = [row | {"rewards": None} if row["sibling"] == 0 else row for row in stored]
+    pq.write_table(pa.Table.from_pylist(half, schema=pq.read_schema(path)), "half.parquet")
     masks = batch["loss_mask"].bool()
     ids = batch["sequences"][:, -masks.shape[1] :]
     return {
+        "refused": refused,
+        "decided": len(generator_output("half.parquet")["response_ids"]),
         "steps": steps,
         "uid": batch.metadata["uids"],
         "is_last_step": batch.metadata["is_last_step"],

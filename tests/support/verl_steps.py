@@ -177,7 +177,8 @@ def rows(exports: Path, model: str) -> Told:
     from verl.workers.utils.padding import left_right_2_no_padding
 
     path, tokenizer = str(exports / "rows" / "train.parquet"), AutoTokenizer.from_pretrained(model)
-    batch = load_extern_object(str(exports / "rows" / "verl_rows.py"), "load")(path, tokenizer.pad_token_id)
+    load = load_extern_object(str(exports / "rows" / "verl_rows.py"), "load")
+    batch = load(path, tokenizer.pad_token_id)
     config = settings(model, exports / "sft", 1)
     parts = {f"{name}_config": omega_conf_to_dataclass(config[key]) for name, key in _PARTS.items()}
     worker = TrainingWorker(TrainingWorkerConfig(model_type="language_model", **parts))
@@ -206,6 +207,25 @@ def rows(exports: Path, model: str) -> Told:
         "temperature": batch.meta_info["temperature"],
         "trained": [ids[mask].tolist() for ids, mask in zip(batch.batch["responses"], masks, strict=True)],
         "scores": batch.batch["token_level_scores"].sum(1).tolist(),
+        "mixed": _mixed(load, stored, pq.read_schema(path)),
+    }
+
+
+def _mixed(load: Any, stored: list[Told], schema: Any) -> Told:
+    """Tells what becomes of a file whose first row has another temperature and no reward."""
+    import pyarrow as pa
+
+    changed = [row if i else row | {"temperature": 1.5, "token_level_scores": None} for i, row in enumerate(stored)]
+    pq.write_table(pa.Table.from_pylist(changed, schema=schema), "mixed.parquet")
+    refused = []
+    for temperature in (None, 0.3):
+        try:
+            load("mixed.parquet", 0, temperature)
+        except ValueError as why:
+            refused.append(str(why))
+    undecided = load("mixed.parquet", 0, 1.5)
+    return {"refused": refused, "rows": [len(load("mixed.parquet", 0, each)) for each in (0.7, 1.5)]} | {
+        "scored": "token_level_scores" in undecided.batch
     }
 
 

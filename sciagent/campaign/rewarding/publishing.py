@@ -35,7 +35,7 @@ def publish(ledger: Ledger, name: str, spec: RewardSpec) -> PublishedRewards:
         as_of, previous = _asked(connection, built.row.id, spec)
     if previous is None or previous.watermark != as_of:
         with ledger.read() as connection:  # nobody waits while the rewards are computed
-            law_id, law = _law(built, connection, spec, as_of, previous)
+            law_id, law = law_of(built, connection, spec, as_of, previous)
             rows = reward_rows(built, connection, spec, law, as_of)
             guarded = guards(built, connection, rows, spec, as_of).model_dump(mode="json")
         with ledger.begin() as connection:
@@ -103,7 +103,7 @@ def _written(
     return rewards.get(connection, version)
 
 
-def _law(
+def law_of(
     built: Built, connection: Connection, spec: RewardSpec, as_of: int, previous: RewardVersionRow | None
 ) -> tuple[int | None, RewardLaw | None]:
     """Returns the law with the id of its row: the stated one, else that of the previous version, else a new one, which

@@ -35,6 +35,8 @@ With SkyRL 0.3. `train.parquet` and `test.parquet` hold recorded episodes. `skyr
 works on:
 
 ```python
+import sys
+sys.path.insert(0, "FOLDER")
 from skyrl_rows import generator_output, training_input
 output = generator_output("FOLDER/train.parquet")             # for SkyRL's own estimators of the advantage
 batch = training_input("FOLDER/train.parquet", tokenizer)     # a TrainingInputBatch with the advantages of the rows

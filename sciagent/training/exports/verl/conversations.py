@@ -27,7 +27,7 @@ trainer:
 
 ```sh
 torchrun --nproc_per_node=1 -m verl.trainer.sft_trainer model.path=MODEL \\
-  data.train_files=FOLDER/train.parquet \\
+  data.train_files=FOLDER/train.parquet data.max_length=8192 \\
   data.custom_cls.path=FOLDER/verl_conversations.py data.custom_cls.name=LastAnswers
 ```
 """

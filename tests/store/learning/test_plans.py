@@ -1,0 +1,49 @@
+"""Rewards and data sets read the ledger by indexes, however many episodes it has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sciagent.domain.evidence import Computation
+from sciagent.store.campaign_state import trajectories
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.learning import episodes, evidence_costs, groups, policies, rewards
+from sciagent.store.views import report_episodes
+from tests.support import rows
+from tests.support.query_plans import plan_of, scans
+
+PAID = [Computation("toy", "1", rows.SETTINGS)]
+READS: dict[str, Callable[[Any, int], object]] = {
+    "episodes of a campaign": lambda c, i: episodes.episodes(c, i, 10),
+    "some episodes": lambda c, i: episodes.episodes(c, i, 10, only=[1, 2]),
+    "an episode by its number": lambda c, i: episodes.by_number(c, i, 1),
+    "turns with their proposals": lambda c, i: episodes.turns_of(c, [1, 2], 10),
+    "what candidates cost": lambda c, i: episodes.costs_of(c, i, PAID, [1, 2], 10),
+    "what imported values cost": lambda c, i: episodes.costs_of(c, i, PAID, [1, 2], 10, [("gap", "measured")]),
+    "what evidence cost": lambda c, i: evidence_costs.shares(c, [1, 2]),
+    "what computations cost": lambda c, i: evidence_costs.of_computations(c, PAID, [1, 2], 10),
+    "the last group": lambda c, i: groups.last_number(c, i),
+    "open groups": lambda c, i: groups.of_campaign(c, i, "open"),
+    "siblings": lambda c, i: groups.siblings(c, 1),
+    "counts of groups": lambda c, i: groups.counts(c, [1, 2]),
+    "policies of episodes": lambda c, i: policies.of_episodes(c, [1, 2]),
+    "the last version of a description": lambda c, i: rewards.last(c, i, "a" * 64),
+    "the last version of a campaign": lambda c, i: rewards.last_of_campaign(c, i, 10),
+    "rewards of a version": lambda c, i: rewards.of_version(c, 1),
+    "rewards of an episode": lambda c, i: rewards.of_version(c, 1, [1]),
+    "places of turns": lambda c, i: rewards.places(c, i),
+    "turns of an episode": lambda c, i: trajectories.turns(c, 1),
+    "proposals of an episode": lambda c, i: list(report_episodes.proposals(c, 1)),
+}
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("name", READS)
+def test_nothing_is_scanned(ledger: Ledger, name: str) -> None:
+    with ledger.begin() as connection:
+        rows.campaign(connection)
+    plan = plan_of(ledger, lambda connection: READS[name](connection, 1))
+    assert scans(plan) == [], plan
