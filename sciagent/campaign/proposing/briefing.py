@@ -159,7 +159,10 @@ def left(connection: Connection, built: Built) -> dict[str, float]:
     """Returns the budget that is neither spent nor reserved, by resource; for rungs, the number of runs."""
     budget = BudgetTracker(built, connection)
     used, labels = budget.used(), {f"rung {rung.rules.position}": f"runs of {rung.spec.rung}" for rung in built.rungs}
-    return {labels.get(name, name): max(limit - used.get(name, 0.0), 0.0) for name, limit in budget.limits().items()}
+    limits = budget.limits()
+    if built.control is not None:  # a model that knows of the control could learn what it likes
+        limits.pop(f"rung {built.control.rules.position}", None)
+    return {labels.get(name, name): max(limit - used.get(name, 0.0), 0.0) for name, limit in limits.items()}
 
 
 def recent(connection: Connection, campaign_id: int, n: int) -> list[Past]:
