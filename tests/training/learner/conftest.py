@@ -17,9 +17,9 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tiny_model(tmp_path_factory.mktemp("tiny") / "tiny", context=4096)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def tiny(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Its name, in a folder of models of the tests' own."""
+    """Its name, in a folder of models of the module's own: other modules have other models of this name."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SCIAGENT_MODELS", str(tmp_path_factory.mktemp("models")))
         yield add_folder(tiny_folder, "tiny", lambda text: None).name
