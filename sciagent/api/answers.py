@@ -83,6 +83,11 @@ def budget_line(status: CampaignCounts) -> str:
     rare |= {"held": status.held, "vetoed": status.vetoed}
     parts += [f"{n} {what}" for what, n in rare.items() if n]
     jobs = {rung.rung: rung.jobs for rung in status.rungs}
+    if (control := status.control) is not None:
+        jobs[control.rung] = control.jobs
+        limits = status.budget.get("rungs")
+        if not isinstance(limits, Mapping) or control.rung not in limits:
+            parts.append(f"{control.rung}, the control: {control.jobs} runs")
     for name, limit in status.budget.items():
         if isinstance(limit, Mapping):
             parts += [f"{rung}: {jobs.get(rung, 0)} of {n}" for rung, n in limit.items()]

@@ -37,7 +37,7 @@ def yaml_of(keys: Mapping[str, Any]) -> str:
 
 def check_executor(spec: CampaignSpec, executor: str) -> None:
     """Raises UsageError if a rung is a function of this process but its jobs would run in other processes."""
-    local = [rung.rung for rung in spec.ladder if rung.verifier in registry.defined()]
+    local = [rung.rung for rung in spec.all_rungs if rung.verifier in registry.defined()]
     if local and executor != "local":
         raise UsageError(
             f'executor="{executor}": {", ".join(local)} is a function of this process, which workers elsewhere do not '

@@ -8,13 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.rewards.spec import load_rewards
+from sciagent.api.ledger import LedgerView
+from sciagent.campaign.core.build import open_stored
+from sciagent.campaign.rewarding.publishing import publish
+from sciagent.campaign.spec.load import parse_spec
+from sciagent.rewards.spec import RewardSpec, load_rewards
 from sciagent.store.database.ledger import Ledger
+from tests.campaign.spec.test_controls import LADDER, REST
 from tests.docs.pages import ROOT
 from tests.docs.test_shapes import sciagent
 from tests.support.rewarded import DFT, HIT, MISS, XTB, Rewarded, rewarded
+from tests.support.watched import BETTER, GAMING, HONEST, opened, roll_out
 
-PAGE = (ROOT / "docs" / "rewards.md").read_text(encoding="utf-8")
+PAGE, GUARDS = (ROOT / "docs" / "rewards.md").read_text(encoding="utf-8").split("## Guards\n")
 SESSION = re.compile(r"```console\n(.*?)```", re.DOTALL)
 
 
@@ -67,3 +73,25 @@ def test_the_file_on_the_page_is_the_one_that_ships() -> None:
     shipped = ROOT / "campaigns" / "rewards" / "hits.yaml"
     assert shown.strip() == shipped.read_text(encoding="utf-8").strip()
     assert load_rewards(shipped).credit == "rtg"
+
+
+def test_the_page_shows_what_guards_find(migrated_sqlite: Path, tmp_path: Path) -> None:
+    shutil.copy(migrated_sqlite, tmp_path / "sciagent.db")
+    ledger = Ledger(str(tmp_path / "sciagent.db"), artifacts=tmp_path / "sciagent-artifacts")
+    opened(ledger, tmp_path)
+    for name, molecules in (("honest@1", HONEST), ("better@2", BETTER), ("gaming@3", GAMING)):
+        roll_out(open_stored(ledger, "watched", "test"), name, molecules, groups=2, siblings=4, turns=2)
+    version = publish(ledger, "watched", RewardSpec(prices={"core_seconds": 1e-9}, unsettled="settled")).version
+    assert [len(policy.alarms) for policy in LedgerView(tmp_path / "sciagent.db").guards(version).policies] == [0, 0, 1]
+    [session] = SESSION.findall(GUARDS)
+    command, _, printed = session.partition("\n")
+    assert command == f"$ sciagent rewards guards {version}"
+    done = sciagent(tmp_path, *command.removeprefix("$ sciagent ").split())
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == printed.strip()
+
+
+def test_the_control_on_the_page_fits_a_campaign() -> None:
+    [control] = re.findall(r"```yaml\n(.*?)```", GUARDS, re.DOTALL)
+    spec = parse_spec(LADDER + control + REST, candidates=False)
+    assert spec.control is not None and spec.control.rung == "pbe0" and spec.control.share == 0.1

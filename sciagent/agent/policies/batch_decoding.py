@@ -7,6 +7,7 @@ but for the last digits of the sums.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -47,11 +48,13 @@ def can_batch(config: Any) -> bool:
 
 
 class BatchDecoder:
-    """One batch of answers from a model."""
+    """The batches of answers from a model. What the prompts of a batch begin with is kept for the next one."""
 
     def __init__(self, model: Any, ends: frozenset[int], go_on: Callable[[], None]) -> None:
         """ends: ids of end tokens. go_on: called before each computation; it raises an error to stop."""
         self._model, self._ends, self._go_on = model, ends, go_on
+        self._prefix: list[int] = []  # ids of the last common beginning,
+        self._kept: Any = None  # and their keys and values
         self._cache: Any = None
         self._mask: Any = None  # (rows, tokens so far) whether a token may be attended to
 
@@ -66,6 +69,7 @@ class BatchDecoder:
             while True:
                 kept = [place for place, row in enumerate(going) if row.take(logits[place])]
                 if not kept:
+                    self._cache = self._mask = None
                     return [row.drawn if row.fault is None else row.fault for row in rows]
                 if len(kept) < len(going):
                     going = [going[place] for place in kept]
@@ -78,18 +82,11 @@ class BatchDecoder:
     def _after_prompts(self, prompts: Sequence[list[int]]) -> Any:
         """Returns (rows, v) logits after the prompts."""
         import torch
-        from transformers import DynamicCache
 
         device, n = self._model.device, len(prompts)
         shared = min(shared_prefix(prompts[0], prompt) for prompt in prompts)
         shared = min(shared, min(map(len, prompts)) - 1)  # the last token is computed for each, since it has the logits
-        self._cache = DynamicCache(config=self._model.config)
-        self._mask = torch.ones((1, 0), dtype=torch.long, device=device)
-        for begin in range(0, shared, CHUNK):
-            self._go_on()
-            ids = torch.tensor([prompts[0][begin : min(begin + CHUNK, shared)]], device=device)
-            places = torch.arange(begin, begin + ids.shape[1], device=device)[None]
-            self._forward(ids, torch.ones_like(ids), places)
+        self._begin(prompts[0][:shared])
         if n > 1 and shared:
             self._cache.batch_repeat_interleave(n)
         self._mask = self._mask.expand(n, -1)
@@ -105,6 +102,25 @@ class BatchDecoder:
             part = slice(begin, begin + step)
             logits = self._forward(ids[:, part], mask[:, part], places[:, part])
         return logits
+
+    def _begin(self, prefix: list[int]) -> None:
+        """Computes what all prompts begin with, from where it differs from that of the last batch, and keeps it."""
+        import torch
+        from transformers import DynamicCache
+
+        device, known = self._model.device, shared_prefix(self._prefix, prefix)
+        self._cache, self._kept, self._prefix = self._kept, None, []  # an error leaves nothing that is half made
+        if self._cache is None or not known:
+            self._cache, known = DynamicCache(config=self._model.config), 0
+        elif over := self._cache.get_seq_length() - known:
+            self._cache.crop(-over)  # a negative number crops from the end
+        self._mask = torch.ones((1, known), dtype=torch.long, device=device)
+        for begin in range(known, len(prefix), CHUNK):
+            self._go_on()
+            ids = torch.tensor([prefix[begin : begin + CHUNK]], device=device)
+            places = torch.arange(begin, begin + ids.shape[1], device=device)[None]
+            self._forward(ids, torch.ones_like(ids), places)
+        self._kept, self._prefix = copy.deepcopy(self._cache), prefix
 
     def _forward(self, ids: Any, mask: Any, places: Any) -> Any:
         """Returns (rows, v) logits after the last column, in single precision. ids, mask, places: (rows, columns); the

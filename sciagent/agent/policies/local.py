@@ -56,6 +56,7 @@ class LocalPolicy:
         named = self.model.generation_config.eos_token_id
         self._ends = frozenset({*(named if isinstance(named, list) else [named]), self.tokenizer.eos_token_id} - {None})
         self.decoder: Decoder | None = Decoder(self.model, self._ends, self._go_on)
+        self._batches: BatchDecoder | None = None
         self._tokens: Any = None  # the tokenizer for grammars, made at the first schema
 
     def sample(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Sampled:
@@ -113,7 +114,8 @@ class LocalPolicy:
         decoder = self.decoder
         assert decoder is not None  # only close() sets it to None
         if can_batch(self.model.config):
-            return BatchDecoder(self.model, self._ends, self._go_on).draw(batch)
+            self._batches = self._batches or BatchDecoder(self.model, self._ends, self._go_on)
+            return self._batches.draw(batch)
         found: list[Drawn | PolicyError] = []
         for each in batch:
             self._go_on()
@@ -183,7 +185,7 @@ class LocalPolicy:
         """Ends the current answer and frees the memory. Open `sample` calls raise PolicyError."""
         self._closed.set()
         with self._lock:
-            self.model = self.decoder = self._tokens = None
+            self.model = self.decoder = self._batches = self._tokens = None
 
     def _go_on(self) -> None:
         if self._closed.is_set():

@@ -37,11 +37,11 @@ class BudgetTracker(Budget):
             limits,
             spent=campaign_counts.spent(connection, campaign_id),
             reserved=spend.reserved(connection, campaign_id),
-            jobs={r.rules.position: by_id.get(r.id, 0) for r in built.rungs},
+            jobs={r.rules.position: by_id.get(r.id, 0) for r in built.all_rungs},
             recent=campaign_counts.spent_since(connection, campaign_id, sorted(limits.rates), since),
         )
         reused = campaign_counts.reuses_by_rung(connection, campaign_id)
-        self._reused = {r.rules.position: reused.get(r.id, 0) for r in built.paid}
+        self._reused = {r.rules.position: reused.get(r.id, 0) for r in built.bought}
 
     def started(self, position: Position) -> int:
         """Returns the number of candidates for which the rung was started or its evidence reused."""
@@ -57,7 +57,7 @@ class BudgetTracker(Budget):
 
     def _next_costs(self, built: Built, connection: Connection) -> Iterator[Cost]:
         """Yields the reservations of queued jobs, and of jobs that could be started on each rung's first candidates."""
-        by_id = {r.id: r for r in built.rungs}
+        by_id = {r.id: r for r in built.all_rungs}
         for _, candidate_id, rung_id, *_ in jobs.queued(connection, built.row.id)[:LOOK]:
             yield from self._reservations(connection, [candidate_id], [by_id[rung_id]])
         for i, rung in enumerate(built.paid):

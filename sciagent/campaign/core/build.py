@@ -14,6 +14,7 @@ from sciagent.agent.proposers.enumerate import Enumerate
 from sciagent.agent.proposers.evolve import Evolve
 from sciagent.agent.proposers.screen import Screen
 from sciagent.campaign.core.calibrating import LedgerFits, fits_of
+from sciagent.campaign.core.control_scores import control_rules
 from sciagent.campaign.core.free_gates import FreeGates
 from sciagent.campaign.core.judge import RungRules, RungTerms, ladder_rules
 from sciagent.campaign.core.libraries import library_of
@@ -91,14 +92,21 @@ class BuiltRung:
 class BuiltLadder:
     """The ladder of a spec: rungs that are ready to run, rules and objectives."""
 
-    def __init__(self, spec: CampaignSpec, rungs: tuple[BuiltRung, ...]) -> None:
+    def __init__(self, spec: CampaignSpec, all_rungs: tuple[BuiltRung, ...]) -> None:
         self.spec = spec
-        self.rungs = rungs
+        self.all_rungs = all_rungs
+        """The rungs and the control, which is the last one."""
+        self.control = all_rungs[-1] if all_rungs[-1].spec.control else None
+        """The rung that decides nothing; None without one."""
+        self.rungs = rungs = all_rungs if self.control is None else all_rungs[:-1]
+        """The rungs that decide."""
         self.rules = tuple(r.rules for r in rungs)
         self.objectives: tuple[Objective, ...] = spec.domain_objectives()
         leading = next((i for i, r in enumerate(rungs) if not r.spec.at_once), len(rungs))
         self.fast, self.paid = rungs[:leading], rungs[leading:]
         """The leading fast and inline rungs, which run on each proposal at once, and the other rungs."""
+        self.bought = all_rungs[leading:]
+        """The rungs that run as jobs: the paid ones and the control."""
         self.free_gates = FreeGates(self.fast)
         self.terminal = spec.terminal_position
         self.decides_at_once = self.terminal < leading
@@ -112,7 +120,7 @@ class Built(BuiltLadder):
         super().__init__(spec, rungs)
         self.ledger = ledger
         self.row = row
-        self.together = {r.rules.position: n for r in self.paid if (n := r.verifier.together) > 1}
+        self.together = {r.rules.position: n for r in self.bought if (n := r.verifier.together) > 1}
         self.limit_by_rung = {spec.position(label): n for label, n in spec.budget.rungs.items()}
 
     def make_script(self, chosen: OneProposerSpec) -> Proposer:
@@ -185,7 +193,9 @@ def _build_rungs(spec: CampaignSpec, ids: dict[str, int], ratios: dict[str, list
     accept = {o.property: o.accept for o in spec.domain_objectives()}
     position, units = spec.terminal_position, spec.chosen_units()
     rules = ladder_rules(_terms(spec.ladder), accept, position, spec.scheduler.kind, units)
-    return _built(spec.ladder, rules, ids, ratios)
+    if spec.control is not None:
+        rules = (*rules, control_rules(spec.control, len(spec.ladder)))
+    return _built(spec.all_rungs, rules, ids, ratios)
 
 
 def _terms(ladder: Sequence[RungSpec]) -> list[RungTerms]:
@@ -272,8 +282,8 @@ def _check_derived(connection: Connection, spec: CampaignSpec) -> None:
 
 def _stored_rungs(connection: Connection, row: CampaignRow, spec: CampaignSpec) -> tuple[BuiltRung, ...]:
     """Builds the ladder with row ids and learnt costs. Raises UsageError if a verifier has changed since."""
-    rows = {r.name: r for r in campaigns.rungs(connection, row.id)}
-    for rung in spec.ladder:
+    rows = {r.name: r for r in campaigns.all_rungs(connection, row.id)}
+    for rung in spec.all_rungs:
         verifier, stored = rung.configured, rows[rung.rung]
         if (verifier.version, verifier.settings_hash) != (stored.verifier_version, stored.settings_hash):
             raise UsageError(
@@ -291,11 +301,12 @@ def _stored_rungs(connection: Connection, row: CampaignRow, spec: CampaignSpec) 
 def _retry_limited(connection: Connection, row: CampaignRow, canonical: Mapping[str, Any]) -> None:
     """Queues jobs again that exceeded a limit which was raised since. They have no evidence to supersede."""
     reasons = {"wall_seconds": Outcome.TIMEOUT, "memory_mb": Outcome.OUT_OF_MEMORY}
-    ladder = zip(campaigns.rungs(connection, row.id), row.spec["ladder"], canonical["ladder"], strict=True)
+    ladder = zip(campaigns.all_rungs(connection, row.id), row.spec["ladder"], canonical["ladder"], strict=True)
     again = {"standing": Standing.PENDING, "verdict": None, "reason": None, "detail": ""}
     for rung, old, new in ladder:
         raised = [outcome for limit, outcome in reasons.items() if new["limits"][limit] > old["limits"][limit]]
-        for candidate_id in jobs.requeue(connection, row.id, rung.id, raised) if raised else ():
+        queued = jobs.requeue(connection, row.id, rung.id, raised) if raised else ()
+        for candidate_id in () if rung.control else queued:
             standings.update(connection, row.id, candidate_id, **again)
 
 
@@ -337,9 +348,10 @@ def _rung_rows(spec: CampaignSpec) -> Sequence[Mapping[str, Any]]:
             "tier": str(rung.tier),
             "settings": rung.configured.settings.model_dump(mode="json"),
             "settings_hash": rung.configured.settings_hash,
-            "gate": {k: [w.low, w.high] for k, w in rung.window_gates().items()},
+            "gate": {} if rung.control else {k: [w.low, w.high] for k, w in rung.window_gates().items()},
+            "control": rung.control,
         }
-        for position, rung in enumerate(spec.ladder)
+        for position, rung in enumerate(spec.all_rungs)
     ]
 
 

@@ -121,7 +121,10 @@ def settling_of(
 
 
 def settle(connection: Connection, built: Built, settlings: Sequence[Settling]) -> None:
-    """Computes the candidates' places again and writes them."""
+    """Computes the candidates' places again and writes them. A control changes no place."""
+    settlings = [item for item in settlings if not built.all_rungs[item.position].spec.control]
+    if not settlings:
+        return
     steering = directives.steering_of_many(connection, built.row.id, [item.candidate_id for item in settlings])
     answers = _answers(connection, built, settlings)
     places = {}

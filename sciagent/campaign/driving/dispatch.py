@@ -22,6 +22,7 @@ from sciagent.store.job_queue import jobs, spend
 from sciagent.store.results import candidates, evidence
 from sciagent.store.results.laws import AUDIT
 
+CONTROL = "control"  # the chooser in decisions to run the control
 WINDOW = 512  # a dispatch asks for no more choices once it has asked for this many
 
 
@@ -58,7 +59,7 @@ def promote(
             budget.reuse(choice.position)
             done.reused = True
             continue
-        job, ample, shortfall = _plan(budget, built.rungs[choice.position], choice.id, loaded[choice.id])
+        job, ample, shortfall = _plan(budget, built.all_rungs[choice.position], choice.id, loaded[choice.id])
         if shortfall is not None:
             done.refused.append(choice)
             done.shortfall = done.shortfall or shortfall
@@ -85,7 +86,7 @@ def _known(connection: Connection, built: Built, choices: Sequence[Choice]) -> d
     known = {}
     for position in {choice.position for choice in choices}:
         ids = [choice.id for choice in choices if choice.position == position]
-        reusable = evidence.find_reusable(connection, ids, built.rungs[position].verifier.computation)
+        reusable = evidence.find_reusable(connection, ids, built.all_rungs[position].verifier.computation)
         known.update({(position, id_): recorded.id for id_, recorded in reusable.items()})
     return known
 
@@ -107,11 +108,11 @@ def _plan(
 
 
 def _start(connection: Connection, built: Built, crew: Crew, planned: Sequence[PlannedJob]) -> None:
-    """Writes jobs and reservations to the ledger and sets their candidates to pending."""
+    """Writes jobs and reservations to the ledger and sets their candidates to pending, unless the control runs."""
     ids = crew.start(connection, planned)
     held = {id_: job.reservation for id_, job in zip(ids, planned, strict=True)}
     spend.reserve_many(connection, built.row.id, held)
-    for position in sorted({job.position for job in planned}):
+    for position in sorted({job.position for job in planned if not job.rung.spec.control}):
         waiting = [job.candidate_id for job in planned if job.position == position]
         standings.update_alike(connection, built.row.id, waiting, standing=Standing.PENDING, position=position)
 
@@ -142,7 +143,7 @@ def _ready(
     """Yields (job id, job, whether the ledger has its reservation) for each queued job that fits the budget. Cancels
     jobs whose candidate a person has held or vetoed since."""
     built, budget = session.built, session.budget
-    by_id = {rung.id: rung for rung in built.rungs}
+    by_id = {rung.id: rung for rung in built.all_rungs}
     queued = jobs.queued(connection, built.row.id)
     reserved: Mapping[int, Mapping[str, float]] = spend.held(connection, built.row.id) if queued else {}
     too_dear: set[int] = set()  # ids of rungs with a job that did not fit the budget
@@ -167,6 +168,13 @@ def _ready(
             too_dear.add(rung_id)
 
 
+def _chooser(built: Built, choice: Choice) -> str:
+    """Returns who chose: the control, the audit, whose reasons begin with its name, or the scheduler."""
+    if built.all_rungs[choice.position].spec.control:
+        return CONTROL
+    return AUDIT if choice.why.startswith(f"{AUDIT}: ") else built.spec.scheduler.kind
+
+
 _Decided = tuple[Choice, str, str, int | None]  # choice, action, reason, id of the reused evidence
 
 
@@ -174,10 +182,9 @@ def _decide(connection: Connection, built: Built, decided: Sequence[_Decided]) -
     rows = [
         {
             "candidate_id": choice.id,
-            "rung_id": built.rungs[choice.position].id,
+            "rung_id": built.all_rungs[choice.position].id,
             "action": action,
-            # the audit's reasons begin with its name; all other choices are the scheduler's
-            "chooser": AUDIT if choice.why.startswith(f"{AUDIT}: ") else built.spec.scheduler.kind,
+            "chooser": _chooser(built, choice),
             "why": why,
             "index": choice.index,
             "propensity": choice.propensity,

@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, check_here, prepare
+from sciagent.campaign.driving.control_draws import ControlDraws
 from sciagent.campaign.driving.crew import Crew, Pace, Places
 from sciagent.campaign.driving.dispatch import WINDOW, promote, resume_queued
 from sciagent.campaign.driving.intake import Intake
@@ -64,7 +65,7 @@ class Driver:
     def __enter__(self) -> Driver:
         built, session = self.built, self.session
         if self._runs_locally:
-            check_here(built.paid, self._workers or built.spec.workers)
+            check_here(built.bought, self._workers or built.spec.workers)
         check_here([rung for rung in built.fast if rung.spec.inline], self._workers or built.spec.workers)
         with built.ledger.begin() as connection:
             session.lease = campaigns.take_driver(connection, built.row.id, session.owner)
@@ -74,7 +75,7 @@ class Driver:
             undo.callback(self.release)
             self.reaped = reap(session)
             sweep(built.scratch())
-            prepare(built.rungs)
+            prepare(built.all_rungs)
             self._executor.listen(built.row.id, self._bell)
             undo.callback(self._executor.close)
             self.worker = Worker(built.scratch(), preload=[rung.verifier.name for rung in built.fast])
@@ -86,6 +87,7 @@ class Driver:
                 session.log(connection, "driver_started", reaped=self.reaped, safety=built.spec.safety_note or "on")
                 session.open(connection)
                 self.intake = Intake(source, connection, built.row.id)
+                self._draws = ControlDraws(session, connection)
                 session.crews = self._crews(connection)
             undo.pop_all()
         self.heart = Heartbeat(built.ledger, session.lease)
@@ -246,9 +248,17 @@ class Driver:
                 if not places.wanted:
                     return acted
                 resume_queued(connection, self.session, crew, places, preferred_only)
-                reused = not preferred_only and self._promote(connection, crew, places)
+                reused = self._check(connection, crew, places)
+                reused |= not preferred_only and self._promote(connection, crew, places)
             acted |= crew.launch() > 0 or reused  # after the commit, so that no job runs that is not in the ledger
         return acted
+
+    def _check(self, connection: Connection, crew: Crew, places: Places) -> bool:
+        """Starts the control on candidates that were drawn for it; returns True if evidence was reused."""
+        chosen = self._draws.due(connection, not self.running, places.open, places.wanted)
+        done = promote(connection, self.session, chosen, crew, places)
+        self._draws.take({choice.id for choice in chosen} - {c.id for c in (*done.refused, *done.unplaced)})
+        return done.reused
 
     def _promote(self, connection: Connection, crew: Crew, places: Places) -> bool:
         """Starts the scheduler's choices; returns True if evidence was reused. A job that does not fit the budget is

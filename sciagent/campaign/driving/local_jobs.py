@@ -39,7 +39,7 @@ class LocalJobs(Crew):
     def __init__(self, session: DriverSession, pace: Pace, workers: int | None, bell: threading.Event) -> None:
         super().__init__(session, pace)
         self._workers, spec = workers, session.built.spec
-        paid = [rung.verifier.name for rung in session.built.paid]
+        paid = [rung.verifier.name for rung in session.built.bought]
         self.pool = LocalPool(
             session.built.ledger, workers or spec.workers, session.built.scratch(), preload=paid, bell=bell
         )
@@ -150,12 +150,12 @@ class LocalJobs(Crew):
 
     def _take_up_rungs(self) -> None:
         built = self.session.built
-        self._wide = {rung.rules.position: rung.limits.threads for rung in built.paid}
+        self._wide = {rung.rules.position: rung.limits.threads for rung in built.bought}
         self._tasks = {
             rung.rules.position: Task(
                 built.row.id, rung.id, rung.verifier, rung.verifier.request_settings, rung.limits, rung.holds
             )
-            for rung in built.paid
+            for rung in built.bought
         }
 
     def close(self) -> None:
@@ -181,7 +181,7 @@ def reap(session: DriverSession) -> int:
         settle_cancelled(
             connection, session, [live.claim.job_id for live in reaped if live.state is JobState.CANCELLED]
         )
-        positions = {rung.id: rung.rules.position for rung in session.built.rungs}
+        positions = {rung.id: rung.rules.position for rung in session.built.all_rungs}
         lost = [job for job in reaped if job.state is JobState.QUARANTINED]
         finding = Finding("", Outcome.LOST, reason=Reason.LEASE_EXPIRED, detail="its driver died")
         settlings = [

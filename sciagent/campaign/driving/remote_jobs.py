@@ -75,12 +75,12 @@ class RemoteJobs(Crew):
     def amend(self, connection: Connection) -> None:
         """Writes the rungs' settings for workers to the ledger, and loads the jobs that are offered or running."""
         built = self.session.built
-        campaigns.write_requests(connection, {rung.id: request_for_workers(rung) for rung in built.paid})
+        campaigns.write_requests(connection, {rung.id: request_for_workers(rung) for rung in built.bought})
         if self._takes_new:
-            offers.restate_needs(connection, {rung.id: text_of(rung.holds) for rung in built.paid})
+            offers.restate_needs(connection, {rung.id: text_of(rung.holds) for rung in built.bought})
         else:
             offers.withdraw(connection, built.row.id)
-        positions = {rung.id: rung.rules.position for rung in built.rungs}
+        positions = {rung.id: rung.rules.position for rung in built.all_rungs}
         held = spend.held(connection, built.row.id)
         self._out = {
             out.job_id: OfferedJob(out, positions[out.rung_id], None, Cost(held.get(out.job_id)))
@@ -107,7 +107,7 @@ class RemoteJobs(Crew):
         self._out.update({job.out.job_id: job for job in offered})
         slots: defaultdict[str, float] = defaultdict(float)
         for job in offered:
-            slots[queue_of(self.session.built.rungs[job.position])] += 1 / self.pace.group(job.position)
+            slots[queue_of(self.session.built.all_rungs[job.position])] += 1 / self.pace.group(job.position)
         self._executor.wake({queue: math.ceil(n - 1e-9) for queue, n in slots.items()})
         return len(offered)
 
@@ -123,9 +123,9 @@ class RemoteJobs(Crew):
             slot = 1 / self._jobs_a_slot(job.position)
             by_rung[job.position] += slot
             if self._most[job.position] != 0:  # a job that no worker can run occupies no slot
-                by_queue[queue_of(built.rungs[job.position])] += slot
+                by_queue[queue_of(built.all_rungs[job.position])] += slot
         places = {}
-        for rung in built.paid:
+        for rung in built.bought:
             position, queue = rung.rules.position, queue_of(rung)
             in_queue = max(self._slots.get(queue, 0), MIN_SLOTS) - by_queue[queue]
             at_once = max(self._most[position], MIN_SLOTS) - by_rung[position]
@@ -143,7 +143,7 @@ class RemoteJobs(Crew):
         alive, self._looked_at = workers.alive(connection), time.monotonic()
         before, self.unheld = self.unheld, {}
         self._slots, self._most = workers.slots_of(alive), {}
-        for rung in self.session.built.paid:
+        for rung in self.session.built.bought:
             label, can = rung.spec.rung, capacity(alive, queue_of(rung), rung.holds, rung.limits.memory_mb)
             self._most[rung.rules.position] = can.most
             if can.missing:
@@ -189,7 +189,7 @@ class RemoteJobs(Crew):
             if end.wall_seconds is not None:
                 self.pace.observe(job.position, end.wall_seconds)
             if job.declared is not None:
-                rung = self.session.built.rungs[job.position]
+                rung = self.session.built.all_rungs[job.position]
                 rung.cost_model.observe(job.declared, end.cost, end.wall_seconds)
         return job
 

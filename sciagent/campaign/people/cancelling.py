@@ -81,10 +81,10 @@ def retry(built: Built, job_ids: Sequence[int], who: str, named: bool = True) ->
     with built.ledger.begin() as connection:
         directives.lock(connection, built.row.id)
         purse = BudgetTracker(built, connection)
-        room = {r.rules.position: purse.remaining_jobs(r.rules.position) for r in built.paid}
+        room = {r.rules.position: purse.remaining_jobs(r.rules.position) for r in built.bought}
         outcomes, again = dict[int, tuple[str, str]](), list[int]()
         for job in job_lists.standing(connection, job_ids):
-            rung = next(r for r in built.rungs if r.id == job.rung_id)
+            rung = next(r for r in built.all_rungs if r.id == job.rung_id)
             why = _why_not(connection, built, job, rung, room)
             outcomes[job.id] = "" if why else "queued", why
             if not why:
@@ -107,6 +107,8 @@ def _try_again(
         reason = f"job {job.id} is tried again"
         directives.write(connection, built.row.id, Verb.RELEASE, who, reason, candidate_id=job.candidate_id)
     jobs.retry(connection, job.id, priority)
+    if rung.spec.control:
+        return
     set_pending(connection, built, job.candidate_id, rung)
 
 
@@ -124,6 +126,8 @@ def _why_not(
     if steering.blocks_scheduling and not _held_by_cancelling(connection, built, job.candidate_id):
         which = "vetoed" if steering.vetoed else "held"
         return f"its candidate is {which} by {steering.who}: {steering.why}; release it first: sciagent release"
+    if rung.spec.control:
+        return ""
     row = standings.get(connection, built.row.id, job.candidate_id)
     standing, position = Standing(row["standing"]), Position(int(row["position"]))
     if standing in (Standing.PENDING, Standing.SETTLED) or position != rung.rules.position:
@@ -146,7 +150,7 @@ def _held_by_cancelling(connection: Connection, built: Built, candidate_id: int)
 
 
 def _has_running_job(connection: Connection, built: Built, candidate_id: int) -> bool:
-    listed = jobs.of_candidate(connection, built.row.id, candidate_id, [r.id for r in built.paid])
+    listed = jobs.of_candidate(connection, built.row.id, candidate_id, [r.id for r in built.bought])
     return any(state == JobState.RUNNING for _, _, state, _ in listed)
 
 

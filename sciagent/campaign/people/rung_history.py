@@ -75,7 +75,7 @@ def _rules(
             stated["on_refusal"] == "drop",
             frozenset(_measures(stated, rung, answer)),
         )
-        for stated, rung, answer in zip(row.spec["ladder"], ladder, answers, strict=True)
+        for stated, rung, answer in zip(row.spec["ladder"][: len(ladder)], ladder, answers, strict=True)
     ]
     accept = {o["property"]: Window(*o["accept"]) if o["accept"] else None for o in row.spec["objectives"]}
     terminal = [rung.name for rung in ladder].index(row.spec["terminal"])

@@ -124,7 +124,7 @@ class _Case:
 
     def jobs(self, state: JobState) -> dict[str, int]:
         """Returns the ids of the candidate's jobs in this state, by rung label."""
-        labels = {r.id: r.spec.rung for r in self.built.paid}
+        labels = {r.id: r.spec.rung for r in self.built.bought}
         listed = jobs.of_candidate(self.connection, self.built.row.id, self.named.id, list(labels))
         return {labels[rung_id]: job_id for job_id, rung_id, job_state, _ in listed if job_state == state}
 

@@ -13,6 +13,7 @@ from sqlalchemy.engine import Connection
 from sciagent.agent.tools.registry import Past
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
+from sciagent.campaign.proposing.at_once import Runs
 from sciagent.campaign.proposing.workbench import BenchEntry, CampaignWorkbench
 from sciagent.chemistry.fingerprint import features
 from sciagent.chemistry.molecule import molecule_or_none
@@ -26,7 +27,6 @@ from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database import tables as t
 from sciagent.store.results import candidates, pooled, scaffolds
 from sciagent.store.views import campaign_counts
-from sciagent.verification.sandbox.host import Worker
 
 SHOWN = 8  # number of best candidates shown, which a structured answer can refer to
 MANY = 4000  # number of latest proposals and candidates that are counted
@@ -159,7 +159,10 @@ def left(connection: Connection, built: Built) -> dict[str, float]:
     """Returns the budget that is neither spent nor reserved, by resource; for rungs, the number of runs."""
     budget = BudgetTracker(built, connection)
     used, labels = budget.used(), {f"rung {rung.rules.position}": f"runs of {rung.spec.rung}" for rung in built.rungs}
-    return {labels.get(name, name): max(limit - used.get(name, 0.0), 0.0) for name, limit in budget.limits().items()}
+    limits = budget.limits()
+    if built.control is not None:  # a model that knows of the control could learn what it likes
+        limits.pop(f"rung {built.control.rules.position}", None)
+    return {labels.get(name, name): max(limit - used.get(name, 0.0), 0.0) for name, limit in limits.items()}
 
 
 def recent(connection: Connection, campaign_id: int, n: int) -> list[Past]:
@@ -182,7 +185,7 @@ def recent(connection: Connection, campaign_id: int, n: int) -> list[Past]:
 class AgentWorkbench(CampaignWorkbench):
     """The workbench for one turn of a model. room: number of proposals that it accepts; more are refused."""
 
-    def __init__(self, built: Built, worker: Worker, owner: str, *, room: int, trajectory: int) -> None:
+    def __init__(self, built: Built, worker: Runs, owner: str, *, room: int, trajectory: int) -> None:
         super().__init__(built, worker, owner)
         self._room, self._trajectory = room, trajectory
         self._notes: list[str] = []

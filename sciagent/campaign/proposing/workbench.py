@@ -13,7 +13,7 @@ from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.derived_values import record_derived
 from sciagent.campaign.core.judge import Answer, Place, place
 from sciagent.campaign.core.record import log_blocked
-from sciagent.campaign.proposing.at_once import answer_at_once
+from sciagent.campaign.proposing.at_once import Runs, answer_at_once
 from sciagent.campaign.spec.safety import SCREEN
 from sciagent.chemistry.fingerprint import FINGERPRINT, Features, features, nearest
 from sciagent.chemistry.molecule import Molecule, molecule_or_none
@@ -29,7 +29,7 @@ from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 from sciagent.store.results import candidates, names, scaffolds
-from sciagent.verification.sandbox.host import HostResult, Worker
+from sciagent.verification.sandbox.host import HostResult
 
 MAX_TEXT = 4000  # characters stored of a proposed text
 COMPARED = 256  # number of latest candidates in the ledger, of any campaign, that a proposal is compared with
@@ -86,7 +86,7 @@ class FreshCandidate(NamedTuple):
 class CampaignWorkbench:
     """The workbench for one turn: `propose` is called any number of times, then `commit` once."""
 
-    def __init__(self, built: Built, worker: Worker, owner: str) -> None:
+    def __init__(self, built: Built, worker: Runs, owner: str) -> None:
         self._built, self._worker, self._owner = built, worker, owner
         self._standardisation = built.spec.standardisation
         self._entries: list[BenchEntry] = []

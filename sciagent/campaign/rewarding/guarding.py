@@ -12,8 +12,9 @@ from typing import NamedTuple
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, open_for_people
+from sciagent.campaign.core.control_scores import control_score, is_drawn
 from sciagent.campaign.rewarding.lots import Lots
-from sciagent.campaign.rewarding.policy_tally import PolicyTally, answered
+from sciagent.campaign.rewarding.policy_tally import PolicyTally, answered, payoff_of
 from sciagent.campaign.rewarding.states import states
 from sciagent.domain.answers.guards import RewardGuards, ShownGuards
 from sciagent.domain.candidates import Candidate
@@ -25,7 +26,7 @@ from sciagent.store.learning import episodes, policies, rewards
 from sciagent.store.learning.episodes import EpisodeRow, EpisodeTurn
 from sciagent.store.learning.policies import NamedPolicy
 from sciagent.store.learning.rewards import RewardRow
-from sciagent.store.results import candidates
+from sciagent.store.results import candidates, evidence, pooled
 
 AT_ONCE = 256  # episodes that are read together
 SAMPLE = 100  # new proposals among which distinct scaffolds are counted; fewer if a policy has fewer
@@ -45,7 +46,8 @@ def guards(
         reading.add(groups)
     in_order = sorted(reading.tallies.values(), key=lambda tally: tally.first)
     sizes = [tally.new for tally in in_order if tally.new >= FEWEST]
-    return answered(in_order, None, min([SAMPLE, *sizes]))
+    label = None if built.control is None else built.control.spec.rung
+    return answered(in_order, label, min([SAMPLE, *sizes]))
 
 
 def show_guards(ledger: Ledger, version: int) -> ShownGuards:
@@ -89,7 +91,9 @@ class _Batch(NamedTuple):
     loaded: Mapping[int, Candidate]
     """The new candidates of the episodes, by id."""
     known: Mapping[int, CandidateState]
-    """Their states by id; empty if no lots are drawn."""
+    """States by id, of those for which a lot was drawn."""
+    scores: Mapping[int, float]
+    """Scores by the control, by id."""
 
 
 class _Reading:
@@ -123,8 +127,24 @@ class _Reading:
         turns = episodes.turns_of(self._connection, ids, self._as_of)
         new = {p.candidate_id for of in turns.values() for turn in of for p in turn.proposals if p.status == "new"}
         loaded = candidates.load(self._connection, sorted(id_ for id_ in new if id_ is not None))
-        known = states(self._built, self._connection, list(loaded), self._as_of) if self._lots.any else {}
-        return _Batch(turns, policies.of_episodes(self._connection, ids), loaded, known)
+        scores = self._scores(loaded)
+        asked = list(loaded if self._lots.any else scores)
+        known = states(self._built, self._connection, asked, self._as_of) if asked else {}
+        return _Batch(turns, policies.of_episodes(self._connection, ids), loaded, known, scores)
+
+    def _scores(self, loaded: Mapping[int, Candidate]) -> dict[int, float]:
+        """Returns the scores of the candidates that were drawn for the control, by id, if it has answered."""
+        control = self._built.control
+        if control is None or not loaded:
+            return {}
+        drawn = is_drawn(control, self._built.spec.seed, (candidate.key for candidate in loaded.values()))
+        ids = [id_ for id_, is_chosen in zip(loaded, drawn, strict=True) if is_chosen]
+        source = evidence.evidence_as_of(self._as_of)
+        answers = (
+            pooled.pooled_answers(self._connection, ids, control.verifier.computation, source=source) if ids else {}
+        )
+        scores = {id_: control_score(control.spec, self._built.objectives, found) for id_, found in answers.items()}
+        return {id_: score for id_, score in scores.items() if score is not None}
 
     def _add_episode(self, tally: PolicyTally, row: EpisodeRow, batch: _Batch) -> list[Candidate]:
         """Adds an episode; returns its new candidates."""
@@ -134,10 +154,12 @@ class _Reading:
         new = {id_: each for id_, each in batch.loaded.items() if id_ in proposed and each.key in shown}
         for id_, candidate in new.items():
             tally.add_candidate(candidate)
-            lot = self._lots.of(id_, batch.known[id_]) if batch.known else None
-            if lot is not None:
-                expected = self._expected(candidate, shown[candidate.key]["value"])
-                tally.add_lot(row.number, lot, batch.known[id_], expected)
+            if (state := batch.known.get(id_)) is None:
+                continue
+            if (lot := self._lots.of(id_, state)) is not None:
+                tally.add_lot(row.number, lot, state, self._expected(candidate, shown[candidate.key]["value"]))
+            if id_ in batch.scores and (payoff := payoff_of(state)) is not None:
+                tally.add_control(row.number, payoff, batch.scores[id_])
         return list(new.values())
 
     def _expected(self, candidate: Candidate, worth: float | None) -> float | None:

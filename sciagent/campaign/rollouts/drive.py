@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.proposing.at_once import Runs
 from sciagent.campaign.proposing.sources import start_policy
 from sciagent.campaign.rollouts.groups import Group, RolloutPlan
 from sciagent.campaign.rollouts.runner import RolloutRunner, StepResult
 from sciagent.campaign.rollouts.scripted import NAME, ScriptedPolicy
 from sciagent.campaign.rollouts.seeds import model_spec, no_source, seed_source
+from sciagent.campaign.rollouts.team import WorkerTeam
 from sciagent.domain.answers.rollouts import RolledGroup, RolloutAnswer
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.store.campaign_state import campaigns
@@ -104,7 +106,8 @@ class RolloutDrive:
         groups: list[Group] = []
         if not self._is_stopped:
             with self._driving(Driver(self._built, self._workers, source=no_source)) as driver:
-                groups = self._roll_out(driver, plan)
+                with WorkerTeam(driver.worker, self._built, self._workers or self._built.spec.workers) as team:
+                    groups = self._roll_out(driver, plan, team)
                 driver.run()
         return self._answer(groups)
 
@@ -112,9 +115,9 @@ class RolloutDrive:
         self._driver = driver
         return driver
 
-    def _roll_out(self, driver: Driver, plan: RolloutPlan) -> list[Group]:
+    def _roll_out(self, driver: Driver, plan: RolloutPlan, worker: Runs) -> list[Group]:
         spec = model_spec(self._built)
-        runner = RolloutRunner(self._built, driver.session.lease, driver.worker, self._policy, spec)
+        runner = RolloutRunner(self._built, driver.session.lease, worker, self._policy, spec)
         groups = runner.continued()
         if runner.broken:
             numbers = ", ".join(map(str, runner.broken))

@@ -13,6 +13,7 @@ from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled, Sampl
 from sciagent.agent.policies.batches import BatchPolicy
 from sciagent.agent.tools.calls import Toolbox, ToolResults
 from sciagent.campaign.core.build import Built
+from sciagent.campaign.proposing.at_once import Runs
 from sciagent.campaign.proposing.model_source import sampled_row
 from sciagent.campaign.rollouts.groups import (
     Group,
@@ -38,7 +39,6 @@ from sciagent.store.job_queue import spend
 from sciagent.store.job_queue.spend import Bill
 from sciagent.store.learning import groups as group_rows
 from sciagent.store.learning import policies, tool_sets
-from sciagent.verification.sandbox.host import Worker
 
 
 class StepResult(NamedTuple):
@@ -70,7 +70,7 @@ class RolloutRunner:
     broken: Sequence[int] = ()
     """Numbers of the open groups that could not continue, and were marked as broken."""
 
-    def __init__(self, built: Built, lease: DriverLease, worker: Worker, policy: BatchPolicy, spec: LlmSpec) -> None:
+    def __init__(self, built: Built, lease: DriverLease, worker: Runs, policy: BatchPolicy, spec: LlmSpec) -> None:
         """Raises UsageError for a proposer with MCP servers, whose answers no snapshot can freeze."""
         if spec.mcp:
             raise UsageError(f"rollouts call no MCP servers ({', '.join(spec.mcp)}): their answers cannot be frozen")

@@ -8,13 +8,13 @@ from typing import Any
 
 from sciagent.agent.tools.registry import Past
 from sciagent.campaign.core.build import Built, BuiltRung
+from sciagent.campaign.proposing.at_once import Runs
 from sciagent.campaign.proposing.briefing import AgentWorkbench
 from sciagent.campaign.proposing.workbench import BenchEntry
 from sciagent.campaign.rollouts.snapshot import Snapshot
 from sciagent.campaign.rollouts.together import FastRungs
 from sciagent.domain.campaigns.ports import Scored
 from sciagent.domain.cost import Cost
-from sciagent.verification.sandbox.host import Worker
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class SnapshotBench(AgentWorkbench):
     def __init__(
         self,
         built: Built,
-        worker: Worker,
+        worker: Runs,
         rungs: FastRungs,
         snapshot: Snapshot,
         memory: EpisodeMemory,

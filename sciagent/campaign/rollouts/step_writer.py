@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
+from sciagent.campaign.proposing.at_once import Runs
 from sciagent.campaign.proposing.workbench import BenchEntry, CampaignWorkbench, FreshCandidate
 from sciagent.chemistry.fingerprint import features
 from sciagent.store.campaign_state import standings
 from sciagent.store.results import candidates, scaffolds
-from sciagent.verification.sandbox.host import Worker
 
 
 class StepWriter(CampaignWorkbench):
@@ -22,7 +22,7 @@ class StepWriter(CampaignWorkbench):
     since it would depend on the siblings.
     """
 
-    def __init__(self, built: Built, worker: Worker, owner: str, entries: Sequence[BenchEntry]) -> None:
+    def __init__(self, built: Built, worker: Runs, owner: str, entries: Sequence[BenchEntry]) -> None:
         super().__init__(built, worker, owner)
         self._entries = list(entries)
 

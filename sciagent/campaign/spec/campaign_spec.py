@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
 from sciagent.campaign.spec.checks import check_together, default_terminal, draft
+from sciagent.campaign.spec.controls import SHARE
 from sciagent.campaign.spec.derived import DerivedSpec, canonical, register_all, with_derived
 from sciagent.campaign.spec.goals import NAME, BudgetSpec, Count, GoalSpec, ObjectiveSpec, Part
 from sciagent.campaign.spec.rungs import RungSpec, charges_of
@@ -76,6 +77,7 @@ class CampaignSpec(Part):
     )
 
     _base: Path | None = PrivateAttr(None)
+    _control: RungSpec | None = PrivateAttr(None)
     _files: dict[tuple[str, ...], str] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="before")
@@ -100,9 +102,12 @@ class CampaignSpec(Part):
     def _fits_together(self, info: ValidationInfo) -> CampaignSpec:
         check_together(draft(self.__dict__))
         is_stated = "safety" in self.model_fields_set
-        ladder = screened(self.ladder, self.safety, is_stated, self.subject)  # last, since it shifts positions
+        deciding = tuple(rung for rung in self.ladder if not rung.control)
+        ladder = screened(deciding, self.safety, is_stated, self.subject)  # last, since it shifts positions
         charges = charges_of(ladder)
         owned = tuple(rung.for_charges(charges).owned_by(self.campaign) for rung in ladder)
+        controls = [rung.for_charges(charges).owned_by(self.campaign) for rung in self.ladder if rung.control]
+        self._control = next(iter(controls), None)
         self.__dict__["ladder"] = with_derived(self.derived, owned, self.terminal)
         context = info.context or {}
         if context.get("base") is None:
@@ -115,6 +120,16 @@ class CampaignSpec(Part):
                 except OSError as error:
                     faults.add(("proposer", *where), f'"{name}" cannot be read: {error.strerror or error}')
         return self
+
+    @property
+    def control(self) -> RungSpec | None:
+        """The rung that decides nothing. After validation, `ladder` is without it."""
+        return self._control
+
+    @property
+    def all_rungs(self) -> tuple[RungSpec, ...]:
+        """The rungs of the ladder and the control, which is the last one."""
+        return self.ladder if self._control is None else (*self.ladder, self._control)
 
     @property
     def base(self) -> Path:
@@ -144,19 +159,25 @@ class CampaignSpec(Part):
         stored: the canonical form of the campaign's spec. before: the spec of the campaign's stored file.
         """
         settings = {(rung["rung"], rung["verifier"]): rung["settings"] for rung in stored["ladder"]}
-        stated = {(rung.rung, rung.verifier): rung.settings for rung in before.ladder}
-        keys = [(rung.rung, rung.verifier) for rung in self.ladder]
+        stated = {(rung.rung, rung.verifier): rung.settings for rung in before.all_rungs}
+        keys = [(rung.rung, rung.verifier) for rung in self.all_rungs]
         kept = tuple(
             rung.with_defaults_of(settings.get(key, {}), stated.get(key, {}))
-            for key, rung in zip(keys, self.ladder, strict=True)
+            for key, rung in zip(keys, self.all_rungs, strict=True)
         )
-        if all(new is old for new, old in zip(kept, self.ladder, strict=True)):
+        if all(new is old for new, old in zip(kept, self.all_rungs, strict=True)):
             return self
-        return self.model_copy(update={"ladder": with_derived(self.derived, kept, self.terminal)})
+        deciding = tuple(rung for rung in kept if not rung.control)
+        changed = self.model_copy(update={"ladder": with_derived(self.derived, deciding, self.terminal)})
+        changed._control = kept[-1] if kept[-1].control else None
+        return changed
 
     def position(self, label: str) -> Position:
-        """Returns the position of a rung on the ladder. Raises ValueError for an unknown label."""
-        return Position([rung.rung for rung in self.ladder].index(label))
+        """Returns the position of a rung on the ladder; the control's is the one after it.
+
+        Raises ValueError for an unknown label.
+        """
+        return Position([rung.rung for rung in self.all_rungs].index(label))
 
     @property
     def terminal_position(self) -> Position:
@@ -186,7 +207,7 @@ class CampaignSpec(Part):
                     {**_objective(objective.domain()), **objective.model_dump(mode="json", include={"calibrate"})}
                     for objective in self.objectives
                 ],
-                "ladder": [_rung(rung) for rung in self.ladder],
+                "ladder": [_rung(rung) for rung in self.all_rungs],
                 "terminal": self.terminal,
                 "goal": self.goal.model_dump(mode="json"),
                 "budget": self.budget.model_dump(mode="json", exclude_none=True),
@@ -262,9 +283,15 @@ def _rung(rung: RungSpec) -> Mapping[str, Any]:
     return {
         **rung.model_dump(mode="json", include={"rung", "verifier", "limits", "on_refusal", "calibrate", "inline"}),
         **({"resources": rung.holds} if text_of(rung.holds) else {}),
+        **(_of_control(rung) if rung.control else {}),
         "settings": rung.configured.settings.model_dump(mode="json"),
-        "gate": {name: _window(window) for name, window in rung.window_gates().items()},
+        "gate": {} if rung.control else {name: _window(window) for name, window in rung.window_gates().items()},
     }
+
+
+def _of_control(rung: RungSpec) -> Mapping[str, Any]:
+    accept = {name: _window(window) for name, window in rung.accepted().items()}
+    return {"control": True, "share": rung.share or SHARE, **({"accept": accept} if accept else {})}
 
 
 def _window(window: Window | None) -> list[float | None] | None:

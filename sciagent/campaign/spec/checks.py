@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from sciagent.campaign.spec.calibrations import check_calibrations
+from sciagent.campaign.spec.controls import check_control
 from sciagent.campaign.spec.derived import DerivedSpec, resolved
 from sciagent.campaign.spec.goals import BudgetSpec, GoalSpec, ObjectiveSpec, Part, fault_of
 from sciagent.campaign.spec.rungs import RungSpec, default_label, find_verifier
@@ -53,19 +54,21 @@ class Draft:
     """Valid derived properties, by position in the file."""
     standardise: StandardiseSpec | None
     """The key `standardise` if it is a valid mapping."""
+    controls: Mapping[int, RungSpec]
+    """Valid rungs that are controls, by position in the file; `ladder` and `labels` are without them."""
 
 
 def draft(data: Mapping[str, Any], base: Path | None = None) -> Draft:
     """Returns the valid parts of a spec or of unvalidated data. base: folder of the campaign file."""
     objectives, ladder = _items(data, "objectives"), _items(data, "ladder")
     good_objectives = {i: part for i, item in enumerate(objectives) if (part := _valid_or_none(ObjectiveSpec, item))}
-    good_rungs = {i: rung for i, item in enumerate(ladder) if (rung := _valid_or_none(RungSpec, item, base))}
+    deciding, controls = _rungs(ladder, base)
     subject, terminal = data.get("subject"), data.get("terminal")
     return Draft(
         subject=subject if subject in ("molecule", "crystal") else None,
         objectives=good_objectives,
-        ladder=good_rungs,
-        labels=tuple(_label(item) for item in ladder),
+        ladder=deciding,
+        labels=tuple(_label(item) for item in ladder if not is_control(item)),
         terminal=terminal if isinstance(terminal, str) else default_terminal(ladder),
         goal=_valid_or_none(GoalSpec, data.get("goal")),
         budget=_valid_or_none(BudgetSpec, data.get("budget")),
@@ -73,12 +76,22 @@ def draft(data: Mapping[str, Any], base: Path | None = None) -> Draft:
         all_objectives=len(good_objectives) == len(objectives),
         scheduler=str(_stated(data.get("scheduler"), "kind") or "priced"),
         standardise=_valid_or_none(StandardiseSpec, data.get("standardise")),
+        controls=controls,
         derived={i: d for i, item in enumerate(_items(data, "derived")) if (d := _valid_or_none(DerivedSpec, item))},
     )
 
 
+def _rungs(ladder: Sequence[Any], base: Path | None) -> tuple[dict[int, RungSpec], dict[int, RungSpec]]:
+    """Returns the valid rungs that decide, and the valid controls, by position in the file."""
+    valid = {i: rung for i, item in enumerate(ladder) if (rung := _valid_or_none(RungSpec, item, base))}
+    deciding = {i: rung for i, rung in valid.items() if not rung.control}
+    return deciding, {i: rung for i, rung in valid.items() if rung.control}
+
+
 def default_terminal(ladder: Sequence[Any]) -> str | None:
-    """Returns the label of the last rung that is not of the world tier; if there is none, of the last rung."""
+    """Returns the label of the last rung that is not of the world tier; if there is none, of the last rung. A control
+    is never terminal."""
+    ladder = [item for item in ladder if not is_control(item)]
     for item in reversed(ladder):
         verifier = find_verifier(_stated(item, "verifier"))
         if verifier is None or verifier.tier is not Tier.WORLD:
@@ -86,8 +99,17 @@ def default_terminal(ladder: Sequence[Any]) -> str | None:
     return _label(ladder[-1]) if ladder else None
 
 
+def is_control(item: Any) -> bool:
+    """Whether a rung, valid or not, is a control."""
+    return _stated(item, "control") is True
+
+
 def check_together(parts: Draft) -> None:
     """Raises ValidationError with a fault for each contradiction between the parts."""
+    with Faults() as faults:
+        check_control(parts.controls, parts.ladder, parts.terminal, parts.objectives.values(), faults)
+        if parts.controls and not parts.labels:
+            faults.add(("ladder",), "has no rung that decides: its only rung is a control")
     with Faults() as faults:
         _check_rungs(parts, faults)
         _check_charges(parts, faults)
@@ -121,6 +143,7 @@ def _check_charges(parts: Draft, faults: Faults) -> None:
 def _check_label(name: str, loc: Sequence[str], parts: Draft, faults: Faults) -> None:
     """Adds a fault if no rung has this label. loc: its place; a label below `budget` is a key."""
     labels = [label for label in parts.labels if label]
+    labels += [rung.rung for rung in parts.controls.values()] if loc[0] == "budget" else []
     if name not in labels and None not in parts.labels:
         message, hint = f'no rung is labelled "{name}"{did_you_mean(name, labels)}', ", ".join(labels) or "none"
         faults.add(loc, message, f"rungs: {hint}", on_key=len(loc) > 1)
@@ -130,7 +153,7 @@ def _check_rungs(parts: Draft, faults: Faults) -> None:
     for i, label in enumerate(parts.labels):
         if label is not None and (first := parts.labels.index(label)) < i:
             faults.add(("ladder", i, "rung"), f'"{label}" also labels ladder[{first}]; labels must differ')
-    for i, rung in parts.ladder.items():
+    for i, rung in (*parts.ladder.items(), *parts.controls.items()):
         kind = verifier_class(rung.verifier).kind
         if parts.subject is not None and kind != parts.subject:
             faults.add(("ladder", i, "verifier"), f'verifier "{rung.verifier}" is for a {kind}, not a {parts.subject}')

@@ -112,6 +112,24 @@ class RungSpec(Part):
         description="Whether the rung answers every candidate inside the turn that proposes it, as fast rungs do, "
         "instead of being bought later. For rungs of seconds, below which all rungs answer inside the turn as well.",
     )
+    control: bool = Field(
+        False,
+        strict=True,
+        exclude_if=lambda value: not value,
+        description="Whether the rung is a control: it decides nothing, teaches no law and is never rewarded. It runs "
+        "by lot on candidates that the terminal rung has answered, to show whether a policy exploits its rewards.",
+    )
+    share: Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0, le=1)] | None = Field(
+        None,
+        exclude_if=lambda value: value is None,
+        description="control: the chance with which it runs on a candidate; default 0.2.",
+    )
+    accept: dict[str, GateSpec] = Field(
+        default_factory=dict,
+        exclude_if=lambda value: not value,
+        description="control: limits within which it confirms a candidate, in its own scale; default: those of the "
+        "objectives that it measures.",
+    )
     on_refusal: Literal["drop", "skip"] = Field(
         default_factory=lambda: "skip",
         description="If the verifier refuses a candidate: drop it, or skip the rung; default: drop if fast, else skip.",
@@ -190,14 +208,15 @@ class RungSpec(Part):
             raise fault(f"an inline rung runs beside the campaign's driver and holds cores alone, not {min(others)}")
         return value
 
-    @field_validator("gate")
+    @field_validator("gate", "accept")
     @classmethod
     def _measured(cls, value: dict[str, GateSpec], info: ValidationInfo) -> dict[str, GateSpec]:
         verifier = getattr(info.data.get("settings"), "verifier", None)
         if verifier is None:
             return value
         measured = {measure.property.name: measure.property for measure in verifier.measures}
-        measured |= {name: properties()[name] for name in value if is_derived(name)}  # `checks` looks at the rung
+        if info.field_name == "gate":
+            measured |= {name: properties()[name] for name in value if is_derived(name)}  # `checks` looks at the rung
         with Faults() as faults:
             for name, gate in value.items():
                 if name not in measured:
@@ -212,6 +231,26 @@ class RungSpec(Part):
                 if problem := window_fault(gate.min, gate.max, gate.unit, measured[name]):
                     faults.add((name, "min" if gate.min is not None else "max"), problem)
         return value
+
+    @model_validator(mode="after")
+    def _control_only(self) -> RungSpec:
+        """Refuses keys of a control at other rungs, and keys with which a control would decide."""
+        with Faults() as faults:
+            for key in ("gate", "calibrate") if self.control else ():
+                if getattr(self, key):
+                    message = "a control decides nothing, so that it cannot be exploited; leave this out"
+                    hint = "limits that only score it stand under accept" if key == "gate" else ""
+                    faults.add((key,), message, hint, on_key=True)
+            if self.control and self.inline:
+                faults.add(
+                    ("inline",),
+                    "a control runs after the terminal rung, not inside a turn; leave this out",
+                    on_key=True,
+                )
+            for key in () if self.control else ("share", "accept"):
+                if getattr(self, key):
+                    faults.add((key,), "is for a control", "add control: true, or leave this out", on_key=True)
+        return self
 
     @model_validator(mode="after")
     def _keep_the_verifier(self, info: ValidationInfo) -> RungSpec:
@@ -290,6 +329,13 @@ class RungSpec(Part):
         return brought | {
             name: canonical_window(gate.min, gate.max, gate.unit, properties()[name])
             for name, gate in self.gate.items()
+        }
+
+    def accepted(self) -> Mapping[str, Window]:
+        """Returns the limits of a control by property, in canonical units."""
+        return {
+            name: canonical_window(limits.min, limits.max, limits.unit, properties()[name])
+            for name, limits in self.accept.items()
         }
 
     def measured(self) -> tuple[str, ...]:

@@ -201,7 +201,7 @@ def _rung_ids(connection: Connection, campaign_ids: Sequence[int], label: str) -
     """Returns the ids of the rungs with that label in these campaigns. Raises UnknownNameError without any."""
     from sciagent.store.campaign_state import campaigns
 
-    ladders = [rung for id_ in campaign_ids for rung in campaigns.rungs(connection, id_)]
+    ladders = [rung for id_ in campaign_ids for rung in campaigns.all_rungs(connection, id_)]
     if ids := [rung.id for rung in ladders if rung.name == label]:
         return ids
     raise UnknownNameError("rung", label, {rung.name for rung in ladders})
@@ -247,7 +247,7 @@ def _of_candidate(opened: Ledger, campaign: str | None, text: str) -> dict[str, 
     with opened.read() as connection:
         row = pick_campaign(connection, campaign)
         named = resolve(connection, row, text)
-        rung_ids = [rung.id for rung in campaigns.rungs(connection, row.id)]
+        rung_ids = [rung.id for rung in campaigns.all_rungs(connection, row.id)]
         rows = store.of_candidate(connection, row.id, named.id, rung_ids)
     if ids := [int(id_) for id_, _, state, _ in rows if state in CANCELLABLE]:
         return {row.name: ids}

@@ -63,5 +63,5 @@ def with_error(estimate: GuardEstimate | None) -> str:
     """Returns an estimate as `0.61 ± 0.05`; a question mark stands for an error that is not known."""
     if estimate is None:
         return NONE
-    error = "?" if estimate.error is None else f"{estimate.error:.2g}"
+    error = "?" if estimate.error is None else f"{round(estimate.error, 4):.2g}"
     return f"{estimate.value:.2g} ± {error}"

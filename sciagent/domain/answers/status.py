@@ -50,6 +50,17 @@ class RungCounts(AnswerModel):
     """Number of jobs of the rung."""
 
 
+class ControlCounts(AnswerModel):
+    """The runs of a campaign's control, which decides nothing."""
+
+    rung: str
+    """Label of the control."""
+    jobs: int
+    """Number of jobs of the control."""
+    core_seconds: float
+    """Cost of the control so far, in core-seconds; `spent` includes it."""
+
+
 class RateUse(AnswerModel):
     """A limit on the spending in any seven days."""
 
@@ -100,6 +111,8 @@ class CampaignCounts(AnswerModel):
     """Number of candidates that a person vetoed."""
     driver: DriverState | None
     """Driver of the campaign; null if it has no driver and its last driver ended properly."""
+    control: ControlCounts | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Runs of the control; left out if the campaign has none."""
     rungs: tuple[RungCounts, ...]
     """Counts, one entry per rung, in ladder order."""
     rates: Mapping[str, RateUse] = Field(default={}, exclude_if=lambda rates: not rates)

@@ -66,10 +66,15 @@ def shown_spec(spec: Mapping[str, Any], units: Units) -> dict[str, Any]:
         **spec,
         "objectives": [_shown_objective(objective, units) for objective in spec.get("objectives", ())],
         "ladder": [
-            rung | {"gate": {name: _shown_limits(name, limits, units) for name, limits in rung.get("gate", {}).items()}}
+            rung
+            | {key: _shown_gate(rung.get(key, {}), units) for key in ("gate", "accept") if key == "gate" or key in rung}
             for rung in spec.get("ladder", ())
         ],
     }
+
+
+def _shown_gate(gate: Mapping[str, Any], units: Units) -> Mapping[str, Any]:
+    return {name: _shown_limits(name, limits, units) for name, limits in gate.items()}
 
 
 def _shown_objective(objective: Mapping[str, Any], units: Units) -> Mapping[str, Any]:

@@ -120,7 +120,7 @@ def _used(connection: Connection, campaign: Going) -> tuple[str, float] | None:
     }
     if by_rung := budget.get("rungs"):
         jobs = campaign_counts.jobs_by_rung(connection, campaign.id)
-        for rung in campaigns.rungs(connection, campaign.id):
+        for rung in campaigns.all_rungs(connection, campaign.id):
             if limit := by_rung.get(rung.name):
                 shares[rung.name] = jobs.get(rung.id, 0) / limit
     return max(shares.items(), key=lambda pair: pair[1]) if shares else None

@@ -19,10 +19,19 @@ from sqlalchemy.engine import Connection
 
 from sciagent import __version__
 from sciagent.domain.evidence import file_of
-from sciagent.report.analysis import audit, ladder, objectives, prediction_scores, proposers, rejections, summary
+from sciagent.report.analysis import (
+    audit,
+    ladder,
+    objectives,
+    policies,
+    prediction_scores,
+    proposers,
+    rejections,
+    summary,
+)
 from sciagent.report.page import episodes
 from sciagent.report.parts import agreement, candidates, charts, glossary, wording
-from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
+from sciagent.store.campaign_state.campaigns import CampaignRow, all_rungs, rungs
 from sciagent.store.database.artifacts import ArtifactStore
 from sciagent.store.results.evidence import know_properties
 from sciagent.store.views import campaign_counts, report_progress, report_queries
@@ -43,7 +52,8 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     steps = rungs(connection, row.id)
     status = campaign_counts.counts(connection, row)
     passages = report_queries.funnel(connection, row)
-    spent = ladder.spending(connection, row, steps)
+    with_control = all_rungs(connection, row.id)
+    spent = ladder.spending(connection, row, with_control)
     unit, factor = wording.cost_unit(spent.total)
     cards = candidates.cards(connection, row, steps, artifacts, top)
     table = candidates.table(connection, row, steps)
@@ -71,6 +81,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "predicted": scores,
         "predictions": {c.candidate.key: prediction_scores.listed(c.origin.predicted, row.units) for c in cards},
         "shown_episodes": episodes.selection(connection, row),
+        "policies": policies.policies(connection, row),
         "cards": cards,
         "glossary": glossary.WORDS,
         "table": table,
@@ -79,8 +90,8 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "rejections": fallen,
         "unread": unread,
         "blocks": report_queries.events(connection, row, "safety_blocked", limit=50),
-        "rungs": ladder.of_rungs(connection, row, steps),
-        "reused": ladder.of_reuse(connection, row, steps),
+        "rungs": ladder.of_rungs(connection, row, with_control),
+        "reused": ladder.of_reuse(connection, row, with_control),
         "amendments": report_queries.amendments(connection, row),
         "directives": [d for d in report_queries.directives(connection, row) if d["verb"] != "amend"],
         "sessions": rejections.sessions(connection, row),

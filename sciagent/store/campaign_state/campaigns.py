@@ -92,6 +92,8 @@ class RungRow:
     """Settings hash of the evidence of each derived property that is known after this rung."""
     all_fits: Fits = field(default_factory=dict)
     """Fits of its values to measured ones, by property, also those that are not used."""
+    control: bool = False
+    """Whether it is the control, which decides nothing."""
 
     @property
     def fits(self) -> Fits:
@@ -139,7 +141,12 @@ def create(connection: Connection, *, name: str, rungs: Sequence[Mapping[str, An
 
 
 def rungs(connection: Connection, campaign_id: int) -> list[RungRow]:
-    """The ladder of a campaign, in order."""
+    """The ladder of a campaign, in order, without its control."""
+    return [rung for rung in all_rungs(connection, campaign_id) if not rung.control]
+
+
+def all_rungs(connection: Connection, campaign_id: int) -> list[RungRow]:
+    """The ladder of a campaign, in order; its control is the last one."""
     c = t.rung.c
     own = [name for name in RungRow.__dataclass_fields__ if name not in ("derived", "all_fits")]
     query = sa.select(*(c[name] for name in own)).where(c.campaign_id == campaign_id)

@@ -117,6 +117,19 @@ def climbed(connection: Connection, campaign_id: int, limit: int) -> list[int]:
     return list(connection.execute(query.order_by(*order).limit(limit)).scalars())
 
 
+def settled(connection: Connection, campaign_id: int) -> list[int]:
+    """Ids of the settled candidates, in order of arrival."""
+    query = sa.select(_CC.candidate_id).where(_CC.campaign_id == campaign_id, _CC.standing == Standing.SETTLED)
+    return list(connection.execute(query.order_by(_CC.position, _CC.seq)).scalars())
+
+
+def decided_on(connection: Connection, rung_id: int) -> set[int]:
+    """Ids of the candidates for which a rung was started or its evidence reused."""
+    d = t.decision.c
+    query = sa.select(d.candidate_id).where(d.rung_id == rung_id, d.action.in_(("run", "reuse")))
+    return set(connection.execute(query).scalars())
+
+
 def waiting(
     connection: Connection, campaign_id: int, position: int, *, by_score: bool, limit: int
 ) -> list[tuple[int, int, float | None]]:

@@ -119,6 +119,7 @@ rung = table(
     UniqueConstraint("campaign_id", "name"),
     # for remote workers: settings with the paths of their files, and the present limits
     optional(Json, "request"),
+    needed(sa.Boolean, "control", server_default=sa.false()),  # it decides nothing and is never rewarded
 )
 
 trajectory = table(

@@ -202,7 +202,8 @@ class Out(NamedTuple):
 
 
 def outstanding(connection: Connection, campaign_id: int) -> list[Out]:
-    """The offered jobs, in any state, for which candidates of the campaign are pending."""
+    """The offered jobs, in any state, for which candidates of the campaign are pending, and the control's that are
+    not over."""
     cc, j, r = t.campaign_candidate.c, t.job.c, t.rung.c
     ended = sa.select(sa.func.max(t.attempt.c.id)).where(t.attempt.c.job_id == j.id, t.attempt.c.ended_at.is_not(None))
     query = (
@@ -212,7 +213,13 @@ def outstanding(connection: Connection, campaign_id: int) -> list[Out]:
         .join(t.job, sa.and_(j.campaign_id == cc.campaign_id, j.rung_id == r.id, j.candidate_id == cc.candidate_id))
         .where(cc.campaign_id == campaign_id, cc.standing == Standing.PENDING, j.queue.is_not(None))
     )
-    return [Out(*row) for row in connection.execute(query).all()]
+    live = j.state.in_((JobState.QUEUED, JobState.RUNNING))
+    checks = (
+        sa.select(j.id, j.candidate_id, j.rung_id, sa.func.coalesce(ended.scalar_subquery(), 0))
+        .select_from(t.rung.join(t.job, j.rung_id == r.id))
+        .where(r.campaign_id == campaign_id, r.control == sa.true(), live, j.queue.is_not(None))
+    )
+    return [Out(*row) for each in (query, checks) for row in connection.execute(each).all()]
 
 
 def last_attempts(connection: Connection, job_ids: Sequence[int]) -> dict[int, int]:

@@ -118,7 +118,7 @@ def costs_of(
 
     Counted are the campaign's own attempts, with those that failed, and the attempts of other campaigns whose evidence
     counts here, whoever paid. imported: (property, label of the level) of the imported values that count here; they
-    cost what their import stated.
+    cost what their import stated. The control is not charged.
     """
     shares: dict[int, dict[int, Cost]] = {id_: {} for id_ in candidate_ids}
     of_rungs = _attempts(connection, campaign_id, paid, candidate_ids, as_of)
@@ -136,9 +136,9 @@ def _attempts(
     # the cost of a lost attempt as of a watermark at which its worker had not come back
     cost = sa.case((_A.late_watermark > as_of, _A.cost_at_loss), else_=_A.cost)
     own = sa.select(job.candidate_id, _A.id, cost, _A.n_candidates).select_from(
-        t.attempt.join(t.job, job.id == _A.job_id)
+        t.attempt.join(t.job, job.id == _A.job_id).join(t.rung, t.rung.c.id == job.rung_id)
     )
-    own = own.where(job.campaign_id == campaign_id, _A.watermark <= as_of)
+    own = own.where(job.campaign_id == campaign_id, _A.watermark <= as_of, t.rung.c.control == sa.false())
     used = sa.select(_E.candidate_id, _A.id, cost, _A.n_candidates).select_from(
         t.evidence.join(t.attempt, _A.id == _E.attempt_id)
     )

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.answers.status import CampaignCounts, RateUse, RungCounts
+from sciagent.domain.answers.status import CampaignCounts, ControlCounts, RateUse, RungCounts
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.jobs.budget import WEEK
 from sciagent.domain.jobs.states import CampaignState, JobState, Standing
@@ -21,8 +21,8 @@ from sciagent.store.campaign_state.campaigns import (
     NO_STATE,
     CampaignRow,
     RungRow,
+    all_rungs,
     driver_of,
-    rungs,
     slurm_warning,
 )
 from sciagent.store.database import tables as t
@@ -93,6 +93,7 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
         by_tier[place.hit_tier or ""] += place.candidates
     jobs, costs = jobs_by_rung(connection, row.id), spent_by_rung(connection, row.id)
     rates = _rates(connection, row)
+    ladder = all_rungs(connection, row.id)
     p, d = t.proposal.c, t.decision.c
     own = p.campaign_id == row.id
     unreadable = (own, p.status == "refused", p.candidate_id.is_(None))
@@ -114,13 +115,26 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
         held=sum(place.candidates for place in standing if place.standing == Standing.HELD),
         vetoed=sum(place.candidates for place in standing if place.standing == Standing.VETOED),
         driver=driver_of(connection, row.id),
+        control=_control_counts(ladder, jobs, costs),
         rungs=tuple(
             _rung_counts(rung, standing, costs.get((rung.id, "core_seconds"), 0.0), jobs.get(rung.id, 0))
-            for rung in rungs(connection, row.id)
+            for rung in ladder
+            if not rung.control
         ),
         rates=rates,
         notes=_on_protonation(connection, row),
     )
+
+
+def _control_counts(
+    ladder: Sequence[RungRow], jobs: Mapping[int, int], costs: Mapping[tuple[int | None, str], float]
+) -> ControlCounts | None:
+    """Returns the runs of the control, which is the last rung if there is one."""
+    rung = ladder[-1]
+    if not rung.control:
+        return None
+    seconds = round(costs.get((rung.id, "core_seconds"), 0.0), 3)
+    return ControlCounts(rung=rung.name, jobs=jobs.get(rung.id, 0), core_seconds=seconds)
 
 
 def _on_protonation(connection: Connection, row: CampaignRow) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.jobs.states import AttemptState, CampaignState, JobState
 from sciagent.domain.outcomes import Outcome
-from sciagent.store.campaign_state.campaigns import rungs
+from sciagent.store.campaign_state.campaigns import all_rungs
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.database.clock import db_now
@@ -164,7 +164,7 @@ class Totals(NamedTuple):
 
 def totals(connection: Connection, campaign_id: int) -> Totals:
     """Returns a campaign's totals. They are counted in indexes that hold all needed columns."""
-    names = {rung.id: rung.name for rung in rungs(connection, campaign_id)}
+    names = {rung.id: rung.name for rung in all_rungs(connection, campaign_id)}
     by = (_A.rung_id, _A.outcome)
     ended = sa.select(*by, sa.func.count()).where(_A.rung_id.in_(list(names)), _A.outcome.is_not(None)).group_by(*by)
     attempts = Counter({(names[rung_id], str(outcome)): n for rung_id, outcome, n in connection.execute(ended)})

@@ -117,3 +117,18 @@ def test_closing_ends_a_batch(tiny: str) -> None:
     policy.close()
     with pytest.raises(PolicyError, match="closed"):
         policy.sample_many([question(0)])
+
+
+def test_a_batch_begins_where_the_last_one_began_alike(tiny: str) -> None:
+    """What is kept of one batch changes nothing in the next, whether it begins alike, differently or with less."""
+    kept = LocalPolicy(tiny, device="cpu")
+    orders = [[0, 1, 2, 3], [4, 5], [1], [7, 6, 5]]
+    other = EpisodeQuestion([Message("user", "Which gap?")], [], Sampling(max_tokens=9, seed=3))
+    for seeds in orders:
+        questions = [question(seed) for seed in seeds]
+        for asked in (questions, [other], questions):
+            fresh = LocalPolicy(tiny, device="cpu")
+            pairs = zip(sampled(kept.sample_many(asked)), sampled(fresh.sample_many(asked)), strict=True)
+            assert all(one.message == two.message for one, two in pairs)
+            fresh.close()
+    kept.close()

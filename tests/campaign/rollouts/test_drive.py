@@ -51,6 +51,15 @@ def test_a_spent_budget_leaves_groups_open_and_more_of_it_continues_them(tmp_pat
     ("changed", "message"),
     [
         ("kind: evolve, seeds: molecules.csv", "write proposer: {kind: llm, model: NAME, seeds: FILE}"),
+        (
+            "kind: enumerate, scaffold: 'c1ccccc1[*:1]', groups: {1: [F, Cl]}",
+            "rollouts begin from the molecules of a file, and this campaign's proposer is enumerate",
+        ),
+        (
+            "kind: several, proposers: {a: {kind: screen, file: molecules.csv}, "
+            "b: {kind: evolve, seeds: molecules.csv}}",
+            "this campaign's proposer is screen and evolve",
+        ),
         ("kind: llm, model: gone, seeds: molecules.csv", "sciagent models add"),
     ],
 )

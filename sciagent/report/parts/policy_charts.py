@@ -1,0 +1,73 @@
+"""The charts of the guards: reward and control, exploitation index and diversity, by policy version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sciagent.domain.answers.guards import GuardEstimate, PolicyGuards
+from sciagent.domain.text import cut
+from sciagent.report.parts.charts import COLOURS, LINES, contexted, figure, svg
+
+DRAWN = 40  # policies in a chart: the latest ones
+NAMED = 6  # policies up to which each has its name on the axis
+Points = Sequence[GuardEstimate | None]
+
+
+def policy_charts(policies: Sequence[PolicyGuards]) -> list[tuple[str, str]]:
+    """Returns (chart, caption); charts without a number are left out."""
+    shown = policies[-DRAWN:]
+    labels = [policy.label for policy in shown]
+    controls = [policy.control for policy in shown]
+    beside: dict[str, Points] = {
+        "by the terminal rung": [None if check is None else check.reward for check in controls],
+        "by the control": [None if check is None else check.control for check in controls],
+    }
+    index: Points = [None if policy.promise is None else policy.promise.index for policy in shown]
+    diversity: dict[str, Points] = {
+        "distance to the nearest": [policy.diversity.distance for policy in shown],
+        "share of repeats": [_exact(policy.diversity.repeats, policy.proposals) for policy in shown],
+    }
+    charts = [
+        (beside, "payoff of a candidate", "Payoff of the same candidates by the terminal rung and by the control"),
+        ({"reward of an episode": [policy.reward for policy in shown]}, "reward", "Mean outcome of an episode"),
+        ({"exploitation index": index}, "index", "Exploitation index: promised less kept"),
+        (diversity, "from 0 to 1", "Diversity: Tanimoto distance to the nearest molecule, and repeats"),
+    ]
+    found = ((_by_policy(lines, labels, label, caption), caption) for lines, label, caption in charts)
+    return [(chart, caption) for chart, caption in found if chart]
+
+
+def _exact(share: float | None, n: int) -> GuardEstimate | None:
+    return None if share is None else GuardEstimate(value=share, error=None, n=n)
+
+
+@contexted
+def _by_policy(lines: Mapping[str, Points], labels: Sequence[str], label: str, title: str) -> str:
+    """Draws estimates with their standard errors against the policies, in order; empty without any estimate."""
+    if not any(point is not None for points in lines.values() for point in points):
+        return ""
+    chart, axes = figure(4.6, 2.9)
+    for (name, points), (colour, marker, dashes) in zip(lines.items(), LINES, strict=False):
+        known = [(place, point) for place, point in enumerate(points) if point is not None]
+        look = {"color": COLOURS[colour], "marker": marker, "linestyle": dashes, "markersize": 6, "linewidth": 1.6}
+        axes.errorbar(
+            [place for place, _ in known],
+            [point.value for _, point in known],
+            yerr=[point.error or 0.0 for _, point in known],
+            label=name,
+            capsize=3,
+            elinewidth=1.0,
+            **look,
+        )
+    axes.axhline(0, color=COLOURS["muted"], linewidth=1.0, zorder=0.5)
+    axes.set_xlim(-0.5, len(labels) - 0.5)
+    if len(labels) <= NAMED:
+        axes.set_xticks(range(len(labels)), [cut(text, 14) for text in labels], rotation=20 if len(labels) > 3 else 0)
+    else:
+        axes.set_xlabel("policy, in order")
+        axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.set_ylabel(label)
+    axes.grid(axis="y")
+    if len(lines) > 1:
+        chart.legend(loc="outside upper left", ncols=2, fontsize=9.5, handlelength=3.2)
+    return svg(chart, f"{title}, by policy", f"policy-{title}")
