@@ -82,8 +82,8 @@ def filled(ledger: Ledger, built: Built, n: int, verified: int) -> list[int]:
             standings.add(
                 connection, built.row.id, [{"candidate_id": id_, "in_seeds": True} for id_ in by_key.values()]
             )
-            chosen = {"action": "run", "chooser": "benchmark", "propensity": 1.0}
-            standings.decide(connection, built.row.id, [{"candidate_id": id_, **chosen} for id_ in by_key.values()])
+            decision = {"action": "run", "chooser": "benchmark", "propensity": 1.0}
+            standings.decide(connection, built.row.id, [{"candidate_id": id_, **decision} for id_ in by_key.values()])
             ids += by_key.values()
             for rung in built.rungs:
                 if rung.rules.is_terminal and start >= verified:

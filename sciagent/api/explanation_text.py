@@ -46,7 +46,8 @@ def paragraphs(answer: Explanation | RefusedText, full: bool = False) -> Iterato
     if answer.imported:
         yield from _heading("Values brought from files")
     for value in answer.imported:
-        yield Paragraph(f"{_value(value)}, from {value.file} by {value.who}, {_day(value.at)}")
+        cost = f"; cost: {value.cost_text}" if value.cost else ""
+        yield Paragraph(f"{_value(value)}, from {value.file} by {value.who}, {_day(value.at)}{cost}")
     yield from _other_evidence(answer.other_evidence)
     if (n := answer.children.n) > 0:
         yield from _heading(f"Parent of {n} candidate{'' if n == 1 else 's'}")

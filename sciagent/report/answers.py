@@ -82,7 +82,7 @@ def candidate_margins(connection: Connection, row: CampaignRow, candidate_id: in
 def imported_values(answers: Sequence[EvidenceAnswer]) -> tuple[ImportedValue, ...]:
     """Returns the imported values of a candidate, oldest first."""
     return tuple(
-        ImportedValue.of(measured, source=answer.source, who=answer.who, at=answer.at)
+        ImportedValue.of(measured, source=answer.source, who=answer.who, at=answer.at, cost=answer.cost)
         for answer in sorted(answers, key=lambda answer: answer.evidence_id)
         for measured in answer.measured
     )

@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Self
 
+from pydantic import Field
+
 from sciagent.domain.answers.margins import LimitMargin
 from sciagent.domain.answers.model import AnswerModel
 from sciagent.domain.candidate_names import Names, label
+from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.evidence import Measured, file_of
 from sciagent.domain.quantities import Censoring, show
 
@@ -100,6 +103,14 @@ class ImportedValue(PropertyValue):
     """Person who imported it."""
     at: datetime
     """Time of the import (UTC)."""
+    cost: Mapping[str, float] = Field(default_factory=dict)
+    """What the row of the file cost, by resource, as its import stated."""
+
+    @property
+    def cost_text(self) -> str:
+        """The cost in words, such as `25 EUR, 1 lab_slots`; empty without one."""
+        units = {name: unit for name, unit in RESOURCE_UNITS.items() if unit not in ("s", "1")}
+        return ", ".join(f"{amount:g} {units.get(name, name)}" for name, amount in sorted(self.cost.items()))
 
     def __str__(self) -> str:
         return self.censoring.sign + show(self.value, self.uncertainty, self.unit, self.as_typed)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from sciagent.campaign.people.explaining import explain
 from sciagent.campaign.people.importing import Column, ImportReport, import_file
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Censoring
@@ -251,12 +252,16 @@ def test_a_file_states_what_its_values_cost(ledger: Ledger, file: Path) -> None:
         rows = connection.execute(sa.select(e.id, e.watermark, t.attempt.c.watermark).join(t.attempt)).all()
         costs = evidence_costs.shares(connection, [row[0] for row in rows])
         top = connection.execute(sa.select(sa.func.max(e.watermark))).scalar()
+        by_smiles = {
+            found.smiles: found.imported for id_ in (1, 2, 3) for found in [explain(connection, id_, [], ledger)]
+        }
     assert list(costs.values()) == [
         {"lab_slots": 2.0, "money": 40.1},
         {"money": 40.1},
         {"lab_slots": 0.5, "money": 40.1},
     ]
     assert {ended for _, _, ended in rows} == {top}
+    assert [value.cost_text for value in by_smiles["CCO"]] == ["2 lab_slots, 40.1 EUR"]
     assert len(rows) == 3
 
 
