@@ -19,6 +19,8 @@ class PolicyTerms(NamedTuple):
 
     loss: Any
     """(n,)"""
+    ratio: Any
+    """(n,) ρ; 1 for dropped tokens."""
     dropped: Any
     """(n,) whether the ratio lies outside the mask; such tokens have loss and gradient 0."""
 
@@ -47,7 +49,7 @@ def policy_gradient(logprobs: Any, behaviour: Any, advantages: Any, settings: Lo
     ).exp()  # an infinite ratio would make the gradient of a dropped token nan
     clipped = ratio.clamp(settings.clip_low, settings.clip_high)
     loss = -torch.minimum(ratio * advantages, clipped * advantages)
-    return PolicyTerms(loss.masked_fill(dropped, 0.0), dropped)
+    return PolicyTerms(loss.masked_fill(dropped, 0.0), ratio, dropped)
 
 
 def imitation(logprobs: Any, advantages: Any) -> Any:
@@ -79,13 +81,3 @@ def reverse_kl(table: Any, teachers: Sequence[Any], weights: Sequence[float]) ->
     gaps = [weight * (table - teacher) for teacher, weight in zip(teachers, weights, strict=True)]
     gap = torch.stack(gaps).sum(dim=0)
     return (p * gap.masked_fill(p == 0, 0.0)).sum(dim=-1)
-
-
-def value_loss(values: Any, returns: Any, old: Any, clip: float = 0.2) -> Any:
-    """Returns (n,) halves of the squared errors of a value head, clipped as in PPO (arXiv:1707.06347).
-
-    values: (n,) of the value head now. returns: (n,) targets. old: (n,) its values when the advantages were computed.
-    clip: largest change from `old` that lowers the loss.
-    """
-    near = old + (values - old).clamp(-clip, clip)
-    return 0.5 * torch.maximum((values - returns).square(), (near - returns).square())

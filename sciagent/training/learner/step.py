@@ -111,7 +111,7 @@ class Learner:
             loss=weighted / total,
             reward=sum(rewards) / len(rewards) if rewards else None,
             masked=dropped / tokens,
-            kl=None if self.reference is None else kl / tokens,
+            kl=None if self.reference is None else kl / max(tokens - dropped, 1),
             entropy=entropy / tokens,
             grad_norm=0.0,
             tokens=int(tokens),
@@ -143,6 +143,8 @@ class Learner:
         if self.reference is not None:
             there = self._frozen(self.reference, batch.own, batch)
             kl = losses.kl_to_reference(logprobs, there.gather(-1, batch.target[:, None])[:, 0])
+            # with the ratio, the gradient is that of the divergence of the policy, whatever drew the tokens
+            kl = torch.where(batch.imitated, kl, (terms.ratio * kl).masked_fill(terms.dropped, 0.0))
             loss = loss + settings.kl * kl
         if self.teachers and settings.distillation:
             tables = [self._frozen(teacher.model, batch.teacher, batch) for teacher in self.teachers]

@@ -1,0 +1,76 @@
+"""A bandit whose best arms are known: the learner finds them from rewards, and finds nothing in shuffled ones."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+
+from sciagent.training.learner.rows import AnswerSpan, TrainingRow
+from sciagent.training.learner.settings import StepSettings
+from sciagent.training.learner.step import Learner
+
+pytestmark = pytest.mark.long
+ARMS = 20
+FIRST = 40  # token id of the first arm
+PROMPTS = tuple((5, 6, number) for number in range(10, 14))
+SIBLINGS, STEPS = 16, 120
+
+
+def reward(prompt: int, arm: int) -> float:
+    """1 for the best arm of the prompt, less the farther an arm is from it; 0.47 on average."""
+    distance = abs(arm - (3 + 4 * prompt))
+    return max(0.0, 1 - distance / 10)
+
+
+def played(model: Any, seed: int, shuffled: bool) -> float:
+    """The mean reward of the policy after training, over all prompts and arms."""
+    rng, generator = random.Random(seed), torch.Generator().manual_seed(seed)
+    places = torch.arange(FIRST, FIRST + ARMS)
+
+    def allowed(span: AnswerSpan, ids: Sequence[int]) -> torch.Tensor:
+        arms = torch.zeros(1, model.config.vocab_size, dtype=torch.bool)
+        arms[0, places] = True
+        return arms
+
+    def chances() -> torch.Tensor:
+        with torch.no_grad():
+            return torch.log_softmax(learner.model(input_ids=torch.tensor(PROMPTS)).logits[:, -1, places], -1)
+
+    torch.nn.init.zeros_(model.lm_head.weight)  # all arms are equally likely at first
+    learner = Learner(model, StepSettings(3e-3), allowed=allowed)
+    for _ in range(STEPS):
+        table, rows = chances(), []
+        drawn = torch.multinomial(table.exp(), SIBLINGS, replacement=True, generator=generator).tolist()
+        for prompt, arms in enumerate(drawn):
+            earned = [reward(prompt, arm) for arm in arms]
+            if shuffled:
+                rng.shuffle(earned)
+            for arm, own in zip(arms, earned, strict=True):
+                advantage = own - (sum(earned) - own) / (SIBLINGS - 1)
+                at = len(PROMPTS[prompt])
+                rows.append(
+                    TrainingRow(
+                        (*PROMPTS[prompt], FIRST + arm),
+                        (*[False] * at, True),
+                        (*[0.0] * at, advantage),
+                        (*[0.0] * at, float(table[prompt, arm])),
+                        spans=(AnswerSpan(at, at + 1, 1.0, "arms"),),
+                        reward=own,
+                    )
+                )
+        assert learner.step(rows).masked == 0
+    p = chances().exp()
+    return sum(float(p[i, arm]) * reward(i, arm) for i in range(len(PROMPTS)) for arm in range(ARMS)) / len(PROMPTS)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_best_arms_are_found(model: Any, seed: int) -> None:
+    assert played(model, seed, shuffled=False) >= 0.9
+
+
+def test_shuffled_rewards_teach_nothing(model: Any) -> None:
+    assert played(model, 1, shuffled=True) < 0.7

@@ -1,0 +1,75 @@
+"""A training run that is killed at any place goes on to the same weights, and uses no row twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sciagent.agent import models
+from sciagent.store.database.ledger import Ledger
+from sciagent.training.learner import publishing, running, state
+from sciagent.training.learner.settings import TrainingWish
+from sciagent.training.learner.step import Learner
+from tests.training.learner.test_running import run, weights
+from tests.training.learner.test_running import wish as wish
+
+pytestmark = [pytest.mark.long, pytest.mark.parametrize("backend", ["sqlite"], indirect=True)]
+
+
+def die(*_: Any, **__: Any) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def at_call(n: int, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, of which the n-th call ends the process before it does anything."""
+    calls = iter(range(1, n + 1))
+
+    def counted(*arguments: Any, **named: Any) -> Any:
+        if next(calls) == n:
+            die()
+        return function(*arguments, **named)
+
+    return counted
+
+
+PLACES: dict[str, tuple[Any, str, int]] = {
+    "in the update": (Learner, "gradient", 5),
+    "between update and checkpoint": (state.RunFolder, "save", 2),
+    "while a checkpoint is written": (state.os, "fsync", 3),
+    "between update and publishing": (publishing, "write_weights", 1),
+    "between the weights and the ledger": (publishing, "publish", 1),
+}
+
+
+def killed(wish: TrainingWish, ledger: Ledger, place: tuple[Any, str, int]) -> None:
+    """Runs in a child process until it is killed at the place."""
+    owner, name, n = place
+    child = os.fork()
+    if child == 0:
+        setattr(owner, name, at_call(n, getattr(owner, name)))
+        running.train(wish, None, lambda step, of: None)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+
+
+def test_a_killed_run_goes_on_to_the_same_weights(wish: TrainingWish, ledger: Ledger) -> None:
+    whole, told = run(wish)
+    expected = weights(wish)
+    models.remove(wish.name)
+    for number, (where, place) in enumerate(PLACES.items()):
+        again = replace(wish, out=wish.out.with_name(f"again{number}"))
+        killed(again, ledger, place)
+        answer, _ = run(again, ledger)
+        assert answer.policy == whole.policy and weights(again) == expected, where
+        lines = [json.loads(line) for line in (again.out / "metrics.jsonl").read_text().splitlines()]
+        assert [(line["step"], line["loss"]) for line in lines] == [(step.step, step.loss) for step in told], where
+        assert not list(Path(again.out).glob(".*.part")), where
+        models.remove(wish.name)
