@@ -59,6 +59,7 @@ def test_so_many_episodes_may_be_open_and_no_more(serve: Serve) -> None:
         environment.open()
 
 
+@pytest.mark.long
 def test_episodes_of_several_policies_go_on_side_by_side(serve: Serve, ledger: Ledger) -> None:
     with serve(turns=1) as environment:
         opened = [environment.open(policy=f"p@{n}") for n in range(10)]  # more than are kept ready

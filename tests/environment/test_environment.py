@@ -135,6 +135,7 @@ def test_the_budget_of_proposals_holds_for_clients(serve: Serve, ledger: Ledger)
         assert episode.end().outcome is not None
 
 
+@pytest.mark.long
 @sqlite
 def test_a_pause_holds_turns_and_a_stop_ends_the_environment(serve: Serve, ledger: Ledger) -> None:
     with serve() as environment:
@@ -184,6 +185,7 @@ def test_rewards_by_a_law_come_once_there_are_answers(serve: Serve) -> None:
     assert found.reward is not None
 
 
+@sqlite
 def test_what_no_environment_can_do_is_refused(serve: Serve) -> None:
     with pytest.raises(Exception, match="only lottery draws with a known chance"):
         serve(rewards=RewardSpec(prices={"core_seconds": 1e-4}, unsettled="robust"))
@@ -193,6 +195,7 @@ def test_what_no_environment_can_do_is_refused(serve: Serve) -> None:
         serve(turns=0)
 
 
+@pytest.mark.long
 @sqlite
 def test_a_waiting_client_is_released_when_the_environment_closes(serve: Serve) -> None:
     environment = serve(PAID, turns=2)

@@ -25,6 +25,7 @@ EXTRAS = {
     "crystals": ("pymatgen",),
     "bench": ("botorch", "gpytorch", "scikit-learn"),
     "ph": ("dimorphite-dl",),
+    "environment": ("starlette", "uvicorn"),
     "llm": ("openai", "mcp"),
     "local-llm": ("torch", "transformers", "accelerate", "gguf", "llguidance"),
     "train": ("torch", "transformers", "accelerate", "peft", "safetensors", "llguidance"),
