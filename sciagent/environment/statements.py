@@ -46,16 +46,22 @@ class EpisodeWish:
             if number is not None and (type(number) is not int or not least <= number <= most):
                 raise EpisodeError(400, f"{name}: {shown(number)} is no whole number from {least} to {most}")
         for name, text in (("group", self.group), ("policy", self.policy)):
-            if text is not None and (not isinstance(text, str) or not 0 < len(text) <= MAX_NAME):
-                raise EpisodeError(400, f"{name}: {shown(text)} is no name of 1 to {MAX_NAME} characters")
-            if text is not None and storable(text) != text:
-                raise EpisodeError(400, f"{name}: {shown(text)} has characters that no database stores")
+            if text is not None:
+                _check_name(name, text)
         if self.purpose not in PURPOSES:
             raise EpisodeError(400, f"purpose: {shown(self.purpose)} is none of {', '.join(PURPOSES)}")
         if self.siblings > 1 and self.group is None:
             raise EpisodeError(400, "siblings: a group of several episodes needs a name; state `group` as well")
         if self.task is not None and self.seed is not None:
             raise EpisodeError(400, "task and seed: a task has its own seed; state one of them")
+
+
+def _check_name(key: str, name: object) -> None:
+    """Raises EpisodeError for what is no name."""
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:
+        raise EpisodeError(400, f"{key}: {shown(name)} is no name of 1 to {MAX_NAME} characters")
+    if storable(name) != name:
+        raise EpisodeError(400, f"{key}: {shown(name)} has characters that no database stores")
 
 
 @dataclass

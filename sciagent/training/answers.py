@@ -139,8 +139,8 @@ def hindsight(
         if each.best is not None and (each.best.payoff or 0) >= selection.at_least:
             selection.drop("turns: did not fail")
             continue
-        if each.best is None and each.verdicts:
-            selection.drop(UNDECIDED)
+        if any(verdict.payoff is None for verdict in each.verdicts):
+            selection.drop(UNDECIDED if each.best is None else UNDECIDED_LEFT)
             continue
         hint = hints.hint_of(campaign.built, each.turn, each.best)
         if isinstance(hint, hints.NoHint):

@@ -26,7 +26,7 @@ WHAT = {
     "unpaired": "Answers with a label: verified as good, or known to be worth less.",
 }
 MISSING = (
-    "`skill` and `rubric` are empty: no campaign records them yet.",
+    "`skill` is empty: no campaign records it yet. `rubric` has scores only where a rung `lm.judge` gave them.",
     "Values are those of the terminal rung, with the errors of its method; a hit was not confirmed by a higher level.",
     "An uncertainty is mostly the repeatability of a calculation, not the error of its method.",
     "Duplicates are sought within a goal only; molecules and scaffolds may occur under two goals, also across splits.",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sciagent.agent.messages import Message
+from sciagent.domain.evidence import Measured
 from sciagent.training.reading import AnsweredTurn, RecordedEpisode
 from sciagent.training.verdicts import CandidateVerdict
 
@@ -41,7 +43,9 @@ TURN = (
 )
 JUDGED = (
     TableColumn("skill", "text", "skill that the answer used; null where none is recorded"),
-    TableColumn("rubric", "text", "JSON: scores by a judge with a rubric; null where none judged"),
+    TableColumn(
+        "rubric", "text", "JSON: score, uncertainty and level by a judge with a rubric; null where none judged"
+    ),
 )
 
 
@@ -100,7 +104,13 @@ def turn_cells(turn: AnsweredTurn, verdicts: Sequence[CandidateVerdict]) -> Cell
         "candidates": [verdict.key for verdict in verdicts],
         "payoff": None if best is None else best.payoff,
         "scaffold": None if best is None else best.scaffold,
+        "rubric": None if best is None or best.judged is None else _score(best.judged),
     }
+
+
+def _score(judged: Measured) -> str:
+    quantity = judged.quantity
+    return json.dumps({"score": quantity.value, "uncertainty": quantity.uncertainty, "level": judged.level.label})
 
 
 def best_of(verdicts: Iterable[CandidateVerdict]) -> CandidateVerdict | None:

@@ -53,14 +53,18 @@ def leaks(hint: str, texts: Iterable[str], numbers: Iterable[float]) -> bool:
     texts: notations of the answer's molecules. numbers: their values, in every unit that they are shown in.
     """
     answers = [text for text in texts if text]
-    words = [word.strip(".,;:!?\"'`") for word in hint.split()]
+    words = [stripped for word in hint.split() if (stripped := word.strip(".,;:!?\"'`"))]
     if any(text in words or (len(text) >= 4 and text in hint) for text in answers):
         return True
-    keys = {molecule.key for text in answers if (molecule := molecule_or_none(text)) is not None}
-    if any((molecule := molecule_or_none(word)) is not None and molecule.key in keys for word in words if word):
+    if _keys(answers) & _keys(words):
         return True
     stated = [float(number) for number in _NUMBER.findall(hint)]
     return any(abs(one - value) <= CLOSE * abs(value) for one in stated for value in numbers)
+
+
+def _keys(texts: Iterable[str]) -> set[str]:
+    """Returns the keys of the texts that are molecules."""
+    return {molecule.key for text in texts if (molecule := molecule_or_none(text)) is not None}
 
 
 def _of_refusal(turn: AnsweredTurn) -> str | None:

@@ -56,12 +56,15 @@ def relabelled_prompt(
         return NotRelabelled.NOT_STATED
     described = built.spec.description.strip() if built.spec.description else ""
     prompt = tuple(_rewritten(message, swaps, described) for message in turn.prompt)
-    texts = [message.content + message.thinking + _arguments(message) for message in (*prompt, turn.answer)]
-    if any(text in each for text in swaps for each in texts):
-        return NotRelabelled.OLD_GOAL
-    said = turn.answer.content + turn.answer.thinking + _arguments(turn.answer)
-    limits = {limit for text in swaps for limit in _limits(text)}
-    return NotRelabelled.OLD_GOAL if limits & _limits(said) else prompt
+    return NotRelabelled.OLD_GOAL if _names_the_goal(prompt, turn.answer, list(swaps)) else prompt
+
+
+def _names_the_goal(prompt: Sequence[Message], answer: Message, goal: Sequence[str]) -> bool:
+    """Returns whether a message states a part of the goal, or the answer one of its limits."""
+    texts = [_text(message) for message in (*prompt, answer)]
+    if any(part in text for part in goal for text in texts):
+        return True
+    return bool(_limits(_text(answer)) & set[str]().union(*map(_limits, goal)))
 
 
 def achieved(objectives: Sequence[Objective], values: Mapping[str, Quantity]) -> dict[str, Window] | NotRelabelled:
@@ -107,8 +110,8 @@ def _rewritten(message: Message, swaps: Mapping[str, str], described: str) -> Me
     return replace(message, content=text)
 
 
-def _arguments(message: Message) -> str:
-    return "".join(call.arguments for call in message.calls)
+def _text(message: Message) -> str:
+    return message.content + message.thinking + "".join(call.arguments for call in message.calls)
 
 
 def _limits(text: str) -> set[str]:

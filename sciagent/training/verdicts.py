@@ -11,7 +11,8 @@ from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.judge import Place, place
 from sciagent.campaign.rewarding.states import answers_as_of, states
 from sciagent.chemistry.fingerprint import features
-from sciagent.domain.evidence import at_highest_rung
+from sciagent.domain.evidence import Measured, at_highest_rung
+from sciagent.domain.properties import JUDGED_SCORE
 from sciagent.domain.quantities import Quantity
 from sciagent.rewards.estimators import CandidateState, Settlement
 from sciagent.store.results import candidates
@@ -30,8 +31,18 @@ class CandidateVerdict:
     state: CandidateState
     place: Place
     """Its place on the ladder, with the reason."""
-    values: Mapping[str, Quantity]
-    """By property, in canonical units, the value of the highest rung that measured it."""
+    measured: Mapping[str, Measured]
+    """By property, the value of the highest rung that measured it, in canonical units."""
+
+    @property
+    def values(self) -> Mapping[str, Quantity]:
+        """The measured values by property, without their levels."""
+        return {name: measured.quantity for name, measured in self.measured.items()}
+
+    @property
+    def judged(self) -> Measured | None:
+        """The score that a judge gave by a rubric; None if no rung judged."""
+        return self.measured.get(JUDGED_SCORE.name)
 
     @property
     def payoff(self) -> float | None:
@@ -62,6 +73,6 @@ def verdicts(
             features(candidate.text).scaffold if candidate.kind == "molecule" else candidate.key,
             known[id_],
             place(built.rules, built.objectives, answers[id_]),
-            {name: measured.quantity for name, (_, measured) in at_highest_rung(answered).items()},
+            {name: measured for name, (_, measured) in at_highest_rung(answered).items()},
         )
     return found

@@ -44,11 +44,16 @@ class Conversing(Rewarded):
         thinking: str = "",
         learned: str = "",
     ) -> None:
-        """Writes an episode. turns: the SMILES of each turn; a text that is no molecule is refused. learned: the digest
-        of results in the opening."""
+        """Writes an episode. turns: the SMILES of each turn, separated by spaces; what is no molecule is refused.
+        learned: the digest of results in the opening."""
         said = opening(briefing.goal(self.built), learned, "no limit", [], structured=False)
         with self.ledger.begin() as connection:
-            proposed = {text: molecule for text in turns if (molecule := molecule_or_none(text)) is not None}
+            proposed = {
+                text: molecule
+                for turn in turns
+                for text in turn.split()
+                if (molecule := molecule_or_none(text)) is not None
+            }
             ids = candidates.enter(connection, proposed.values())
             offered = tool_sets.enter(connection, TOOLS)
             trajectory = trajectories.open_(
@@ -63,11 +68,15 @@ class Conversing(Rewarded):
                 sibling=None if group is None else sibling,
             )
             held = 0
-            for place, text in enumerate(turns):
-                call = ToolCall(f"call_{place}", "propose", json.dumps({"smiles": text, "rationale": rationale}))
-                answer = Message("assistant", "", thinking, calls=(call,))
-                known = text in proposed
-                seen = Message("tool", "new; open" if known else "refused", call_id=call.id, name="propose")
+            for place, turn in enumerate(turns):
+                texts = turn.split()
+                said_of = [json.dumps({"smiles": text, "rationale": rationale}) for text in texts]
+                calls = [ToolCall(f"call_{place}_{n}", "propose", said) for n, said in enumerate(said_of)]
+                answer = Message("assistant", "", thinking, calls=tuple(calls))
+                seen = [
+                    Message("tool", "new; open" if text in proposed else "refused", call_id=call.id, name="propose")
+                    for text, call in zip(texts, calls, strict=True)
+                ]
                 prompt = [50 * number + held + i for i in range(3)]
                 sampled = SampledRow(
                     to_json(answer),
@@ -81,11 +90,21 @@ class Conversing(Rewarded):
                 )
                 held += len(prompt) + ANSWER
                 more: Any = {"tool_set_id": offered, "untrainable": None}
-                new = NewTurn(place, {}, [], [to_json(seen)], {"llm_tokens": 7.0}, "tiny@0", sampled, **more)
+                new = NewTurn(
+                    place,
+                    {},
+                    [],
+                    [to_json(message) for message in seen],
+                    {"llm_tokens": 7.0},
+                    "tiny@0",
+                    sampled,
+                    **more,
+                )
                 turn_id = trajectories.write_turn(connection, trajectory, new)
-                if known:
-                    self._propose(connection, turn_id, text, ids[proposed[text].key])
-                else:
+                for text in texts:
+                    if text in proposed:
+                        self._propose(connection, turn_id, text, ids[proposed[text].key])
+                        continue
                     values = {"turn_id": turn_id, "text": text, "status": "refused", "reason": "unparsable"}
                     values |= {"campaign_id": self.built.row.id, "at": db_now(connection)}
                     connection.execute(sa.insert(t.proposal).values(values))

@@ -45,6 +45,12 @@ def test_a_failure_becomes_the_answer_to_the_goal_that_it_achieved(made: Convers
     assert left_out == {"turns: did not fail": 1}
 
 
+def test_a_turn_with_a_candidate_that_waits_has_not_failed_yet(made: Conversing, tmp_path: Path) -> None:
+    made.talk(1, ["CCO CCN"])
+    made.verify("CCO", 12.0)
+    assert rows_of(made, "hindsight", tmp_path / "set") == ([], {"turns: a candidate is not decided yet": 1})
+
+
 def test_scores_under_the_old_goal_leave_the_prompt(made: Conversing, tmp_path: Path) -> None:
     learned = (
         "#1 CCN: score 0.53; xtb: homo_lumo_gap 8 eV\n#2 CC=O: score 0.20\nHits so far: 2.\n"

@@ -49,7 +49,7 @@ def test_messages_have_no_empty_keys_and_their_calls_objects(sets: Path, tmp_pat
         "content": "",
         "tool_calls": [
             {
-                "id": "call_0",
+                "id": "call_0_0",
                 "type": "function",
                 "function": {"name": "propose", "arguments": {"smiles": "Oc1ccccc1", "rationale": "a small one"}},
             }
@@ -58,7 +58,7 @@ def test_messages_have_no_empty_keys_and_their_calls_objects(sets: Path, tmp_pat
     assert [json.loads(tool) for tool in exported[0]["tools"]] == json.loads(built[0]["tools"])
     prompt = [json.loads(message) for message in exported[1]["prompt"]]
     assert [set(message) for message in prompt[:2]] == [{"role", "content"}] * 2
-    assert prompt[3] == {"role": "tool", "content": "new; open", "tool_call_id": "call_0", "name": "propose"}
+    assert prompt[3] == {"role": "tool", "content": "new; open", "tool_call_id": "call_0_0", "name": "propose"}
     same = [name for name in built[0] if name not in ("prompt", "completion", "tools")]
     assert [{name: row[name] for name in same} for row in exported] == [
         {name: row[name] for name in same} for row in built
