@@ -44,9 +44,8 @@ def policy_gradient(logprobs: Any, behaviour: Any, advantages: Any, settings: Lo
     log_ratio = logprobs - behaviour
     ratio = log_ratio.detach().exp()
     dropped = (ratio < settings.mask_low) | (ratio > settings.mask_high)
-    ratio = log_ratio.masked_fill(
-        dropped, 0.0
-    ).exp()  # an infinite ratio would make the gradient of a dropped token nan
+    # an infinite ratio would make the gradient of a dropped token nan
+    ratio = log_ratio.masked_fill(dropped, 0.0).exp()
     clipped = ratio.clamp(settings.clip_low, settings.clip_high)
     loss = -torch.minimum(ratio * advantages, clipped * advantages)
     return PolicyTerms(loss.masked_fill(dropped, 0.0), ratio, dropped)
