@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Self
 
-from pydantic import Field
-
 from sciagent.domain.answers.margins import LimitMargin
 from sciagent.domain.answers.model import AnswerModel
 from sciagent.domain.candidate_names import Names, label
@@ -103,8 +101,8 @@ class ImportedValue(PropertyValue):
     """Person who imported it."""
     at: datetime
     """Time of the import (UTC)."""
-    cost: Mapping[str, float] = Field(default_factory=dict)
-    """What the row of the file cost, by resource, as its import stated."""
+    cost: Mapping[str, float]
+    """Cost of the row of the file by resource, as its import stated it; empty if it did not."""
 
     @property
     def cost_text(self) -> str:
