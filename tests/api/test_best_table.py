@@ -34,6 +34,7 @@ def imported(typed: str, unit: str = "eV") -> ImportedValue:
         source="lab.csv sha256 00",
         who="ann",
         at=datetime(2026, 1, 1, tzinfo=UTC),
+        cost={},
     )
 
 
