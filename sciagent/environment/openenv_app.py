@@ -30,7 +30,7 @@ class LadderAction(Action):
 
 
 class LadderObservation(Observation):
-    """What the environment says. `reward` is None while the ladder has not decided."""
+    """The observation after a step. `reward` is None while the ladder has not decided."""
 
     messages: list[dict[str, Any]] = Field(default_factory=list, description="Messages in OpenAI's format.")
     tools: list[dict[str, Any]] = Field(default_factory=list, description="Schemas of the tools; after a reset.")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from sciagent.agent.messages import Sampled, Sampling
+from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled, Sampling
 from sciagent.agent.policies.answers import MAX_COUNT, read_answer, sampled_of
 from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.domain.text import storable
@@ -70,9 +70,9 @@ class ClientPolicy:
 
     name: str
 
-    def answers(self, questions: object) -> list[Any]:
-        """Is never called: the client sends its answers itself."""
-        raise NotImplementedError("a client's policy is not asked")
+    def answers(self, questions: Sequence[EpisodeQuestion]) -> list[Sampled | PolicyError]:
+        """Returns an error for each question: the client sends its answers itself."""
+        return [PolicyError(f"{self.name} runs at a client, which sends its answers itself") for _ in questions]
 
     def identity(self, served: str) -> PolicyIdentity:
         return PolicyIdentity(served, "client")

@@ -1,4 +1,4 @@
-"""Where the answers of an episode lie in its training rows, and under what conditions they were drawn."""
+"""The places of an episode's answers in its training rows, and the conditions under which they were drawn."""
 
 from __future__ import annotations
 

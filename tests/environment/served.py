@@ -1,4 +1,4 @@
-"""What the tests of environments share: campaigns, rewards, and episodes that are played to their end."""
+"""Campaigns, rewards and played episodes, which the tests of environments share."""
 
 from __future__ import annotations
 

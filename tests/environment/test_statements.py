@@ -1,4 +1,4 @@
-"""What clients state is data: bounded, checked, and refused with the place and the fault."""
+"""The statements of clients are data: bounded, checked, and refused with the place and the fault."""
 
 from __future__ import annotations
 

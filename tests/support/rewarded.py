@@ -13,11 +13,13 @@ from sciagent.campaign.core.build import Built, create_or_open
 from sciagent.campaign.spec.load import load_spec
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.code_version import code_version
+from sciagent.domain.answers.rewards import ShownRewards
 from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.domain.evidence import Finding, Measured
 from sciagent.domain.jobs.states import AttemptState
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.quantities import Quantity
+from sciagent.rewards.spec import RewardSpec
 from sciagent.store.campaign_state import standings, trajectories
 from sciagent.store.campaign_state.trajectories import NewTurn
 from sciagent.store.database import tables as t
@@ -32,6 +34,9 @@ from tests.support.campaigns import write_campaign
 
 SAFETY, CHECKS, XTB, DFT = 0, 1, 2, 3
 HIT, MISS = 5.0, 12.0  # eV; the window of the campaigns ends at 9
+PRICE = 0.001
+SPEC = RewardSpec(prices={"core_seconds": PRICE, "llm_tokens": 1e-5}, unsettled="settled")
+GAP = "homo_lumo_gap"
 
 
 class RungAnswer(NamedTuple):
@@ -252,3 +257,8 @@ def rewarded(
     path.write_text(path.read_text(encoding="utf-8").replace("{kind: hits}", goal), encoding="utf-8")
     built, _ = create_or_open(ledger, load_spec(path), path.read_text(encoding="utf-8"), "test")
     return Rewarded(built)
+
+
+def returns(shown: ShownRewards) -> dict[int, list[float | None]]:
+    """Returns by episode the return of each turn."""
+    return {episode.episode: [turn.to_go for turn in episode.turns] for episode in shown.episodes}

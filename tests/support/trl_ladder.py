@@ -18,21 +18,11 @@ from trl.chat_template_utils import qwen2_5_chat_template
 
 from sciagent import Campaign
 from sciagent.environment.for_trl import TrlLadder
+from tests.support.trl_settings import ONE_STEP
 
 PAGE = Path(__file__).parents[2] / "docs" / "exports.md"
 CALLS = ("CCCCO", "CCCCCCCCCC")  # the first has a logP in the window, the second has not
-MORE = {
-    "max_steps": 1,
-    "logging_steps": 1,
-    "learning_rate": 1e-3,
-    "use_cpu": True,
-    "bf16": False,
-    "disable_tqdm": True,
-    "save_strategy": "no",
-    "report_to": "none",
-    "max_tool_calling_iterations": 1,
-    "max_completion_length": 128,
-}
+MORE = {**ONE_STEP, "max_tool_calling_iterations": 1, "max_completion_length": 128}
 
 
 def teach(folder: Path, out: Path) -> None:

@@ -22,23 +22,15 @@ from transformers import AutoModelForCausalLM
 from trl.experimental.async_grpo import AsyncGRPOConfig, AsyncGRPOTrainer, async_grpo_trainer, packing
 from trl.experimental.async_grpo.async_rollout_worker import RolloutSample
 
+from tests.support.trl_settings import ONE_STEP
+
 Told = dict[str, Any]
-ALIKE = {
-    "max_steps": 1,
-    "logging_steps": 1,
-    "learning_rate": 1e-3,
-    "use_cpu": True,
-    "bf16": False,
-    "disable_tqdm": True,
-    "save_strategy": "no",
-    "report_to": "none",
-}
 
 
 def card_code(export: Path, model: str) -> Told:
     """Returns the variables that the code in the card of an export makes, with the settings of this test."""
     [code] = re.findall(r"```python\n(.*?)```", (export / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-    variables: Told = {"more": ALIKE | {"per_device_train_batch_size": 64}}  # all rows of these small data sets
+    variables: Told = {"more": ONE_STEP | {"per_device_train_batch_size": 64}}  # all rows of these small data sets
     code = code.replace("MODEL", model).replace("max_length=None", "max_length=None, **more")
     exec(code.removesuffix("trainer.train()\n"), variables)
     return variables
@@ -68,7 +60,7 @@ def grpo(export: Path, model: str) -> Told:
     samples, data = card_code(export, model)["samples"], load_dataset(str(export), split="train")
     args = AsyncGRPOConfig(
         "grpo",
-        **ALIKE,
+        **ONE_STEP,
         per_device_train_batch_size=len(samples),
         token_budget=0,
         epsilon=1.0,

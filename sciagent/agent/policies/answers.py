@@ -20,7 +20,7 @@ LogprobSource = Literal["raw", "processed"] | None
 """The distribution of a server's log-probabilities; None if unknown."""
 
 GrammarEngine = Literal["llguidance"] | None
-"""What enforces schemas in a server, by the rules of this process; None if unknown."""
+"""The library that enforces schemas in a server by the rules of this process; None if unknown."""
 
 SERVER = "server"  # the hash of a chat template that only the server knows
 GRAMMAR = "a grammar of the server restricted the answer, and the tokens that it allowed are not known"

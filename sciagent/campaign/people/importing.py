@@ -77,7 +77,7 @@ class _Row(NamedTuple):
     measured: tuple[Measured, ...]
     names: Mapping[str, str]
     cost: Cost
-    """What the values of the row cost, as the file states it."""
+    """Cost of the values of the row, as the file states it."""
 
 
 class _CellError(ValueError):

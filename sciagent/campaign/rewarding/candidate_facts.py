@@ -1,4 +1,4 @@
-"""What the candidates of episodes were worth and cost, read once for all turns of a version of rewards."""
+"""The worths and costs of the candidates of episodes, read once for all turns of a version of rewards."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def _batches(rows: Sequence[EpisodeRow]) -> Iterator[list[list[EpisodeRow]]]:
 
 
 class _Batch(NamedTuple):
-    """What is read together of some episodes."""
+    """The data of some episodes, which are read together."""
 
     turns: Mapping[int, Sequence[EpisodeTurn]]
     """By id of the episode."""

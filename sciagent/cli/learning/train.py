@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -76,19 +76,22 @@ def sft(
     from sciagent.training.learner.settings import StepSettings, TrainingWish
 
     settings = StepSettings(2e-5 if learning_rate is None else learning_rate, most_tokens=most_tokens)
-    more: dict[str, Any] = {
-        "epochs": epochs,
-        "steps": steps,
-        "rank": lora,
-        "seed": seed,
-        "save_every": save_every,
-        "threads": threads,
-    }
-    _train(
-        TrainingWish("sft", folder, model, out, name or out.resolve().name, rows_per_step, settings=settings, **more),
-        ledger,
-        json,
+    wish = TrainingWish(
+        "sft",
+        folder,
+        model,
+        out,
+        name or out.resolve().name,
+        rows_per_step,
+        epochs=epochs,
+        steps=steps,
+        rank=lora,
+        seed=seed,
+        save_every=save_every,
+        threads=threads,
+        settings=settings,
     )
+    _train(wish, ledger, json)
 
 
 @app.command(epilog="Example: sciagent train grpo rows --model smollm2-sft --out smollm2-grpo --lora 16")
@@ -127,20 +130,23 @@ def grpo(
 
     rate = 1e-6 if learning_rate is None else learning_rate
     settings = StepSettings(rate, most_tokens=most_tokens, loss=LossSettings(kl=kl))
-    more: dict[str, Any] = {
-        "epochs": epochs,
-        "steps": steps,
-        "rank": lora,
-        "seed": seed,
-        "save_every": save_every,
-        "threads": threads,
-    }
-    more |= {"kl_budget": kl_budget}
-    _train(
-        TrainingWish("grpo", folder, model, out, name or out.resolve().name, rows_per_step, settings=settings, **more),
-        ledger,
-        json,
+    wish = TrainingWish(
+        "grpo",
+        folder,
+        model,
+        out,
+        name or out.resolve().name,
+        rows_per_step,
+        epochs=epochs,
+        steps=steps,
+        rank=lora,
+        seed=seed,
+        save_every=save_every,
+        threads=threads,
+        settings=settings,
+        kl_budget=kl_budget,
     )
+    _train(wish, ledger, json)
 
 
 def _train(wish: TrainingWish, ledger: str | None, json: bool) -> None:

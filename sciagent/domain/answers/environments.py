@@ -51,7 +51,7 @@ class EpisodeReply(AnswerModel):
     turn: int
     """Number of the turn in its episode, from 0."""
     messages: Messages
-    """What the tools answered."""
+    """The answers of the tools."""
     reward: float | None
     """The turn's reward by the evidence so far, in hits or utility; None if it is undecided yet."""
     done: bool

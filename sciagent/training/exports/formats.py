@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from sciagent.training.exports import huggingface, trl_dpo, trl_grpo, trl_kto, trl_sft
+from sciagent.training.exports import huggingface, trl_grpo, trl_preferences, trl_sft
 from sciagent.training.exports.skyrl import conversations as skyrl_conversations
 from sciagent.training.exports.skyrl import token_rows as skyrl_token_rows
 from sciagent.training.exports.source import DatasetFolder
@@ -25,7 +25,7 @@ class Exporter(NamedTuple):
 
     write: Write
     usage: str
-    """How the package reads the files, in Markdown, for the card. `FOLDER` stands for the folder."""
+    """Markdown for the card: the code by which the package reads the files. `FOLDER` stands for the folder."""
     splits: Mapping[str, str] = {"train": "train.parquet", "test": "test.parquet"}
     """File of each split, for `load_dataset` of Hugging Face's `datasets`."""
 
@@ -36,8 +36,8 @@ SKYRL_SFT = Exporter(skyrl_conversations.write, skyrl_conversations.USAGE)
 
 FORMATS: Mapping[str, Mapping[Kind, Exporter]] = {
     "trl-sft": {"sft": SFT, "hindsight": SFT},
-    "trl-dpo": {"preference": Exporter(trl_dpo.write, trl_dpo.USAGE)},
-    "trl-kto": {"unpaired": Exporter(trl_kto.write, trl_kto.USAGE)},
+    "trl-dpo": {"preference": Exporter(trl_preferences.write, trl_preferences.DPO_USAGE)},
+    "trl-kto": {"unpaired": Exporter(trl_preferences.write, trl_preferences.KTO_USAGE)},
     "trl-grpo": {"rows": Exporter(trl_grpo.write, trl_grpo.USAGE)},
     "verl": {"rows": Exporter(verl_token_rows.write, verl_token_rows.USAGE), "sft": VERL_SFT, "hindsight": VERL_SFT},
     "skyrl": {

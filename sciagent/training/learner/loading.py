@@ -23,7 +23,7 @@ class LoadedModel:
 
     card: Model
     model: Any
-    """Of transformers; of peft with an adapter."""
+    """A model of transformers; with an adapter, of peft."""
     tokenizer: Any
     ends: frozenset[int]
     """Ids of the tokens that end an answer."""

@@ -38,7 +38,7 @@ class TrainingRow:
     reward: float | None = None
     """Reward of the row's episode, for the metrics; None if unknown."""
     teacher_context: tuple[int, ...] | None = None
-    """What a teacher sees in place of the tokens before the first trained one; None: the same tokens."""
+    """The tokens that a teacher sees in place of those before the first trained one; None: the same tokens."""
 
     def __post_init__(self) -> None:
         n = len(self.ids)

@@ -41,7 +41,7 @@ class StepSettings:
 
 @dataclass(frozen=True)
 class TrainingWish:
-    """What a training run shall do."""
+    """The task of a training run."""
 
     training: str
     """`sft` or `grpo`."""

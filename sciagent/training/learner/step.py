@@ -25,7 +25,7 @@ class Teacher(NamedTuple):
 
 
 class StepMetrics(NamedTuple):
-    """What a step reports."""
+    """The results of a step."""
 
     loss: float
     """Mean over the trained tokens of the step."""

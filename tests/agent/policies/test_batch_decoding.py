@@ -120,7 +120,7 @@ def test_closing_ends_a_batch(tiny: str) -> None:
 
 
 def test_a_batch_begins_where_the_last_one_began_alike(tiny: str) -> None:
-    """What is kept of one batch changes nothing in the next, whether it begins alike, differently or with less."""
+    """The cache of one batch changes nothing in the next, whether it begins alike, differently or with less."""
     kept = LocalPolicy(tiny, device="cpu")
     orders = [[0, 1, 2, 3], [4, 5], [1], [7, 6, 5]]
     other = EpisodeQuestion([Message("user", "Which gap?")], [], Sampling(max_tokens=9, seed=3))

@@ -9,27 +9,10 @@ import pytest
 from sciagent.campaign.people.importing import Column, import_file
 from sciagent.campaign.rewarding.publishing import publish
 from sciagent.campaign.rewarding.showing import show
-from sciagent.domain.answers.rewards import ShownRewards
 from sciagent.domain.campaigns.calibration import Fit, FitKind
 from sciagent.domain.properties import Level
-from sciagent.rewards.spec import RewardSpec
 from sciagent.store.campaign_state import calibrations
-from sciagent.store.database.ledger import Ledger
-from tests.support.rewarded import DFT, HIT, MISS, XTB, Rewarded, rewarded
-
-PRICE = 0.001
-SPEC = RewardSpec(prices={"core_seconds": PRICE, "llm_tokens": 1e-5}, unsettled="settled")
-GAP = "homo_lumo_gap"
-
-
-def returns(shown: ShownRewards) -> dict[int, list[float | None]]:
-    """By episode, the return of each turn."""
-    return {episode.episode: [turn.to_go for turn in episode.turns] for episode in shown.episodes}
-
-
-@pytest.fixture
-def made(ledger: Ledger, tmp_path: Path) -> Rewarded:
-    return rewarded(ledger, tmp_path)
+from tests.support.rewarded import DFT, GAP, HIT, MISS, PRICE, SPEC, XTB, Rewarded, returns
 
 
 def test_turns_pay_for_what_they_cost_and_a_shared_candidate_is_credited_and_paid_twice(made: Rewarded) -> None:

@@ -2,31 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from sciagent.campaign.rewarding.publishing import publish
 from sciagent.campaign.rewarding.showing import difference, show
-from sciagent.domain.answers.rewards import ShownRewards
 from sciagent.errors import UnknownNameError, UsageError
-from sciagent.rewards.spec import RewardSpec
-from sciagent.store.database.ledger import Ledger
-from tests.support.rewarded import DFT, HIT, MISS, Rewarded, rewarded
-
-PRICE = 0.001
-SPEC = RewardSpec(prices={"core_seconds": PRICE, "llm_tokens": 1e-5}, unsettled="settled")
-GAP = "homo_lumo_gap"
-
-
-def returns(shown: ShownRewards) -> dict[int, list[float | None]]:
-    """By episode, the return of each turn."""
-    return {episode.episode: [turn.to_go for turn in episode.turns] for episode in shown.episodes}
-
-
-@pytest.fixture
-def made(ledger: Ledger, tmp_path: Path) -> Rewarded:
-    return rewarded(ledger, tmp_path)
+from tests.support.rewarded import DFT, GAP, HIT, MISS, PRICE, SPEC, Rewarded, returns
 
 
 def test_a_late_verdict_and_a_correction_change_the_rewards_of_their_groups_alone(made: Rewarded) -> None:

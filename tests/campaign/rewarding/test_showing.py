@@ -10,17 +10,11 @@ from sciagent.campaign.rewarding.publishing import publish
 from sciagent.campaign.rewarding.showing import difference, show
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.rewards.spec import RewardSpec
-from sciagent.store.database.ledger import Ledger
 from tests.support.rewarded import HIT, Rewarded, rewarded
 
 PRICE = 0.001
 SPEC = RewardSpec(prices={"core_seconds": PRICE, "llm_tokens": 1e-5}, unsettled="settled")
 GAP = "homo_lumo_gap"
-
-
-@pytest.fixture
-def made(ledger: Ledger, tmp_path: Path) -> Rewarded:
-    return rewarded(ledger, tmp_path)
 
 
 def test_a_candidate_shows_its_cost_as_a_number_and_by_resource(made: Rewarded) -> None:

@@ -79,7 +79,7 @@ def rolled_out(built: Built, worker: Worker, folder: Path, order: Sequence[int],
 
 
 def earnings(episode: RewardedEpisode) -> list[Any]:
-    """What the turns earned, without the comparison with siblings."""
+    """Returns the earnings of the turns, without the comparison with siblings."""
     return [(turn.reward, turn.to_go, turn.terms, turn.candidates) for turn in episode.turns]
 
 

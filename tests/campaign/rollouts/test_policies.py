@@ -58,7 +58,7 @@ def turns_of(built: Built) -> list[Any]:
 
 
 def whole(built: Built) -> list[Any]:
-    """What was sampled in each turn, apart from measured costs."""
+    """Returns the samples of each turn, without measured costs."""
     return [(turn["trajectory_id"], turn["number"], turn["message"], turn["output_ids"]) for turn in turns_of(built)]
 
 

@@ -1,4 +1,4 @@
-"""What a campaign file may say of a control."""
+"""A control in a campaign file: allowed and refused keys."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.domain.answers.guards import PolicyDiversity, PolicyGuards
+from tests.support.guarded import guards_of
 
 
 @pytest.mark.parametrize(
@@ -14,17 +14,4 @@ from sciagent.domain.answers.guards import PolicyDiversity, PolicyGuards
     ],
 )
 def test_a_policy_is_shown_with_the_beginning_of_its_hash(name: str, hash_: str | None, label: str) -> None:
-    none = PolicyDiversity(scaffolds=None, distance=None, repeats=None, refused=None)
-    policy = PolicyGuards(
-        policy=name,
-        hash=hash_,
-        episodes=0,
-        undecided=0,
-        proposals=0,
-        reward=None,
-        control=None,
-        promise=None,
-        diversity=none,
-        alarms=(),
-    )
-    assert policy.label == label
+    assert guards_of(name, hash=hash_).label == label

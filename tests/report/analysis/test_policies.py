@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from sciagent.campaign.rewarding.publishing import publish
-from sciagent.domain.answers.guards import ControlCheck, GuardEstimate, PolicyDiversity, PolicyGuards
+from sciagent.domain.answers.guards import ControlCheck, GuardEstimate, PolicyGuards
 from sciagent.report.analysis.policies import policies
 from sciagent.report.page.build import page
 from sciagent.report.parts.policy_charts import policy_charts
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
+from tests.support.guarded import guards_of
 from tests.support.rewarded import rewarded
 
 
@@ -43,19 +44,7 @@ def checked(name: str, reward: float, control: float) -> PolicyGuards:
         return GuardEstimate(value=value, error=0.1, n=5)
 
     check = ControlCheck(reward=known(reward), control=known(control), gap=known(reward - control), growth=None, p=None)
-    nothing = PolicyDiversity(scaffolds=None, distance=None, repeats=None, refused=None)
-    return PolicyGuards(
-        policy=name,
-        hash=None,
-        episodes=5,
-        undecided=0,
-        proposals=0,
-        reward=None,
-        control=check,
-        promise=None,
-        diversity=nothing,
-        alarms=(),
-    )
+    return guards_of(name, episodes=5, control=check)
 
 
 def test_charts_without_numbers_are_left_out() -> None:

@@ -34,7 +34,7 @@ def folder(migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> P
 
 @pytest.fixture(scope="module")
 def told(folder: Path) -> dict[str, Any]:
-    """What the trainers told, by format."""
+    """The reports of the trainers, by format."""
     exports, model = str(folder / "exports"), str(folder / "model")
     printed = run(interpreter("trl", *TRL), "-m", "tests.support.trl_steps", exports, model, folder=folder)
     return json.loads(printed.splitlines()[-1])
