@@ -2,14 +2,14 @@
 
     python -m benchmarks.learning.newborn NAME --texts SFT_FOLDER [--hidden 256] [--layers 4]
 
-Texts are cut before each digit and after it, at the ends of lines, and between the arguments of a call. Each piece may become one
-token, so that a call has 7 tokens in place of 35.
+Texts are cut before each digit and after it, at the ends of lines, and between the arguments of a call. Each piece may
+become one token, so that a call has 7 tokens in place of 35.
 """
 
 from __future__ import annotations
 
 import argparse
-import tempfile
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -97,4 +97,5 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     words = tokenizer_of(given.texts, given.vocabulary)
-    print(make(given.folder, words, given.hidden, given.layers, given.seed), "parameters,", len(words), "tokens")
+    n = make(given.folder, words, given.hidden, given.layers, given.seed)
+    sys.stdout.write(f"{n} parameters, {len(words)} tokens\n")

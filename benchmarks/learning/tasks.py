@@ -2,8 +2,8 @@
 
     python -m benchmarks.learning.tasks FOLDER [--model NAME]
 
-A task is a goal and a board of 8 molecules that are verified before the first proposal. No goal and no molecule of a held-out
-board is in a training task.
+A task is a goal and a board of 8 molecules that are verified before the first proposal. No goal and no molecule of a
+held-out board is in a training task.
 """
 
 from __future__ import annotations
@@ -66,9 +66,7 @@ class Task(NamedTuple):
         if self.limit is not None:
             lines.append(f"  - {{property: dipole, max: {self.limit}, unit: D}}")
         settings = f", settings: {QUICK}" if quick else ""
-        return TEXT.format(
-            name=self.name, seed=1, objectives="\n".join(lines), settings=settings, proposer=proposer
-        )
+        return TEXT.format(name=self.name, seed=1, objectives="\n".join(lines), settings=settings, proposer=proposer)
 
 
 def molecules() -> list[str]:
