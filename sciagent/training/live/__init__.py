@@ -1,0 +1,1 @@
+"""Live training: rollouts and training steps in turns."""
