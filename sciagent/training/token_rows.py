@@ -49,17 +49,8 @@ def rows_of(
 
     left_out: counts by reason the turns that no policy gradient may use.
     """
-    advantages: dict[int, float] = {}
-    outcome, earned = None, dict[int, float | None]()
-    if version is not None:
-        numbers = {turn["id"]: turn["number"] for turn in turns}
-        for reward in rewards.of_version(connection, version, [episode.id]):
-            if reward.turn_id is None:
-                outcome = reward.value
-            elif reward.turn_id in numbers:
-                earned[numbers[reward.turn_id]] = reward.value
-                if reward.advantage is not None:
-                    advantages[numbers[reward.turn_id]] = reward.advantage
+    earned = rewards.of_episode(connection, version, episode.id, {turn["id"]: turn["number"] for turn in turns})
+    advantages = earned.advantages
     reasons = {turn["number"]: untrainable(turn) for turn in turns}
     for turn in turns:
         number = turn["number"]
@@ -68,11 +59,11 @@ def rows_of(
         elif number not in advantages:
             left_out["turns: without an advantage: undecided, without siblings, or no rewards published"] += 1
     fit = {number for number, why in reasons.items() if why is None}
-    by_turn = [earned.get(number) for number in range(max(reasons, default=-1) + 1)] if earned else None
     answered = SampledAnswers(connection, turns)
     for number, row in enumerate(linearise(calls_of(turns)).rows):
         spans = json.dumps(answered.spans(row), ensure_ascii=False)
-        own = {"row": number, "spans": spans, "reward_version": version, "outcome": outcome, "turn_rewards": by_turn}
+        own = {"row": number, "spans": spans, "reward_version": version, "outcome": earned.outcome}
+        own["turn_rewards"] = earned.by_turn
         yield episode_cells(episode) | own | _cells(row, advantages, fit)
 
 
