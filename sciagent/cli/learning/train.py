@@ -7,12 +7,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from sciagent.api.terminal import Paragraph, Part, plain_table
-from sciagent.cli.learning.training_options import RowsOptions, with_options
+from sciagent.cli.learning.training_options import CriticOptions, DivergenceOptions, RowsOptions, with_options
 from sciagent.cli.shared.common import Exit, put, put_answer, say
 
 if TYPE_CHECKING:
@@ -22,12 +22,6 @@ if TYPE_CHECKING:
     from sciagent.training.learner.settings import TrainingWish
 
 app = typer.Typer(help="Train a model on a data set.", no_args_is_help=True)
-
-Kl = Annotated[float, typer.Option("--kl", min=0, help="Factor of the KL divergence from the model at the start.")]
-KlBudget = Annotated[
-    float | None,
-    typer.Option("--kl-budget", min=0, metavar="NATS", help="End where this divergence, per token, is larger."),
-]
 
 
 @app.callback()
@@ -57,8 +51,7 @@ def grpo(
     folder: Path = typer.Argument(metavar="ROWS_FOLDER", help="A folder of `dataset build rows`."),
     *,
     run: RowsOptions,
-    kl: Kl = 0.0,
-    kl_budget: KlBudget = None,
+    divergence: DivergenceOptions,
 ) -> None:
     """Train a model by the policy gradient on token rows with advantages.
 
@@ -71,7 +64,34 @@ def grpo(
     """
     from sciagent.training.learner.settings import LossSettings
 
-    _train(run, run.wish("grpo", folder, run.step_settings(1e-6, LossSettings(kl=kl)), kl_budget=kl_budget))
+    settings = run.step_settings(1e-6, LossSettings(kl=divergence.kl))
+    _train(run, run.wish("grpo", folder, settings, kl_budget=divergence.kl_budget))
+
+
+@app.command(epilog="Example: sciagent train ppo rows --model smollm2-sft --out smollm2-ppo --lora 16")
+@with_options
+def ppo(
+    folder: Path = typer.Argument(metavar="ROWS_FOLDER", help="A folder of `dataset build rows`."),
+    *,
+    run: RowsOptions,
+    divergence: DivergenceOptions,
+    critic: CriticOptions,
+) -> None:
+    """Train a model by PPO: the advantages come from a value head, not from siblings.
+
+    The value head learns what the rest of an episode earns. Its weights are in the checkpoint of the run, not in the
+    new model.
+
+    The same command goes on after a stop or a crash. The new model is in `sciagent models list`.
+
+    Exit codes: 0 ok, 2 the call is wrong, 130 the run was stopped.
+    """
+    from dataclasses import replace
+
+    from sciagent.training.learner.settings import LossSettings
+
+    settings = replace(run.step_settings(1e-6, LossSettings(kl=divergence.kl)), critic=critic.critic())
+    _train(run, run.wish("ppo", folder, settings, kl_budget=divergence.kl_budget))
 
 
 def _train(run: RowsOptions, wish: TrainingWish) -> None:
@@ -122,6 +142,7 @@ def _shown(json: bool) -> Iterator[Tell]:
 
 def _line(step: TrainedStep, of: int) -> str:
     parts = {"loss": step.loss, "reward": step.reward, "kl": step.kl, "entropy": step.entropy}
+    parts |= {"value loss": step.value_loss, "explained": step.explained_variance}
     told = "".join(f"  {name} {value:.4g}" for name, value in parts.items() if value is not None)
     masked = f"  masked {step.masked:.2%}" if step.masked else ""
     return f"step {step.step}/{of}{told}{masked}"

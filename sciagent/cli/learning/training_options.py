@@ -14,7 +14,7 @@ import typer
 from sciagent.cli.shared import options
 
 if TYPE_CHECKING:
-    from sciagent.training.learner.settings import LossSettings, StepSettings, TrainingWish
+    from sciagent.training.learner.settings import CriticSettings, LossSettings, StepSettings, TrainingWish
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +80,41 @@ class RowsOptions(RunOptions):
             threads=self.threads,
             settings=settings,
             **more,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DivergenceOptions:
+    """The options that keep a policy near the model at the start."""
+
+    kl: Annotated[
+        float, typer.Option("--kl", min=0, help="Factor of the KL divergence from the model at the start.")
+    ] = 0.0
+    kl_budget: Annotated[
+        float | None,
+        typer.Option("--kl-budget", min=0, metavar="NATS", help="End where this divergence, per token, is larger."),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriticOptions:
+    """The options of PPO's value head."""
+
+    passes: Annotated[int, typer.Option("--passes", min=1, help="Updates on the rows of a step.")] = 4
+    decay: Annotated[
+        float, typer.Option("--decay", min=0, max=1, help="Lambda of GAE: 0 trusts the value head, 1 the rewards.")
+    ] = 0.95
+    discount: Annotated[float, typer.Option("--discount", min=0, max=1, help="Gamma: of the next turn's reward.")] = 1.0
+    value_learning_rate: Annotated[float, typer.Option("--value-learning-rate", min=0, help="Of the value head.")] = (
+        1e-3
+    )
+
+    def critic(self) -> CriticSettings:
+        """Returns the settings of the value head."""
+        from sciagent.training.learner.settings import CriticSettings
+
+        return CriticSettings(
+            learning_rate=self.value_learning_rate, discount=self.discount, decay=self.decay, passes=self.passes
         )
 
 
