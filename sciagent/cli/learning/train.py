@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sciagent.api.terminal import Paragraph, Part, plain_table
-from sciagent.cli.shared import options
+from sciagent.cli.learning.training_options import RowsOptions, with_options
 from sciagent.cli.shared.common import Exit, put, put_answer, say
 
 if TYPE_CHECKING:
@@ -23,23 +23,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Train a model on a data set.", no_args_is_help=True)
 
-Model = Annotated[str, typer.Option("--model", "-m", metavar="NAME", help="A model in `sciagent models list`.")]
-Out = Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Of the run; named again, the run goes on.")]
-Name = Annotated[
-    str | None, typer.Option("--name", metavar="NAME", help="Of the new model; default: the name of the folder.")
-]
-RowsPerStep = Annotated[int, typer.Option("--rows-per-step", min=1, help="Rows of a step; groups stay whole.")]
-Epochs = Annotated[int, typer.Option("--epochs", min=1, help="How often each row is trained.")]
-Steps = Annotated[int | None, typer.Option("--steps", min=1, help="Most steps; default: all rows.")]
-LearningRate = Annotated[float | None, typer.Option("--learning-rate", min=0, help="Of AdamW.")]
-Lora = Annotated[int, typer.Option("--lora", min=0, metavar="RANK", help="Rank of a LoRA adapter; 0: all weights.")]
-Seed = Annotated[int, typer.Option("--seed", help="Of the order of rows and of the adapter's first weights.")]
-MicroBatch = Annotated[
-    int, typer.Option("--most-tokens", min=1, help="Tokens computed at once; less needs less memory.")
-]
-SaveEvery = Annotated[int, typer.Option("--save-every", min=1, metavar="STEPS", help="Steps between checkpoints.")]
-Threads = Annotated[
-    int | None, typer.Option("--threads", min=1, help="Of a CPU; with 1, a run can be repeated exactly.")
+Kl = Annotated[float, typer.Option("--kl", min=0, help="Factor of the KL divergence from the model at the start.")]
+KlBudget = Annotated[
+    float | None,
+    typer.Option("--kl-budget", min=0, metavar="NATS", help="End where this divergence, per token, is larger."),
 ]
 
 
@@ -49,23 +36,11 @@ def _group() -> None:
 
 
 @app.command(epilog="Example: sciagent train sft sft --model smollm2 --out smollm2-sft")
+@with_options
 def sft(
     folder: Path = typer.Argument(metavar="ROWS_FOLDER", help="A folder of `dataset build sft` or `hindsight`."),
     *,
-    model: Model,
-    out: Out,
-    name: Name = None,
-    rows_per_step: RowsPerStep = 32,
-    epochs: Epochs = 1,
-    steps: Steps = None,
-    learning_rate: LearningRate = None,
-    lora: Lora = 0,
-    seed: Seed = 0,
-    most_tokens: MicroBatch = 8192,
-    save_every: SaveEvery = 20,
-    threads: Threads = None,
-    ledger: options.Ledger = None,
-    json: options.Json = False,
+    run: RowsOptions,
 ) -> None:
     """Teach a model the verified answers of a data set: supervised fine-tuning.
 
@@ -73,49 +48,17 @@ def sft(
 
     Exit codes: 0 ok, 2 the call is wrong, 130 the run was stopped.
     """
-    from sciagent.training.learner.settings import StepSettings, TrainingWish
-
-    settings = StepSettings(2e-5 if learning_rate is None else learning_rate, most_tokens=most_tokens)
-    wish = TrainingWish(
-        "sft",
-        folder,
-        model,
-        out,
-        name or out.resolve().name,
-        rows_per_step,
-        epochs=epochs,
-        steps=steps,
-        rank=lora,
-        seed=seed,
-        save_every=save_every,
-        threads=threads,
-        settings=settings,
-    )
-    _train(wish, ledger, json)
+    _train(run, run.wish("sft", folder, run.step_settings(2e-5)))
 
 
 @app.command(epilog="Example: sciagent train grpo rows --model smollm2-sft --out smollm2-grpo --lora 16")
+@with_options
 def grpo(
     folder: Path = typer.Argument(metavar="ROWS_FOLDER", help="A folder of `dataset build rows`."),
     *,
-    model: Model,
-    out: Out,
-    name: Name = None,
-    rows_per_step: RowsPerStep = 32,
-    epochs: Epochs = 1,
-    steps: Steps = None,
-    learning_rate: LearningRate = None,
-    kl: float = typer.Option(0.0, "--kl", min=0, help="Factor of the KL divergence from the model at the start."),
-    kl_budget: float | None = typer.Option(
-        None, "--kl-budget", min=0, metavar="NATS", help="End where this divergence, per token, is larger."
-    ),
-    lora: Lora = 0,
-    seed: Seed = 0,
-    most_tokens: MicroBatch = 8192,
-    save_every: SaveEvery = 20,
-    threads: Threads = None,
-    ledger: options.Ledger = None,
-    json: options.Json = False,
+    run: RowsOptions,
+    kl: Kl = 0.0,
+    kl_budget: KlBudget = None,
 ) -> None:
     """Train a model by the policy gradient on token rows with advantages.
 
@@ -126,38 +69,20 @@ def grpo(
 
     Exit codes: 0 ok, 2 the call is wrong, 130 the run was stopped.
     """
-    from sciagent.training.learner.settings import LossSettings, StepSettings, TrainingWish
+    from sciagent.training.learner.settings import LossSettings
 
-    rate = 1e-6 if learning_rate is None else learning_rate
-    settings = StepSettings(rate, most_tokens=most_tokens, loss=LossSettings(kl=kl))
-    wish = TrainingWish(
-        "grpo",
-        folder,
-        model,
-        out,
-        name or out.resolve().name,
-        rows_per_step,
-        epochs=epochs,
-        steps=steps,
-        rank=lora,
-        seed=seed,
-        save_every=save_every,
-        threads=threads,
-        settings=settings,
-        kl_budget=kl_budget,
-    )
-    _train(wish, ledger, json)
+    _train(run, run.wish("grpo", folder, run.step_settings(1e-6, LossSettings(kl=kl)), kl_budget=kl_budget))
 
 
-def _train(wish: TrainingWish, ledger: str | None, json: bool) -> None:
+def _train(run: RowsOptions, wish: TrainingWish) -> None:
     from sciagent.training.learner.loading import check_extra
 
     check_extra()
     from sciagent.training.learner.running import train
 
-    with _shown(json) as tell:
-        answer = train(wish, _ledger(ledger), tell)
-    if json:
+    with _shown(run.json) as tell:
+        answer = train(wish, _ledger(run.ledger), tell)
+    if run.json:
         put(jsons.dumps(answer.model_dump()))
     else:
         put_answer(answer, False, _parts(answer))
