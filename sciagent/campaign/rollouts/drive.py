@@ -70,6 +70,16 @@ def obstacle(driver: Driver) -> str | None:
     return session.budget.exhausted()
 
 
+def obstacle_after_pause(driver: Driver) -> str | None:
+    """Waits while the campaign is paused. Returns why no further turn may begin; None if it may."""
+    driver.attend()
+    session = driver.session
+    while driver.mailbox.paused and not session.stopping.is_set():
+        session.stopping.wait(PAUSE_SECONDS)
+        driver.attend()
+    return obstacle(driver)
+
+
 def count(driver: Driver, done: StepResult) -> None:
     """Counts the proposals and the cost of a step against the budget, and its hits if the goal needs their number."""
     driver.intake.n_proposals += done.proposals
@@ -127,7 +137,7 @@ class RolloutDrive:
         else:
             groups = runner.opened(plan)
         began = time.monotonic()
-        while (why := self._obstacle(driver)) is None:
+        while (why := obstacle_after_pause(driver)) is None:
             done = runner.step(groups)
             if done is None:
                 break
@@ -137,15 +147,6 @@ class RolloutDrive:
             self._say(_line(done, groups, self._seconds))
         self._why = why
         return groups
-
-    def _obstacle(self, driver: Driver) -> str | None:
-        """Waits while the campaign is paused. Returns why no further turn may begin; None if it may."""
-        driver.attend()
-        session = driver.session
-        while driver.mailbox.paused and not session.stopping.is_set():
-            session.stopping.wait(PAUSE_SECONDS)
-            driver.attend()
-        return obstacle(driver)
 
     def _answer(self, groups: Sequence[Group]) -> RolloutAnswer:
         with self._built.ledger.read() as connection:

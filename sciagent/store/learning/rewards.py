@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.code_version import code_version
+from sciagent.domain.evidence import content_hash
 from sciagent.errors import UnknownNameError
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, id_of_hash
@@ -82,6 +83,25 @@ def last(connection: Connection, campaign_id: int, spec_hash: str, scope: str | 
     None: of all episodes."""
     query = _versions().where(_V.campaign_id == campaign_id, t.reward_spec.c.hash == spec_hash)
     query = query.where(_V.scope.is_(None) if scope is None else _V.scope == scope)
+    row = connection.execute(query.order_by(_V.id.desc()).limit(1)).one_or_none()
+    return None if row is None else _version(row)
+
+
+def scope_of(group_ids: Iterable[int]) -> str:
+    """The scope of a version that has the rewards of some groups."""
+    return content_hash(sorted(group_ids))
+
+
+def first_of_scope(connection: Connection, campaign_id: int, spec_hash: str, scope: str) -> RewardVersionRow | None:
+    """The first version of some groups under a description; None if there is none."""
+    query = _versions().where(_V.campaign_id == campaign_id, t.reward_spec.c.hash == spec_hash, _V.scope == scope)
+    row = connection.execute(query.order_by(_V.id).limit(1)).one_or_none()
+    return None if row is None else _version(row)
+
+
+def last_of_any_scope(connection: Connection, campaign_id: int, spec_hash: str) -> RewardVersionRow | None:
+    """The last version of a campaign under a description, of all episodes or of some; None if there is none."""
+    query = _versions().where(_V.campaign_id == campaign_id, t.reward_spec.c.hash == spec_hash)
     row = connection.execute(query.order_by(_V.id.desc()).limit(1)).one_or_none()
     return None if row is None else _version(row)
 
