@@ -1,4 +1,4 @@
-"""`sciagent models add | list | remove`: manage the local models, which run inside the driver's process."""
+"""`sciagent models add | new | list | remove`: manage the local models, which run inside the driver's process."""
 
 from __future__ import annotations
 
@@ -42,6 +42,33 @@ def add(
     else:
         raise UsageError(f"{what}: no such model or path; `sciagent models add smollm2` downloads it")
     put(f"{model.policy}  {model.folder}")
+
+
+@app.command(epilog="Example: sciagent models new tiny --texts sft")
+def new(
+    name: str = typer.Argument(help="What to call it."),
+    texts: list[Path] = typer.Option(
+        ..., metavar="ROWS_FOLDER", help="Data set of conversations (sft, hindsight); may be repeated."
+    ),
+    hidden_size: int = typer.Option(192, min=1, help="Numbers in the state of a token; a multiple of 32."),
+    layers: int = typer.Option(4, min=1, help="Layers of the network."),
+    vocabulary: int = typer.Option(2048, min=1, help="Most tokens of the tokenizer."),
+    context: int = typer.Option(8192, min=1, help="Most tokens of a prompt and its answer."),
+    seed: int = typer.Option(0, help="Of the weights."),
+) -> None:
+    """Make a small model with random weights, to be trained from nothing.
+
+    Its tokens are learned from the conversations, and it has sciagent's chat template. By default it has
+    2 million parameters.
+
+    Made again from the same texts it changes nothing.
+    """
+    from sciagent.training.learner.loading import check_extra
+    from sciagent.training.random_models import ModelShape, add_random_model
+
+    check_extra()
+    model = add_random_model(name, texts, ModelShape(hidden_size, layers, vocabulary, context), seed, say)
+    put(f"{model.policy}  {model.size / 4e6:.3g} million parameters  {model.folder}")
 
 
 @app.command("list")

@@ -32,6 +32,11 @@ class Conversations:
         mask = (*[False] * len(before), *[True] * len(after))
         return TrainingRow((*before, *after), mask, tuple(map(float, mask)))
 
+    def text(self, cells: Mapping[str, Any]) -> str:
+        """Returns the rendered text of a prompt and its answer. cells: as `row` takes them."""
+        messages = [*_messages(cells["prompt"]), *_messages(cells["completion"])]
+        return self._text(messages, json.loads(cells["tools"]), False)
+
     def answer_ids(
         self, prompt: Sequence[Message], answer: Sequence[Message], tools: Sequence[Mapping[str, Any]]
     ) -> list[int]:

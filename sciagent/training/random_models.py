@@ -1,0 +1,152 @@
+"""Makes small language models with random weights, whose tokens are learned from recorded conversations."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import random
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sciagent.agent import models
+from sciagent.agent.models import HERMES_TEMPLATE, Model
+from sciagent.errors import UsageError
+from sciagent.training.learner.conversations import Conversations
+from sciagent.training.learner.dataset_rows import FILE, KINDS
+
+UNKNOWN, BEGIN, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
+TAGS = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
+"""Parts of the chat template that are one token each."""
+HEAD = 32  # numbers of an attention head
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """The size of a model in the architecture of Llama. Raises UsageError for a size that is not possible."""
+
+    hidden_size: int = 192
+    """Numbers in the state of a token; a multiple of 32, since each attention head has 32."""
+    layers: int = 4
+    vocabulary: int = 2048
+    """Most tokens of the tokenizer."""
+    context: int = 8192
+    """Most tokens of a prompt and its answer."""
+
+    def __post_init__(self) -> None:
+        if self.hidden_size < HEAD or self.hidden_size % HEAD:
+            raise UsageError(f"a hidden size is a multiple of {HEAD}, not {self.hidden_size}")
+        if self.layers < 1 or self.context < 1:
+            raise UsageError("a model has at least one layer, and a context of at least one token")
+        if self.vocabulary < (least := 256 + len(TAGS) + 3):
+            raise UsageError(f"a vocabulary has at least {least} tokens: one for each byte, and those of the template")
+
+
+def add_random_model(name: str, folders: Sequence[Path], shape: ModelShape, seed: int, tell: models.Tell) -> Model:
+    """Makes a model and adds it to the models of this machine. The same texts, shape and seed make the same weights.
+
+    folders: data sets of conversations, whose texts the tokenizer is trained on. Raises UsageError for folders without
+    conversations, or if there is another model of that name.
+    """
+    texts = [text for folder in folders for text in conversations(folder)]
+    if not texts:
+        raise UsageError("the data sets are empty; a tokenizer is trained on their conversations")
+    tokenizer = trained_tokenizer(texts, shape.vocabulary)
+    spelled = tokenizer.backend_tokenizer.to_str() + tokenizer.chat_template
+    source = f"random weights, seed {seed}, {shape}, tokenizer {models.sha256(spelled)}"
+    if (known := models.same_as(name, lambda model: model.source == source, tell)) is not None:
+        return known
+    with models.making(name) as folder:
+        _network(tokenizer, shape, source).save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        model = Model(
+            name=name,
+            source=source,
+            licence="as that of its texts",
+            weights=models.fingerprints(sorted(folder.glob("*.safetensors"))),
+            template="sciagent",
+            template_sha256=models.sha256(models.own_template(folder)),
+            versions={package: importlib.metadata.version(package) for package in ("transformers", "torch")},
+            added=datetime.now(UTC),
+        )
+        models.write(folder, model)
+    return model
+
+
+def conversations(folder: Path) -> Iterator[str]:
+    """Yields the text of each row of a data set of conversations. Raises UsageError for another folder."""
+    import pyarrow.parquet as pq
+
+    file = pq.ParquetFile(folder / FILE) if (folder / FILE).is_file() else None
+    kind = b"" if file is None else (file.schema_arrow.metadata or {}).get(b"dataset", b"")
+    if file is None or kind.decode() not in KINDS["sft"]:
+        raise UsageError(f"{folder} is no data set of conversations; make one: sciagent dataset build sft")
+    rendering = Conversations(_wrapped(_byte_pairs()), ())
+    for batch in file.iter_batches(batch_size=64, columns=["prompt", "completion", "tools"]):
+        yield from map(rendering.text, batch.to_pylist())
+
+
+def trained_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:
+    """Returns a tokenizer of transformers: byte-level BPE, learned from the texts, with sciagent's chat template.
+
+    Each digit is a token of its own, so that no number is unknown. vocabulary: most tokens.
+    """
+    from tokenizers import pre_tokenizers, trainers
+
+    bpe, marks = _byte_pairs(), [UNKNOWN, BEGIN, END]
+    apart = re.compile("|".join(map(re.escape, [*marks, *TAGS])))
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary - len(TAGS),
+        special_tokens=marks,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    bpe.train_from_iterator((part for text in texts for part in apart.split(text)), trainer)
+    return _wrapped(bpe)
+
+
+def _byte_pairs() -> Any:
+    from tokenizers import Tokenizer, decoders, pre_tokenizers
+    from tokenizers.models import BPE
+
+    bpe = Tokenizer(BPE())
+    split = [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    bpe.pre_tokenizer, bpe.decoder = pre_tokenizers.Sequence(split), decoders.ByteLevel()
+    return bpe
+
+
+def _wrapped(bpe: Any) -> Any:
+    from transformers import AddedToken, PreTrainedTokenizerFast
+
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=bpe, bos_token=BEGIN, eos_token=END, pad_token=END, unk_token=UNKNOWN
+    )
+    tokenizer.add_tokens([AddedToken(tag, normalized=False, special=False) for tag in TAGS])
+    tokenizer.chat_template = HERMES_TEMPLATE.read_text(encoding="utf-8")
+    return tokenizer
+
+
+def _network(tokenizer: Any, shape: ModelShape, source: str) -> Any:
+    """Returns a model with random weights, which depend on `source`: no two tokenizers get the same weights."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=shape.hidden_size,
+        intermediate_size=8 * shape.hidden_size // 3 // HEAD * HEAD,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.hidden_size // HEAD,
+        max_position_embeddings=shape.context,
+        tie_word_embeddings=True,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(random.Random(source).getrandbits(63))
+        return LlamaForCausalLM(config)
