@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.driving.driver import Driver
@@ -15,6 +15,7 @@ from sciagent.campaign.rollouts.groups import Group, RolloutPlan
 from sciagent.campaign.rollouts.runner import RolloutRunner, StepResult
 from sciagent.campaign.rollouts.scripted import NAME, ScriptedPolicy
 from sciagent.campaign.rollouts.seeds import model_spec, no_source, seed_source
+from sciagent.campaign.rollouts.snapshot import Beginning
 from sciagent.campaign.rollouts.team import WorkerTeam
 from sciagent.domain.answers.rollouts import RolledGroup, RolloutAnswer
 from sciagent.errors import UsageError, did_you_mean
@@ -30,14 +31,18 @@ PAUSE_SECONDS = 0.25  # between looks for the end of a pause
 PURPOSES = ("rollout", "evaluation", "demonstration")
 
 
-def plan_of(groups: int, siblings: int, turns: int, policy: str, purpose: Purpose) -> RolloutPlan:
+def plan_of(
+    groups: int, siblings: int, turns: int, policy: str, purpose: Purpose, begins: Beginning = "now"
+) -> RolloutPlan:
     """Returns the plan of a call. Raises UsageError for a number out of range or an unknown purpose."""
     for name, number, most in (("groups", groups, 1000), ("siblings", siblings, 1000), ("turns", turns, 1000)):
         if not 1 <= number <= most:
             raise UsageError(f"{name}: {number} is not from 1 to {most}")
     if purpose not in PURPOSES:
         raise UsageError(f'purpose: "{purpose}" is none of {", ".join(PURPOSES)}{did_you_mean(purpose, PURPOSES)}')
-    return RolloutPlan(groups, siblings, turns, policy, purpose)
+    if begins not in get_args(Beginning):
+        raise UsageError(f'begins: "{begins}" is neither now nor seeds')
+    return RolloutPlan(groups, siblings, turns, policy, purpose, begins=begins)
 
 
 @contextmanager
