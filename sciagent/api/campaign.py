@@ -195,21 +195,18 @@ class Campaign:
     ) -> RolloutAnswer:
         """Rolls out groups of episodes that begin alike on a frozen snapshot; the ladder then decides about them all.
 
-        Groups that a kill or a stop left open are continued first, and then no new ones are begun. policy: `scripted`,
-        or a model of `sciagent models list`; default: the campaign's own model, or `scripted` without one. purpose:
-        what the episodes are for. begins: what the episodes see of the campaign, `now` all candidates, `seeds` its
-        seeds alone. say: receives a line for each step. Raises UsageError.
-        """
+        Groups that a kill or a stop left open are continued first, and then no new ones are begun. policy: `scripted`
+        or a model's name; default: the campaign's own. begins: all candidates are seen, or `seeds` alone. say: gets a
+        line a step. Raises UsageError."""
         from sciagent.api.interrupts import each_signal, raise_interrupt
         from sciagent.campaign.rollouts.drive import RolloutDrive, plan_of, policy_of
 
-        self.close(now=False)
+        self.close()
         built = self._for_driving()
         with policy_of(built, policy) as chosen:
-            plan = plan_of(groups, siblings, turns, chosen.name, purpose, begins)
             drive = RolloutDrive(built, chosen, workers, say or (lambda line: None))
             with each_signal(drive.stop, partial(drive.stop, now=True), last=raise_interrupt):
-                return drive.run(plan)
+                return drive.run(plan_of(groups, siblings, turns, chosen.name, purpose, begins))
 
     def environment(self, rewards: str | Path | RewardSpec, **limits: Unpack[EnvironmentLimits]) -> Environment:
         """Returns the live ladder as an environment for a policy of your own, a context manager. rewards: the file that

@@ -146,8 +146,9 @@ class LiveOptions:
 
 def beginning(text: str) -> Beginning:
     """Returns what `--from` names. Raises UsageError."""
-    if text == "now" or text == "seeds":
-        return text
+    match text:
+        case "now" | "seeds":
+            return text
     raise UsageError(f"--from {text}: takes now or seeds{did_you_mean(text, ('now', 'seeds'))}")
 
 

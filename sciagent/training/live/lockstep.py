@@ -28,16 +28,16 @@ def roll_out(ledger: Ledger, policy: BatchPolicy, running: Sequence[TaskGroups],
     A turn of all campaigns is written in one transaction: after a kill the ledger has all of it or nothing.
     """
     while True:
-        go_on()
         asked = [(each, turn) for each in running if (turn := each.runner.next_turn(each.groups)) is not None]
         if not asked:
             return
+        go_on()
         answers = iter(policy.answers([question for _, turn in asked for question in turn.questions]))
         done = [(each, each.runner.carry_out(turn, [next(answers) for _ in turn.questions])) for each, turn in asked]
         with ledger.begin() as connection:
             # in the order of all other writers, so that none of them wait for each other
             watermarks.settle(connection, [each.task.built.row.id for each, _ in done])
-            for each, turn in done:
-                each.runner.write(connection, turn)
-        for each, turn in done:
-            count(each.task.driver, turn.result)
+            for each, carried_out in done:
+                each.runner.write(connection, carried_out)
+        for each, carried_out in done:
+            count(each.task.driver, carried_out.result)

@@ -19,6 +19,7 @@ from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.learning_tables import training_use
 from sciagent.store.database.ledger import Ledger
+from sciagent.training.answers import Selection
 from sciagent.training.building import build
 from sciagent.training.learner import running as offline
 from sciagent.training.learner.settings import StepSettings, TrainingWish
@@ -85,7 +86,7 @@ def test_from_a_random_model_to_a_campaign_that_the_trained_one_proposes_in(tmp_
     campaign = Campaign.from_yaml(file, tmp_path / "ledger.db")
     ledger = campaign.ledger.store
     campaign.rollout(2, 6, 3, policy="scripted", purpose="demonstration")
-    build(ledger, DatasetWish("sft", ["whole"], least=0.0), tmp_path / "sft")
+    build(ledger, DatasetWish("sft", ["whole"], Selection(at_least=0.0, per_scaffold=100)), tmp_path / "sft")
     taught = TrainingWish("sft", tmp_path / "sft", tiny, tmp_path / "taught", "taught", 8, threads=1, steps=4)
     offline.train(replace(taught, settings=StepSettings(3e-3)), ledger, lambda step, of: None)
     answer, told = run(replace(wish_of(tmp_path, file), model="taught"), ledger)
