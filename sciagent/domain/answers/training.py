@@ -37,10 +37,22 @@ class TrainedStep(AnswerModel):
     """Mean entropy of the next token, in nats."""
     grad_norm: float
     """Norm of the gradient, before it was scaled down."""
+    value_loss: float | None = None
+    """Mean loss of the value head over turns; None without one."""
+    explained_variance: float | None = None
+    """Share of the variance of what turns earned that the value head had foreseen: 1 all, 0 none; None without one."""
     rows: int
     tokens: int
     """Number of trained tokens."""
     seconds: StepSeconds
+    policy: str | None = None
+    """Name and hash of the policy that sampled the groups of a step on the live ladder; None for rows on disk."""
+    groups: int | None = None
+    """Number of groups that were trained; None for rows on disk."""
+    dropped: int | None = None
+    """Number of groups that taught nothing, since their siblings earned the same; None for rows on disk."""
+    terms: Mapping[str, float] = {}
+    """Mean over the episodes of each part of the reward, by name; empty for rows on disk."""
 
 
 class TrainedPolicy(AnswerModel):
@@ -53,7 +65,8 @@ class TrainedPolicy(AnswerModel):
     steps: int
     """Steps that the run has taken, those before a restart included."""
     stopped_by: str
-    """`rows`: every row was trained as often as asked; `steps`: the limit; `kl_budget`; `interrupt`."""
+    """`rows`: every row was trained as often as asked; `steps`: the limit; `kl_budget`; `budget`: that of a campaign;
+    `interrupt`."""
     folder: str
     """Folder of the run, with checkpoint, metrics and the new model."""
     left_out: Mapping[str, int]
