@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from threading import Event
 from typing import Any
@@ -23,7 +24,8 @@ from sciagent.training.learner.step import Learner, StepMetrics
 from sciagent.training.live import tasks as live_tasks
 from sciagent.training.live import versions
 from sciagent.training.live.engines import Engine, InProcessEngine
-from sciagent.training.live.gathering import GatheredStep, Gatherer, Stopped
+from sciagent.training.live.gathering import GatheredStep, Gatherer
+from sciagent.training.live.waves import LocalWaves, Stopped
 from sciagent.training.live.wish import LiveWish
 
 RUN_ID = "run_id"
@@ -35,7 +37,7 @@ def train_live(
     """Trains a model on the live ladder, or goes on with a run that was ended.
 
     stop: set from another thread, it ends the run after the turn that is under way. engine: samples the answers; None:
-    the learner's own weights in this process. Raises UsageError for a folder of another run or a wish that cannot be
+    the one that the wish names. Raises UsageError for a folder of another run or a wish that cannot be
     fulfilled.
     """
     import torch
@@ -52,13 +54,21 @@ def train_live(
     learner = Learner(loaded.model, wish.settings, reference=reference, allowed=loaded.grammars.allowed)
     if learner.accelerator.num_processes > 1:
         raise UsageError("training on the live ladder runs in one process; start it without `accelerate launch`")
-    run = LiveRun(wish, ledger, folder, loaded, learner, engine or InProcessEngine(), asked)
-    with live_tasks.driven(wish, ledger) as tasks:
-        run.gatherer = Gatherer(wish, ledger, tasks, spec, loaded.context, _run_id(folder))
-        if stop is not None:
-            run.gatherer.stopping = stop
-        stopped_by = run.steps(tell)
+    with closing(engine or engine_of(wish)) as sampling:
+        run = LiveRun(wish, ledger, folder, loaded, learner, sampling, asked)
+        with live_tasks.driven(wish, ledger) as tasks:
+            run.gatherer = Gatherer(wish, LocalWaves(wish, ledger, tasks, spec, loaded.context, _run_id(folder), stop))
+            stopped_by = run.steps(tell)
     return run.answer(stopped_by)
+
+
+def engine_of(wish: LiveWish) -> Engine:
+    """Returns the engine that samples the answers."""
+    if wish.endpoint is None:
+        return InProcessEngine()
+    from sciagent.training.live.served import ServedEngine
+
+    return ServedEngine(wish.endpoint, wish.name, wish.out / "adapters", versions=wish.lag + 1)
 
 
 def reward_spec(wish: LiveWish) -> RewardSpec:
@@ -207,7 +217,7 @@ def _run_id(folder: RunFolder) -> str:
 
 def _asked(wish: LiveWish, spec: RewardSpec, loaded: LoadedModel) -> Mapping[str, Any]:
     """Returns all that decides what comes out of a run, as JSON values."""
-    left_out = ("tasks", "out", "threads", "save_every", "rewards", "workers", "patience", "credit")
+    left_out = ("tasks", "out", "threads", "save_every", "rewards", "workers", "patience", "credit", "endpoint")
     told = {name: value for name, value in asdict(wish).items() if name not in left_out}
     tasks = [[load_spec(task.file).identity_hash, task.weight] for task in wish.tasks]
     return told | {"model": loaded.card.policy, "rewards": spec.hash, "tasks": tasks}

@@ -67,6 +67,9 @@ class LiveWish:
     """Threads of PyTorch on a CPU; None: as many as there are cores."""
     kl_budget: float | None = None
     """The run stops where the KL divergence from the model at the start is larger; None: never."""
+    endpoint: str | None = None
+    """Address of a server that samples the answers, to which each version is loaded as an adapter; None: the model
+    samples in this process."""
     settings: StepSettings = field(default_factory=StepSettings)
     guards: Mapping[str, Any] | None = None
     """Limits of the guards by name; None: the usual ones."""
