@@ -12,6 +12,7 @@ from sciagent.agent.models import ModelError
 from sciagent.agent.policies.batches import BatchPolicy, ThreadedPolicy
 from sciagent.agent.policies.endpoint import EndpointPolicy
 from sciagent.agent.serving import lora_adapters, served_cards
+from sciagent.agent.serving.served_cards import ServedCard
 from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.errors import UsageError
 from sciagent.training.learner.adapters import write_adapter
@@ -45,9 +46,7 @@ class ServedEngine:
         """
         if not self._is_checked:
             self._check_base(loaded)
-        client = EndpointPolicy(
-            self._load(learner, loaded, version), self._endpoint, logprobs="processed", grammar="llguidance"
-        )
+        client = asking(self._load(learner, loaded, version), self._endpoint)
         self._asked.append(ThreadedPolicy(client))
         if not self._is_checked:
             check_logprobs(client, learner)
@@ -92,6 +91,19 @@ class ServedEngine:
         for folder in self._folder.glob("*"):  # the server may read the folder of a loaded adapter again
             if folder.name not in names:
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def asking(name: str, endpoint: str) -> EndpointPolicy:
+    """Returns a client of a server that `serve-model --trainable` started."""
+    return EndpointPolicy(name, endpoint, logprobs="processed", grammar="llguidance")
+
+
+def policy_elsewhere(identity: PolicyIdentity, endpoint: str) -> BatchPolicy:
+    """Returns a version that another process has loaded into the server."""
+    if served_cards.find(identity.name) is None:  # on another machine
+        base, adapter = identity.base_sha256, identity.adapter_sha256
+        served_cards.keep(ServedCard(name=identity.name, base_sha256=base, adapter_sha256=adapter))
+    return ThreadedPolicy(asking(identity.name, endpoint))
 
 
 def check_logprobs(client: EndpointPolicy, learner: Learner) -> None:

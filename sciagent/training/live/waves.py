@@ -104,7 +104,7 @@ class LocalWaves:
             ids = [group.row.id for group in each.groups]
             version = self._version(each.task, ids)
             with self._ledger.read() as connection:
-                groups += group_rows.read(connection, each.task.built, version, ids, self._context)
+                groups += group_rows.read(connection, each.task.built, version, ids, self._context, self._wish.training)
         return Wave(groups, waited - begun - inline, inline + verified - waited)
 
     def _begun(self, number: int, policy: BatchPolicy, places: Mapping[str, Sequence[int]]) -> Iterator[TaskGroups]:

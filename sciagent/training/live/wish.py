@@ -70,6 +70,10 @@ class LiveWish:
     endpoint: str | None = None
     """Address of a server that samples the answers, to which each version is loaded as an adapter; None: the model
     samples in this process."""
+    actors: int = 0
+    """Processes of Ray that roll out the groups, each those of its campaigns; 0: this process does."""
+    ray_address: str | None = None
+    """Address of a cluster of Ray; None: Ray is started on this machine."""
     settings: StepSettings = field(default_factory=StepSettings)
     guards: Mapping[str, Any] | None = None
     """Limits of the guards by name; None: the usual ones."""
@@ -89,5 +93,7 @@ class LiveWish:
         for name in ("steps", "groups", "siblings", "turns", "save_every"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name}: {getattr(self, name)} is below 1")
+        if self.ray_address is not None and not self.actors:
+            raise UsageError(f"ray_address: {self.ray_address} has no actors; say how many with --actors")
         if self.siblings < 2:
             raise UsageError("siblings: 1 has nobody to be compared with; take 2 or more")
