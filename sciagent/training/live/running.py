@@ -206,18 +206,6 @@ def _run_id(folder: RunFolder) -> str:
 def _asked(wish: LiveWish, spec: RewardSpec, loaded: LoadedModel) -> Mapping[str, Any]:
     """Returns all that decides what comes out of a run, as JSON values."""
     left_out = {"tasks", "out", "rewards", "credit"} | ELSEWHERE
-        "tasks",
-        "out",
-        "threads",
-        "save_every",
-        "rewards",
-        "workers",
-        "patience",
-        "credit",
-        "endpoint",
-        "actors",
-        "ray_address",
-    )
     told = {name: value for name, value in asdict(wish).items() if name not in left_out}
     tasks = [[load_spec(task.file).identity_hash, task.weight] for task in wish.tasks]
     return told | {"model": loaded.card.policy, "rewards": spec.hash, "tasks": tasks}
