@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from sqlalchemy.engine import Connection
 
@@ -73,19 +74,25 @@ def _add_episode(
     turns = trajectories.turns(connection, episode.id)
     ids = {turn["number"]: turn["id"] for turn in turns}
     for cells in rows_of(connection, episode, turns, group.version, Counter()):
-        if len(cells["ids"]) > context:
-            continue
-        is_valued = training == "ppo"
-        if decided(cells) if is_valued else any(cells["gradient"]):
-            group.rows.append(valued_row(cells) if is_valued else sampled_row(cells))
-            places = cells["trainable" if is_valued else "gradient"]
-            used = {number for number, taken in zip(cells["turns"], places, strict=True) if taken}
-            group.turns += [ids[number] for number in sorted(used)]
+        if len(cells["ids"]) <= context:
+            _add_row(group, cells, ids, training)
     earned = rewards.of_version(connection, group.version, [episode.id])
     for reward in earned:
         if reward.turn_id is None and reward.value is not None:
             group.outcomes.append(reward.value)
             group.terms.append(_terms([each.terms for each in earned if each.turn_id is not None]))
+
+
+def _add_row(group: RewardedGroup, cells: Mapping[str, Any], ids: Mapping[int, int], training: str) -> None:
+    """Adds a row if it has something to learn. ids: of the episode's turns, by number."""
+    if training == "ppo":
+        has_any, places, made = decided(cells), cells["trainable"], valued_row
+    else:
+        has_any, places, made = any(cells["gradient"]), cells["gradient"], sampled_row
+    if has_any:
+        group.rows.append(made(cells))
+        used = {number for number, taken in zip(cells["turns"], places, strict=True) if taken}
+        group.turns += [ids[number] for number in sorted(used)]
 
 
 def _terms(terms: Sequence[Mapping[str, float | None]]) -> Mapping[str, float]:
