@@ -82,7 +82,8 @@ def test_from_demonstrations_to_a_campaign_with_the_adapter_of_the_last_step(hom
     ledger = Ledger(str(home / "sciagent.db"))
     with ledger.read() as connection:
         row = connection.execute(sa.select(t.policy).where(t.policy.c.name == name)).one()
-        of_turns = sa.select(t.turn.c.policy_id, t.turn.c.untrainable).join(t.trajectory).join(t.campaign)
+        of_turns = sa.select(t.turn.c.policy_id, t.turn.c.untrainable)
+        of_turns = of_turns.select_from(t.turn.join(t.trajectory).join(t.campaign))
         turns = connection.execute(of_turns.where(t.campaign.c.name == "next", t.turn.c.policy_id.is_not(None))).all()
     ledger.close()
     assert row.adapter_sha256 == adapter_sha256(home / "better" / "adapter") and row.parent_id is not None

@@ -195,14 +195,14 @@ class RolloutActors:
         import ray
 
         self._stopping = stopping or Event()
-        shares, self._began = _shares(wish), not ray.is_initialized()
-        self.tasks = [task for _, tasks in shares for task in tasks]
+        found, self._began = shares(wish), not ray.is_initialized()
+        self.tasks = [task for _, tasks in found for task in tasks]
         if self._began:
-            _begin(wish.ray_address, len(shares))
+            _begin(wish.ray_address, len(found))
         url = ledger.url.render_as_string(hide_password=False)
         kind = ray.remote(num_cpus=1, max_restarts=RESTARTS, max_task_retries=RESTARTS, max_concurrency=2)(RolloutActor)
-        self._actors = [kind.remote(ActorWish(own, url, spec, context, run)) for own, _ in shares]
-        self._of_task = {task.name: place for place, (_, tasks) in enumerate(shares) for task in tasks}
+        self._actors = [kind.remote(ActorWish(own, url, spec, context, run)) for own, _ in found]
+        self._of_task = {task.name: place for place, (_, tasks) in enumerate(found) for task in tasks}
 
     def wave(self, step: int, policy: BatchPolicy, places: Mapping[str, Sequence[int]]) -> Wave:
         """Rolls out groups of a step, each task by its actor, as `Waves` says."""
@@ -264,7 +264,7 @@ def _flat(sent: SentPolicy) -> tuple[SentPolicy, Any]:
     return sent._replace(weights=None), sent.weights
 
 
-def _shares(wish: LiveWish) -> list[tuple[LiveWish, list[NamedTask]]]:
+def shares(wish: LiveWish) -> list[tuple[LiveWish, list[NamedTask]]]:
     """Returns the wish and the tasks of each actor. Raises UsageError for a campaign that is named twice."""
     named = [NamedTask(load_spec(share.file).campaign, share.weight) for share in wish.tasks]
     for place, task in enumerate(named):
@@ -282,8 +282,10 @@ def _begin(address: str | None, n: int) -> None:
 
     given = {name: value for name, value in os.environ.items() if name.startswith("SCIAGENT_")}
     settings = {"env_vars": given | {"SCIAGENT_MODELS": str(Path(models_folder()).absolute())}}
-    here = {"num_cpus": max(n, os.cpu_count() or 1), "include_dashboard": False}
+    more: dict[str, Any] = {"runtime_env": settings, "log_to_driver": False, "logging_level": "warning"}
+    if address is None:
+        more |= {"num_cpus": max(n, os.cpu_count() or 1), "include_dashboard": False}
     try:
-        ray.init(address or "local", runtime_env=settings, log_to_driver=False, **(here if address is None else {}))
+        ray.init(address or "local", **more)
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise UsageError(f"--ray-address {address}: {error}") from error

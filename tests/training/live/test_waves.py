@@ -1,4 +1,4 @@
-"""Groups of a step: how they are shared among tasks, and what replaces those that teach nothing."""
+"""Waves of groups: how they are shared among tasks, what replaces those that teach nothing, what a kill leaves."""
 
 from __future__ import annotations
 
