@@ -14,6 +14,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.rewarding.states import states
 from sciagent.store.database import tables as t
+from sciagent.store.database.bulk import among
 from sciagent.store.learning import groups
 from sciagent.store.learning.episodes import EpisodeRow, EpisodeTurn
 
@@ -101,11 +102,12 @@ def _beginnings(
     built: Built, connection: Connection, held: Sequence[tuple[EpisodeRow, Sequence[EpisodeTurn]]]
 ) -> dict[int, _Beginning]:
     """Returns the beginnings by trajectory id."""
-    of_group = {row.id: row for row in groups.of_campaign(connection, built.row.id)}
-    u, j = t.turn.c, t.trajectory.c
-    first = sa.select(u.trajectory_id, sa.func.coalesce(u.asked_watermark, u.watermark))
-    first = first.select_from(t.turn.join(t.trajectory, j.id == u.trajectory_id)).where(u.number == 0)
-    asked = {int(id_): int(at) for id_, at in connection.execute(first.where(j.campaign_id == built.row.id))}
+    of_group = groups.of_ids(connection, sorted({row.group_id for row, _ in held if row.group_id is not None}))
+    u = t.turn.c
+    first = sa.select(u.trajectory_id, sa.func.coalesce(u.asked_watermark, u.watermark)).where(u.number == 0)
+    alone = [row.id for row, _ in held if row.group_id is None]
+    rows = connection.execute(first.where(among(connection, u.trajectory_id, alone)))
+    asked = {int(id_): int(at) for id_, at in rows}
     begun = {}
     for row, turns in held:
         if row.group_id is not None:

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sciagent.api.terminal import Paragraph, Part, plain_table
-from sciagent.cli.learning.training_options import RowsOptions, with_options
-from sciagent.cli.shared.common import Exit, put, put_answer, say
+from sciagent.cli.learning.training_options import LiveOptions, RowsOptions, with_options
+from sciagent.cli.shared.common import Exit, put, put_answer, say, say_upgraded
+from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
     from sciagent.domain.answers.training import TrainedPolicy, TrainedStep
     from sciagent.store.database.ledger import Ledger
     from sciagent.training.learner.running import Tell
     from sciagent.training.learner.settings import TrainingWish
+    from sciagent.training.live.wish import LiveWish
 
 app = typer.Typer(help="Train a model on a data set.", no_args_is_help=True)
 
@@ -51,16 +53,25 @@ def sft(
     _train(run, run.wish("sft", folder, run.step_settings(2e-5)))
 
 
-@app.command(epilog="Example: sciagent train grpo rows --model smollm2-sft --out smollm2-grpo --lora 16")
+@app.command(
+    epilog="Examples: sciagent train grpo rows --model smollm2-sft --out smollm2-grpo --lora 16; "
+    "sciagent train grpo small.yaml --rewards rewards.yaml --model smollm2-sft --out smollm2-live --lora 16"
+)
 @with_options
 def grpo(
-    folder: Path = typer.Argument(metavar="ROWS_FOLDER", help="A folder of `dataset build rows`."),
+    sources: list[Path] = typer.Argument(
+        metavar="ROWS_FOLDER|CAMPAIGN.yaml...", help="A folder of `dataset build rows`, or campaigns to roll out."
+    ),
     *,
     run: RowsOptions,
+    live: LiveOptions,
     kl: Kl = 0.0,
     kl_budget: KlBudget = None,
 ) -> None:
     """Train a model by the policy gradient on token rows with advantages.
+
+    The rows are those of a data set, or of campaigns on the live ladder: then each step rolls out groups of episodes by
+    the model as it is, waits for the verdicts on what they propose, and trains on the rewards.
 
     Groups whose siblings all earned the same are left out. A token is dropped from the loss where its probability is
     less than half or more than five times what it was when it was drawn.
@@ -71,7 +82,13 @@ def grpo(
     """
     from sciagent.training.learner.settings import LossSettings
 
-    _train(run, run.wish("grpo", folder, run.step_settings(1e-6, LossSettings(kl=kl)), kl_budget=kl_budget))
+    settings = run.step_settings(1e-6, LossSettings(kl=kl))
+    if sources[0].is_file():
+        _train_live(run, live.wish(run, "grpo", sources, settings, kl_budget=kl_budget))
+    elif len(sources) > 1 or live.rewards is not None:
+        raise UsageError(f"{sources[0]} is no file of a campaign")
+    else:
+        _train(run, run.wish("grpo", sources[0], settings, kl_budget=kl_budget))
 
 
 def _train(run: RowsOptions, wish: TrainingWish) -> None:
@@ -82,6 +99,27 @@ def _train(run: RowsOptions, wish: TrainingWish) -> None:
 
     with _shown(run.json) as tell:
         answer = train(wish, _ledger(run.ledger), tell)
+    _put(run, answer)
+
+
+def _train_live(run: RowsOptions, wish: LiveWish) -> None:
+    from threading import Event
+
+    from sciagent.api.interrupts import each_signal, raise_interrupt
+    from sciagent.cli.shared.common import open_ledger
+    from sciagent.training.learner.loading import check_extra
+
+    check_extra()
+    from sciagent.training.live.running import train_live
+
+    ledger, stop = open_ledger(run.ledger, create=True), Event()
+    say_upgraded(ledger)
+    with _shown(run.json) as tell, each_signal(stop.set, last=raise_interrupt):
+        answer = train_live(wish, ledger, tell, stop=stop)
+    _put(run, answer)
+
+
+def _put(run: RowsOptions, answer: TrainedPolicy) -> None:
     if run.json:
         put(jsons.dumps(answer.model_dump()))
     else:
@@ -124,7 +162,8 @@ def _line(step: TrainedStep, of: int) -> str:
     parts = {"loss": step.loss, "reward": step.reward, "kl": step.kl, "entropy": step.entropy}
     told = "".join(f"  {name} {value:.4g}" for name, value in parts.items() if value is not None)
     masked = f"  masked {step.masked:.2%}" if step.masked else ""
-    return f"step {step.step}/{of}{told}{masked}"
+    dropped = f"  {step.dropped} groups taught nothing" if step.dropped else ""
+    return f"step {step.step}/{of}{told}{masked}{dropped}"
 
 
 def _parts(answer: TrainedPolicy) -> Iterator[Part]:

@@ -159,8 +159,11 @@ def count_up_to(connection: Connection, at_most: int, *conditions: sa.ColumnElem
     return int(connection.execute(sa.select(sa.func.count()).select_from(some)).scalar_one())
 
 
-def top(connection: Connection, campaign_id: int, n: int) -> list[Any]:
-    """The n candidates with the best score: (candidate id, key, text, score, depth, in_seeds, seq, operation)."""
+def top(connection: Connection, campaign_id: int, n: int, end: int | None = None) -> list[Any]:
+    """The n candidates with the best score: (candidate id, key, text, score, depth, in_seeds, seq, operation).
+
+    end: only candidates with a lower sequence number; None: all.
+    """
     c, p = t.candidate.c, t.proposal.c
     query = (
         sa.select(_CC.candidate_id, c.key, c.text, _CC.score, _CC.depth, _CC.in_seeds, _CC.seq, p.operation)
@@ -170,4 +173,4 @@ def top(connection: Connection, campaign_id: int, n: int) -> list[Any]:
         .order_by(_CC.score.desc(), _CC.seq)
         .limit(n)
     )
-    return list(connection.execute(query))
+    return list(connection.execute(query if end is None else query.where(_CC.seq < end)))

@@ -75,9 +75,10 @@ def count(connection: Connection, table: sa.FromClause, *conditions: Any) -> int
     return int(connection.execute(sa.select(sa.func.count()).select_from(table).where(*conditions)).scalar_one())
 
 
-def hits(connection: Connection, campaign_id: int) -> int:
-    """Number of hits of the campaign."""
-    return count(connection, t.campaign_candidate, _CC.campaign_id == campaign_id, _CC.is_hit == sa.true())
+def hits(connection: Connection, campaign_id: int, end: int | None = None) -> int:
+    """Number of hits of the campaign. end: among candidates with a lower sequence number; None: among all."""
+    known = sa.true() if end is None else _CC.seq < end
+    return count(connection, t.campaign_candidate, _CC.campaign_id == campaign_id, _CC.is_hit == sa.true(), known)
 
 
 def members(connection: Connection, campaign_id: int) -> int:

@@ -1,0 +1,1 @@
+"""Training on the live ladder: groups of rollouts, their rewards, and the training step, one after the other."""
