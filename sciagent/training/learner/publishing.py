@@ -13,6 +13,7 @@ from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import policies
+from sciagent.training.learner.adapters import adapter_identity, write_adapter
 from sciagent.training.learner.loading import LoadedModel
 
 POLICY, ADAPTER = "policy", "adapter"
@@ -34,19 +35,11 @@ def write_weights(loaded: LoadedModel, model: Any, folder: Path) -> None:
     part, whole = folder / ".policy.part", model
     shutil.rmtree(part, ignore_errors=True)
     if loaded.rank:
-        _adapter(model, folder)
+        write_adapter(loaded, model, folder / ADAPTER)
         whole = copy.deepcopy(model).merge_and_unload()
     whole.save_pretrained(part)
     loaded.tokenizer.save_pretrained(part)
     part.rename(folder / POLICY)
-
-
-def _adapter(model: Any, folder: Path) -> None:
-    part = folder / ".adapter.part"
-    shutil.rmtree(part, ignore_errors=True)
-    shutil.rmtree(folder / ADAPTER, ignore_errors=True)
-    model.save_pretrained(part)
-    part.rename(folder / ADAPTER)
 
 
 def publish(loaded: LoadedModel, folder: Path, name: str, recipe: Mapping[str, Any], ledger: Ledger | None) -> Model:
@@ -59,9 +52,7 @@ def publish(loaded: LoadedModel, folder: Path, name: str, recipe: Mapping[str, A
         base = loaded.card
         made = [PolicyIdentity(model.policy, "in process", model.sha256)]
         if loaded.rank:
-            [weights] = models.fingerprints([folder / ADAPTER / "adapter_model.safetensors"]).values()
-            served = f"{name}@{weights.sha256[:8]}"
-            made.append(PolicyIdentity(served, "in process", base.sha256, adapter_sha256=weights.sha256))
+            made.append(adapter_identity(loaded, folder / ADAPTER, name))
         with ledger.begin() as connection:
             parent = policies.enter(connection, PolicyIdentity(base.policy, "in process", base.sha256))
             for identity in made:

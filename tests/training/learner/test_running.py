@@ -14,7 +14,9 @@ import sqlalchemy as sa
 from sciagent.agent import models
 from sciagent.agent.messages import Message, Sampling
 from sciagent.agent.policies.local import LocalPolicy
+from sciagent.agent.serving.lora_adapters import adapter_sha256
 from sciagent.domain.answers.training import TrainedPolicy, TrainedStep
+from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -112,7 +114,12 @@ def test_an_adapter_is_trained_alone_saved_apart_and_merged(wish: TrainingWish, 
     with ledger.read() as connection:
         rows = connection.execute(sa.select(t.policy.c.name, t.policy.c.adapter_sha256)).all()
     assert {name for name, adapter in rows if adapter is None} == {answer.parent, answer.policy}
-    assert len([name for name, adapter in rows if adapter is not None]) == 1
+    [(served, sha256)] = [row for row in rows if row.adapter_sha256 is not None]
+    identity = PolicyIdentity(served, "in process", models.find("tiny").sha256, sha256)
+    assert served == f"{wish.name}@{identity.hash[:8]}" and sha256 == adapter_sha256(wish.out / "adapter")
+    config = json.loads((wish.out / "adapter" / "adapter_config.json").read_text())
+    assert config["base_model_name_or_path"] == answer.parent, "another folder gives the same hash"
+    assert config["target_modules"] == sorted(config["target_modules"])
 
 
 def test_the_budget_of_the_divergence_ends_a_run(wish: TrainingWish) -> None:

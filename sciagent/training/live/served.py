@@ -1,0 +1,117 @@
+"""Samples by a server of vLLM. Each version of the policy is an adapter there, under a name with its content's hash."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sciagent.agent.messages import Message, Sampled, Sampling
+from sciagent.agent.policies.batches import BatchPolicy, ThreadedPolicy
+from sciagent.agent.policies.endpoint import EndpointPolicy
+from sciagent.agent.serving import lora_adapters, served_cards
+from sciagent.errors import UsageError
+from sciagent.training.learner.adapters import adapter_identity, write_adapter
+from sciagent.training.learner.loading import LoadedModel
+
+if TYPE_CHECKING:
+    from sciagent.training.learner.step import Learner
+
+PROBE = Sampling(temperature=0.5, max_tokens=16, seed=1)
+MOST_OFF = 0.2  # nats, mean over the probe; bfloat16 is off by less
+_START = "start it with `sciagent serve-model MODEL --trainable`, in the precision of the trainer (--dtype)"
+
+
+class ServedEngine:
+    """Loads each version of the policy into a running server, and unloads the versions that no rollout asks any more.
+
+    The server was started by `sciagent serve-model MODEL --trainable`. It reads the adapters from `folder`, which both
+    machines have to see.
+    """
+
+    def __init__(self, endpoint: str, name: str, folder: Path, versions: int = 1) -> None:
+        """name: of the new policy. folder: for the adapters. versions: how many stay loaded."""
+        self._endpoint, self._name, self._folder, self._versions = endpoint, name, folder.absolute(), versions
+        self._names = list[str]()  # of the loaded versions, oldest first
+        self._is_checked = False
+
+    def policy(self, learner: Learner, loaded: LoadedModel, version: int) -> BatchPolicy:
+        """Loads the policy as it is now, and returns a client that asks it by the name of its content.
+
+        Raises UsageError if the server has another model, or none of its log-probabilities can be trained on.
+        """
+        if not self._is_checked:
+            self._check_base(loaded)
+        served = self._load(learner, loaded)
+        client = EndpointPolicy(served, self._endpoint, logprobs="processed", grammar="llguidance")
+        if not self._is_checked:
+            try:
+                check_logprobs(client, learner)
+            except BaseException:
+                client.close()
+                raise
+            self._is_checked = True
+        return ThreadedPolicy(client)
+
+    def _check_base(self, loaded: LoadedModel) -> None:
+        """Raises UsageError unless the server has the weights below the trained adapter."""
+        card = loaded.card
+        start = f"sciagent serve-model {card.name} --trainable --dtype float32 --lora-rank {loaded.rank or 16}"
+        if not loaded.rank:
+            raise UsageError(f"a server samples from adapters: train one with --lora RANK, and serve it by\n  {start}")
+        bases = lora_adapters.served_bases(self._endpoint)
+        hashes = [known.base_sha256 for name in bases if (known := served_cards.find(name)) is not None]
+        if card.sha256 not in hashes:
+            there = ", ".join(bases) or "no model"
+            raise UsageError(f"{self._endpoint} serves {there}, not {card.policy}; start it with\n  {start}")
+
+    def _load(self, learner: Learner, loaded: LoadedModel) -> str:
+        """Writes the adapter as it is now, loads it, and returns its name, which is also that of its folder."""
+        part = self._folder / "next"
+        part.parent.mkdir(parents=True, exist_ok=True)
+        write_adapter(loaded, learner.accelerator.unwrap_model(learner.model), part)
+        folder = self._folder / adapter_identity(loaded, part, self._name).name
+        shutil.rmtree(folder, ignore_errors=True)
+        part.rename(folder)
+        served = lora_adapters.load(self._endpoint, self._name, folder)
+        self._names = [*(name for name in self._names if name != served), served][-self._versions :]
+        self._unload_old()
+        return served
+
+    def _unload_old(self) -> None:
+        """Unloads all versions but the last ones, those of a run that was killed among them."""
+        for served in lora_adapters.loaded(self._endpoint):
+            if served.partition("@")[0] == self._name and served not in self._names:
+                lora_adapters.unload(self._endpoint, served)
+        for folder in self._folder.iterdir():  # the server may read the folder of a loaded adapter again
+            if folder.name not in self._names:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def check_logprobs(client: EndpointPolicy, learner: Learner) -> None:
+    """Raises UsageError unless the server's log-probabilities are those of the policy at the temperature of the answer.
+
+    One short answer at a temperature that is not 1 is drawn, and computed again by the trainer's model.
+    """
+    drawn = client.sample([Message("user", "Propose a molecule with a small gap.")], [], PROBE)
+    if drawn.tokens is None or drawn.tokens.behaviour is None:
+        raise UsageError(f"{client.name}: the server returns no token ids; {_START}")
+    off = _mean_difference(learner, drawn)
+    if off > MOST_OFF:
+        raise UsageError(
+            f"{client.name}: the log-probabilities of the server differ by {off:.2g} nats from those of the policy at "
+            f"temperature {PROBE.temperature:g}; {_START}"
+        )
+
+
+def _mean_difference(learner: Learner, drawn: Sampled) -> float:
+    import torch
+
+    tokens: Any = drawn.tokens
+    n, output = len(tokens.output_ids), torch.tensor(tokens.output_ids, device=learner.device)
+    ids = torch.tensor([[*tokens.prompt_ids, *tokens.output_ids[:-1]]], device=learner.device)
+    with torch.inference_mode():
+        logits = learner.model(input_ids=ids, use_cache=False).logits[0, -n:].float()
+    table = torch.log_softmax(logits / PROBE.temperature, dim=-1)
+    there = torch.tensor(tokens.behaviour, device=learner.device)
+    return float((table.gather(-1, output[:, None])[:, 0] - there).abs().mean())

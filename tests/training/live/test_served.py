@@ -1,0 +1,134 @@
+"""Live training that samples by a server: which adapters it has, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampling
+from sciagent.agent.policies.batches import BatchPolicy
+from sciagent.errors import UsageError
+from sciagent.training.learner.loading import LoadedModel, load
+from sciagent.training.learner.rows import AnswerSpan
+from sciagent.training.learner.settings import StepSettings
+from sciagent.training.learner.step import Learner
+from sciagent.training.live.served import ServedEngine
+from tests.support.adapter_server import AdapterServer
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"n": {"enum": [1, 2, 3, 14]}, "why": {"enum": ["small", "large"]}},
+    "required": ["n", "why"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture(scope="module")
+def server(tiny: str) -> Iterator[AdapterServer]:
+    running = AdapterServer(tiny)
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def loaded(tiny: str) -> LoadedModel:
+    torch.set_num_threads(1)
+    return load(tiny, rank=4, seed=1)
+
+
+@pytest.fixture
+def learner(loaded: LoadedModel) -> Learner:
+    return Learner(loaded.model, StepSettings(), allowed=loaded.grammars.allowed)
+
+
+def change(loaded: LoadedModel, by: float) -> None:
+    """Changes the adapter as a training step would."""
+    with torch.no_grad():
+        for weights in loaded.model.parameters():
+            if weights.requires_grad:
+                weights.add_(by)
+
+
+def behaviour(policy: BatchPolicy, sampling: Sampling) -> tuple[list[int], tuple[float, ...]]:
+    """Returns prompt and answer, and the log-probabilities of the answer, by the server."""
+    [found] = policy.answers([EpisodeQuestion([Message("user", "A number, please.")], [], sampling)])
+    assert not isinstance(found, PolicyError), found
+    assert found.tokens is not None and found.tokens.behaviour is not None and found.untrainable is None
+    assert found.policy == policy.name
+    return [*found.tokens.prompt_ids, *found.tokens.output_ids], found.tokens.behaviour
+
+
+def test_each_version_is_asked_by_its_content_and_old_ones_are_unloaded(
+    server: AdapterServer, loaded: LoadedModel, learner: Learner, tmp_path: Path
+) -> None:
+    engine = ServedEngine(server.url, "better", tmp_path / "adapters", versions=2)
+    names, salts = [], set()
+    for version in range(3):
+        change(loaded, 0.05)
+        policy = engine.policy(learner, loaded, version)
+        ids, drawn = behaviour(policy, Sampling(0.7, 12, seed=version))
+        with torch.no_grad():
+            logits = loaded.model(input_ids=torch.tensor([ids[:-1]])).logits[0, -len(drawn) :]
+        table = torch.log_softmax(logits / 0.7, -1)
+        again = table.gather(-1, torch.tensor(ids[-len(drawn) :])[:, None])[:, 0]
+        assert torch.allclose(again, torch.tensor(drawn), atol=1e-4), "the server has the learner's weights"
+        salts.add(server.asked[-1]["cache_salt"])
+        identity = policy.identity(policy.name)
+        assert identity.base_sha256 == loaded.card.sha256 and policy.name == f"better@{identity.hash[:8]}"
+        names.append(policy.name)
+        policy.close()
+    assert len(set(names)) == len(salts) == 3
+    assert set(server.adapters) == set(names[1:]) == {path.name for path in (tmp_path / "adapters").iterdir()}
+
+
+def test_what_a_killed_run_left_is_unloaded_and_equal_weights_have_one_name(
+    server: AdapterServer, loaded: LoadedModel, learner: Learner, tmp_path: Path
+) -> None:
+    first = ServedEngine(server.url, "killed", tmp_path / "one").policy(learner, loaded, 0)
+    change(loaded, 0.1)
+    ServedEngine(server.url, "killed", tmp_path / "one").policy(learner, loaded, 1).close()
+    change(loaded, -0.1)
+    assert first.name not in server.adapters
+    whole = load(loaded.card.name, rank=4, seed=1)
+    fresh = Learner(whole.model, StepSettings())
+    again = ServedEngine(server.url, "killed", tmp_path / "other").policy(fresh, whole, 0)
+    assert again.name == first.name, "the folder and the process do not count"
+    assert {name for name in server.adapters if name.startswith("killed@")} == {again.name}
+    for policy in (first, again):
+        policy.close()
+
+
+def test_a_grammar_of_the_server_allows_what_the_trainer_computes(
+    server: AdapterServer, loaded: LoadedModel, learner: Learner, tmp_path: Path
+) -> None:
+    change(loaded, 0.05)
+    policy = ServedEngine(server.url, "held", tmp_path).policy(learner, loaded, 0)
+    ids, drawn = behaviour(policy, Sampling(1.0, 40, seed=3, schema=SCHEMA))
+    span = AnswerSpan(len(ids) - len(drawn), len(ids), 1.0, json.dumps(SCHEMA))
+    allowed = loaded.grammars.allowed(span, ids[-len(drawn) :])
+    with torch.no_grad():
+        logits = loaded.model(input_ids=torch.tensor([ids[:-1]])).logits[0, -len(drawn) :]
+    table = torch.log_softmax(logits.masked_fill(~allowed, -torch.inf), -1)
+    again = table.gather(-1, torch.tensor(ids[-len(drawn) :])[:, None])[:, 0]
+    assert torch.allclose(again, torch.tensor(drawn), atol=1e-4)
+    policy.close()
+
+
+def test_a_server_that_cannot_be_trained_with_is_refused(
+    server: AdapterServer, tiny: str, loaded: LoadedModel, learner: Learner, tmp_path: Path
+) -> None:
+    whole = load(tiny)
+    with pytest.raises(UsageError, match="train one with --lora RANK"):
+        ServedEngine(server.url, "x", tmp_path / "x").policy(Learner(whole.model, StepSettings()), whole, 0)
+    raw = AdapterServer(tiny, is_trainable=False)
+    other = ServedEngine(raw.url, "x", tmp_path / "x")
+    with pytest.raises(UsageError, match=r"nats from those of the policy(.|\n)*--trainable"):
+        other.policy(learner, loaded, 0)
+    raw.name = "stranger"
+    with pytest.raises(UsageError, match=f"serves stranger, not {tiny}@"):
+        other.policy(learner, loaded, 0)
+    raw.close()
