@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from sciagent.training.learner.settings import TrainingWish
     from sciagent.training.live.wish import LiveWish
 
-app = typer.Typer(
-    cls=TrainGroup, help="Train a model on a data set, on campaigns, or by a recipe.", no_args_is_help=True
-)
+app = typer.Typer(cls=TrainGroup, help="Train a model.", no_args_is_help=True)
 app.command(COMMAND, epilog="Example: sciagent train campaigns/training/gaps.yaml --out gaps")(recipe)
 
 Kl = Annotated[float, typer.Option("--kl", min=0, help="Factor of the KL divergence from the model at the start.")]

@@ -115,7 +115,7 @@ class RecipeRun:
             self._policy = answer.policy.split("@")[0]
             self._first = self._first or self._policy
         for line in answer.told:
-            self._watching.say(f"  {line}")
+            self._say(line)
         write_report(self.out, self._spec.recipe, self._done)
         return answer
 

@@ -75,9 +75,7 @@ class RecipeSpec(BaseModel):
             for place, problem in self._problems():
                 faults.add(("stages", place), problem)
             if self.rewards is None and any(isinstance(stage, LiveStage) for stage in self.stages):
-                faults.add(
-                    ("rewards",), "required for live training, and missing", "name a file, as rewards.yaml", True
-                )
+                faults.add(("rewards",), "required for live training, and missing", "name a file", True)
         return self
 
     def _problems(self) -> list[tuple[int, str]]:

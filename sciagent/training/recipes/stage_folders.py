@@ -43,7 +43,7 @@ class StageFolder:
         return StageAnswer.model_validate(held["answer"]) if "answer" in held else None
 
     def note(self, name: str, make: Any) -> Any:
-        """Returns a value of JSON that is made once, and is the same after a restart. make: called without arguments."""
+        """Returns a value of JSON that is made once, and is the same after a restart. make: makes it."""
         path = self.path / f"{name}.json"
         if not path.is_file():
             replace(path, json.dumps(make()).encode())

@@ -88,9 +88,7 @@ class LiveStage(_Training):
     )
     kl: Share = Field(default=0.0, description="Factor of the KL divergence from the model at the start of the stage.")
     kl_budget: Share | None = Field(default=None, description="The stage ends where this divergence is larger.")
-    guards: Mapping[str, Any] | None = Field(
-        default=None, description="Limits of the guards; left out: the usual ones."
-    )
+    guards: Mapping[str, Any] | None = Field(default=None, description="Limits of the guards; left out: the usual.")
 
 
 class AuditStage(_Stage):
