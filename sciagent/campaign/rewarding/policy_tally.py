@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -62,10 +62,8 @@ class PolicyTally:
         self.drawn, self.chances, self.promised = ClusteredSample(), list[float](), ClusteredSample()
         self.payoffs, self.scores, self.gaps = ClusteredSample(), ClusteredSample(), ClusteredSample()
 
-    def add_episode(
-        self, number: int, rows: Sequence[RewardRow], turns: Sequence[EpisodeTurn]
-    ) -> dict[str, Mapping[str, Any]]:
-        """Adds an episode; returns its new candidates by key, as the rewards show them. rows: its rewards."""
+    def add_episode(self, number: int, rows: Sequence[RewardRow], turns: Sequence[EpisodeTurn]) -> None:
+        """Adds an episode. rows: its rewards."""
         self.first = min(self.first, number)
         self.episodes += 1
         for row in rows:
@@ -74,7 +72,6 @@ class PolicyTally:
             elif row.turn_id is None and row.value is not None:
                 self.outcomes.add(row.value, number)
         self.statuses.update(proposal.status for turn in turns for proposal in turn.proposals)
-        return {candidate["key"]: candidate for row in rows for candidate in row.candidates}
 
     def add_candidate(self, candidate: Candidate) -> None:
         """Adds a new candidate of an episode. All molecules without rings share one scaffold."""
