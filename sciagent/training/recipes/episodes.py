@@ -57,10 +57,6 @@ def roll_out(
     return told
 
 
-def _counts(tasks: Sequence[Built], purpose: str) -> dict[str, int]:
-    return {built.row.name: _complete(built, purpose) for built in tasks}
-
-
 def _complete(built: Built, purpose: str) -> int:
     """Returns the number of complete groups with a purpose that the campaign has."""
     with built.ledger.read() as connection:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sciagent.agent import models
+from sciagent.domain.answers.evaluation import EvaluatedCampaign
 from sciagent.domain.answers.training import RecipeAnswer, StageAnswer, TrainedPolicy, TrainedStep
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.building import build
@@ -122,10 +123,7 @@ class RecipeRun:
     def _work(self, stage: Any, name: str, folder: StageFolder) -> _Stage:
         if isinstance(stage, EpisodesStage):
             policy = stage.policy or "scripted" if stage.kind == "demonstrations" else str(self._policy)
-            say = self._watching.say
-            return _Stage(
-                told=roll_out(stage, self._tasks, policy, folder, self._stopping, lambda line: say(f"  {line}"))
-            )
+            return _Stage(told=roll_out(stage, self._tasks, policy, folder, self._stopping, self._say))
         if isinstance(stage, AuditStage):
             return self._audit(stage)
         done = self._trained(stage, name, folder)
@@ -187,12 +185,14 @@ class RecipeRun:
         return _Stage(compared=compared, told=[f"{last} against {first}: {compared.sentence}"])
 
     def _compare(self, spec: EvaluateSpec, before: str, after: str) -> Comparison:
+        def tell(each: EvaluatedCampaign, n: int, of: int) -> None:
+            self._say(f"evaluated {n} of {of}: {each.campaign}, {each.hits} hits")
+
         gate = Gate(spec, self._folder, self._ledger, self._workers, self._stopping)
-        return gate.compare(
-            before,
-            after,
-            lambda each, n, of: self._watching.say(f"  evaluated {n} of {of}: {each.campaign}, {each.hits} hits"),
-        )
+        return gate.compare(before, after, tell)
+
+    def _say(self, line: str) -> None:
+        self._watching.say(f"  {line}")
 
     def _told(self, kind: str, name: str, done: _Stage, parent: str | None, seconds: float) -> StageAnswer:
         trained, compared = done.trained, done.compared
