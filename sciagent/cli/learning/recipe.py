@@ -63,17 +63,13 @@ def recipe(
     spec = load_recipe(file)
     check_extra()
     from sciagent.training.recipes.running import RecipeRun
+    from sciagent.training.recipes.stage_work import RecipeRunSettings
 
     store = open_ledger(ledger, create=True)
-    folder, command = file.resolve().parent, shlex.join(["sciagent", *sys.argv[1:]])
+    place, command = out or Path(spec.recipe), shlex.join(["sciagent", *sys.argv[1:]])
+    settings = RecipeRunSettings(file.resolve().parent, place, name or place.resolve().name, threads, workers, command)
     with _watched(json) as watching:
-        run = RecipeRun(
-            *(spec, folder, out or Path(spec.recipe), store, watching),
-            name=name,
-            threads=threads,
-            workers=workers,
-            command=command,
-        )
+        run = RecipeRun(spec, settings, store, watching)
         with each_signal(run.stop, last=raise_interrupt):
             answer = run.run(until)
     if json:

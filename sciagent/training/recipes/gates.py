@@ -12,8 +12,6 @@ from sciagent.training.evaluation.evaluating import Evaluation, Tell
 from sciagent.training.evaluation.spec import ArmSpec, EvaluateSpec
 from sciagent.training.recipes.stopping import Interrupted, Stopping
 
-BEFORE, AFTER = "before", "after"
-
 
 class GateError(SciagentError):
     """Policies cannot be compared."""
@@ -54,16 +52,16 @@ class Gate:
 
         Raises Interrupted, or GateError if a campaign fails.
         """
-        arms = {BEFORE: ArmSpec(model=before), AFTER: ArmSpec(model=after)}
+        arms = {name: ArmSpec(model=name) for name in (before, after)}  # so that a policy is evaluated once
         evaluation = Evaluation(self._spec.model_copy(update={"arms": arms}), self._folder, self._ledger, self._workers)
         with self._stopping.during(evaluation.stop):
             answer = evaluation.run(tell)
         if self._stopping.is_set:
             raise Interrupted
-        return _comparison(answer)
+        return _comparison(answer, before, after)
 
 
-def _comparison(answer: EvaluationAnswer) -> Comparison:
+def _comparison(answer: EvaluationAnswer, before: str, after: str) -> Comparison:
     failed = [why for arm in answer.arms.values() for why in arm.failed]
     failed += [why for all_ in answer.failed.values() for why in all_]
     if failed:
@@ -71,5 +69,5 @@ def _comparison(answer: EvaluationAnswer) -> Comparison:
     if answer.stopped is not None:
         raise GateError(f"the policies are not compared yet: {answer.stopped}; give the same command again")
     [difference] = answer.differences
-    rates = [answer.arms[arm].hits_per_verification for arm in (BEFORE, AFTER)]
+    rates = [answer.arms[arm].hits_per_verification for arm in (before, after)]
     return Comparison(*rates, difference.hits_per_verification)

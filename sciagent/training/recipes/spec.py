@@ -13,6 +13,8 @@ from sciagent.training.recipes.stages import PART, TRAINING, AuditStage, Episode
 from sciagent.yaml.document import read, text_of
 from sciagent.yaml.validation import Faults, validated
 
+FEWEST = 3  # campaigns of a policy, for an interval
+
 
 class NewModelSpec(BaseModel):
     """A model with random weights; its tokens are learned from the data set of the first stage that trains."""
@@ -76,6 +78,13 @@ class RecipeSpec(BaseModel):
                 faults.add(("stages", place), problem)
             if self.rewards is None and any(isinstance(stage, LiveStage) for stage in self.stages):
                 faults.add(("rewards",), "required for live training, and missing", "name a file", True)
+        return self
+
+    @model_validator(mode="after")
+    def _can_compare(self) -> RecipeSpec:
+        if self.evaluate is not None and (n := len(self.evaluate.tasks) * len(self.evaluate.seeds)) < FEWEST:
+            with Faults() as faults:
+                faults.add(("evaluate",), f"{n} campaigns of a policy give no interval", "name more tasks or seeds")
         return self
 
     def _problems(self) -> list[tuple[int, str]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from sciagent.campaign.rollouts.snapshot import Beginning
 from sciagent.rewards.spec import Credit
+from sciagent.training.guards.settings import GuardSettings
 
 PART = ConfigDict(extra="forbid", frozen=True)
 Whole = Annotated[int, Field(strict=True, ge=1, le=10**6)]
@@ -88,7 +88,7 @@ class LiveStage(_Training):
     )
     kl: Share = Field(default=0.0, description="Factor of the KL divergence from the model at the start of the stage.")
     kl_budget: Share | None = Field(default=None, description="The stage ends where this divergence is larger.")
-    guards: Mapping[str, Any] | None = Field(default=None, description="Limits of the guards; left out: the usual.")
+    guards: GuardSettings | None = Field(default=None, description="Limits of the guards; left out: the usual.")
 
 
 class AuditStage(_Stage):

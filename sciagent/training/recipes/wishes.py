@@ -8,10 +8,16 @@ from pathlib import Path
 from sciagent.training.answers import Selection
 from sciagent.training.learner.settings import LossSettings, StepSettings, TrainingWish
 from sciagent.training.live.wish import LiveWish, TaskShare
+from sciagent.training.recipes.spec import RecipeSpec
 from sciagent.training.recipes.stages import LiveStage, RowsStage
 from sciagent.training.wish import DatasetWish
 
 SFT_RATE, LIVE_RATE = 2e-5, 1e-6  # learning rates of the commands
+
+
+def task_shares(spec: RecipeSpec, folder: Path) -> list[TaskShare]:
+    """Returns the tasks of live training. folder: of the recipe."""
+    return [TaskShare(folder / task.campaign, task.weight) for task in spec.task_specs]
 
 
 def dataset_wish(stage: RowsStage, campaigns: Sequence[str], command: str) -> DatasetWish:
@@ -71,5 +77,5 @@ def live_wish(
         threads=threads,
         kl_budget=stage.kl_budget,
         settings=settings,
-        guards=stage.guards,
+        guards=None if stage.guards is None else stage.guards.model_dump(exclude_unset=True),
     )
