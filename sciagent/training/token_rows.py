@@ -28,9 +28,11 @@ COLUMNS = (
     TableColumn("turns", "wholes", "(t,) turn that sampled the token; -1 for the prompt"),
     TableColumn("advantages", "numbers", "(t,) advantage of the turn, in hits or utility; null if undecided"),
     TableColumn("gradient", "truths", "(t,) whether a policy gradient may use it: mask, behaviour and an advantage"),
+    TableColumn("trainable", "truths", "(t,) whether a policy gradient may use it once it has an advantage"),
     TableColumn("spans", "text", "JSON: of each answer its turn, begin and end in ids, its temperature and its schema"),
     TableColumn("reward_version", "whole", "version of the rewards; null without one"),
     TableColumn("outcome", "number", "reward of the whole episode, in hits or utility; null if undecided"),
+    TableColumn("turn_rewards", "numbers", "(turns of the episode,) reward of each; null where undecided"),
     *JUDGED,
 )
 GROUP = 64  # rows of a row group; a row may have thousands of tokens
@@ -47,15 +49,8 @@ def rows_of(
 
     left_out: counts by reason the turns that no policy gradient may use.
     """
-    advantages: dict[int, float] = {}
-    outcome = None
-    if version is not None:
-        numbers = {turn["id"]: turn["number"] for turn in turns}
-        for reward in rewards.of_version(connection, version, [episode.id]):
-            if reward.turn_id is None:
-                outcome = reward.value
-            elif reward.advantage is not None and reward.turn_id in numbers:
-                advantages[numbers[reward.turn_id]] = reward.advantage
+    earned = rewards.of_episode(connection, version, episode.id, {turn["id"]: turn["number"] for turn in turns})
+    advantages = earned.advantages
     reasons = {turn["number"]: untrainable(turn) for turn in turns}
     for turn in turns:
         number = turn["number"]
@@ -63,16 +58,18 @@ def rows_of(
             left_out[f"turns: {why}"] += 1
         elif number not in advantages:
             left_out["turns: without an advantage: undecided, without siblings, or no rewards published"] += 1
-    fit = {number for number, why in reasons.items() if why is None and number in advantages}
+    fit = {number for number, why in reasons.items() if why is None}
     answered = SampledAnswers(connection, turns)
     for number, row in enumerate(linearise(calls_of(turns)).rows):
         spans = json.dumps(answered.spans(row), ensure_ascii=False)
-        own = {"row": number, "spans": spans, "reward_version": version, "outcome": outcome}
+        own = {"row": number, "spans": spans, "reward_version": version, "outcome": earned.outcome}
+        own["turn_rewards"] = earned.by_turn
         yield episode_cells(episode) | own | _cells(row, advantages, fit)
 
 
 def _cells(row: Row, advantages: Mapping[int, float], fit: set[int]) -> Cells:
-    gradient = [
+    """Returns the cells of tokens. fit: turns that a policy gradient may use."""
+    trainable = [
         masked and drawn is not None and turn in fit
         for masked, drawn, turn in zip(row.mask, row.behaviour, row.turns, strict=True)
     ]
@@ -84,5 +81,6 @@ def _cells(row: Row, advantages: Mapping[int, float], fit: set[int]) -> Cells:
         "behaviour": row.behaviour,
         "turns": row.turns,
         "advantages": [None if turn == CONTEXT else advantages.get(turn) for turn in row.turns],
-        "gradient": gradient,
+        "gradient": [used and turn in advantages for used, turn in zip(trainable, row.turns, strict=True)],
+        "trainable": trainable,
     }

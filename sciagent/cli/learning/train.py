@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as jsons
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +11,13 @@ import typer
 
 from sciagent.api.terminal import Paragraph, Part, plain_table
 from sciagent.cli.learning.recipe import COMMAND, TrainGroup, recipe
-from sciagent.cli.learning.training_options import LiveOptions, RowsOptions, with_options
+from sciagent.cli.learning.training_options import (
+    CriticOptions,
+    DivergenceOptions,
+    LiveOptions,
+    RowsOptions,
+    with_options,
+)
 from sciagent.cli.learning.training_steps import shown
 from sciagent.cli.shared.common import Exit, put, put_answer, say, say_upgraded
 from sciagent.errors import UsageError
@@ -19,16 +25,18 @@ from sciagent.errors import UsageError
 if TYPE_CHECKING:
     from sciagent.domain.answers.training import TrainedPolicy
     from sciagent.store.database.ledger import Ledger
-    from sciagent.training.learner.settings import TrainingWish
+    from sciagent.training.learner.settings import StepSettings, TrainingWish
     from sciagent.training.live.wish import LiveWish
 
 app = typer.Typer(cls=TrainGroup, help="Train a model.", no_args_is_help=True)
 app.command(COMMAND, epilog="Example: sciagent train campaigns/training/gaps.yaml --out gaps")(recipe)
 
-Kl = Annotated[float, typer.Option("--kl", min=0, help="Factor of the KL divergence from the model at the start.")]
-KlBudget = Annotated[
-    float | None,
-    typer.Option("--kl-budget", min=0, metavar="NATS", help="End where this divergence, per token, is larger."),
+
+Sources = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="ROWS_FOLDER|CAMPAIGN.yaml...", help="A folder of `dataset build rows`, or campaigns to roll out."
+    ),
 ]
 
 
@@ -58,16 +66,7 @@ def sft(
     "sciagent train grpo small.yaml --rewards rewards.yaml --model smollm2-sft --out smollm2-live --lora 16"
 )
 @with_options
-def grpo(
-    sources: list[Path] = typer.Argument(
-        metavar="ROWS_FOLDER|CAMPAIGN.yaml...", help="A folder of `dataset build rows`, or campaigns to roll out."
-    ),
-    *,
-    run: RowsOptions,
-    live: LiveOptions,
-    kl: Kl = 0.0,
-    kl_budget: KlBudget = None,
-) -> None:
+def grpo(sources: Sources, *, run: RowsOptions, live: LiveOptions, divergence: DivergenceOptions) -> None:
     """Train a model by the policy gradient on token rows with advantages.
 
     The rows are those of a data set, or of campaigns on the live ladder: then each step rolls out groups of episodes by
@@ -82,13 +81,47 @@ def grpo(
     """
     from sciagent.training.learner.settings import LossSettings
 
-    settings = run.step_settings(1e-6, LossSettings(kl=kl))
+    settings = run.step_settings(1e-6, LossSettings(kl=divergence.kl))
+    _train_policy("grpo", sources, run, live, settings, divergence)
+
+
+@app.command(epilog="Example: sciagent train ppo rows --model smollm2-sft --out smollm2-ppo --lora 16")
+@with_options
+def ppo(
+    sources: Sources, *, run: RowsOptions, live: LiveOptions, divergence: DivergenceOptions, critic: CriticOptions
+) -> None:
+    """Train a model by PPO: the advantages come from a value head, not from siblings.
+
+    The value head learns what the rest of an episode earns. Its weights are in the checkpoint of the run, not in the
+    new model.
+
+    The same command goes on after a stop or a crash. The new model is in `sciagent models list`.
+
+    Exit codes: 0 ok, 2 the call is wrong, 130 the run was stopped.
+    """
+    from dataclasses import replace
+
+    from sciagent.training.learner.settings import LossSettings
+
+    settings = replace(run.step_settings(1e-6, LossSettings(kl=divergence.kl)), critic=critic.critic())
+    _train_policy("ppo", sources, run, live, settings, divergence)
+
+
+def _train_policy(
+    training: str,
+    sources: Sequence[Path],
+    run: RowsOptions,
+    live: LiveOptions,
+    settings: StepSettings,
+    divergence: DivergenceOptions,
+) -> None:
+    """Trains on a folder of rows, or on campaigns."""
     if sources[0].is_file():
-        _train_live(run, live.wish(run, "grpo", sources, settings, kl_budget=kl_budget))
+        _train_live(run, live.wish(run, training, sources, settings, kl_budget=divergence.kl_budget))
     elif len(sources) > 1 or live.rewards is not None:
         raise UsageError(f"{sources[0]} is no file of a campaign")
     else:
-        _train(run, run.wish("grpo", sources[0], settings, kl_budget=kl_budget))
+        _train(run, run.wish(training, sources[0], settings, kl_budget=divergence.kl_budget))
 
 
 def _train(run: RowsOptions, wish: TrainingWish) -> None:

@@ -16,7 +16,7 @@ from sciagent.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from sciagent.campaign.rollouts.snapshot import Beginning
-    from sciagent.training.learner.settings import LossSettings, StepSettings, TrainingWish
+    from sciagent.training.learner.settings import CriticSettings, LossSettings, StepSettings, TrainingWish
     from sciagent.training.live.wish import LiveWish, TaskShare
 
 
@@ -161,6 +161,41 @@ def _share(text: str) -> TaskShare:
         return TaskShare(Path(file), float(weight))
     except ValueError as error:
         raise UsageError(f"--task {text}: write FILE=WEIGHT, as in --task small.yaml=2") from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class DivergenceOptions:
+    """The options that keep a policy near the model at the start."""
+
+    kl: Annotated[
+        float, typer.Option("--kl", min=0, help="Factor of the KL divergence from the model at the start.")
+    ] = 0.0
+    kl_budget: Annotated[
+        float | None,
+        typer.Option("--kl-budget", min=0, metavar="NATS", help="End where this divergence, per token, is larger."),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriticOptions:
+    """The options of PPO's value head."""
+
+    passes: Annotated[int, typer.Option("--passes", min=1, help="Updates on the rows of a step.")] = 4
+    decay: Annotated[
+        float, typer.Option("--decay", min=0, max=1, help="Lambda of GAE: 0 trusts the value head, 1 the rewards.")
+    ] = 0.95
+    discount: Annotated[float, typer.Option("--discount", min=0, max=1, help="Gamma: of the next turn's reward.")] = 1.0
+    value_learning_rate: Annotated[float, typer.Option("--value-learning-rate", min=0, help="Of the value head.")] = (
+        1e-3
+    )
+
+    def critic(self) -> CriticSettings:
+        """Returns the settings of the value head."""
+        from sciagent.training.learner.settings import CriticSettings
+
+        return CriticSettings(
+            learning_rate=self.value_learning_rate, discount=self.discount, decay=self.decay, passes=self.passes
+        )
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:

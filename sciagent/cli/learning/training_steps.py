@@ -35,6 +35,7 @@ def shown(json: bool) -> Iterator[Tell]:
 def step_line(step: TrainedStep, of: int) -> str:
     """Returns the figures of a step in one line. of: number of steps."""
     parts = {"loss": step.loss, "reward": step.reward, "kl": step.kl, "entropy": step.entropy}
+    parts |= {"value loss": step.value_loss, "explained": step.explained_variance}
     told = "".join(f"  {name} {value:.4g}" for name, value in parts.items() if value is not None)
     masked = f"  masked {step.masked:.2%}" if step.masked else ""
     dropped = f"  {step.dropped} groups taught nothing" if step.dropped else ""

@@ -37,6 +37,10 @@ class TrainedStep(AnswerModel):
     """Mean entropy of the next token, in nats."""
     grad_norm: float
     """Norm of the gradient, before it was scaled down."""
+    value_loss: float | None = None
+    """Mean loss of the value head over turns; None without one."""
+    explained_variance: float | None = None
+    """Share of the variance of what turns earned that the value head had foreseen: 1 all, 0 none; None without one."""
     rows: int
     tokens: int
     """Number of trained tokens."""

@@ -49,6 +49,16 @@ class RewardRow(NamedTuple):
     candidates: Sequence[Mapping[str, Any]]
 
 
+class EarnedRewards(NamedTuple):
+    """The rewards of an episode in one version."""
+
+    outcome: float | None = None
+    by_turn: Sequence[float | None] | None = None
+    """(turns,) None without rewards."""
+    advantages: Mapping[int, float] = {}
+    """By number of the turn."""
+
+
 def _versions() -> sa.Select[Any]:
     s = t.reward_spec.c
     columns = (_V.id, _V.campaign_id, _V.number, s.hash, s.spec, _V.watermark, _V.laws, _V.previous_id)
@@ -162,6 +172,21 @@ def of_version(connection: Connection, version: int, trajectory_ids: Sequence[in
     if trajectory_ids is not None:
         query = query.where(among(connection, _R.trajectory_id, trajectory_ids))
     return [RewardRow(*row) for row in connection.execute(query.order_by(_R.id))]
+
+
+def of_episode(
+    connection: Connection, version: int | None, trajectory_id: int, numbers: Mapping[int, int]
+) -> EarnedRewards:
+    """Returns the rewards of an episode. version: None for no rewards. numbers: of its turns by their ids."""
+    if version is None:
+        return EarnedRewards()
+    found = of_version(connection, version, [trajectory_id])
+    known = {numbers[id_]: reward for reward in found if (id_ := reward.turn_id) is not None and id_ in numbers}
+    outcome = next((reward.value for reward in found if reward.turn_id is None), None)
+    last = max(numbers.values(), default=-1) if known else -1
+    by_turn = [known[number].value if number in known else None for number in range(last + 1)]
+    advantages = {number: reward.advantage for number, reward in known.items() if reward.advantage is not None}
+    return EarnedRewards(outcome, by_turn or None, advantages)
 
 
 def places(connection: Connection, campaign_id: int) -> dict[int, tuple[int, int]]:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from sciagent.training.learner.rows import AnswerSpan, TrainingRow
+from sciagent.training.learner.values.critic import ValueBatch, value_batch
 
 AllowedSets = Callable[[AnswerSpan, Sequence[int]], Any]
 """Returns (n, v) booleans: the tokens that the schema of an answer allowed at each of its n places. The second argument
@@ -28,11 +29,15 @@ class Selected:
 
     def logits(self, model: Any) -> Any:
         """Returns the (n, v) logits that a model gives the trained tokens."""
+        return self.output(model)[0]
+
+    def output(self, model: Any, **more: Any) -> tuple[Any, Any]:
+        """Returns the logits, and the whole output of the model. more: further arguments of the model."""
         wanted, column = torch.unique(self.place, return_inverse=True)
-        logits = model(input_ids=self.ids, use_cache=False, logits_to_keep=wanted).logits
-        if logits.shape[1] != len(wanted):  # a model that does not know `logits_to_keep`
+        found = model(input_ids=self.ids, use_cache=False, logits_to_keep=wanted, **more)
+        if found.logits.shape[1] != len(wanted):  # a model that does not know `logits_to_keep`
             column = self.place
-        return logits[self.row, column]
+        return found.logits[self.row, column], found
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,8 @@ class MicroBatch:
     """(n,) factor in the mean over the step."""
     allowed: Any | None
     """(n, v) booleans: the tokens that a grammar allowed; None if no token had a grammar."""
+    values: ValueBatch
+    """What a value head learns; empty without one."""
 
 
 def divided(rows: Sequence[TrainingRow], most_tokens: int) -> list[list[TrainingRow]]:
@@ -100,6 +107,7 @@ def micro_batch(rows: Sequence[TrainingRow], allowed: AllowedSets | None, device
         temperature=numbers(temperature),
         weight=numbers(weight),
         allowed=_allowed(rows, places, allowed, device),
+        values=value_batch(rows, device),
     )
 
 

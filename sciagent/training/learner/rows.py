@@ -18,6 +18,36 @@ class AnswerSpan(NamedTuple):
     """JSON text of the schema that restricted the answer; None without one."""
 
 
+class RowTurn(NamedTuple):
+    """A turn in a row: the tokens from `begin` up to `end` are its answer."""
+
+    number: int
+    """Number of the turn in its episode, from 0."""
+    begin: int
+    end: int
+
+
+class EpisodeTurns(NamedTuple):
+    """The turns of a row's episode, from which a value head makes advantages."""
+
+    episode: str
+    """Name of the episode. Rows of the same episode have to be trained in one step."""
+    rewards: tuple[float | None, ...]
+    """(turns of the episode,) None for an undecided reward."""
+    turns: tuple[RowTurn, ...]
+    """The turns that the row has."""
+
+
+class TurnValue(NamedTuple):
+    """What a value head has to learn of a turn."""
+
+    begin: int
+    """Place of the first token of the turn's answer; what is before it is the state that has the value."""
+    before: float
+    """The value by the value head as it is at the start of a step."""
+    target: float
+
+
 @dataclass(frozen=True)
 class TrainingRow:
     """A sequence of t token ids for a causal model. Raises ValueError for arrays that do not fit together."""
@@ -39,6 +69,10 @@ class TrainingRow:
     """Reward of the row's episode, for the metrics; None if unknown."""
     teacher_context: tuple[int, ...] | None = None
     """The tokens that a teacher sees in place of those before the first trained one; None: the same tokens."""
+    episode: EpisodeTurns | None = None
+    """For a value head; None where advantages are known."""
+    values: tuple[TurnValue, ...] = ()
+    """For a value head, during a step."""
 
     def __post_init__(self) -> None:
         n = len(self.ids)

@@ -51,7 +51,7 @@ def train(wish: TrainingWish, ledger: Ledger | None, tell: Tell) -> TrainedPolic
     if last > done or not (wish.out / publishing.POLICY).is_dir():
         folder.save(learner, last)
         if learner.accelerator.is_main_process:
-            publishing.write_weights(loaded, learner.accelerator.unwrap_model(learner.model), wish.out)
+            publishing.write_weights(loaded, learner.policy, wish.out)
     policy = publishing.publish(loaded, wish.out, wish.name, asked, ledger)
     return _answer(wish, loaded, data, policy.policy, last, "kl_budget" if over else stopped_by)
 
@@ -103,6 +103,7 @@ def _asked(wish: TrainingWish, loaded: LoadedModel) -> Mapping[str, Any]:
     with (wish.rows / FILE).open("rb") as stream:
         data = hashlib.file_digest(stream, "sha256").hexdigest()
     told = {name: value for name, value in asdict(wish).items() if name not in ("rows", "out", "threads", "save_every")}
+    told["settings"] = {name: value for name, value in told["settings"].items() if value is not None}
     return told | {"model": loaded.card.policy, "rows": data}
 
 

@@ -27,6 +27,24 @@ class LossSettings:
 
 
 @dataclass(frozen=True)
+class CriticSettings:
+    """The constants of a value head and of the advantages that it gives (PPO)."""
+
+    learning_rate: float = 1e-3
+    """Of the value head; the policy has its own."""
+    loss: float = 0.1
+    """Factor of the value loss, whose gradient reaches the policy's weights too."""
+    clip: float = 0.2
+    """Largest change of a value within a step that still lowers the loss, in units of the reward."""
+    discount: float = 1.0
+    """Factor of the reward of the next turn (gamma)."""
+    decay: float = 0.95
+    """0 trusts the value head, 1 the rewards (lambda of generalised advantage estimation)."""
+    passes: int = 4
+    """Updates of the weights on the rows of a step. Advantages stay as they were before the first one."""
+
+
+@dataclass(frozen=True)
 class StepSettings:
     """The constants of a training step."""
 
@@ -37,6 +55,8 @@ class StepSettings:
     most_tokens: int = 8192
     """Tokens of a micro-batch, after padding."""
     loss: LossSettings = field(default_factory=LossSettings)
+    critic: CriticSettings | None = None
+    """Of PPO; None without a value head."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +64,7 @@ class TrainingWish:
     """The task of a training run."""
 
     training: str
-    """`sft` or `grpo`."""
+    """`sft`, `grpo`, `ppo`, `distill` or `hindsight`."""
     rows: Path
     """A folder that `dataset build` wrote."""
     model: str

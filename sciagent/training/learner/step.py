@@ -15,6 +15,9 @@ from sciagent.training.learner import loss as losses
 from sciagent.training.learner.batches import AllowedSets, MicroBatch, divided, micro_batch
 from sciagent.training.learner.rows import TrainingRow
 from sciagent.training.learner.settings import StepSettings
+from sciagent.training.learner.values.advantages import explained_variance, targets, valued_rows
+from sciagent.training.learner.values.critic import value_loss, values_of
+from sciagent.training.learner.values.head import PolicyWithValues
 
 
 class Teacher(NamedTuple):
@@ -42,6 +45,10 @@ class StepMetrics(NamedTuple):
     tokens: int
     """Number of trained tokens."""
     seconds: float
+    value_loss: float | None = None
+    """Mean over the turns of the step, of the value head; None without one."""
+    explained_variance: float | None = None
+    """Share of the variance of the value head's targets that it explained before the step."""
 
 
 class Learner:
@@ -69,7 +76,11 @@ class Learner:
             raise ValueError("the model has no parameters that need a gradient")
         cuda = torch.cuda.is_available()
         self.accelerator = Accelerator(mixed_precision="bf16" if cuda else "no", cpu=not cuda)
-        optimiser = torch.optim.AdamW(trained, lr=settings.learning_rate, weight_decay=settings.weight_decay)
+        groups: list[dict[str, Any]] = [{"params": trained}]
+        if settings.critic is not None:
+            model = PolicyWithValues(model)
+            groups.append({"params": list(model.head.parameters()), "lr": settings.critic.learning_rate})
+        optimiser = torch.optim.AdamW(groups, lr=settings.learning_rate, weight_decay=settings.weight_decay)
         self.model, self.optimiser = self.accelerator.prepare(model.eval(), optimiser)
         self.reference = self._placed(reference)
         self.teachers = [Teacher(self._placed(each.model), each.weight) for each in teachers if each.weight]
@@ -78,14 +89,29 @@ class Learner:
     def device(self) -> Any:
         return self.accelerator.device
 
+    @property
+    def policy(self) -> Any:
+        """The model that is trained, without a value head and the wrapping of `accelerate`."""
+        model = self.accelerator.unwrap_model(self.model)
+        return model.policy if isinstance(model, PolicyWithValues) else model
+
     def step(self, rows: Sequence[TrainingRow]) -> StepMetrics:
-        """Trains on the rows once. Raises ValueError if they have no token to train."""
-        begun = time.monotonic()
-        metrics = self.gradient(rows)
-        norm = self.accelerator.clip_grad_norm_(self.model.parameters(), self.settings.most_gradient)
-        self.optimiser.step()
-        self.optimiser.zero_grad()
-        return metrics._replace(grad_norm=float(norm), seconds=time.monotonic() - begun)
+        """Trains on the rows: once, or with a value head as often as its settings say. Then the rows need the rewards
+        of their episodes, and the metrics are those of the last update. Raises ValueError if the rows have no token to
+        train."""
+        begun, critic, explained = time.monotonic(), self.settings.critic, None
+        if critic is not None:
+            with self.accelerator.autocast():
+                values = values_of(self.model, [part for part, _ in self._mine(rows)], self.device)
+            rows = valued_rows(rows, values, critic)
+            explained = explained_variance(rows)
+        for _ in range(1 if critic is None else critic.passes):
+            metrics = self.gradient(rows)
+            norm = self.accelerator.clip_grad_norm_(self.model.parameters(), self.settings.most_gradient)
+            self.optimiser.step()
+            self.optimiser.zero_grad()
+        seconds = time.monotonic() - begun
+        return metrics._replace(grad_norm=float(norm), seconds=seconds, explained_variance=explained)
 
     def gradient(self, rows: Sequence[TrainingRow]) -> StepMetrics:
         """Adds the gradient of the rows' loss to those of the parameters; returns the metrics without its norm.
@@ -96,16 +122,18 @@ class Learner:
         total = sum(row.weight * row.trained for row in rows)
         if not total:
             raise ValueError("the rows of this step have no token to train")
-        sums = torch.zeros(5, dtype=torch.float64)
+        turns, critic = max(sum(1 for _ in targets(rows)), 1), self.settings.critic
+        sums = torch.zeros(6, dtype=torch.float64)
         mine = self._mine([row for row in rows if row.trained])
         for place, (part, counts) in enumerate(mine):
             waits = place < len(mine) - 1
             with self.accelerator.no_sync(self.model) if waits else nullcontext():
-                summed, told = self._loss(micro_batch(part, self.allowed, self.device))
+                summed, errors, told = self._loss(micro_batch(part, self.allowed, self.device))
+                loss = summed / total + (0.0 if critic is None else critic.loss * errors / turns)
                 # processes average their gradients; a micro-batch that only fills up counts nothing
-                self.accelerator.backward(summed / total * self.accelerator.num_processes * counts)
+                self.accelerator.backward(loss * self.accelerator.num_processes * counts)
                 sums += told * counts
-        weighted, dropped, kl, entropy, tokens = self.accelerator.reduce(sums.to(self.device), "sum").tolist()
+        weighted, dropped, kl, entropy, tokens, errors = self.accelerator.reduce(sums.to(self.device), "sum").tolist()
         rewards = [row.reward for row in rows if row.reward is not None]
         return StepMetrics(
             loss=weighted / total,
@@ -116,6 +144,7 @@ class Learner:
             grad_norm=0.0,
             tokens=int(tokens),
             seconds=0.0,
+            value_loss=None if critic is None else errors / turns,
         )
 
     def _placed(self, model: Any) -> Any:
@@ -129,11 +158,10 @@ class Learner:
         filled = [(part, True) for part in parts] + [(parts[0], False)] * (-len(parts) % n)
         return filled[self.accelerator.process_index :: n]
 
-    def _loss(self, batch: MicroBatch) -> tuple[Any, Any]:
-        """Returns the weighted sum of the loss, and (5,) sums for the metrics."""
+    def _loss(self, batch: MicroBatch) -> tuple[Any, Any, Any]:
+        """Returns the weighted sum of the loss, the sum of the value loss, and (6,) sums for the metrics."""
         settings = self.settings.loss
-        with self.accelerator.autocast():
-            logits = batch.own.logits(self.model)
+        logits, errors = self._forward(batch)
         table = losses.distribution(logits, batch.temperature, batch.allowed)
         logprobs = table.gather(-1, batch.target[:, None])[:, 0]
         terms = losses.policy_gradient(logprobs, batch.behaviour, batch.advantage, settings)
@@ -152,8 +180,18 @@ class Learner:
             loss = loss + settings.distillation * gaps
         loss = loss - settings.entropy * entropy if settings.entropy else loss
         summed = (batch.weight * loss).sum()
-        told = torch.stack([summed, dropped.sum(), kl.sum(), entropy.sum(), batch.weight.new_tensor(len(loss))])
-        return summed, told.detach().double().cpu()
+        n = batch.weight.new_tensor(len(loss))
+        told = torch.stack([summed, dropped.sum(), kl.sum(), entropy.sum(), n, errors])
+        return summed, errors, told.detach().double().cpu()
+
+    def _forward(self, batch: MicroBatch) -> tuple[Any, Any]:
+        """Returns the (n, v) logits of the trained tokens, and the sum of the value loss: 0 without a value head."""
+        with self.accelerator.autocast():
+            if self.settings.critic is None:
+                return batch.own.logits(self.model), batch.weight.new_zeros(())
+            at = {"value_row": batch.values.row, "value_place": batch.values.place}
+            logits, found = batch.own.output(self.model, **at)
+        return logits, value_loss(found.values, batch.values, self.settings.critic.clip).sum()
 
     def _frozen(self, model: Any, selected: Any, batch: MicroBatch) -> Any:
         """Returns (n, v) log-probabilities by a model that is not trained."""

@@ -97,7 +97,9 @@ class Gatherer:
             ids = [group.row.id for group in each.groups]
             version = self._version(each.task, ids)
             with self._ledger.read() as connection:
-                yield from group_rows.read(connection, each.task.built, version, ids, self._context)
+                yield from group_rows.read(
+                    connection, each.task.built, version, ids, self._context, self._wish.training
+                )
 
     def _begun(self, number: int, policy: BatchPolicy, places: range) -> Iterator[TaskGroups]:
         """Yields the groups by task; those that an ended process has left in the ledger go on."""

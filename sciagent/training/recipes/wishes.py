@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from sciagent.training.answers import Selection
-from sciagent.training.learner.settings import LossSettings, StepSettings, TrainingWish
+from sciagent.training.learner.settings import CriticSettings, LossSettings, StepSettings, TrainingWish
 from sciagent.training.live.wish import LiveWish, TaskShare
 from sciagent.training.recipes.spec import RecipeSpec
 from sciagent.training.recipes.stages import LiveStage, RowsStage
@@ -76,6 +77,6 @@ def live_wish(
         save_every=stage.save_every or 1,
         threads=threads,
         kl_budget=stage.kl_budget,
-        settings=settings,
+        settings=replace(settings, critic=CriticSettings()) if stage.kind == "ppo" else settings,
         guards=None if stage.guards is None else stage.guards.model_dump(exclude_unset=True),
     )

@@ -1,4 +1,4 @@
-"""A bandit whose best arms are known: the learner finds them from rewards, and finds nothing in shuffled ones."""
+"""A bandit whose best arms are known: GRPO and PPO find them from rewards, and find nothing in those of others."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from sciagent.training.learner.rows import AnswerSpan, TrainingRow
-from sciagent.training.learner.settings import StepSettings
+from sciagent.training.learner.rows import AnswerSpan, EpisodeTurns, RowTurn, TrainingRow
+from sciagent.training.learner.settings import CriticSettings, StepSettings
 from sciagent.training.learner.step import Learner
 
 pytestmark = pytest.mark.long
@@ -18,6 +18,8 @@ ARMS = 20
 FIRST = 40  # token id of the first arm
 PROMPTS = tuple((5, 6, number) for number in range(10, 14))
 SIBLINGS, STEPS = 16, 120
+GRPO = StepSettings(3e-3)
+PPO = StepSettings(3e-3, critic=CriticSettings(learning_rate=1e-2, loss=0.5, passes=2))
 
 
 def reward(prompt: int, arm: int) -> float:
@@ -26,7 +28,7 @@ def reward(prompt: int, arm: int) -> float:
     return max(0.0, 1 - distance / 10)
 
 
-def played(model: Any, seed: int, shuffled: bool) -> float:
+def played(model: Any, settings: StepSettings, seed: int, shuffled: bool) -> float:
     """The mean reward of the policy after training, over all prompts and arms."""
     rng, generator = random.Random(seed), torch.Generator().manual_seed(seed)
     places = torch.arange(FIRST, FIRST + ARMS)
@@ -38,18 +40,17 @@ def played(model: Any, seed: int, shuffled: bool) -> float:
 
     def chances() -> torch.Tensor:
         with torch.no_grad():
-            return torch.log_softmax(learner.model(input_ids=torch.tensor(PROMPTS)).logits[:, -1, places], -1)
+            return torch.log_softmax(learner.policy(input_ids=torch.tensor(PROMPTS)).logits[:, -1, places], -1)
 
     torch.nn.init.zeros_(model.lm_head.weight)  # all arms are equally likely at first
-    learner = Learner(model, StepSettings(3e-3), allowed=allowed)
+    learner = Learner(model, settings, allowed=allowed)
     for _ in range(STEPS):
         table, rows = chances(), []
         drawn = torch.multinomial(table.exp(), SIBLINGS, replacement=True, generator=generator).tolist()
         for prompt, arms in enumerate(drawn):
-            earned = [reward(prompt, arm) for arm in arms]
-            if shuffled:
-                rng.shuffle(earned)
-            for arm, own in zip(arms, earned, strict=True):
+            # a shuffle of the siblings' rewards would leave their mean, from which a value head still learns
+            earned = [reward(prompt, rng.randrange(ARMS) if shuffled else arm) for arm in arms]
+            for sibling, (arm, own) in enumerate(zip(arms, earned, strict=True)):
                 advantage = own - (sum(earned) - own) / (SIBLINGS - 1)
                 at = len(PROMPTS[prompt])
                 rows.append(
@@ -60,17 +61,23 @@ def played(model: Any, seed: int, shuffled: bool) -> float:
                         (*[0.0] * at, float(table[prompt, arm])),
                         spans=(AnswerSpan(at, at + 1, 1.0, "arms"),),
                         reward=own,
+                        episode=EpisodeTurns(f"{prompt} {sibling}", (own,), (RowTurn(0, at, at + 1),)),
                     )
                 )
-        assert learner.step(rows).masked == 0
+        told = learner.step(rows)
+        assert settings.critic or told.masked == 0
+    if settings.critic and not shuffled:
+        assert told.value_loss is not None and told.value_loss < 0.01
     p = chances().exp()
     return sum(float(p[i, arm]) * reward(i, arm) for i in range(len(PROMPTS)) for arm in range(ARMS)) / len(PROMPTS)
 
 
+@pytest.mark.parametrize("settings", [GRPO, PPO], ids=["grpo", "ppo"])
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_the_best_arms_are_found(model: Any, seed: int) -> None:
-    assert played(model, seed, shuffled=False) >= 0.9
+def test_the_best_arms_are_found(model: Any, settings: StepSettings, seed: int) -> None:
+    assert played(model, settings, seed, shuffled=False) >= 0.9
 
 
-def test_shuffled_rewards_teach_nothing(model: Any) -> None:
-    assert played(model, 1, shuffled=True) < 0.7
+@pytest.mark.parametrize("settings", [GRPO, PPO], ids=["grpo", "ppo"])
+def test_rewards_of_arms_drawn_by_chance_teach_nothing(model: Any, settings: StepSettings) -> None:
+    assert played(model, settings, 1, shuffled=True) < 0.7
