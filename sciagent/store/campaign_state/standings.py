@@ -28,6 +28,12 @@ def members(connection: Connection, campaign_id: int, candidate_ids: Sequence[in
     return set(connection.execute(query).scalars())
 
 
+def seeds_among(connection: Connection, campaign_id: int, candidate_ids: Sequence[int]) -> set[int]:
+    """Those of the candidates that were proposed as seeds of the campaign."""
+    query = sa.select(_CC.candidate_id).where(_CC.campaign_id == campaign_id, _CC.in_seeds)
+    return set(connection.execute(query.where(among(connection, _CC.candidate_id, candidate_ids))).scalars())
+
+
 def add(connection: Connection, campaign_id: int, rows: Sequence[Mapping[str, Any]]) -> None:
     """Add candidates to the campaign. rows: candidate_id, proposal_id, in_seeds and further columns. Sequence numbers
     follow the order of the rows."""
