@@ -9,12 +9,11 @@ from sciagent.agent import models
 from sciagent.domain.answers.evaluation import EvaluatedCampaign, EvaluationAnswer
 from sciagent.errors import SciagentError
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.evaluation import bootstrap
 from sciagent.training.evaluation.campaign_runs import fault_of
 from sciagent.training.evaluation.planning import PlannedCampaign, planned
 from sciagent.training.evaluation.pool import Pool
 from sciagent.training.evaluation.spec import SCRIPTED, EvaluateSpec
-from sciagent.training.evaluation.summary import ArmFigures, Places, differences
+from sciagent.training.evaluation.summary import compared
 
 Tell = Callable[[EvaluatedCampaign, int, int], None]
 """Is told each campaign that has ended, how many have ended, and how many there are."""
@@ -75,26 +74,14 @@ class Evaluation:
         order = {campaign.name: place for place, campaign in enumerate(self._plan)}
         found.sort(key=lambda each: order[each.campaign])
         tasks = tuple(dict.fromkeys(campaign.task for campaign in self._plan))
-        seeds, granted = self._spec.seeds, self._spec.verifications
-        places: Places = {(task, seed): (i, j) for i, task in enumerate(tasks) for j, seed in enumerate(seeds)}
-        drawn = bootstrap.draws(len(tasks), len(seeds)) if tasks else None
-        figures = {
-            arm: ArmFigures(mine, places, granted)
-            for arm in self._spec.arms
-            if (mine := [each for each in found if each.arm == arm])
-        }
         failed = {arm: tuple(why) for arm, why in self._failed.items()}
-        arms = {
-            arm: each.answer(drawn, self._policies.get(arm), failed.get(arm, ()))
-            for arm, each in figures.items()
-            if drawn is not None
-        }
+        arms, minus = compared(found, tasks, self._spec, self._policies, failed)
         return EvaluationAnswer(
             arms=arms,
-            differences=() if drawn is None else tuple(differences(figures, drawn)),
+            differences=minus,
             tasks=tasks,
-            seeds=seeds,
-            verifications=granted,
+            seeds=self._spec.seeds,
+            verifications=self._spec.verifications,
             failed={arm: why for arm, why in failed.items() if arm not in arms},
             campaigns=tuple(found),
             stopped=stopped,

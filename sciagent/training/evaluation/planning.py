@@ -19,6 +19,8 @@ from sciagent.yaml.document import read, text_of
 
 PROPOSALS = 50  # most proposals for each verification; an arm that needs more ends before its verifications are used
 FILES = ("seeds", "file")
+OF_OTHER_MODELS = ("endpoint", "api_key_env", "logprobs", "grammar", "strict", "tool_choice")
+"""Keys of a task's proposer that are about its own model."""
 
 
 @dataclass(frozen=True)
@@ -79,20 +81,26 @@ def _name(arm: str, task: str, seed: int, digest: str) -> str:
 
 def _proposer(arm: ArmSpec, of_task: Mapping[str, Any], path: Path, folder: Path) -> Mapping[str, Any]:
     """Returns the proposer of an arm on a task. path: the task's file."""
-    seeds = next((of_task[key] for key in FILES if key in of_task), None)
-    known = {key: of_task[key] for key in ("column",) if key in of_task}
+    seeds = next(({"seeds": of_task[key]} for key in FILES if key in of_task), {})
+    if seeds and "column" in of_task:
+        seeds["column"] = of_task["column"]
     if arm.proposer is not None:
-        stated = {k: str((folder / v).resolve()) if k in FILES else v for k, v in arm.proposer.items()}
-        takes_seeds = stated.get("kind") in ("evolve", "llm") and "seeds" not in stated and seeds is not None
-        return stated | (known | {"seeds": seeds} if takes_seeds else {})
-    model = arm.model or arm.policy or ""
-    here = {"model": model} | ({"structured": False} if model == SCRIPTED else {})
+        return _stated(arm.proposer, seeds, folder)
+    model = arm.model or arm.policy
+    here = {"model": model, "structured": False} if model == SCRIPTED else {"model": model}
     if of_task["kind"] == "llm":
-        kept = {key: value for key, value in of_task.items() if key not in ("endpoint", "api_key_env", "policy")}
-        return kept | here
+        return {**{key: value for key, value in of_task.items() if key not in OF_OTHER_MODELS}, **here}
     if model == SCRIPTED:
-        return {"kind": "llm", "seeds": seeds, **known, **here, "tools": ["modify"]}
+        return {"kind": "llm", **seeds, **here, "tools": ["modify"]}
     raise UsageError(
         f"{path}: its proposer is {of_task['kind']}, so that it does not say how a model proposes; write "
         "proposer: {kind: llm, model: NAME, …} in the task, or in the arm"
     )
+
+
+def _stated(proposer: Mapping[str, Any], seeds: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+    """Returns the proposer that an arm states, with the seeds of the task if it states none."""
+    stated = {key: str((folder / value).resolve()) if key in FILES else value for key, value in proposer.items()}
+    if stated.get("kind") in ("evolve", "llm") and "seeds" not in stated:
+        return {**stated, **seeds}
+    return stated

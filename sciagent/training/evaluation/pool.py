@@ -7,7 +7,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sciagent.domain.answers.evaluation import EvaluatedCampaign
@@ -16,7 +16,7 @@ from sciagent.training.evaluation.campaign_runs import CampaignRuns
 from sciagent.training.evaluation.planning import PlannedCampaign
 from sciagent.training.evaluation.worker import answer, line_of
 
-Answer = dict[str, Any]
+Answer = Mapping[str, Any]
 
 
 class Pool:

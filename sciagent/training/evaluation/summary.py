@@ -10,6 +10,7 @@ import numpy as np
 from sciagent.domain.answers.evaluation import ArmDifference, EvaluatedArm, EvaluatedCampaign, Interval
 from sciagent.training.evaluation import bootstrap
 from sciagent.training.evaluation.bootstrap import Draws, Figures
+from sciagent.training.evaluation.spec import EvaluateSpec
 
 SCORES = {
     "hits_per_verification": ("hits", "granted"),
@@ -51,6 +52,27 @@ class ArmFigures:
         intervals = {name: bootstrap.interval(values) for name, values in self.scores(drawn).items()}
         more = {"valid": round(valid / calls, 6) if calls else None, "policy": policy, "failed": tuple(failed)}
         return EvaluatedArm.model_validate({**total, **intervals, **more})
+
+
+def compared(
+    campaigns: Sequence[EvaluatedCampaign],
+    tasks: Sequence[str],
+    spec: EvaluateSpec,
+    policies: Mapping[str, str],
+    failed: Mapping[str, Sequence[str]],
+) -> tuple[dict[str, EvaluatedArm], tuple[ArmDifference, ...]]:
+    """Returns the figures of the arms that have campaigns, and their differences. policies: name and hash of the model
+    by arm. failed: why campaigns are missing, by arm."""
+    by_arm: dict[str, list[EvaluatedCampaign]] = {}
+    for each in campaigns:
+        by_arm.setdefault(each.arm, []).append(each)
+    if not by_arm:
+        return {}, ()
+    places = {(task, seed): (i, j) for i, task in enumerate(tasks) for j, seed in enumerate(spec.seeds)}
+    drawn = bootstrap.draws(len(tasks), len(spec.seeds))
+    figures = {arm: ArmFigures(by_arm[arm], places, spec.verifications) for arm in spec.arms if arm in by_arm}
+    arms = {arm: each.answer(drawn, policies.get(arm), failed.get(arm, ())) for arm, each in figures.items()}
+    return arms, tuple(differences(figures, drawn))
 
 
 def differences(arms: Mapping[str, ArmFigures], drawn: Draws) -> Iterator[ArmDifference]:

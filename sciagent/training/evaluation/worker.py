@@ -9,6 +9,7 @@ import queue
 import signal
 import sys
 import threading
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ def _from_line(line: str) -> PlannedCampaign:
     return PlannedCampaign(**fields | {"base": Path(fields["base"])})
 
 
-def answer(runs: CampaignRuns, planned: PlannedCampaign) -> dict[str, Any]:
+def answer(runs: CampaignRuns, planned: PlannedCampaign) -> Mapping[str, Any]:
     """Returns {figures}, {fault}, or {} for a campaign that was stopped."""
     try:
         figures = runs.run(planned)

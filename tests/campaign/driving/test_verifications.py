@@ -16,7 +16,10 @@ seed: 3
 objectives: [{{property: homo_lumo_gap, window: [2, 4], unit: eV}}]
 ladder:
   - {{rung: checks, verifier: molecule.checks, settings: {{max_heavy_atoms: 8}}}}
-  - {{rung: xtb, verifier: xtb.singlepoint, inline: {inline}, settings: {{geometry: {{method: mmff94, conformers: 1}}}}}}
+  - rung: xtb
+    verifier: xtb.singlepoint
+    inline: {inline}
+    settings: {{geometry: {{method: mmff94, conformers: 1}}}}
 goal: {{kind: hits}}
 budget: {{verifications: {n}}}
 proposer: {{kind: evolve, seeds: seeds.csv, batch: 4}}
@@ -36,7 +39,7 @@ def test_a_campaign_ends_after_exactly_its_verifications(tmp_path: Path, inline:
         store = campaign.ledger.store
         with store.read() as connection:
             row = campaign._row()
-            seeds = sum(each.operation == "seed" for each in campaign.candidates())
+            seeds = sum(each.in_seeds for each in campaign.candidates())
             return status.state, status.stop_reason, verifications(connection, row.id, 2), seeds
 
     assert run("first", 5) == ("budget_spent", "all 5 verifications by xtb are used", 5, 3)

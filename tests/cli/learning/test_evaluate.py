@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from sciagent.errors import SpecError, UsageError
+from sciagent.training.evaluation.spec import load_evaluation
 from tests.support.typed import call
 from tests.training.evaluation.conftest import RECIPE, TASK
 
@@ -36,10 +38,10 @@ def test_a_person_sees_a_table_with_intervals_and_a_script_the_same_figures(fold
 
 def test_mistakes_and_failures_have_codes_of_their_own(folder: Path) -> None:
     (folder / "wrong.yaml").write_text("evaluate: {tasks: [], verifications: 0, arms: {a: {modle: b}}}\n")
-    done = call("evaluate", "wrong.yaml")
-    assert done.exit_code == 2 and "modle" in done.stderr and "tasks" in done.stderr
+    with pytest.raises(SpecError, match=r"(?s)evaluate\.tasks: needs.*verifications.*did you mean \"model\""):
+        load_evaluation(folder / "wrong.yaml")
     text = (folder / "recipe.yaml").read_text(encoding="utf-8")
     (folder / "recipe.yaml").write_text(text + "    trained: {model: nowhere}\n", encoding="utf-8")
     done = call("evaluate", "recipe.yaml", "--quiet")
     assert done.exit_code == 1 and 'trained: unknown model "nowhere"' in done.stderr
-    assert call("evaluate", "recipe.yaml", "--plot", "hits.doc").exit_code == 2
+    assert isinstance(call("evaluate", "recipe.yaml", "--plot", "hits.doc").exception, UsageError)

@@ -24,6 +24,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     yield add_folder(write_tiny_model(tmp_path / "tiny", context=4096), "tiny", lambda text: None).name
 
 
+@pytest.mark.long
 def test_a_model_that_brings_nothing_ends_without_its_verifications(recipe: Path, tiny: str) -> None:
     """The random model writes no calls: nothing is verified, and every call counts as not carried out."""
     text = recipe.read_text(encoding="utf-8").replace("{policy: scripted}", "{model: tiny}").replace("[1, 2]", "[1]")
