@@ -58,10 +58,11 @@ class Gate:
             answer = evaluation.run(tell)
         if self._stopping.is_set:
             raise Interrupted
-        return _comparison(answer, before, after)
+        return comparison(answer, before, after)
 
 
-def _comparison(answer: EvaluationAnswer, before: str, after: str) -> Comparison:
+def comparison(answer: EvaluationAnswer, before: str, after: str) -> Comparison:
+    """Returns the comparison of two arms. Raises GateError if campaigns are missing."""
     failed = [why for arm in answer.arms.values() for why in arm.failed]
     failed += [why for all_ in answer.failed.values() for why in all_]
     if failed:
