@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -34,7 +35,7 @@ def training_charts(runs: Sequence[TrainingCurve]) -> list[tuple[str, str]]:
     """Returns (chart, caption); charts without a number are left out. runs: in their order."""
     taught, live = [run for run in runs if not run.is_live], [run for run in runs if run.is_live]
     rewards = {"reward": _values(live or runs, lambda step: step.reward)}
-    terms = {name: _values(live, lambda step, name=name: step.terms.get(name)) for name in _terms(live)}
+    terms = {name: _values(live, partial(_term, name)) for name in _terms(live)}
     charts = [
         (taught, {"loss": _values(taught, lambda step: step.loss)}, "nats per token", "Loss on the rows of data sets"),
         (live, {"loss": _values(live, lambda step: step.loss)}, "loss", "Loss on the live ladder"),
@@ -50,6 +51,10 @@ def training_charts(runs: Sequence[TrainingCurve]) -> list[tuple[str, str]]:
 
 def _values(runs: Sequence[TrainingCurve], read: Callable[[TrainedStep], float | None]) -> Points:
     return [read(step) for run in runs for step in run.steps]
+
+
+def _term(name: str, step: TrainedStep) -> float | None:
+    return step.terms.get(name)
 
 
 def _terms(runs: Sequence[TrainingCurve]) -> list[str]:

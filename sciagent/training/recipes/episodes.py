@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from sciagent.campaign.core.build import Built, create_or_open
@@ -44,7 +45,7 @@ def roll_out(
         wanted = before[name] + stage.groups
         with policy_of(built, policy) as chosen:
             while (missing := wanted - _complete(built, purpose)) > 0:
-                drive = RolloutDrive(built, chosen, None, lambda line, name=name: say(f"{name}: {line}"))
+                drive = RolloutDrive(built, chosen, None, partial(_say, say, name))
                 plan = plan_of(missing, stage.siblings, stage.turns, chosen.name, purpose, stage.begins)
                 with stopping.during(drive.stop):
                     answer = drive.run(plan)
@@ -55,6 +56,10 @@ def roll_out(
                     break
         told.append(f"{name}: {_complete(built, purpose) - before[name]} groups of {stage.siblings} by {policy}")
     return told
+
+
+def _say(say: Callable[[str], None], name: str, line: str) -> None:
+    say(f"{name}: {line}")
 
 
 def _complete(built: Built, purpose: str) -> int:

@@ -70,5 +70,5 @@ def comparison(answer: EvaluationAnswer, before: str, after: str) -> Comparison:
     if answer.stopped is not None:
         raise GateError(f"the policies are not compared yet: {answer.stopped}; give the same command again")
     [difference] = answer.differences
-    rates = [answer.arms[arm].hits_per_verification for arm in (before, after)]
-    return Comparison(*rates, difference.hits_per_verification)
+    was, now = (answer.arms[arm].hits_per_verification for arm in (before, after))
+    return Comparison(was, now, difference.hits_per_verification)

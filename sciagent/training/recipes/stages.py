@@ -15,9 +15,10 @@ Whole = Annotated[int, Field(strict=True, ge=1, le=10**6)]
 Positive = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 StageName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
-FROM = Field(
-    default="now", alias="from", description="What groups see: all candidates of the campaign (`now`), or its `seeds`."
-)
+Begins = Annotated[
+    Beginning,
+    Field(alias="from", description="What groups see: all candidates of the campaign (`now`), or its `seeds`."),
+]
 
 
 class _Stage(BaseModel):
@@ -43,7 +44,7 @@ class EpisodesStage(_Stage):
     groups: Whole = Field(default=4, description="Groups in each task.")
     siblings: Whole = Field(default=8, description="Episodes in a group.")
     turns: Whole = Field(default=6, description="Most answers in an episode.")
-    begins: Beginning = FROM
+    begins: Begins = "now"
 
 
 class _Training(_Stage):
@@ -79,7 +80,7 @@ class LiveStage(_Training):
     groups: Whole = Field(default=4, description="Groups of a step, over all tasks.")
     siblings: Annotated[int, Field(strict=True, ge=2, le=1000)] = Field(default=8, description="Episodes in a group.")
     turns: Whole = Field(default=6, description="Most answers in an episode.")
-    begins: Beginning = FROM
+    begins: Begins = "now"
     further: Annotated[int, Field(strict=True, ge=0)] | None = Field(
         default=None, description="Most groups of a step in place of those whose siblings earned the same."
     )
