@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sciagent.training.live.wish import LiveWish
 
 app = typer.Typer(cls=TrainGroup, help="Train a model.", no_args_is_help=True)
-app.command(COMMAND, epilog="Example: sciagent train campaigns/training/gaps.yaml --out gaps")(recipe)
+app.command(COMMAND, epilog="Example: sciagent train recipe campaigns/training/gaps.yaml --out gaps")(recipe)
 
 
 Sources = Annotated[
@@ -62,8 +62,7 @@ def sft(
 
 
 @app.command(
-    epilog="Examples: sciagent train grpo rows --model smollm2-sft --out smollm2-grpo --lora 16; "
-    "sciagent train grpo small.yaml --rewards rewards.yaml --model smollm2-sft --out smollm2-live --lora 16"
+    epilog="Example: sciagent train grpo small.yaml --rewards rewards.yaml --model smollm2-sft --out live --lora 16"
 )
 @with_options
 def grpo(sources: Sources, *, run: RowsOptions, live: LiveOptions, divergence: DivergenceOptions) -> None:

@@ -17,7 +17,7 @@ class GateError(SciagentError):
     """Policies cannot be compared."""
 
 
-class Comparison(NamedTuple):
+class PolicyComparison(NamedTuple):
     """Hits by verification of two policies: mean, lower and upper end of the interval of 95 %."""
 
     before: Interval
@@ -47,7 +47,7 @@ class Gate:
         self._spec, self._folder, self._ledger, self._workers = spec, folder, ledger, workers
         self._stopping = stopping
 
-    def compare(self, before: str, after: str, tell: Tell) -> Comparison:
+    def compare(self, before: str, after: str, tell: Tell) -> PolicyComparison:
         """Evaluates two models, or goes on with that. Campaigns that have ended are not run again.
 
         Raises Interrupted, or GateError if a campaign fails.
@@ -61,7 +61,7 @@ class Gate:
         return comparison(answer, before, after)
 
 
-def comparison(answer: EvaluationAnswer, before: str, after: str) -> Comparison:
+def comparison(answer: EvaluationAnswer, before: str, after: str) -> PolicyComparison:
     """Returns the comparison of two arms. Raises GateError if campaigns are missing."""
     failed = [why for arm in answer.arms.values() for why in arm.failed]
     failed += [why for all_ in answer.failed.values() for why in all_]
@@ -71,4 +71,4 @@ def comparison(answer: EvaluationAnswer, before: str, after: str) -> Comparison:
         raise GateError(f"the policies are not compared yet: {answer.stopped}; give the same command again")
     [difference] = answer.differences
     was, now = (answer.arms[arm].hits_per_verification for arm in (before, after))
-    return Comparison(was, now, difference.hits_per_verification)
+    return PolicyComparison(was, now, difference.hits_per_verification)

@@ -19,13 +19,13 @@ from sciagent.training.live.running import train_live
 from sciagent.training.random_models import ModelShape, add_random_model
 from sciagent.training.recipes import wishes
 from sciagent.training.recipes.episodes import roll_out
-from sciagent.training.recipes.gates import Comparison, Gate
+from sciagent.training.recipes.gates import Gate, PolicyComparison
 from sciagent.training.recipes.report import RUN
+from sciagent.training.recipes.scalars import ScalarWriter
 from sciagent.training.recipes.spec import RecipeSpec
 from sciagent.training.recipes.stage_folders import StageFolder
 from sciagent.training.recipes.stages import AuditStage, EpisodesStage, LiveStage, RowsStage, StageSpec
 from sciagent.training.recipes.stopping import Interrupted, Stopping
-from sciagent.training.scalars import ScalarWriter
 
 SCRIPTED = "scripted"
 
@@ -61,7 +61,7 @@ class StageResult:
     """What a stage has done."""
 
     trained: TrainedPolicy | None = None
-    compared: Comparison | None = None
+    compared: PolicyComparison | None = None
     told: list[str] = field(default_factory=list)
     """What it did, in sentences."""
 
@@ -157,7 +157,7 @@ class StageWorker:
         compared = self._compare(spec, first, last)
         return StageResult(compared=compared, told=[f"{last} against {first}: {compared.sentence}"])
 
-    def _compare(self, spec: EvaluateSpec, before: str, after: str) -> Comparison:
+    def _compare(self, spec: EvaluateSpec, before: str, after: str) -> PolicyComparison:
         def tell(each: EvaluatedCampaign, n: int, of: int) -> None:
             self.say(f"evaluated {n} of {of}: {each.campaign}, {each.hits} hits")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sciagent.domain.answers.evaluation import ArmDifference, EvaluatedArm, EvaluationAnswer, Interval
-from sciagent.training.recipes.gates import Comparison, GateError, comparison
+from sciagent.training.recipes.gates import GateError, PolicyComparison, comparison
 
 RATES: dict[str, Interval] = {"old": (0.4, 0.3, 0.5), "new": (0.2, 0.1, 0.3)}
 
@@ -47,7 +47,7 @@ def answer(difference: Interval, **changes: object) -> EvaluationAnswer:
 )
 def test_worse_means_beyond_the_interval(difference: Interval, is_worse: bool, verdict: str) -> None:
     found = comparison(answer(difference), "old", "new")
-    assert found == Comparison(RATES["old"], RATES["new"], difference)
+    assert found == PolicyComparison(RATES["old"], RATES["new"], difference)
     assert found.is_worse is is_worse and found.sentence.startswith(f"{verdict}: 0.2 hits by verification after 0.4")
 
 

@@ -14,23 +14,10 @@ from pathlib import Path
 import pytest
 
 from sciagent.agent import models
-from sciagent.domain.answers.training import RecipeAnswer
+from sciagent.domain.answers.recipe_runs import RecipeAnswer
 from tests.support.typed import call, refused
+from tests.training.recipes.made_recipes import write_practice
 
-TASK = """
-campaign: {name}
-subject: molecule
-seed: 1
-objectives:
-  - {{property: logp, window: {window}}}
-ladder:
-  - verifier: molecule.checks
-    settings: {{descriptors: [logp]}}
-goal: {{kind: hits}}
-budget: {{proposals: 100000}}
-proposer: {{kind: llm, model: none, seeds: molecules.csv, max_tokens: 60, tools: [modify]}}
-workers: 1
-"""
 RECIPE = """
 recipe: small
 model: {new: {hidden_size: 32, layers: 1, vocabulary: 700}}
@@ -51,16 +38,13 @@ evaluate:
 AUDIT = "  - {kind: audit, tasks: [held.yaml]}\n"
 REWARDS = "prices: {llm_tokens: 1.0e-6}\nunsettled: settled\n"  # measured seconds would differ from run to run
 MAIN = "from sciagent.cli.main import main; main()"
-MOLECULES = "smiles\nCCO\nc1ccccc1O\nCCN\nCCC=O\nc1ccccc1\nCC(C)O\n"
 
 
 def write(folder: Path, recipe: str) -> None:
     folder.mkdir(exist_ok=True)
     (folder / "recipe.yaml").write_text(recipe)
-    (folder / "practice.yaml").write_text(TASK.format(name="practice", window="[1, 2]"))
-    (folder / "held.yaml").write_text(TASK.format(name="held", window="[2, 3]"))
+    write_practice(folder)
     (folder / "rewards.yaml").write_text(REWARDS)
-    (folder / "molecules.csv").write_text(MOLECULES)
 
 
 def run(*more: str) -> tuple[int, list[dict[str, object]], RecipeAnswer]:

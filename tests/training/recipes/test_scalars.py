@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sciagent.training.scalars import scalars
+from sciagent.training.recipes.scalars import scalars
 from tests.report.trained_steps import step
 
 
