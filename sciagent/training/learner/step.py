@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 from accelerate import Accelerator
+from accelerate.utils import DistributedType
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
 
 from sciagent.training.learner import loss as losses
@@ -206,6 +207,15 @@ class Learner:
         if torch.cuda.is_available():
             random["cuda"] = torch.cuda.get_rng_state()
         return {"weights": weights, "optimiser": optimiser, "random": random}
+
+    def sharded_weights(self) -> Mapping[str, Any] | None:
+        """Returns the policy's trained weights, whole, in the main process, if each process holds only a part of them
+        (FSDP); else None. Every process has to call it."""
+        if self.accelerator.distributed_type is not DistributedType.FSDP:
+            return None
+        held = self.state()["weights"]
+        valued = self.settings.critic is not None
+        return {name.removeprefix("policy."): each for name, each in held.items()} if valued else held
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Goes back to a state that `state` returned."""
