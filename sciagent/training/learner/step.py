@@ -13,7 +13,7 @@ from accelerate.utils import DistributedType
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
 
 from sciagent.training.learner import loss as losses
-from sciagent.training.learner.batches import AllowedSets, MicroBatch, divided, micro_batch
+from sciagent.training.learner.batches import AllowedSets, MicroBatch, divided, length, micro_batch
 from sciagent.training.learner.rows import TrainingRow
 from sciagent.training.learner.settings import StepSettings
 from sciagent.training.learner.values.advantages import explained_variance, targets, valued_rows
@@ -154,8 +154,9 @@ class Learner:
 
     def _mine(self, rows: Sequence[TrainingRow]) -> list[tuple[list[TrainingRow], bool]]:
         """Returns the micro-batches of this process, each with whether it counts. All processes get equally many."""
-        parts = divided(rows, self.settings.most_tokens)
         n = self.accelerator.num_processes
+        share = -(-sum(map(length, rows)) // n)
+        parts = divided(rows, self.settings.most_tokens if n == 1 else min(self.settings.most_tokens, share))
         filled = [(part, True) for part in parts] + [(parts[0], False)] * (-len(parts) % n)
         return filled[self.accelerator.process_index :: n]
 
