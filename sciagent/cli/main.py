@@ -14,7 +14,7 @@ from sciagent import __version__
 from sciagent.cli.admin import db, doctor, gc, verifiers
 from sciagent.cli.campaigns import answers, calc, compare, export, files, plan, run
 from sciagent.cli.cluster import dispatcher, jobs, metrics, slurm, top, worker, workers
-from sciagent.cli.learning import dataset, environment, rewards, rollout, train
+from sciagent.cli.learning import dataset, environment, evaluate, rewards, rollout, train
 from sciagent.cli.models import mcp, models, serve_model
 from sciagent.cli.people import directives, molecules
 from sciagent.cli.shared.common import Exit, put, say
@@ -119,6 +119,7 @@ PANELS: dict[str, tuple[Listed, ...]] = {
     ),
     "Learning": (
         Listed(rollout.rollout, "Groups of episodes that begin alike", "rollout campaign.yaml --groups 2 --siblings 8"),
+        Listed(evaluate.evaluate, "Compare policies on held-out tasks", "evaluate recipe.yaml --workers 2"),
     ),
     "Cluster": (
         Listed(top.top, "Show running jobs, live", "top --interval 5"),

@@ -81,7 +81,7 @@ def conversations(folder: Path) -> Iterator[str]:
 
     file = pq.ParquetFile(folder / FILE) if (folder / FILE).is_file() else None
     kind = b"" if file is None else (file.schema_arrow.metadata or {}).get(b"dataset", b"")
-    if file is None or kind.decode() not in KINDS["sft"]:
+    if file is None or kind.decode() not in KINDS["sft"].datasets:
         raise UsageError(f"{folder} is no data set of conversations; make one: sciagent dataset build sft")
     rendering = Conversations(_wrapped(_byte_pairs()), ())
     for batch in file.iter_batches(batch_size=64, columns=["prompt", "completion", "tools"]):

@@ -19,45 +19,35 @@ from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.errors import UsageError
 
 
-class LocalPolicy:
-    """A model of `sciagent models list`, in single precision on a CPU, in bfloat16 on a GPU.
+class InMemoryPolicy:
+    """A model of transformers in this process.
 
     `sample` answers one question at a time; other threads wait. It keeps the keys and values of the last prompt and
     answer, so that the next turn of the same episode computes only the new tokens. `sample_many` answers many at once.
     """
 
-    def __init__(self, model: str, *, device: str | None = None, threads: int = 1) -> None:
-        """threads: number of PyTorch threads, for the whole process."""
-        check_extra()
-        import torch
-        from transformers import AutoModelForCausalLM, AutoTokenizer
-        from transformers.utils import logging
-
-        logging.disable_progress_bar()
-        card = models.find(model)
-        self.name, self._weights = card.policy, card.sha256
-        where = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        torch.set_num_threads(threads)
+    def __init__(self, model: Any, tokenizer: Any, identity: PolicyIdentity, *, threads: int = 1) -> None:
+        """threads: number of PyTorch threads that the process has. Raises UsageError without a chat template."""
+        if not tokenizer.chat_template:
+            raise UsageError(f"{identity.name} has no chat template")
+        self.name, self._identity = identity.name, identity
         # with one PyTorch thread, the calling thread does all the arithmetic, so its own clock counts no other thread
         self._clock = time.thread_time if threads == 1 else time.process_time
         self._closed = threading.Event()
         self._lock = threading.Lock()
-        self.tokenizer = AutoTokenizer.from_pretrained(card.folder, local_files_only=True)
-        if not self.tokenizer.chat_template:
-            raise UsageError(f"{model} has no chat template")
-        self.template_hash = models.sha256(str(self.tokenizer.chat_template))
-        dtype = torch.bfloat16 if where.startswith("cuda") else torch.float32
-        self.model = (
-            AutoModelForCausalLM.from_pretrained(card.folder, dtype=dtype, local_files_only=True, use_safetensors=True)
-            .to(where)
-            .eval()
-        )
-        self.context = int(self.model.config.max_position_embeddings)
-        named = self.model.generation_config.eos_token_id
-        self._ends = frozenset({*(named if isinstance(named, list) else [named]), self.tokenizer.eos_token_id} - {None})
+        self.tokenizer, self.model = tokenizer, model
+        self.template_hash = models.sha256(str(tokenizer.chat_template))
+        self.context = int(model.config.max_position_embeddings)
+        named = model.generation_config.eos_token_id
+        self._ends = frozenset({*(named if isinstance(named, list) else [named]), tokenizer.eos_token_id} - {None})
         self.decoder: Decoder | None = Decoder(self.model, self._ends, self._go_on)
         self._batches: BatchDecoder | None = None
         self._tokens: Any = None  # the tokenizer for grammars, made at the first schema
+
+    def forget(self) -> None:
+        """Drops the keys and values of earlier prompts, so that answers depend on nothing that was asked before."""
+        with self._lock:
+            self._batches, self.decoder = None, Decoder(self.model, self._ends, self._go_on)
 
     def sample(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], sampling: Sampling) -> Sampled:
         """Samples the next message, as in `PolicyClient`. Without a schema, thinking and Hermes calls are parsed from
@@ -175,7 +165,7 @@ class LocalPolicy:
         return ConstrainedAnswer(self._tokens, schema)
 
     def identity(self, served: str) -> PolicyIdentity:
-        return PolicyIdentity(self.name, "in process", self._weights)
+        return self._identity
 
     def prompt_ids(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> list[int]:
         """Returns the token ids of a conversation, up to the beginning of the answer."""
@@ -190,3 +180,26 @@ class LocalPolicy:
     def _go_on(self) -> None:
         if self._closed.is_set():
             raise PolicyError(f"{self.name} was closed")
+
+
+class LocalPolicy(InMemoryPolicy):
+    """A model of `sciagent models list`, in single precision on a CPU, in bfloat16 on a GPU."""
+
+    def __init__(self, model: str, *, device: str | None = None, threads: int = 1) -> None:
+        """threads: number of PyTorch threads, for the whole process."""
+        check_extra()
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()
+        card = models.find(model)
+        where = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        torch.set_num_threads(threads)
+        tokenizer = AutoTokenizer.from_pretrained(card.folder, local_files_only=True)
+        dtype = torch.bfloat16 if where.startswith("cuda") else torch.float32
+        loaded = AutoModelForCausalLM.from_pretrained(
+            card.folder, dtype=dtype, local_files_only=True, use_safetensors=True
+        )
+        identity = PolicyIdentity(card.policy, "in process", card.sha256)
+        super().__init__(loaded.to(where).eval(), tokenizer, identity, threads=threads)

@@ -49,6 +49,7 @@ def promote(
     if not choices:
         return done
     built, budget = session.built, session.budget
+    choices, done.unplaced = _within_verifications(connection, session, choices)
     loaded = candidates.load(connection, [choice.id for choice in choices])
     known = _known(connection, built, choices)
     decided: list[_Decided] = []
@@ -79,6 +80,19 @@ def promote(
     if planned:
         _start(connection, built, crew, planned)
     return done
+
+
+def _within_verifications(
+    connection: Connection, session: DriverSession, choices: Sequence[Choice]
+) -> tuple[list[Choice], list[Choice]]:
+    """Splits choices into those that the budget of verifications allows, and the others. Seeds are always allowed."""
+    left = session.verifications_left(connection)
+    if left is None:
+        return list(choices), []
+    terminal = [choice.id for choice in choices if choice.position == session.built.terminal]
+    counted = set(terminal) - standings.seeds_among(connection, session.built.row.id, terminal)
+    over = set([id_ for id_ in terminal if id_ in counted][left:])
+    return [c for c in choices if c.id not in over], [c for c in choices if c.id in over]
 
 
 def _known(connection: Connection, built: Built, choices: Sequence[Choice]) -> dict[tuple[Position, int], int]:

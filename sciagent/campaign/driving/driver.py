@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext, suppress
 from typing import Any
@@ -146,6 +147,20 @@ class Driver:
     def step(self, wait: float = 0.25) -> CampaignState | None:
         """Obeys directives, settles jobs, proposes candidates and dispatches jobs; returns the final state once there
         is one. wait: longest time, in seconds, to wait for a job or a model."""
+        ending = self._go_on(wait)
+        return None if ending is None or self.running else self._end(ending)
+
+    def settle(self, seconds: float) -> bool:
+        """Steps the campaign until nothing is left to run, or the time is over. The campaign does not end, so that more
+        can be proposed to it. Returns whether nothing is left."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            if self._go_on(min(left, 0.25)) is not None and not self.running:
+                return True
+        return False
+
+    def _go_on(self, wait: float) -> Ending | None:
+        """Takes a step; returns the ending once no more jobs may start, otherwise None. wait: as in `step`."""
         self.attend()
         self._hold_back()
         self._rest(wait)
@@ -154,8 +169,7 @@ class Driver:
             if not self.running:
                 self.session.stopping.wait(wait)
             return None
-        ending = self._advance()
-        return None if ending is None or self.running else self._end(ending)
+        return self._advance()
 
     def attend(self) -> None:
         """Obeys directives. Raises StaleLeaseError if another process drives the campaign now."""

@@ -43,6 +43,9 @@ class Intake:
         limit = built.spec.proposer.batch
         if built.spec.budget.proposals is not None:
             limit = min(limit, built.spec.budget.proposals - self.n_proposals)
+        if built.spec.budget.verifications is not None and built.decides_at_once:
+            with built.ledger.read() as connection:  # each proposal may be verified within the turn
+                limit = min(limit, session.verifications_left(connection) or 0)
         if self._exhausted or limit <= 0:
             purchasing.come = 1.0
             return False

@@ -82,6 +82,14 @@ class DriverSession:
         """Records an event of the campaign."""
         campaigns.log_event(connection, self.built.row.id, event, payload)
 
+    def verifications_left(self, connection: Connection) -> int | None:
+        """Returns the number of candidates that the terminal rung may still be asked about; None without a limit."""
+        limit = self.built.spec.budget.verifications
+        if limit is None:
+            return None
+        done = campaign_counts.verifications(connection, self.built.row.id, self.built.terminal)
+        return max(0, limit - done)
+
     def reached(self) -> Ending | None:
         """Returns the ending if no more jobs may start, otherwise None."""
         built, budget, goal = self.built, self.budget, self.built.spec.goal
@@ -90,6 +98,8 @@ class DriverSession:
         if spent := budget.exhausted():
             return CampaignState.BUDGET_SPENT, spent
         terminal = built.rungs[built.terminal]
+        if all_verified := self._all_verified(terminal):
+            return all_verified
         if self.purchasing.ends_with_terminal() and not self._has_queued(terminal):
             return CampaignState.BUDGET_SPENT, (
                 f"all {built.limit_by_rung[built.terminal]} verifications of {terminal.spec.rung} are used"
@@ -103,6 +113,17 @@ class DriverSession:
             still = f"; {waiting} candidates still wait" if waiting else ""
             return CampaignState.BUDGET_SPENT, f"the budget by rung is used{still}"
         return None
+
+    def _all_verified(self, terminal: BuiltRung) -> Ending | None:
+        """Returns the ending if the terminal rung has been asked about as many candidates as it may be."""
+        limit = self.built.spec.budget.verifications
+        if limit is None:
+            return None
+        with self.built.ledger.read() as connection:
+            left = self.verifications_left(connection)
+        if left or self._has_queued(terminal):
+            return None
+        return CampaignState.BUDGET_SPENT, f"all {limit} verifications by {terminal.spec.rung} are used"
 
     def nothing_left(self, starved: bool, shortfall: str | None) -> Ending:
         """Returns the ending of a campaign in which no job runs or can start. starved: whether the proposer stopped for

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -68,20 +69,28 @@ def left_text(left: Mapping[str, float]) -> str:
     return "; ".join(parts) or "no limit"
 
 
-def digest(connection: Connection, built: Built) -> str:
+def digest(connection: Connection, built: Built, end: int | None = None) -> str:
     """Returns a summary of the campaign's results in at most MAX_TEXT characters.
 
     It lists the best candidates with their results, outcomes by scaffold, reasons for refusals, scores of earlier
-    predictions, and the latest notes.
+    predictions, and the latest notes. end: only of candidates with a lower sequence number, the seeds, which nobody
+    predicted or noted anything about; None: of all.
     """
     campaign_id = built.row.id
-    lines = _best_lines(connection, built)
-    if (hits := campaign_counts.hits(connection, campaign_id)) > 0:
+    lines = _best_lines(connection, built, end)
+    if (hits := campaign_counts.hits(connection, campaign_id, end)) > 0:
         lines.append(f"Hits so far: {hits}.")
-    if classes := _classes(connection, campaign_id):
+    if classes := _classes(connection, campaign_id, end):
         lines.append("Tried so far, by ring skeleton: " + "; ".join(classes) + ".")
-    if reasons := _reasons(connection, campaign_id):
+    if reasons := _reasons(connection, campaign_id, end):
         lines.append("Turned down so far: " + ", ".join(f"{n} x {reason}" for reason, n in reasons) + ".")
+    lines += _of_models(connection, built) if end is None else ()
+    return "\n".join(lines)[:MAX_TEXT]
+
+
+def _of_models(connection: Connection, built: Built) -> list[str]:
+    """Returns the scores of predictions, and the latest notes."""
+    campaign_id, lines = built.row.id, list[str]()
     for (rung, name), record in latest_scores(connection, built.row, SCORED).items():
         unit = unit_of(name, built.row.units)
         lines.append(
@@ -95,12 +104,12 @@ def digest(connection: Connection, built: Built) -> str:
     )
     for payload in reversed(connection.execute(notes).scalars().all()):
         lines.append(f"Note of an earlier episode: {payload['text']}")
-    return "\n".join(lines)[:MAX_TEXT]
+    return lines
 
 
-def _best_lines(connection: Connection, built: Built) -> list[str]:
+def _best_lines(connection: Connection, built: Built, end: int | None) -> list[str]:
     """Returns one line `#1 SMILES: score; results` per best candidate."""
-    top = standings.top(connection, built.row.id, SHOWN)
+    top = standings.top(connection, built.row.id, SHOWN, end)
     results = measured_lines(connection, built, [row[0] for row in top])
     return [
         f"#{place} {'; '.join([f'{text}: score {score:.2f}', *results[id_]])}"
@@ -132,10 +141,10 @@ def values_line(built: Built, rung: BuiltRung, measured: Sequence[Measured], oth
     return f"{rung.spec.rung}: {values or otherwise}"
 
 
-def _classes(connection: Connection, campaign_id: int) -> list[str]:
+def _classes(connection: Connection, campaign_id: int, end: int | None) -> list[str]:
     """Returns one line per frequent Murcko scaffold of the latest candidates, with counts of hits and rejections."""
     lines = []
-    for scaffold in scaffolds.tried(connection, campaign_id, MANY, CLASSES):
+    for scaffold in scaffolds.tried(connection, campaign_id, MANY, CLASSES, end):
         skeleton = features(scaffold.text).scaffold[:100] or "no ring"
         hits = f", {scaffold.hits} hit{'s' * (scaffold.hits > 1)}" if scaffold.hits else ""
         dropped = f", {scaffold.dropped} turned down" if scaffold.dropped else ""
@@ -144,29 +153,54 @@ def _classes(connection: Connection, campaign_id: int) -> list[str]:
     return lines
 
 
-def _reasons(connection: Connection, campaign_id: int) -> list[tuple[str, int]]:
+def _reasons(connection: Connection, campaign_id: int, end: int | None) -> list[tuple[str, int]]:
     """Returns (reason, count) of the four most frequent refusals of proposals and drops of candidates."""
-    p, cc = t.proposal.c, t.campaign_candidate.c
-    refused = sa.select(p.reason).where(p.campaign_id == campaign_id).order_by(p.id.desc())
+    cc = t.campaign_candidate.c
+    refused = _proposals(sa.select(t.proposal.c.reason), campaign_id, end)
     dropped = sa.select(cc.reason).where(cc.campaign_id == campaign_id, cc.standing == "dropped")
+    dropped = dropped if end is None else dropped.where(cc.seq < end)
     counts: Counter[str] = Counter()
     for query in (refused, dropped.order_by(cc.position, cc.seq)):
         counts.update(reason for reason in connection.execute(query.limit(MANY)).scalars() if reason)
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:4]
 
 
+def _proposals(query: sa.Select[Any], campaign_id: int, end: int | None) -> sa.Select[Any]:
+    """Returns a query of a campaign's proposals, newest first. end: not None: only those before a model's first."""
+    p, turn = t.proposal.c, t.turn.c
+    query = query.where(p.campaign_id == campaign_id).order_by(p.id.desc())
+    if end is None:
+        return query
+    other = t.proposal.alias()
+    of_models = sa.select(other.c.id).join(t.turn, turn.id == other.c.turn_id).where(turn.message.is_not(None))
+    of_models = of_models.where(other.c.campaign_id == campaign_id).order_by(other.c.id).limit(1)
+    first = of_models.scalar_subquery()
+    return query.where(sa.or_(first.is_(None), p.id < first))
+
+
 def left(connection: Connection, built: Built) -> dict[str, float]:
     """Returns the budget that is neither spent nor reserved, by resource; for rungs, the number of runs."""
     budget = BudgetTracker(built, connection)
     used, labels = budget.used(), {f"rung {rung.rules.position}": f"runs of {rung.spec.rung}" for rung in built.rungs}
-    limits = budget.limits()
-    if built.control is not None:  # a model that knows of the control could learn what it likes
-        limits.pop(f"rung {built.control.rules.position}", None)
+    limits = _limits(built, budget)
     return {labels.get(name, name): max(limit - used.get(name, 0.0), 0.0) for name, limit in limits.items()}
 
 
-def recent(connection: Connection, campaign_id: int, n: int) -> list[Past]:
-    """Returns the latest n proposals of the campaign with their outcome, newest first."""
+def whole_budget(built: Built, connection: Connection) -> dict[str, float]:
+    """Returns the budget before anything of it was spent, as `left` does."""
+    labels = {f"rung {rung.rules.position}": f"runs of {rung.spec.rung}" for rung in built.rungs}
+    return {labels.get(name, name): limit for name, limit in _limits(built, BudgetTracker(built, connection)).items()}
+
+
+def _limits(built: Built, budget: BudgetTracker) -> dict[str, float]:
+    limits = dict(budget.limits())
+    if built.control is not None:  # a model that knows of the control could learn what it likes
+        limits.pop(f"rung {built.control.rules.position}", None)
+    return limits
+
+
+def recent(connection: Connection, campaign_id: int, n: int, end: int | None = None) -> list[Past]:
+    """Returns the latest n proposals of the campaign with their outcome, newest first. end: as in `digest`."""
     p, c, cc = t.proposal.c, t.candidate.c, t.campaign_candidate.c
     reason = sa.func.coalesce(p.reason, cc.reason, "")
     member = sa.and_(cc.campaign_id == p.campaign_id, cc.candidate_id == p.candidate_id)
@@ -175,11 +209,10 @@ def recent(connection: Connection, campaign_id: int, n: int) -> list[Past]:
         sa.select(text.label("text"), c.key, p.status, cc.standing, reason.label("reason"), p.operation, cc.score)
         .select_from(t.proposal.outerjoin(t.candidate, c.id == p.candidate_id))
         .outerjoin(t.campaign_candidate, member)
-        .where(p.campaign_id == campaign_id)
-        .order_by(p.id.desc())
         .limit(n)
     )
-    return [Past(**row) for row in connection.execute(query).mappings()]  # type: ignore[typeddict-item]
+    rows = connection.execute(_proposals(query, campaign_id, end)).mappings()
+    return [Past(**row) for row in rows]  # type: ignore[typeddict-item]
 
 
 class AgentWorkbench(CampaignWorkbench):

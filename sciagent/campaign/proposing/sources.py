@@ -221,24 +221,33 @@ MakeSource = Callable[[Built, DriverLease, Worker, threading.Event], Source]
 """Makes the source of a driver's candidates; arguments as of `source_of`."""
 
 
-def source_of(built: Built, lease: DriverLease, worker: Worker, bell: threading.Event) -> Source:
-    """Returns the source for the campaign's proposers. bell: event that is set whenever a model has answered.
+def source_of(
+    built: Built,
+    lease: DriverLease,
+    worker: Worker,
+    bell: threading.Event,
+    start: Callable[[LlmSpec], PolicyClient] | None = None,
+) -> Source:
+    """Returns the source for the campaign's proposers. bell: event that is set whenever a model has answered. start:
+    starts the model of a proposer; default: `start_policy`.
 
     The caller holds the driver lease. Raises UsageError if a model is missing.
     """
     slots = [ProposerSlot(name, spec, number, bell) for number, (name, spec) in enumerate(built.spec.proposers)]
     if len(slots) == 1:
-        return _slot_source(built, lease, worker, slots[0])
+        return _slot_source(built, lease, worker, slots[0], start or start_policy)
     with ExitStack() as undo:
         sources = {}
         for slot in slots:
-            sources[slot.name] = _slot_source(built, lease, worker, slot)
+            sources[slot.name] = _slot_source(built, lease, worker, slot, start or start_policy)
             undo.callback(sources[slot.name].close)
         undo.pop_all()
     return SideBySide(built, sources)
 
 
-def _slot_source(built: Built, lease: DriverLease, worker: Worker, slot: ProposerSlot) -> Source:
+def _slot_source(
+    built: Built, lease: DriverLease, worker: Worker, slot: ProposerSlot, start: Callable[[LlmSpec], PolicyClient]
+) -> Source:
     spec = slot.spec
     if not isinstance(spec, LlmSpec):
         with built.ledger.begin() as connection:
@@ -250,7 +259,7 @@ def _slot_source(built: Built, lease: DriverLease, worker: Worker, slot: Propose
         foreign = start_servers(spec, built.spec.base)
         if foreign is not None:
             undo.callback(foreign.close)
-        policy = start_policy(spec)
+        policy = start(spec)
         undo.callback(policy.close)
         with built.ledger.begin() as connection:
             source = ModelSource(built, connection, lease, worker, policy, slot, spec, foreign)

@@ -34,7 +34,7 @@ def guards(
     rows: the rewards of a version. spec, as_of: its description and its watermark.
     """
     reading = _Reading(built, connection, rows, spec, as_of)
-    found = [row for row in episodes.episodes(connection, built.row.id, as_of) if row.id in reading.rewards]
+    found = episodes.episodes(connection, built.row.id, as_of, reading.rewards)
     for groups in _batches(found):
         reading.add(groups)
     in_order = sorted(reading.tallies.values(), key=lambda tally: tally.first)

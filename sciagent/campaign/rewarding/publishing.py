@@ -17,7 +17,7 @@ from sciagent.errors import UsageError
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.campaign_state import directives, watermarks
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import rewards
+from sciagent.store.learning import groups, rewards
 from sciagent.store.learning.rewards import RewardRow, RewardVersionRow
 from sciagent.store.results import laws
 from sciagent.store.results.evidence import read_watermark
@@ -43,6 +43,27 @@ def publish(ledger: Ledger, name: str, spec: RewardSpec) -> PublishedRewards:
             previous = _written(connection, built.row.id, spec, as_of, law_id, new_law, rows, guarded)
     with ledger.read() as connection:
         return _published(connection, previous)
+
+
+def publish_groups(built: Built, spec: RewardSpec, group_ids: Sequence[int]) -> RewardVersionRow:
+    """Publishes a new version that has the rewards of some groups of rollouts; the work is that of these groups alone.
+
+    It has the law of the last version under the same description. Raises UsageError as `publish` does.
+    """
+    check_scheduler(built, spec)
+    campaign_id = built.row.id
+    with built.ledger.begin() as connection:
+        previous = rewards.last_of_any_scope(connection, campaign_id, spec.hash)
+        as_of = watermarks.take(connection, [campaign_id])
+    with built.ledger.read() as connection:
+        law_id, law = law_of(built, connection, spec, as_of, previous)
+        only = groups.trajectories_of(connection, group_ids)
+        rows = reward_rows(built, connection, spec, law, as_of, only)
+        guarded = guards(built, connection, rows, spec, as_of).model_dump(mode="json")
+    with built.ledger.begin() as connection:
+        new_law = law.state if law is not None and law_id is None else None
+        scope = rewards.scope_of(group_ids)
+        return _written(connection, campaign_id, spec, as_of, law_id, new_law, rows, guarded, scope)
 
 
 def check_scheduler(built: Built, spec: RewardSpec) -> None:
@@ -81,10 +102,11 @@ def _written(
     new_law: Mapping[str, Any] | None,
     rows: Sequence[RewardRow],
     guarded: Mapping[str, Any],
+    scope: str | None = None,
 ) -> RewardVersionRow:
     """Writes a version, with its law if that is new; returns the one that another process wrote in the meantime."""
     directives.lock(connection, campaign_id)
-    previous = rewards.last(connection, campaign_id, spec.hash)
+    previous = rewards.last(connection, campaign_id, spec.hash, scope)
     if previous is not None and previous.watermark == as_of:
         return previous
     if new_law is not None:
@@ -98,6 +120,7 @@ def _written(
         law=law_id,
         previous_id=None if previous is None else previous.id,
         guards=guarded,
+        scope=scope,
     )
     rewards.write(connection, version, rows)
     return rewards.get(connection, version)

@@ -14,6 +14,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.rewarding.states import states
 from sciagent.store.database import tables as t
+from sciagent.store.database.bulk import among
 from sciagent.store.learning import groups
 from sciagent.store.learning.episodes import EpisodeRow, EpisodeTurn
 
@@ -30,7 +31,7 @@ class _Known(NamedTuple):
     """Id of the turn that proposed it; 0 if a person did."""
 
 
-class _Beginning(NamedTuple):
+class Beginning(NamedTuple):
     """The moment at which an episode began."""
 
     watermark: int
@@ -51,9 +52,9 @@ class Records:
         """held: the episodes with their turns."""
         self._count = built.spec.goal.count or 1
         self._known = sorted(_known(built, connection, as_of), key=lambda each: -each.utility)
-        begun = _beginnings(built, connection, held)
+        begun = beginnings(built, connection, held)
         self._records: dict[int, float] = {}
-        by_beginning: dict[_Beginning, float] = {}
+        by_beginning: dict[Beginning, float] = {}
         for row, _ in held:
             beginning = begun[row.id]
             if beginning not in by_beginning:
@@ -64,7 +65,7 @@ class Records:
         """Returns the record at the beginning of an episode, in utility."""
         return self._records[row.id]
 
-    def _at(self, begun: _Beginning) -> float:
+    def _at(self, begun: Beginning) -> float:
         left = self._count
         for known in self._known:
             entered = known.turn_id < begun.turn_id if begun.seq is None else known.seq < begun.seq
@@ -97,20 +98,21 @@ def _known(built: Built, connection: Connection, as_of: int) -> list[_Known]:
     return [_Known(state.payoff, *map(int, rows[id_][1:])) for id_, state in found.items() if state.payoff is not None]
 
 
-def _beginnings(
+def beginnings(
     built: Built, connection: Connection, held: Sequence[tuple[EpisodeRow, Sequence[EpisodeTurn]]]
-) -> dict[int, _Beginning]:
+) -> dict[int, Beginning]:
     """Returns the beginnings by trajectory id."""
-    of_group = {row.id: row for row in groups.of_campaign(connection, built.row.id)}
-    u, j = t.turn.c, t.trajectory.c
-    first = sa.select(u.trajectory_id, sa.func.coalesce(u.asked_watermark, u.watermark))
-    first = first.select_from(t.turn.join(t.trajectory, j.id == u.trajectory_id)).where(u.number == 0)
-    asked = {int(id_): int(at) for id_, at in connection.execute(first.where(j.campaign_id == built.row.id))}
+    of_group = groups.of_ids(connection, sorted({row.group_id for row, _ in held if row.group_id is not None}))
+    u = t.turn.c
+    first = sa.select(u.trajectory_id, sa.func.coalesce(u.asked_watermark, u.watermark)).where(u.number == 0)
+    alone = [row.id for row, _ in held if row.group_id is None]
+    rows = connection.execute(first.where(among(connection, u.trajectory_id, alone)))
+    asked = {int(id_): int(at) for id_, at in rows}
     begun = {}
     for row, turns in held:
         if row.group_id is not None:
             group = of_group[row.group_id]
-            begun[row.id] = _Beginning(group.snapshot_watermark, group.snapshot_seq, 0)
+            begun[row.id] = Beginning(group.snapshot_watermark, group.snapshot_seq, 0)
         else:
-            begun[row.id] = _Beginning(asked[row.id], None, turns[0].id)
+            begun[row.id] = Beginning(asked[row.id], None, turns[0].id)
     return begun

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.driving.driver import Driver
@@ -15,6 +15,7 @@ from sciagent.campaign.rollouts.groups import Group, RolloutPlan
 from sciagent.campaign.rollouts.runner import RolloutRunner, StepResult
 from sciagent.campaign.rollouts.scripted import NAME, ScriptedPolicy
 from sciagent.campaign.rollouts.seeds import model_spec, no_source, seed_source
+from sciagent.campaign.rollouts.snapshot import Beginning
 from sciagent.campaign.rollouts.team import WorkerTeam
 from sciagent.domain.answers.rollouts import RolledGroup, RolloutAnswer
 from sciagent.errors import UsageError, did_you_mean
@@ -30,14 +31,18 @@ PAUSE_SECONDS = 0.25  # between looks for the end of a pause
 PURPOSES = ("rollout", "evaluation", "demonstration")
 
 
-def plan_of(groups: int, siblings: int, turns: int, policy: str, purpose: Purpose) -> RolloutPlan:
+def plan_of(
+    groups: int, siblings: int, turns: int, policy: str, purpose: Purpose, begins: Beginning = "now"
+) -> RolloutPlan:
     """Returns the plan of a call. Raises UsageError for a number out of range or an unknown purpose."""
     for name, number, most in (("groups", groups, 1000), ("siblings", siblings, 1000), ("turns", turns, 1000)):
         if not 1 <= number <= most:
             raise UsageError(f"{name}: {number} is not from 1 to {most}")
     if purpose not in PURPOSES:
         raise UsageError(f'purpose: "{purpose}" is none of {", ".join(PURPOSES)}{did_you_mean(purpose, PURPOSES)}')
-    return RolloutPlan(groups, siblings, turns, policy, purpose)
+    if begins not in get_args(Beginning):
+        raise UsageError(f'begins: "{begins}" is neither now nor seeds')
+    return RolloutPlan(groups, siblings, turns, policy, purpose, begins=begins)
 
 
 @contextmanager
@@ -68,6 +73,16 @@ def obstacle(driver: Driver) -> str | None:
     if limit is not None and driver.intake.n_proposals >= limit:
         return f"the budget of {limit} proposals is used"
     return session.budget.exhausted()
+
+
+def obstacle_after_pause(driver: Driver) -> str | None:
+    """Waits while the campaign is paused. Returns why no further turn may begin; None if it may."""
+    driver.attend()
+    session = driver.session
+    while driver.mailbox.paused and not session.stopping.is_set():
+        session.stopping.wait(PAUSE_SECONDS)
+        driver.attend()
+    return obstacle(driver)
 
 
 def count(driver: Driver, done: StepResult) -> None:
@@ -127,7 +142,7 @@ class RolloutDrive:
         else:
             groups = runner.opened(plan)
         began = time.monotonic()
-        while (why := self._obstacle(driver)) is None:
+        while (why := obstacle_after_pause(driver)) is None:
             done = runner.step(groups)
             if done is None:
                 break
@@ -137,15 +152,6 @@ class RolloutDrive:
             self._say(_line(done, groups, self._seconds))
         self._why = why
         return groups
-
-    def _obstacle(self, driver: Driver) -> str | None:
-        """Waits while the campaign is paused. Returns why no further turn may begin; None if it may."""
-        driver.attend()
-        session = driver.session
-        while driver.mailbox.paused and not session.stopping.is_set():
-            session.stopping.wait(PAUSE_SECONDS)
-            driver.attend()
-        return obstacle(driver)
 
     def _answer(self, groups: Sequence[Group]) -> RolloutAnswer:
         with self._built.ledger.read() as connection:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from sciagent.campaign.core.build import Built
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.sources import next_episode
 from sciagent.campaign.rollouts import snapshot
-from sciagent.campaign.rollouts.snapshot import Snapshot
+from sciagent.campaign.rollouts.snapshot import Beginning, Snapshot
 from sciagent.campaign.rollouts.snapshot_bench import EpisodeMemory
 from sciagent.campaign.spec.sources import LlmSpec
 from sciagent.code_version import code_version
@@ -25,6 +25,13 @@ from sciagent.store.campaign_state import trajectories
 from sciagent.store.campaign_state.trajectories import Purpose
 from sciagent.store.learning import groups
 from sciagent.store.learning.groups import GroupRow, GroupState
+
+
+class GroupMark(NamedTuple):
+    """The seed of a new group, and what is noted with its task."""
+
+    seed: int
+    noted: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,17 @@ class RolloutPlan:
     """Seed of the groups; None: one for each group, from the campaign's seed and the group's number."""
     client: str | None = None
     """Name that a client gave to the group; None for rollouts of this process."""
+    begins: Beginning = "now"
+    """The candidates that the groups see: `now`, all that the campaign has; `seeds`, only its seeds."""
+    marks: Sequence[GroupMark] = ()
+    """Seed and notes of each group; empty: the seeds are as `seed` says."""
+
+    def mark(self, built: Built, place: int, number: int) -> GroupMark:
+        """Returns seed and notes of a group. place: among the new ones, from 0. number: in the campaign."""
+        if self.marks:
+            return self.marks[place]
+        drawn = int(content_hash([built.spec.seed, "group", number])[:12], 16)
+        return GroupMark(drawn if self.seed is None else self.seed, {})
 
 
 class Pins(NamedTuple):
@@ -99,19 +117,13 @@ def turn_seed(group_seed: int, sibling: int, turn: int) -> int:
 def open_groups(
     connection: Connection, built: Built, tools: Toolbox, spec: LlmSpec, structured: bool, pins: Pins, plan: RolloutPlan
 ) -> list[Group]:
-    """Opens groups on one snapshot of the campaign as it is now, and writes them with their episodes."""
-    frozen = snapshot.take(connection, built)
+    """Opens groups on one snapshot of the campaign, and writes them with their episodes."""
+    frozen = snapshot.take(connection, built, plan.begins)
     left = briefing.left_text(frozen.left)
     messages = opening(frozen.goal, frozen.digest, left, tools.listed, structured)
     first, limits = groups.last_number(connection, built.row.id) + 1, episode_limits(spec, plan.turns)
-    return [
-        _open(connection, built, frozen, messages, limits, spec, pins, plan, _group_seed(built, n, plan.seed))
-        for n in range(first, first + plan.groups)
-    ]
-
-
-def _group_seed(built: Built, number: int, stated: int | None) -> int:
-    return int(content_hash([built.spec.seed, "group", number])[:12], 16) if stated is None else stated
+    marks = [plan.mark(built, place, first + place) for place in range(plan.groups)]
+    return [_open(connection, built, frozen, messages, limits, spec, pins, plan, mark) for mark in marks]
 
 
 def _open(
@@ -123,21 +135,22 @@ def _open(
     spec: LlmSpec,
     pins: Pins,
     plan: RolloutPlan,
-    seed: int,
+    mark: GroupMark,
 ) -> Group:
     told = [to_json(message) for message in messages]
-    client = {} if plan.client is None else {"client": plan.client}
+    noted = {} if plan.client is None else {"client": plan.client}
+    noted |= {} if plan.begins == "now" else {"begins": plan.begins}
     row = groups.open_(
         connection,
         built.row.id,
-        task={"goal": frozen.goal, "turns": plan.turns, **client},
+        task={"goal": frozen.goal, "turns": plan.turns, **noted, **mark.noted},
         snapshot=frozen.to_json(),
         watermark=frozen.watermark,
         seq=frozen.seq,
         opening=told,
         tool_set_id=pins.tool_set_id,
         policy_id=pins.policy_id,
-        seed=seed,
+        seed=mark.seed,
         size=plan.siblings,
         purpose=plan.purpose,
     )
@@ -169,7 +182,7 @@ def open_ones(connection: Connection, built: Built, spec: LlmSpec, pins: Pins) -
     found = []
     for row in groups.of_campaign(connection, built.row.id, "open"):
         if (row.tool_set_id, row.policy_id, row.code_version) == (*pins, code_version()):
-            found.append(_continued(connection, built, row, spec))
+            found.append(continued_group(connection, built, row, spec))
         else:
             break_group(connection, row, "it began with other tools, another policy or another version of sciagent")
     return found
@@ -183,7 +196,8 @@ def break_group(connection: Connection, row: GroupRow, why: str) -> None:
     groups.set_state(connection, row.id, "broken")
 
 
-def _continued(connection: Connection, built: Built, row: GroupRow, spec: LlmSpec) -> Group:
+def continued_group(connection: Connection, built: Built, row: GroupRow, spec: LlmSpec) -> Group:
+    """Returns a group of the ledger with its episodes as of the last turn."""
     frozen = snapshot.restored(connection, built.row.id, row.snapshot_watermark, row.snapshot_seq, row.snapshot)
     messages, limits = tuple(map(from_json, row.opening)), episode_limits(spec, int(row.task["turns"]))
     episodes, answered = list[Sibling](), list[int]()

@@ -21,6 +21,7 @@ from sciagent.campaign.rollouts.groups import (
     RolloutPlan,
     Sibling,
     break_group,
+    continued_group,
     open_groups,
     open_ones,
     turn_seed,
@@ -39,6 +40,7 @@ from sciagent.store.job_queue import spend
 from sciagent.store.job_queue.spend import Bill
 from sciagent.store.learning import groups as group_rows
 from sciagent.store.learning import policies, tool_sets
+from sciagent.store.learning.groups import GroupRow
 
 
 class StepResult(NamedTuple):
@@ -64,6 +66,32 @@ class _Turn(NamedTuple):
     answer: ToolResults
 
 
+class NextTurn(NamedTuple):
+    """The questions of the next turn of all episodes that go on."""
+
+    groups: Sequence[Group]
+    going: Sequence[tuple[Group, Sibling]]
+    questions: Sequence[EpisodeQuestion]
+    """One of each episode, in their order."""
+    asked: Asked
+
+
+class CarriedOut(NamedTuple):
+    """A turn of episodes whose calls were carried out, and that is not written yet."""
+
+    groups: Sequence[Group]
+    going: Sequence[Sibling]
+    made: Sequence[_Turn]
+    rows: Sequence[tuple[NewTurn, Cost]]
+
+    @property
+    def result(self) -> StepResult:
+        proposals = [entry for turn in self.made for entry in turn.bench.entries]
+        sampling = sum((cost for _, cost in self.rows), Cost())
+        cost = sum((result.actual for entry in proposals for _, result in entry.computed), sampling)
+        return StepResult(len(self.made), len(proposals), sum(entry.status == "new" for entry in proposals), cost)
+
+
 class RolloutRunner:
     """The runner of a campaign's rollouts. The caller drives the campaign."""
 
@@ -78,7 +106,9 @@ class RolloutRunner:
         self._structured = spec.endpoint is None if spec.structured is None else spec.structured
         offered = [name for name in spec.tools if name != "note"]
         self._strict = spec.strict is not False
-        self._tools = Toolbox(offered, built.edit_limits(), self._structured, None, spec.ranks, strict=self._strict)
+        ranks, strict, predict = spec.ranks, self._strict, bool(spec.predict)
+        limits = built.edit_limits()
+        self._tools = Toolbox(offered, limits, self._structured, None, ranks, strict=strict, predict=predict)
         self._must_call = spec.tool_choice == "required" and not self._structured
         self._rungs = FastRungs(built, worker)
         identity = policy.identity(policy.name)
@@ -87,6 +117,11 @@ class RolloutRunner:
         with built.ledger.begin() as connection:
             tool_set = tool_sets.enter(connection, self._tools.content(self._must_call))
             self._pins = Pins(tool_set, policies.enter(connection, identity))
+
+    @property
+    def verified_seconds(self) -> float:
+        """The time for which this runner's episodes have waited for fast and inline rungs."""
+        return self._rungs.seconds
 
     @property
     def schemas(self) -> Sequence[Mapping[str, Any]]:
@@ -104,30 +139,43 @@ class RolloutRunner:
         return groups
 
     def opened(self, plan: RolloutPlan) -> list[Group]:
-        """Opens new groups on one snapshot of the campaign as it is now."""
+        """Opens new groups on one snapshot of the campaign."""
         with self._built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
             return open_groups(connection, self._built, self._tools, self._spec, self._structured, self._pins, plan)
+
+    def restored(self, rows: Sequence[GroupRow]) -> list[Group]:
+        """Returns groups of the ledger with their episodes as of the last turn, whether they are over or not."""
+        with self._built.ledger.read() as connection:
+            return [continued_group(connection, self._built, row, self._spec) for row in rows]
 
     def step(self, groups: Sequence[Group]) -> StepResult | None:
         """Takes the next turn of every episode that goes on; returns None if there is none.
 
         Raises StaleLeaseError, and writes nothing, if another process drives the campaign now.
         """
+        turn = self.next_turn(groups)
+        return None if turn is None else self._written(self.carry_out(turn, self._policy.answers(turn.questions)))
+
+    def next_turn(self, groups: Sequence[Group]) -> NextTurn | None:
+        """Returns the questions of the next turn of every episode that goes on; None if there is none."""
         going = [(group, each) for group in groups for each in group.siblings if each.ended is None]
         if not going:
             return None
         with self._built.ledger.read() as connection:
             asked = trajectories.now(connection)
-        samplings = [self._sampling(group, sibling) for group, sibling in going]
-        answers = self._policy.answers(
-            [
-                EpisodeQuestion(sibling.episode.messages, self._tools.schemas, sampling, sibling.episode.held)
-                for (_, sibling), sampling in zip(going, samplings, strict=True)
-            ]
-        )
-        made = [(sampled, sampling, asked) for sampled, sampling in zip(answers, samplings, strict=True)]
-        return self._take(groups, going, made)
+        questions = [
+            EpisodeQuestion(each.episode.messages, self._tools.schemas, self._sampling(group, each), each.episode.held)
+            for group, each in going
+        ]
+        return NextTurn(groups, going, questions, asked)
+
+    def carry_out(self, turn: NextTurn, answers: Sequence[Sampled | PolicyError]) -> CarriedOut:
+        """Carries out the answers to the questions of a turn. `write` has to follow; nothing is in the ledger yet."""
+        made = [
+            (sampled, question.sampling, turn.asked) for sampled, question in zip(answers, turn.questions, strict=True)
+        ]
+        return self._carried_out(turn.groups, turn.going, made)
 
     def take(self, groups: Sequence[Group], answers: Mapping[int, tuple[Sampled, Asked]]) -> StepResult:
         """Takes a turn of the episodes that were answered elsewhere. answers: by the id of the trajectory, with the
@@ -137,15 +185,15 @@ class RolloutRunner:
         """
         going = [(group, each) for group in groups for each in group.siblings if each.id in answers]
         made = [(answers[each.id][0], None, answers[each.id][1]) for _, each in going]
-        return self._take(groups, going, made)
+        return self._written(self._carried_out(groups, going, made))
 
-    def _take(
+    def _carried_out(
         self,
         groups: Sequence[Group],
         going: Sequence[tuple[Group, Sibling]],
         answers: Sequence[tuple[Sampled | PolicyError, Sampling | None, Asked]],
-    ) -> StepResult:
-        """Carries out the answers of the episodes, and writes their turns."""
+    ) -> CarriedOut:
+        """Carries out the answers of the episodes, which go on."""
         turns, tasks = [], []
         for (group, sibling), (sampled, sampling, asked) in zip(going, answers, strict=True):
             if isinstance(sampled, PolicyError):
@@ -156,10 +204,13 @@ class RolloutRunner:
             turns.append((group, sibling, sampled, sampling, asked, bench))
             tasks.append(partial(self._tools.run, sampled.message, bench, self._seed(group, sibling)))
         made = [_Turn(*turn, answer) for turn, answer in zip(turns, self._rungs.run_all(tasks), strict=True)]
-        sampling_cost = self._write(groups, [sibling for _, sibling in going], made)
-        proposals = [entry for turn in made for entry in turn.bench.entries]
-        cost = sum((result.actual for entry in proposals for _, result in entry.computed), sampling_cost)
-        return StepResult(len(made), len(proposals), sum(entry.status == "new" for entry in proposals), cost)
+        rows = [self._row(turn) for turn in made]  # the episodes go on; an error ends the run and forgets them
+        return CarriedOut(groups, [sibling for _, sibling in going], made, rows)
+
+    def _written(self, done: CarriedOut) -> StepResult:
+        with self._built.ledger.begin() as connection:
+            self.write(connection, done)
+        return done.result
 
     def end(self, group: Group, sibling: Sibling, why: str, *, is_abandoned: bool = False) -> None:
         """Ends an episode that goes on. is_abandoned: its policy left it unfinished."""
@@ -188,25 +239,22 @@ class RolloutRunner:
             trajectory=sibling.episode.number,
         )
 
-    def _write(self, groups: Sequence[Group], going: Sequence[Sibling], made: Sequence[_Turn]) -> Cost:
-        """Writes the step; returns the cost of sampling. going: the episodes that took part in it."""
-        rows = [self._row(turn) for turn in made]  # the episodes go on; an error ends the run and forgets them
-        ended = [sibling for sibling in going if sibling.ended is not None]
-        with self._built.ledger.begin() as connection:
-            campaigns.check_driver(connection, self._lease)
-            watermark = watermarks.note(connection, self._built.row.id)
-            for turn, (row, cost) in zip(made, rows, strict=True):
-                turn_id = trajectories.write_turn(connection, turn.sibling.id, row, watermark)
-                for entry in turn.bench.entries:
-                    entry.turn_id = turn_id
-                spend.book_many(connection, [Bill(self._built.row.id, None, None, cost)])
-            for sibling in ended:
-                trajectories.end(connection, sibling.id, sibling.ended or "")
-            for group in groups:
-                self._close(connection, group)
-            entries = [entry for turn in made for entry in turn.bench.entries]
-            StepWriter(self._built, self._worker, self._lease.owner, entries).write(connection)
-        return sum((cost for _, cost in rows), Cost())
+    def write(self, connection: Connection, done: CarriedOut) -> None:
+        """Writes the turns. Raises StaleLeaseError if another process drives the campaign now."""
+        campaigns.check_driver(connection, self._lease)
+        watermark = watermarks.note(connection, self._built.row.id)
+        for turn, (row, cost) in zip(done.made, done.rows, strict=True):
+            turn_id = trajectories.write_turn(connection, turn.sibling.id, row, watermark)
+            for entry in turn.bench.entries:
+                entry.turn_id = turn_id
+            spend.book_many(connection, [Bill(self._built.row.id, None, None, cost)])
+        for sibling in done.going:
+            if sibling.ended is not None:
+                trajectories.end(connection, sibling.id, sibling.ended)
+        for group in done.groups:
+            self._close(connection, group)
+        entries = [entry for turn in done.made for entry in turn.bench.entries]
+        StepWriter(self._built, self._worker, self._lease.owner, entries).write(connection)
 
     def _row(self, turn: _Turn) -> tuple[NewTurn, Cost]:
         """Returns the row of a turn, and the cost of sampling. The episode goes on after the turn, or ends."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -17,6 +17,8 @@ from sciagent.domain.campaigns.ports import Scored
 from sciagent.store.campaign_state import standings
 from sciagent.store.database import tables as t
 from sciagent.store.results.evidence import read_watermark
+
+Beginning = Literal["now", "seeds"]
 
 
 @dataclass(frozen=True)
@@ -46,24 +48,30 @@ class Snapshot:
         return stated | {"board": [asdict(row) for row in self.board], "recent": [dict(row) for row in self.recent]}
 
 
-def take(connection: Connection, built: Built) -> Snapshot:
-    """Takes a snapshot of the campaign as it is now."""
-    campaign_id = built.row.id
-    rows = standings.top(connection, campaign_id, LOOK)
+def take(connection: Connection, built: Built, begins: Beginning = "now") -> Snapshot:
+    """Takes a snapshot: of the campaign as it is now, or of its seeds alone, with the whole budget.
+
+    The seeds are what the campaign had before the first proposal of a model. So all groups that begin from them see the
+    same, whenever they are opened.
+    """
+    campaign_id, end = built.row.id, None
+    if begins == "seeds" and (end := _first_of_a_model(connection, campaign_id)) is None:
+        end = _next_seq(connection, campaign_id)
+    rows = standings.top(connection, campaign_id, LOOK, end)
     lines = briefing.measured_lines(connection, built, [row[0] for row in rows])
-    seq = _next_seq(connection, campaign_id)
+    seq = _next_seq(connection, campaign_id) if end is None else end
     return Snapshot(
         watermark=read_watermark(connection),
         seq=seq,
         goal=briefing.goal(built),
-        digest=briefing.digest(connection, built),
-        left=briefing.left(connection, built),
+        digest=briefing.digest(connection, built, end),
+        left=briefing.left(connection, built) if end is None else briefing.whole_budget(built, connection),
         board=tuple(
             Scored(key, text, value, depth, seeds, place, operation or "")
             for _, key, text, value, depth, seeds, place, operation in rows
         ),
         results={row[1]: lines[row[0]] for row in rows},
-        recent=tuple(briefing.recent(connection, campaign_id, LOOK)),
+        recent=tuple(briefing.recent(connection, campaign_id, LOOK, end)),
         keys=keys_before(connection, campaign_id, seq),
     )
 
@@ -81,6 +89,15 @@ def _next_seq(connection: Connection, campaign_id: int) -> int:
     cc = t.campaign_candidate.c
     last = connection.execute(sa.select(sa.func.max(cc.seq)).where(cc.campaign_id == campaign_id)).scalar()
     return 0 if last is None else int(last) + 1
+
+
+def _first_of_a_model(connection: Connection, campaign_id: int) -> int | None:
+    """Returns the lowest sequence number of a candidate that a model proposed; None if there is none."""
+    cc, p, u = t.campaign_candidate.c, t.proposal.c, t.turn.c
+    query = sa.select(cc.seq).join(t.proposal, p.id == cc.proposal_id).join(t.turn, u.id == p.turn_id)
+    query = query.where(cc.campaign_id == campaign_id, u.message.is_not(None))
+    seq = connection.execute(query.order_by(cc.seq).limit(1)).scalar()
+    return None if seq is None else int(seq)
 
 
 def keys_before(connection: Connection, campaign_id: int, seq: int) -> frozenset[str]:

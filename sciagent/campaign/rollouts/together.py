@@ -7,6 +7,7 @@ the order: the greenlets take turns in one thread, and no episode sees another.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -25,6 +26,8 @@ class FastRungs:
 
     def __init__(self, built: Built, worker: Runs) -> None:
         self._built, self._worker = built, worker
+        self.seconds = 0.0
+        """Elapsed time in which rungs were answering."""
 
     def run_all(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
         """Runs tasks side by side, and returns their results in order. An error of a task is raised here."""
@@ -39,7 +42,7 @@ class FastRungs:
             waiting = [place for place, each in enumerate(running) if not each.dead]
             for rung in self._built.fast:
                 if asked := [e for place in waiting if wanted[place][0] is rung for e in wanted[place][1]]:
-                    answer_at_once(self._built, self._worker, rung, asked)
+                    self._answer(rung, asked)
             for place in waiting:
                 wanted[place] = running[place].switch()
         return [results[place] for place in range(len(tasks))]
@@ -47,6 +50,11 @@ class FastRungs:
     def answer(self, rung: BuiltRung, entries: Sequence[BenchEntry]) -> None:
         """Lets the rung answer on the entries. Within a task it waits until all other tasks wait or have ended."""
         if (hub := getcurrent().parent) is None:
-            answer_at_once(self._built, self._worker, rung, entries)
+            self._answer(rung, entries)
         else:
             hub.switch((rung, entries))
+
+    def _answer(self, rung: BuiltRung, entries: Sequence[BenchEntry]) -> None:
+        begun = time.monotonic()
+        answer_at_once(self._built, self._worker, rung, entries)
+        self.seconds += time.monotonic() - begun

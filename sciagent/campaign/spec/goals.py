@@ -294,6 +294,12 @@ class BudgetSpec(Part):
     licences: Limit | None = Field(None, description="Uses of licensed programs.")
     wall_minutes: Positive | None = Field(None, description="Elapsed minutes, over all runs of the campaign.")
     proposals: Count | None = Field(None, description="Number of proposals.")
+    verifications: Count | None = Field(
+        None,
+        exclude_if=lambda count: count is None,  # as in campaigns from before this key
+        description="Number of candidates that the terminal rung is asked about, paid, inline or from known evidence; "
+        "seeds do not count.",
+    )
     rungs: dict[str, Annotated[int, Field(strict=True, ge=0, le=10**12)]] = Field(
         default_factory=dict, description="Number of evidence rows to pay for, by rung label."
     )

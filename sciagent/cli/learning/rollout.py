@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from sciagent.api.terminal import Paragraph, Part, plain_table
+from sciagent.cli.learning.training_options import beginning
 from sciagent.cli.shared import options
 from sciagent.cli.shared.common import Exit, plural, put_answer, say, say_upgraded
 
@@ -24,6 +25,9 @@ def rollout(
         None, help="`scripted`, or a name in `sciagent models list`; default: the campaign's own model."
     ),
     purpose: str = typer.Option("rollout", metavar="rollout|evaluation|demonstration", help="What it is for."),
+    begins: str = typer.Option(
+        "now", "--from", metavar="now|seeds", help="What groups see: all candidates of the campaign, or its seeds."
+    ),
     workers: int | None = typer.Option(None, "--workers", "-w", min=1, help="Paid jobs at once."),
     ledger: options.Ledger = None,
     json: options.Json = False,
@@ -46,6 +50,7 @@ def rollout(
         turns,
         policy=policy,
         purpose=purpose,  # type: ignore[arg-type]  # checked there
+        begins=beginning(begins),
         workers=workers,
         say=None if quiet or json else say,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as jsons
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,19 +15,30 @@ from sciagent.api.terminal import Paragraph, Part, plain_table
 from sciagent.cli.learning.training_options import (
     CriticOptions,
     DivergenceOptions,
+    LiveOptions,
     RowsOptions,
     teacher_share,
     with_options,
 )
-from sciagent.cli.shared.common import Exit, put, put_answer, say
+from sciagent.cli.shared.common import Exit, put, put_answer, say, say_upgraded
+from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
     from sciagent.domain.answers.training import TrainedPolicy, TrainedStep
     from sciagent.store.database.ledger import Ledger
     from sciagent.training.learner.running import Tell
-    from sciagent.training.learner.settings import TrainingWish
+    from sciagent.training.learner.settings import StepSettings, TrainingWish
+    from sciagent.training.live.wish import LiveWish
 
 app = typer.Typer(help="Train a model on a data set.", no_args_is_help=True)
+
+
+Sources = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="ROWS_FOLDER|CAMPAIGN.yaml...", help="A folder of `dataset build rows`, or campaigns to roll out."
+    ),
+]
 
 
 @app.callback()
@@ -51,15 +62,16 @@ def sft(
     _train(run, run.wish("sft", folder, run.step_settings(2e-5)))
 
 
-@app.command(epilog="Example: sciagent train grpo rows --model smollm2-sft --out smollm2-grpo --lora 16")
+@app.command(
+    epilog="Examples: sciagent train grpo rows --model smollm2-sft --out smollm2-grpo --lora 16; "
+    "sciagent train grpo small.yaml --rewards rewards.yaml --model smollm2-sft --out smollm2-live --lora 16"
+)
 @with_options
-def grpo(
-    folder: Path = typer.Argument(metavar="ROWS_FOLDER", help="A folder of `dataset build rows`."),
-    *,
-    run: RowsOptions,
-    divergence: DivergenceOptions,
-) -> None:
+def grpo(sources: Sources, *, run: RowsOptions, live: LiveOptions, divergence: DivergenceOptions) -> None:
     """Train a model by the policy gradient on token rows with advantages.
+
+    The rows are those of a data set, or of campaigns on the live ladder: then each step rolls out groups of episodes by
+    the model as it is, waits for the verdicts on what they propose, and trains on the rewards.
 
     Groups whose siblings all earned the same are left out. A token is dropped from the loss where its probability is
     less than half or more than five times what it was when it was drawn.
@@ -71,17 +83,13 @@ def grpo(
     from sciagent.training.learner.settings import LossSettings
 
     settings = run.step_settings(1e-6, LossSettings(kl=divergence.kl))
-    _train(run, run.wish("grpo", folder, settings, kl_budget=divergence.kl_budget))
+    _train_policy("grpo", sources, run, live, settings, divergence)
 
 
 @app.command(epilog="Example: sciagent train ppo rows --model smollm2-sft --out smollm2-ppo --lora 16")
 @with_options
 def ppo(
-    folder: Path = typer.Argument(metavar="ROWS_FOLDER", help="A folder of `dataset build rows`."),
-    *,
-    run: RowsOptions,
-    divergence: DivergenceOptions,
-    critic: CriticOptions,
+    sources: Sources, *, run: RowsOptions, live: LiveOptions, divergence: DivergenceOptions, critic: CriticOptions
 ) -> None:
     """Train a model by PPO: the advantages come from a value head, not from siblings.
 
@@ -97,7 +105,24 @@ def ppo(
     from sciagent.training.learner.settings import LossSettings
 
     settings = replace(run.step_settings(1e-6, LossSettings(kl=divergence.kl)), critic=critic.critic())
-    _train(run, run.wish("ppo", folder, settings, kl_budget=divergence.kl_budget))
+    _train_policy("ppo", sources, run, live, settings, divergence)
+
+
+def _train_policy(
+    training: str,
+    sources: Sequence[Path],
+    run: RowsOptions,
+    live: LiveOptions,
+    settings: StepSettings,
+    divergence: DivergenceOptions,
+) -> None:
+    """Trains on a folder of rows, or on campaigns."""
+    if sources[0].is_file():
+        _train_live(run, live.wish(run, training, sources, settings, kl_budget=divergence.kl_budget))
+    elif len(sources) > 1 or live.rewards is not None:
+        raise UsageError(f"{sources[0]} is no file of a campaign")
+    else:
+        _train(run, run.wish(training, sources[0], settings, kl_budget=divergence.kl_budget))
 
 
 @app.command(epilog="Example: sciagent train distill rows --teacher large --model small --out small-taught")
@@ -162,18 +187,39 @@ def _train(run: RowsOptions, wish: TrainingWish) -> None:
         answer = train(wish, _ledger(run.ledger) if main else None, tell)
     processes().destroy_process_group()
     if main:
-        _answered(answer, run.json)
-    if answer.stopped_by == "interrupt":
+        _put(run, answer)
+    elif answer.stopped_by == "interrupt":
         raise typer.Exit(Exit.INTERRUPTED)
 
 
-def _answered(answer: TrainedPolicy, json: bool) -> None:
-    if json:
+def _train_live(run: RowsOptions, wish: LiveWish) -> None:
+    from threading import Event
+
+    from sciagent.api.interrupts import each_signal, raise_interrupt
+    from sciagent.cli.shared.common import open_ledger
+    from sciagent.training.learner.loading import check_extra
+
+    check_extra()
+    from sciagent.training.learner.running import processes
+    from sciagent.training.live.running import train_live
+
+    if processes().num_processes > 1:
+        raise UsageError("training on campaigns takes one process; `accelerate launch` is for folders of rows")
+    ledger, stop = open_ledger(run.ledger, create=True), Event()
+    say_upgraded(ledger)
+    with _shown(run.json) as tell, each_signal(stop.set, last=raise_interrupt):
+        answer = train_live(wish, ledger, tell, stop=stop)
+    _put(run, answer)
+
+
+def _put(run: RowsOptions, answer: TrainedPolicy) -> None:
+    if run.json:
         put(jsons.dumps(answer.model_dump()))
     else:
         put_answer(answer, False, _parts(answer))
     if answer.stopped_by == "interrupt":
         say("stopped; go on with the same command")
+        raise typer.Exit(Exit.INTERRUPTED)
 
 
 def _ledger(given: str | None) -> Ledger | None:
@@ -210,7 +256,8 @@ def _line(step: TrainedStep, of: int) -> str:
     parts |= {"value loss": step.value_loss, "explained": step.explained_variance}
     told = "".join(f"  {name} {value:.4g}" for name, value in parts.items() if value is not None)
     masked = f"  masked {step.masked:.2%}" if step.masked else ""
-    return f"step {step.step}/{of}{told}{masked}"
+    dropped = f"  {step.dropped} groups taught nothing" if step.dropped else ""
+    return f"step {step.step}/{of}{told}{masked}{dropped}"
 
 
 def _parts(answer: TrainedPolicy) -> Iterator[Part]:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from sciagent.cli.shared import options
-from sciagent.errors import UsageError
+from sciagent.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
+    from sciagent.campaign.rollouts.snapshot import Beginning
     from sciagent.training.learner.settings import (
         CriticSettings,
         LossSettings,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         TeacherShare,
         TrainingWish,
     )
+    from sciagent.training.live.wish import LiveWish, TaskShare
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +45,11 @@ class RunOptions:
         int, typer.Option("--most-tokens", min=1, help="Tokens computed at once; less needs less memory.")
     ] = 8192
     save_every: Annotated[
-        int, typer.Option("--save-every", min=1, metavar="STEPS", help="Steps between checkpoints.")
-    ] = 20
+        int | None,
+        typer.Option(
+            "--save-every", min=1, metavar="STEPS", help="Steps between checkpoints; default: 20, with campaigns 1."
+        ),
+    ] = None
     threads: Annotated[
         int | None, typer.Option("--threads", min=1, help="Of a CPU; with 1, a run can be repeated exactly.")
     ] = None
@@ -83,11 +88,98 @@ class RowsOptions(RunOptions):
             steps=self.steps,
             rank=self.lora,
             seed=self.seed,
-            save_every=self.save_every,
+            save_every=self.save_every or 20,
             threads=self.threads,
             settings=settings,
             **more,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveOptions:
+    """The options of a run on the live ladder."""
+
+    rewards: Annotated[
+        Path | None, typer.Option("--rewards", metavar="FILE", help="Campaigns: the description of the rewards.")
+    ] = None
+    task: Annotated[
+        list[str], typer.Option("--task", metavar="FILE=WEIGHT", help="Campaigns: one more, with its share of groups.")
+    ] = field(default_factory=list)
+    groups: Annotated[int, typer.Option("--groups", "-g", min=1, max=1000, help="Campaigns: groups of a step.")] = 4
+    siblings: Annotated[
+        int, typer.Option("--siblings", "-s", min=2, max=1000, help="Campaigns: episodes in a group.")
+    ] = 8
+    turns: Annotated[
+        int, typer.Option("--turns", "-t", min=1, max=1000, help="Campaigns: most answers in an episode.")
+    ] = 6
+    begins: Annotated[
+        str,
+        typer.Option("--from", metavar="now|seeds", help="Campaigns: what groups see: all candidates, or the seeds."),
+    ] = "now"
+    credit: Annotated[
+        str | None, typer.Option("--credit", help="Campaigns: estimator of the advantages; default: as in --rewards.")
+    ] = None
+    further: Annotated[
+        int | None,
+        typer.Option(min=0, help="Campaigns: most groups in place of those that teach nothing; default: --groups."),
+    ] = None
+    patience: Annotated[
+        float, typer.Option("--patience", min=0, metavar="SECONDS", help="Campaigns: longest wait for paid rungs.")
+    ] = 3600.0
+    workers: Annotated[int | None, typer.Option("--workers", "-w", min=1, help="Campaigns: paid jobs at once.")] = None
+    endpoint: Annotated[
+        str | None,
+        typer.Option("--endpoint", metavar="URL", help="Campaigns: sample by `serve-model --trainable`, with --lora."),
+    ] = None
+    actors: Annotated[
+        int, typer.Option("--actors", min=0, help="Campaigns: processes of Ray that roll out; 0: this one does.")
+    ] = 0
+    ray_address: Annotated[
+        str | None, typer.Option("--ray-address", metavar="ADDRESS", help="Of a cluster for --actors; default: none.")
+    ] = None
+
+    def wish(
+        self, run: RunOptions, training: str, files: Sequence[Path], settings: StepSettings, **more: Any
+    ) -> LiveWish:
+        """Returns the task of a run on campaigns. more: further fields of `LiveWish`. Raises UsageError."""
+        from sciagent.training.live.wish import LiveWish, TaskShare
+
+        if self.rewards is None:
+            raise UsageError("training on campaigns needs --rewards FILE, the description of the rewards")
+        return LiveWish(
+            (*map(TaskShare, files), *map(_share, self.task)),
+            *(run.model, run.out, run.new_name, self.rewards, training, self.credit, run.steps or 20),
+            *(self.groups, self.siblings, self.turns, beginning(self.begins), self.further, self.patience),
+            workers=self.workers,
+            endpoint=self.endpoint,
+            actors=self.actors,
+            ray_address=self.ray_address,
+            rank=run.lora,
+            seed=run.seed,
+            save_every=run.save_every or 1,
+            threads=run.threads,
+            settings=settings,
+            **more,
+        )
+
+
+def beginning(text: str) -> Beginning:
+    """Returns what `--from` names. Raises UsageError."""
+    match text:
+        case "now" | "seeds":
+            return text
+    raise UsageError(f"--from {text}: takes now or seeds{did_you_mean(text, ('now', 'seeds'))}")
+
+
+def _share(text: str) -> TaskShare:
+    """Returns the task that `FILE=WEIGHT` names. Raises UsageError."""
+    from sciagent.training.live.wish import TaskShare
+
+    file, _, weight = text.rpartition("=")
+    try:
+        return TaskShare(Path(file), float(weight))
+    except ValueError as error:
+        raise UsageError(f"--task {text}: write FILE=WEIGHT, as in --task small.yaml=2") from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +240,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def called(**values: Any) -> None:
         made = {
-            name: kind(**{field.name: values.pop(field.name) for field in fields(kind)})  # type: ignore[operator]
+            name: kind(**{each.name: values.pop(each.name) for each in fields(kind)})  # type: ignore[operator]
             for name, kind in spread.items()
         }
         command(**values, **made)
@@ -162,10 +254,13 @@ def _parameters(kind: Any) -> list[inspect.Parameter]:
     hints = get_type_hints(kind, include_extras=True)
     return [
         inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if field.default is MISSING else field.default,
-            annotation=hints[field.name],
+            each.name, inspect.Parameter.KEYWORD_ONLY, default=_default(each), annotation=hints[each.name]
         )
-        for field in fields(kind)
+        for each in fields(kind)
     ]
+
+
+def _default(of: Field[Any]) -> Any:
+    if of.default_factory is not MISSING:
+        return of.default_factory()
+    return inspect.Parameter.empty if of.default is MISSING else of.default

@@ -45,6 +45,14 @@ class TrainedStep(AnswerModel):
     tokens: int
     """Number of trained tokens."""
     seconds: StepSeconds
+    policy: str | None = None
+    """Name and hash of the policy that sampled the groups of a step on the live ladder; None for rows on disk."""
+    groups: int | None = None
+    """Number of groups that were trained; None for rows on disk."""
+    dropped: int | None = None
+    """Number of groups that taught nothing, since their siblings earned the same; None for rows on disk."""
+    terms: Mapping[str, float] = {}
+    """Mean over the episodes of each part of the reward, by name; empty for rows on disk."""
 
 
 class TrainedPolicy(AnswerModel):
@@ -57,7 +65,8 @@ class TrainedPolicy(AnswerModel):
     steps: int
     """Steps that the run has taken, those before a restart included."""
     stopped_by: str
-    """`rows`: every row was trained as often as asked; `steps`: the limit; `kl_budget`; `interrupt`."""
+    """`rows`: every row was trained as often as asked; `steps`: the limit; `kl_budget`; `budget`: that of a campaign;
+    `interrupt`."""
     folder: str
     """Folder of the run, with checkpoint, metrics and the new model."""
     left_out: Mapping[str, int]

@@ -28,6 +28,12 @@ def members(connection: Connection, campaign_id: int, candidate_ids: Sequence[in
     return set(connection.execute(query).scalars())
 
 
+def seeds_among(connection: Connection, campaign_id: int, candidate_ids: Sequence[int]) -> set[int]:
+    """Those of the candidates that were proposed as seeds of the campaign."""
+    query = sa.select(_CC.candidate_id).where(_CC.campaign_id == campaign_id, _CC.in_seeds)
+    return set(connection.execute(query.where(among(connection, _CC.candidate_id, candidate_ids))).scalars())
+
+
 def add(connection: Connection, campaign_id: int, rows: Sequence[Mapping[str, Any]]) -> None:
     """Add candidates to the campaign. rows: candidate_id, proposal_id, in_seeds and further columns. Sequence numbers
     follow the order of the rows."""
@@ -159,8 +165,11 @@ def count_up_to(connection: Connection, at_most: int, *conditions: sa.ColumnElem
     return int(connection.execute(sa.select(sa.func.count()).select_from(some)).scalar_one())
 
 
-def top(connection: Connection, campaign_id: int, n: int) -> list[Any]:
-    """The n candidates with the best score: (candidate id, key, text, score, depth, in_seeds, seq, operation)."""
+def top(connection: Connection, campaign_id: int, n: int, end: int | None = None) -> list[Any]:
+    """The n candidates with the best score: (candidate id, key, text, score, depth, in_seeds, seq, operation).
+
+    end: only candidates with a lower sequence number; None: all.
+    """
     c, p = t.candidate.c, t.proposal.c
     query = (
         sa.select(_CC.candidate_id, c.key, c.text, _CC.score, _CC.depth, _CC.in_seeds, _CC.seq, p.operation)
@@ -170,4 +179,4 @@ def top(connection: Connection, campaign_id: int, n: int) -> list[Any]:
         .order_by(_CC.score.desc(), _CC.seq)
         .limit(n)
     )
-    return list(connection.execute(query))
+    return list(connection.execute(query if end is None else query.where(_CC.seq < end)))

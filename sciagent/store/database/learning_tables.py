@@ -48,7 +48,7 @@ rollout_group = table(
 
 reward_spec = table("reward_spec", needed(Key, "hash", unique=True), needed(Json, "spec"))
 
-# rewards of all episodes of a campaign as of a watermark; laws: ids of rows of `law`
+# rewards of the episodes of a campaign as of a watermark; laws: ids of rows of `law`
 reward_version = table(
     "reward_version",
     references("campaign"),
@@ -60,7 +60,9 @@ reward_version = table(
     needed(String(100), "code_version"),
     needed(UtcDateTime, "at"),
     optional(Json, "guards"),  # statistics of each policy; None: published before there were guards
+    optional(Key, "scope"),  # hash of the ids of the groups that it has the rewards of; None: of all episodes
     UniqueConstraint("campaign_id", "number"),
+    Index("ix_reward_version_scope", "campaign_id", "scope"),
 )
 
 # turn_id NULL: the outcome of the whole episode; value, return and advantage NULL: undecided

@@ -61,7 +61,7 @@ def episodes(
     g = t.rollout_group.c
     of_group = sa.exists().where(g.id == _J.group_id, g.snapshot_watermark < as_of)
     query = _of_campaign(campaign_id)
-    query = query if only is None else query.where(_J.id.in_(only))
+    query = query if only is None else query.where(among(connection, _J.id, list(only)))
     rows = connection.execute(query.where(sa.or_(sampled, of_group)).order_by(_J.number)).all()
     found = (EpisodeRow(*row) for row in rows)
     return sorted(found, key=lambda row: (row.group_id or 0, row.sibling or 0, row.number))

@@ -117,6 +117,17 @@ def siblings(connection: Connection, group_id: int) -> list[SiblingRow]:
     return [SiblingRow(*row) for row in connection.execute(query)]
 
 
+def of_ids(connection: Connection, group_ids: Sequence[int]) -> dict[int, GroupRow]:
+    """{group id: the group}."""
+    return {row[0]: GroupRow(*row) for row in connection.execute(_ROW.where(among(connection, _G.id, group_ids)))}
+
+
+def trajectories_of(connection: Connection, group_ids: Sequence[int]) -> dict[int, int]:
+    """{trajectory id: id of its group}."""
+    query = sa.select(_J.id, _J.group_id).where(among(connection, _J.group_id, group_ids))
+    return {int(id_): int(group_id) for id_, group_id in connection.execute(query)}
+
+
 def set_state(connection: Connection, group_id: int, state: GroupState) -> None:
     connection.execute(sa.update(t.rollout_group).where(_G.id == group_id).values(state=state))
 

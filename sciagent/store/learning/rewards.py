@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.code_version import code_version
+from sciagent.domain.evidence import content_hash
 from sciagent.errors import UnknownNameError
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import id_of_hash
+from sciagent.store.database.bulk import among, id_of_hash
 from sciagent.store.database.clock import db_now
 
 _V, _R = t.reward_version.c, t.reward.c
@@ -31,6 +32,8 @@ class RewardVersionRow(NamedTuple):
     previous_id: int | None
     guards: dict[str, Any] | None
     """Statistics of each policy; None if the version was published before there were guards."""
+    scope: str | None
+    """Hash of the ids of the groups that it has the rewards of; None: of all episodes of the campaign."""
 
 
 class RewardRow(NamedTuple):
@@ -58,14 +61,16 @@ class EarnedRewards(NamedTuple):
 
 def _versions() -> sa.Select[Any]:
     s = t.reward_spec.c
-    columns = (_V.id, _V.campaign_id, _V.number, s.hash, s.spec, _V.watermark, _V.laws, _V.previous_id, _V.guards)
-    return sa.select(*columns).select_from(t.reward_version.join(t.reward_spec, s.id == _V.reward_spec_id))
+    columns = (_V.id, _V.campaign_id, _V.number, s.hash, s.spec, _V.watermark, _V.laws, _V.previous_id)
+    return sa.select(*columns, _V.guards, _V.scope).select_from(
+        t.reward_version.join(t.reward_spec, s.id == _V.reward_spec_id)
+    )
 
 
 def _version(row: Sequence[Any]) -> RewardVersionRow:
-    id_, campaign_id, number, spec_hash, spec, watermark, laws, previous, guards = row
+    id_, campaign_id, number, spec_hash, spec, watermark, laws, *rest = row
     law = int(laws[0]) if laws else None
-    return RewardVersionRow(id_, campaign_id, number, spec_hash, dict(spec), watermark, law, previous, guards)
+    return RewardVersionRow(id_, campaign_id, number, spec_hash, dict(spec), watermark, law, *rest)
 
 
 def get(connection: Connection, version: int) -> RewardVersionRow:
@@ -83,8 +88,29 @@ def campaign_of(connection: Connection, version: int) -> str:
     return str(connection.execute(query.where(_V.id == version)).scalar_one())
 
 
-def last(connection: Connection, campaign_id: int, spec_hash: str) -> RewardVersionRow | None:
-    """The last version of a campaign under the same description; None if there is none."""
+def last(connection: Connection, campaign_id: int, spec_hash: str, scope: str | None = None) -> RewardVersionRow | None:
+    """The last version of a campaign under the same description; None if there is none. scope: of the same groups;
+    None: of all episodes."""
+    query = _versions().where(_V.campaign_id == campaign_id, t.reward_spec.c.hash == spec_hash)
+    query = query.where(_V.scope.is_(None) if scope is None else _V.scope == scope)
+    row = connection.execute(query.order_by(_V.id.desc()).limit(1)).one_or_none()
+    return None if row is None else _version(row)
+
+
+def scope_of(group_ids: Iterable[int]) -> str:
+    """The scope of a version that has the rewards of some groups."""
+    return content_hash(sorted(group_ids))
+
+
+def first_of_scope(connection: Connection, campaign_id: int, spec_hash: str, scope: str) -> RewardVersionRow | None:
+    """The first version of some groups under a description; None if there is none."""
+    query = _versions().where(_V.campaign_id == campaign_id, t.reward_spec.c.hash == spec_hash, _V.scope == scope)
+    row = connection.execute(query.order_by(_V.id).limit(1)).one_or_none()
+    return None if row is None else _version(row)
+
+
+def last_of_any_scope(connection: Connection, campaign_id: int, spec_hash: str) -> RewardVersionRow | None:
+    """The last version of a campaign under a description, of all episodes or of some; None if there is none."""
     query = _versions().where(_V.campaign_id == campaign_id, t.reward_spec.c.hash == spec_hash)
     row = connection.execute(query.order_by(_V.id.desc()).limit(1)).one_or_none()
     return None if row is None else _version(row)
@@ -100,6 +126,7 @@ def write_version(
     law: int | None,
     previous_id: int | None,
     guards: Mapping[str, Any] | None = None,
+    scope: str | None = None,
 ) -> int:
     """Write a version without rewards; returns its id. Runs under the lock of the campaign's row."""
     spec_id = id_of_hash(connection, t.reward_spec, spec_hash, {"spec": dict(spec)})
@@ -114,6 +141,7 @@ def write_version(
         "previous_id": previous_id,
         "code_version": code_version(),
         "at": db_now(connection),
+        "scope": scope,
     } | ({} if guards is None else {"guards": dict(guards)})
     return int(connection.execute(sa.insert(t.reward_version).values(values).returning(_V.id)).scalar_one())
 
@@ -142,7 +170,7 @@ def of_version(connection: Connection, version: int, trajectory_ids: Sequence[in
     query = sa.select(_R.trajectory_id, _R.turn_id, _R.value, _R["return"], _R.advantage, _R.terms, _R.candidates)
     query = query.where(_R.reward_version_id == version)
     if trajectory_ids is not None:
-        query = query.where(_R.trajectory_id.in_(trajectory_ids))
+        query = query.where(among(connection, _R.trajectory_id, trajectory_ids))
     return [RewardRow(*row) for row in connection.execute(query.order_by(_R.id))]
 
 
@@ -170,7 +198,9 @@ def places(connection: Connection, campaign_id: int) -> dict[int, tuple[int, int
 
 
 def last_of_campaign(connection: Connection, campaign_id: int, as_of: int) -> int | None:
-    """The last version of a campaign under any description, up to a watermark; None if there is none."""
+    """The last version of all of a campaign's episodes under any description, up to a watermark; None if there is
+    none."""
     query = sa.select(sa.func.max(_V.id)).where(_V.campaign_id == campaign_id, _V.watermark <= as_of)
+    query = query.where(_V.scope.is_(None))
     version = connection.execute(query).scalar()
     return None if version is None else int(version)

@@ -54,12 +54,15 @@ class Tried(NamedTuple):
     """The text of the first candidate."""
 
 
-def tried(connection: Connection, campaign_id: int, latest: int, most: int) -> list[Tried]:
-    """Results of a campaign's latest candidates by scaffold: the most frequent scaffolds, sorted by best score."""
+def tried(connection: Connection, campaign_id: int, latest: int, most: int, end: int | None = None) -> list[Tried]:
+    """Results of a campaign's latest candidates by scaffold: the most frequent scaffolds, sorted by best score.
+
+    end: only candidates with a lower sequence number; None: all.
+    """
     cc = t.campaign_candidate.c
     recent = (
         sa.select(cc.candidate_id, cc.standing, cc.is_hit, cc.score)
-        .where(cc.campaign_id == campaign_id)
+        .where(cc.campaign_id == campaign_id, sa.true() if end is None else cc.seq < end)
         .order_by(cc.seq.desc())
         .limit(latest)
         .subquery()

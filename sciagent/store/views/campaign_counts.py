@@ -75,9 +75,21 @@ def count(connection: Connection, table: sa.FromClause, *conditions: Any) -> int
     return int(connection.execute(sa.select(sa.func.count()).select_from(table).where(*conditions)).scalar_one())
 
 
-def hits(connection: Connection, campaign_id: int) -> int:
-    """Number of hits of the campaign."""
-    return count(connection, t.campaign_candidate, _CC.campaign_id == campaign_id, _CC.is_hit == sa.true())
+def hits(connection: Connection, campaign_id: int, end: int | None = None) -> int:
+    """Number of hits of the campaign. end: among candidates with a lower sequence number; None: among all."""
+    known = sa.true() if end is None else _CC.seq < end
+    return count(connection, t.campaign_candidate, _CC.campaign_id == campaign_id, _CC.is_hit == sa.true(), known)
+
+
+def verifications(connection: Connection, campaign_id: int, terminal: int) -> int:
+    """Number of candidates, seeds apart, that the rung at position `terminal` was asked about or that are beyond it."""
+    return count(connection, t.campaign_candidate, _CC.campaign_id == campaign_id, *asked_about(terminal))
+
+
+def asked_about(terminal: int) -> tuple[sa.ColumnElement[bool], ...]:
+    """The conditions on the candidates that `verifications` counts."""
+    here = sa.and_(_CC.position == terminal, sa.or_(_CC.verdict.is_not(None), _CC.standing == Standing.PENDING))
+    return _CC.in_seeds.is_(False), sa.or_(_CC.position > terminal, here)
 
 
 def members(connection: Connection, campaign_id: int) -> int:

@@ -37,8 +37,14 @@ class RunFolder:
         elif changed := _changed(json.loads(held.read_text(encoding="utf-8")), asked):
             raise UsageError(f"{folder} holds a training run with another {changed}; name another folder with --out")
 
-    def save(self, learner: Any, step: int) -> None:
-        """Writes the checkpoint after a step. Every process has to call it; the first one writes."""
+    noted: Any = None
+    """What the checkpoint that was restored has noted beside the learner."""
+
+    def save(self, learner: Any, step: int, noted: Any = None) -> None:
+        """Writes the checkpoint after a step. Every process has to call it; the first one writes.
+
+        noted: lists and plain values to be kept with it.
+        """
         import io
 
         import torch
@@ -46,7 +52,7 @@ class RunFolder:
         state = learner.state()
         if learner.accelerator.is_main_process:
             buffer = io.BytesIO()
-            torch.save({"step": step, **state}, buffer)
+            torch.save({"step": step, "noted": noted, **state}, buffer)
             replace(self.path / CHECKPOINT, buffer.getbuffer())
 
     def restore(self, learner: Any) -> int:
@@ -60,7 +66,7 @@ class RunFolder:
         if path.is_file():
             try:
                 state = torch.load(path, map_location="cpu", weights_only=True)
-                step = int(state.pop("step"))
+                step, self.noted = int(state.pop("step")), state.pop("noted", None)
             except Exception as error:
                 raise UsageError(f"{path} cannot be read; remove the folder to begin anew: {error}") from error
             learner.restore(state)

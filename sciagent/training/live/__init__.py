@@ -1,1 +1,1 @@
-"""Live training: rollouts and training steps in turns."""
+"""Training on the live ladder: groups of rollouts, their rewards, and the training step, one after the other."""

@@ -32,8 +32,8 @@ LAUNCH = ("-m", "accelerate.commands.launch", "--num_processes", "2", "--main_pr
 def launched(wish: TrainingWish, module: str, *launch: str) -> subprocess.CompletedProcess[str]:
     """Trains in two processes. module: takes the arguments of sciagent."""
     folder = wish.out.parent
-    steps = "--epochs 3 --rows-per-step 3 --learning-rate 1e-3 --threads 1 --save-every 2 --json".split()
-    options = [*steps, "--lora", str(wish.rank)]
+    steps = ("--epochs", "3", "--rows-per-step", "3", "--learning-rate", "1e-3", "--threads", "1", "--save-every", "2")
+    options = [*steps, "--json", "--lora", str(wish.rank)]
     run = ("train", "sft", str(wish.rows), "--model", wish.model, "--out", str(wish.out), "--name", wish.name)
     places = {"SCIAGENT_LEDGER": str(folder / "ledger.db"), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     return subprocess.run(

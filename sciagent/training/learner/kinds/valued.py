@@ -31,7 +31,7 @@ def _units(rows: Iterable[tuple[int, Cells]], selection: RowSelection) -> Iterat
     for _, members in groupby(rows, key=lambda row: (row[1]["campaign"], row[1]["episode"])):
         kept = []
         for number, cells in members:
-            if not _decided(cells):
+            if not decided(cells):
                 selection.drop("have no decided reward")
             elif selection.takes(len(cells["ids"])):
                 kept.append(number)
@@ -39,7 +39,7 @@ def _units(rows: Iterable[tuple[int, Cells]], selection: RowSelection) -> Iterat
             yield Unit(tuple(kept))
 
 
-def _decided(cells: Cells) -> bool:
+def decided(cells: Cells) -> bool:
     """Returns whether a row trains a turn after which, itself included, every reward is decided."""
     rewards = cells["turn_rewards"] or ()
     undecided = max((turn for turn, reward in enumerate(rewards) if reward is None), default=-1)

@@ -1,0 +1,96 @@
+"""The answers of `sciagent evaluate`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import Field
+
+from sciagent.domain.answers.model import AnswerModel
+
+Interval = tuple[float, float, float]
+"""Mean, and the lower and upper end of the interval of 95 %."""
+
+
+class EvaluatedCampaign(AnswerModel):
+    """One campaign of an evaluation. Seeds count nowhere."""
+
+    arm: str
+    task: str
+    """Name of the task's campaign."""
+    seed: int
+    campaign: str
+    """Name of the campaign in the ledger."""
+    state: str
+    """State of the campaign, such as `budget_spent`."""
+    stop_reason: str
+    """Why it ended."""
+    verifications: int
+    """Number of candidates that the terminal rung was asked about."""
+    hits: int
+    """Number of hits among them."""
+    hits_at: tuple[int, ...]
+    """Which of the verifications were hits, counted from 1."""
+    scaffolds: int
+    """Number of distinct Murcko scaffolds among the hits."""
+    core_seconds: float
+    """Cost of sampling, of all answers of the ladder at what they cost whoever paid, and of failed attempts."""
+    calls: int
+    """Number of calls of a model, or of proposals of a script."""
+    valid_calls: int
+    """Number of calls that were carried out, or of proposals that were molecules."""
+
+
+class EvaluatedArm(AnswerModel):
+    """The figures of one arm."""
+
+    hits: int
+    """Number of hits in all campaigns of the arm."""
+    hits_per_verification: Interval
+    """Hits by granted verification: mean, lower and upper end of the interval."""
+    hits_per_core_second: Interval | None
+    """Hits by core-second of sampling and verification: mean, lower and upper end of the interval; None if nothing was
+    spent."""
+    scaffolds: int
+    """Number of distinct Murcko scaffolds among the hits of a campaign, summed over the campaigns."""
+    scaffolds_per_verification: Interval
+    """Distinct scaffolds among the hits of a campaign, by granted verification."""
+    valid: float | None
+    """Share of the calls that were carried out; of a script's proposals that were molecules. None without calls."""
+    verifications: int
+    """Number of verifications that were made; an arm that ran out of proposals makes fewer than were granted."""
+    core_seconds: float
+    policy: str | None = None
+    """Name and hash of the model; None for an arm without one."""
+    failed: tuple[str, ...] = ()
+    """Why campaigns of the arm are missing; empty if none is."""
+
+
+class ArmDifference(AnswerModel):
+    """The difference of two arms, from the same tasks and seeds of both."""
+
+    arm: str
+    minus: str
+    """The other arm."""
+    hits_per_verification: Interval
+    hits_per_core_second: Interval | None
+    scaffolds_per_verification: Interval
+
+
+class EvaluationAnswer(AnswerModel):
+    """The result of an evaluation."""
+
+    arms: Mapping[str, EvaluatedArm]
+    """The figures by arm; an arm without any campaign is missing here and in `failed`."""
+    differences: tuple[ArmDifference, ...]
+    """Each arm minus each arm listed before it."""
+    tasks: tuple[str, ...]
+    """Names of the tasks."""
+    seeds: tuple[int, ...]
+    verifications: int
+    """Verifications that each campaign was granted."""
+    failed: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Why arms have no figures, by arm."""
+    campaigns: tuple[EvaluatedCampaign, ...]
+    stopped: str | None = None
+    """Why campaigns are left to run; None if none is."""

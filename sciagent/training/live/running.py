@@ -1,0 +1,211 @@
+"""A training run on the live ladder: rollouts by the policy as it is, then a step on what they earned, and so on."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from threading import Event
+from typing import Any
+
+from sciagent.campaign.spec.load import load_spec
+from sciagent.domain.answers.training import StepSeconds, TrainedPolicy, TrainedStep
+from sciagent.domain.campaigns.policies import PolicyIdentity
+from sciagent.errors import UsageError
+from sciagent.rewards.spec import RewardSpec, load_rewards
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.learning import uses
+from sciagent.training.learner import publishing
+from sciagent.training.learner.loading import LoadedModel, load
+from sciagent.training.learner.running import Tell
+from sciagent.training.learner.state import RunFolder, replace
+from sciagent.training.learner.step import Learner, StepMetrics
+from sciagent.training.live import rolling, versions
+from sciagent.training.live.engines import Engine
+from sciagent.training.live.gathering import GatheredStep, Gatherer
+from sciagent.training.live.waves import Stopped
+from sciagent.training.live.wish import LiveWish
+
+RUN_ID = "run_id"
+ELSEWHERE = {"threads", "save_every", "workers", "patience", "endpoint", "actors", "ray_address"}
+"""Fields of a wish that may change when a run goes on."""
+
+
+def train_live(
+    wish: LiveWish, ledger: Ledger, tell: Tell, *, stop: Event | None = None, engine: Engine | None = None
+) -> TrainedPolicy:
+    """Trains a model on the live ladder, or goes on with a run that was ended.
+
+    stop: set from another thread, it ends the run after the turn that is under way. engine: samples the answers; None:
+    the one that the wish names. Raises UsageError for a folder of another run or a wish that cannot be
+    fulfilled.
+    """
+    import torch
+
+    wish.check()
+    if wish.threads:
+        torch.set_num_threads(wish.threads)
+    publishing.check_name(wish.name, wish.out)
+    spec = reward_spec(wish)
+    loaded = load(wish.model, wish.rank, wish.seed)
+    asked = _asked(wish, spec, loaded)
+    folder = RunFolder(wish.out, asked)
+    reference = loaded.reference() if wish.settings.loss.kl or wish.kl_budget is not None else None
+    learner = Learner(loaded.model, wish.settings, reference=reference, allowed=loaded.grammars.allowed)
+    if learner.accelerator.num_processes > 1:
+        raise UsageError("training on the live ladder runs in one process; start it without `accelerate launch`")
+    with rolling.started(wish, ledger, spec, loaded.context, _run_id(folder), engine, stop) as (sampling, waves):
+        run = LiveRun(wish, ledger, folder, loaded, learner, sampling, Gatherer(wish, waves), asked)
+        stopped_by = run.steps(tell)
+    return run.answer(stopped_by)
+
+
+def reward_spec(wish: LiveWish) -> RewardSpec:
+    """Returns the description of the rewards, with the credit of the wish."""
+    spec = load_rewards(wish.rewards)
+    return spec if wish.credit is None else RewardSpec.model_validate(spec.model_dump() | {"credit": wish.credit})
+
+
+class LiveRun:
+    """A run with its learner and its place among the steps."""
+
+    def __init__(
+        self,
+        wish: LiveWish,
+        ledger: Ledger,
+        folder: RunFolder,
+        loaded: LoadedModel,
+        learner: Learner,
+        engine: Engine,
+        gatherer: Gatherer,
+        asked: Mapping[str, Any],
+    ) -> None:
+        self._wish, self._ledger, self._folder, self._loaded = wish, ledger, folder, loaded
+        self._learner, self._engine, self._gatherer, self._asked = learner, engine, gatherer, asked
+        self._done = folder.restore(learner)
+        self._pending: list[list[Any]] = list(folder.noted or [])
+        self._book()
+        fresh = not self._done and not loaded.rank
+        self._identity = versions.of_card(loaded.card) if fresh else self._version()
+        self._policy_id = versions.entered(ledger, self._identity, None, self._asked)
+
+    def steps(self, tell: Tell) -> str:
+        """Takes the steps that are left; returns why the run ended."""
+        wish = self._wish
+        last = self._folder.metrics()
+        if last and self._is_over(last[-1]["kl"]):
+            return "kl_budget"
+        for number in range(self._done + 1, wish.steps + 1):
+            policy = self._engine.policy(self._learner, self._loaded, self._identity)
+            try:
+                gathered = self._gatherer.gather(number, policy)
+            except Stopped as stopped:
+                self._save()
+                return stopped.reason
+            step = self._train(gathered)
+            self._folder.add_metrics(step.model_dump())
+            tell(step, wish.steps)
+            if self._is_over(step.kl):
+                self._save()
+                return "kl_budget"
+            if number % wish.save_every == 0:
+                self._save()
+        self._save()
+        return "steps"
+
+    def _train(self, gathered: GatheredStep) -> TrainedStep:
+        """Takes a training step, and enters the new version of the policy."""
+        rows = [row for group in gathered.trained for row in group.rows]
+        sampled_by = self._identity
+        if rows:
+            metrics = self._learner.step(rows)
+            self._identity = self._version()
+            recipe = {"run": self._asked, "step": gathered.number}
+            self._policy_id = versions.entered(self._ledger, self._identity, self._policy_id, recipe)
+            for group in gathered.trained:
+                self._pending.append([self._policy_id, group.version, group.turns])
+        else:
+            metrics = StepMetrics(0.0, None, 0.0, None, 0.0, 0.0, 0, 0.0)
+        self._done = gathered.number
+        return _told(gathered, metrics, len(rows), sampled_by.name)
+
+    def _version(self) -> PolicyIdentity:
+        model = self._learner.accelerator.unwrap_model(self._learner.model)
+        return versions.identity_of(self._loaded, model, self._wish.name)
+
+    def _save(self) -> None:
+        """Writes the checkpoint with the uses of turns since the last one, then the uses into the ledger.
+
+        After a kill in between, the checkpoint still has them, and the next start writes what is missing.
+        """
+        self._folder.save(self._learner, self._done, self._pending)
+        self._book()
+
+    def _book(self) -> None:
+        if self._pending:
+            with self._ledger.begin() as connection:
+                for policy_id, version, turns in self._pending:
+                    uses.write(connection, policy_id, version, turns)
+        self._pending = []
+
+    def _is_over(self, kl: float | None) -> bool:
+        return self._wish.kl_budget is not None and kl is not None and kl > self._wish.kl_budget
+
+    def answer(self, stopped_by: str) -> TrainedPolicy:
+        """Publishes the policy unless the run was interrupted; returns the answer."""
+        wish, policy = self._wish, None
+        if stopped_by != "interrupt":
+            if not (wish.out / publishing.POLICY).is_dir():
+                model = self._learner.accelerator.unwrap_model(self._learner.model)
+                publishing.write_weights(self._loaded, model, wish.out)
+            policy = publishing.publish(self._loaded, wish.out, wish.name, self._asked, self._ledger).policy
+        return TrainedPolicy(
+            policy=policy,
+            parent=self._loaded.card.policy,
+            steps=self._done,
+            stopped_by=stopped_by,
+            folder=str(wish.out),
+            left_out={},
+        )
+
+
+def _told(gathered: GatheredStep, metrics: StepMetrics, rows: int, policy: str) -> TrainedStep:
+    groups = [*gathered.trained, *gathered.dropped]
+    outcomes = [outcome for group in groups for outcome in group.outcomes]
+    seconds = StepSeconds(sample=gathered.sample_seconds, verify=gathered.verify_seconds, update=metrics.seconds)
+    return TrainedStep(
+        step=gathered.number,
+        epoch=1,
+        rows=rows,
+        policy=policy,
+        groups=len(gathered.trained),
+        dropped=len(gathered.dropped),
+        terms=_means([terms for group in groups for terms in group.terms]),
+        **metrics._replace(reward=_mean(outcomes), seconds=0.0)._asdict() | {"seconds": seconds},
+    )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _means(terms: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
+    """Returns the mean of each term over the episodes."""
+    names = sorted({name for of_episode in terms for name in of_episode})
+    return {name: sum(of_episode.get(name, 0.0) for of_episode in terms) / len(terms) for name in names}
+
+
+def _run_id(folder: RunFolder) -> str:
+    """Returns the id of the run, by which the ledger knows its groups. It is made once for a folder."""
+    path = folder.path / RUN_ID
+    if not path.is_file():
+        replace(path, uuid.uuid4().hex.encode())
+    return path.read_text(encoding="utf-8")
+
+
+def _asked(wish: LiveWish, spec: RewardSpec, loaded: LoadedModel) -> Mapping[str, Any]:
+    """Returns all that decides what comes out of a run, as JSON values."""
+    left_out = {"tasks", "out", "rewards", "credit"} | ELSEWHERE
+    told = {name: value for name, value in asdict(wish).items() if name not in left_out}
+    tasks = [[load_spec(task.file).identity_hash, task.weight] for task in wish.tasks]
+    return told | {"model": loaded.card.policy, "rewards": spec.hash, "tasks": tasks}

@@ -1,0 +1,96 @@
+"""The tasks of a run: campaigns that are driven while their groups are rolled out."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from sciagent.campaign.core.build import Built, create_or_open
+from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.proposing.at_once import Runs
+from sciagent.campaign.rollouts.seeds import model_spec, seed_source
+from sciagent.campaign.rollouts.team import WorkerTeam
+from sciagent.campaign.spec.load import load_spec
+from sciagent.campaign.spec.sources import LlmSpec
+from sciagent.errors import UsageError
+from sciagent.settings import user
+from sciagent.store.database.ledger import Ledger
+from sciagent.training.live.wish import LiveWish
+
+
+class WeightedTask(Protocol):
+    """A task with its share of the groups."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def weight(self) -> float: ...
+
+
+T = TypeVar("T", bound=WeightedTask)
+
+
+@dataclass
+class LiveTask:
+    """A campaign that is driven."""
+
+    driver: Driver
+    worker: Runs
+    spec: LlmSpec
+    weight: float
+
+    @property
+    def built(self) -> Built:
+        return self.driver.built
+
+    @property
+    def name(self) -> str:
+        return self.built.row.name
+
+
+@contextmanager
+def driven(wish: LiveWish, ledger: Ledger) -> Iterator[list[LiveTask]]:
+    """Opens the campaigns, drives them, and proposes their seeds. At the end the ladder decides about all candidates.
+
+    Raises UsageError for a campaign that is named twice, or that has other proposers than a model or a file.
+    """
+    with ExitStack() as stack:
+        tasks: list[LiveTask] = []
+        for share in wish.tasks:
+            spec = load_spec(share.file)
+            if any(task.name == spec.campaign for task in tasks):
+                raise UsageError(f"{share.file}: the campaign {spec.campaign} is named twice")
+            source = share.file.read_text(encoding="utf-8")
+            built, _ = create_or_open(ledger, spec, source, user())
+            proposer = model_spec(built)
+            driver = stack.enter_context(Driver(built, wish.workers, source=seed_source))
+            team = WorkerTeam(driver.worker, built, wish.workers or built.spec.workers)
+            tasks.append(LiveTask(driver, stack.enter_context(team), proposer, share.weight))
+        for task in tasks:
+            task.driver.settle(wish.patience)
+        yield tasks
+        for task in tasks:
+            task.driver.run()
+
+
+def chosen(tasks: Sequence[T], seed: int, step: int, places: range) -> list[T]:
+    """Returns the task of each group of a step. places: numbers of the groups in the step.
+
+    The draw is systematic: each task gets its share of the places, rounded up or down by chance. It depends on seed,
+    step and places alone.
+    """
+    draw = random.Random(f"tasks {seed} {step} {places.start}")
+    order = list(tasks)
+    draw.shuffle(order)
+    total, begin = sum(task.weight for task in order), draw.random()
+    found, passed, at = list[T](), order[0].weight, 0
+    for place in range(len(places)):
+        while (place + begin) / len(places) * total >= passed and at < len(order) - 1:
+            at += 1
+            passed += order[at].weight
+        found.append(order[at])
+    return found

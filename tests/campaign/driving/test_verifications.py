@@ -1,0 +1,47 @@
+"""`budget: {verifications: N}`: the terminal rung is asked about exactly so many candidates, seeds apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sciagent import Campaign
+from sciagent.store.views.campaign_counts import verifications
+
+TEXT = """
+campaign: {name}
+subject: molecule
+seed: 3
+objectives: [{{property: homo_lumo_gap, window: [2, 4], unit: eV}}]
+ladder:
+  - {{rung: checks, verifier: molecule.checks, settings: {{max_heavy_atoms: 8}}}}
+  - rung: xtb
+    verifier: xtb.singlepoint
+    inline: {inline}
+    settings: {{geometry: {{method: mmff94, conformers: 1}}}}
+goal: {{kind: hits}}
+budget: {{verifications: {n}}}
+proposer: {{kind: evolve, seeds: seeds.csv, batch: 4}}
+scheduler: {{kind: exhaustive}}
+workers: 2
+"""
+
+
+@pytest.mark.parametrize("inline", ["true", "false"])
+def test_a_campaign_ends_after_exactly_its_verifications(tmp_path: Path, inline: str) -> None:
+    (tmp_path / "seeds.csv").write_text("smiles\nCCO\nC=O\nCCN\n", encoding="utf-8")
+
+    def run(name: str, n: int) -> tuple[str, str | None, int, int]:
+        (tmp_path / "c.yaml").write_text(TEXT.format(name=name, inline=inline, n=n), encoding="utf-8")
+        campaign = Campaign.from_yaml(tmp_path / "c.yaml", tmp_path / "sciagent.db")
+        status = campaign.run(progress=False)
+        store = campaign.ledger.store
+        with store.read() as connection:
+            row = campaign._row()
+            seeds = sum(each.in_seeds for each in campaign.candidates())
+            return status.state, status.stop_reason, verifications(connection, row.id, 2), seeds
+
+    assert run("first", 5) == ("budget_spent", "all 5 verifications by xtb are used", 5, 3)
+    assert run("first", 7)[2] == 7, "an amended budget goes on"
+    assert run("second", 6)[2] == 6, "known evidence counts, too"

@@ -1,0 +1,60 @@
+"""The campaigns that an evaluation is made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sciagent.campaign.spec.load import parse_spec
+from sciagent.campaign.spec.sources import EvolveSpec, LlmSpec
+from sciagent.errors import SpecError, UsageError
+from sciagent.training.evaluation.planning import PlannedCampaign, planned
+from sciagent.training.evaluation.spec import load_evaluation
+
+
+def first(recipe: Path, arm: str, versions: dict[str, str] | None = None) -> PlannedCampaign:
+    return next(iter(planned(load_evaluation(recipe), recipe.parent, arm, versions or {})))
+
+
+def test_a_campaign_is_the_task_with_the_budget_of_all(recipe: Path) -> None:
+    campaigns = list(planned(load_evaluation(recipe), recipe.parent, "evolve", {}))
+    assert [(each.task, each.seed) for each in campaigns] == [("low", 1), ("low", 2), ("high", 1), ("high", 2)]
+    spec = parse_spec(campaigns[1].text, base=campaigns[1].base)
+    assert spec.goal.count is None and spec.budget.verifications == 5 and spec.seed == 2 and spec.workers == 1
+    assert isinstance(spec.proposer, EvolveSpec) and spec.proposer.seeds == "seeds.csv", "the seeds of the task"
+
+
+def test_the_name_tells_what_decides_the_results(recipe: Path) -> None:
+    one, changed = first(recipe, "random"), first(recipe, "random", {"scripted": "another hash"})
+    assert one.name.startswith("random-low-1-") and one.name != changed.name
+    assert first(recipe, "random") == one
+
+
+def test_a_model_proposes_as_the_task_says(recipe: Path) -> None:
+    text = recipe.read_text(encoding="utf-8") + "    trained: {model: mine}\n"
+    recipe.write_text(text, encoding="utf-8")
+    of_model = first(recipe, "trained")
+    proposer = parse_spec(of_model.text, base=of_model.base).proposer
+    assert isinstance(proposer, LlmSpec)
+    assert (proposer.model, proposer.turns, proposer.tools) == ("mine", 4, ("modify",))
+
+
+def test_a_task_without_a_model_needs_to_be_told_how_one_proposes(recipe: Path) -> None:
+    task = recipe.parent / "low.yaml"
+    text = task.read_text(encoding="utf-8")
+    start = text.index("proposer:")
+    task.write_text(text[:start] + "proposer: {kind: evolve, seeds: seeds.csv}\n" + text[text.index("scheduler") :])
+    recipe.write_text(recipe.read_text(encoding="utf-8") + "    trained: {model: mine}\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="how a model proposes"):
+        first(recipe, "trained")
+    proposer = parse_spec(first(recipe, "random").text, base=recipe.parent).proposer
+    assert isinstance(proposer, LlmSpec) and proposer.seeds == "seeds.csv"
+
+
+def test_mistakes_of_the_recipe_are_named_by_line(tmp_path: Path) -> None:
+    (tmp_path / "wrong.yaml").write_text(
+        "evaluate:\n  tasks: [a, a]\n  verifications: 1\n  arms: {a: {}, b: {model: 1}}"
+    )
+    with pytest.raises(SpecError, match=r"(?s):2:14.*twice.*:4:.*states nothing.*:4:.*must be text"):
+        load_evaluation(tmp_path / "wrong.yaml")

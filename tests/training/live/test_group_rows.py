@@ -1,0 +1,46 @@
+"""Training rows that are read from the ledger, beside those of a data set of the same episodes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from sciagent.agent.models import add_folder
+from sciagent.campaign.core.build import open_for_people
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.learning import groups, rewards
+from sciagent.training.learner.kinds.sampled import sampled_row
+from sciagent.training.learner.kinds.valued import valued_row
+from sciagent.training.learner.rows import TrainingRow
+from sciagent.training.live import group_rows
+from tests.support.rolled_out import rolled_out
+from tests.support.tiny_model import write_tiny_model
+
+
+def test_rows_of_the_ledger_are_those_of_the_data_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCIAGENT_MODELS", str(tmp_path / "models"))
+    add_folder(write_tiny_model(tmp_path / "tiny", context=4096), "tiny", lambda text: None)
+    table = pq.read_table(rolled_out(tmp_path, "tiny") / "train.parquet").to_pylist()
+    ledger = Ledger(str(tmp_path / "sciagent.db"))
+    built = open_for_people(ledger, "sampled")
+    with ledger.read() as connection:
+        [row] = groups.of_campaign(connection, built.row.id)
+        version = rewards.get(connection, table[0]["reward_version"])
+        [group] = group_rows.read(connection, built, version, [row.id], 4096)
+        [valued] = group_rows.read(connection, built, version, [row.id], 4096, "ppo")
+        [short] = group_rows.read(connection, built, version, [row.id], 10)
+    assert [rounded(each) for each in group.rows] == [rounded(sampled_row(cells)) for cells in table]
+    assert [rounded(each) for each in valued.rows] == [rounded(valued_row(cells)) for cells in table]
+    assert len(group.turns) == 6 and len(group.outcomes) == 3 and valued.turns == group.turns
+    assert group.outcomes == pytest.approx([sum(terms.values()) for terms in group.terms])
+    assert valued.has_something_to_learn and not short.has_something_to_learn and not short.rows
+
+
+def rounded(row: TrainingRow) -> TrainingRow:
+    """The row with numbers to the precision that Parquet keeps."""
+    episode = row.episode and row.episode._replace(rewards=tuple(round(each or 0, 5) for each in row.episode.rewards))
+    kept = {name: tuple(round(value, 5) for value in getattr(row, name)) for name in ("advantages", "behaviour")}
+    return replace(row, reward=round(row.reward or 0, 5), episode=episode, **kept)
