@@ -5,7 +5,8 @@ from __future__ import annotations
 import json as jsons
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sciagent.cli.shared.common import put, say
@@ -16,8 +17,25 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def shown(json: bool) -> Iterator[Tell]:
-    """Yields what shows the steps: lines of JSON on stdout; a bar on a terminal; else lines on stderr."""
+def shown(json: bool, folder: Path) -> Iterator[Tell]:
+    """Yields what shows the steps: lines of JSON on stdout; a bar on a terminal; else lines on stderr.
+
+    folder: of the run; TensorBoard gets the steps there, where it is installed.
+    """
+    from sciagent.training.recipes.scalars import ScalarWriter
+
+    scalars = ScalarWriter(folder)
+    with _told(json) as tell, closing(scalars):
+
+        def both(step: TrainedStep, of: int) -> None:
+            tell(step, of)
+            scalars.add(step)
+
+        yield both
+
+
+@contextmanager
+def _told(json: bool) -> Iterator[Tell]:
     if json:
         yield lambda step, of: put(jsons.dumps(step.model_dump()))
     elif not sys.stderr.isatty():
@@ -39,4 +57,5 @@ def step_line(step: TrainedStep, of: int) -> str:
     told = "".join(f"  {name} {value:.4g}" for name, value in parts.items() if value is not None)
     masked = f"  masked {step.masked:.2%}" if step.masked else ""
     dropped = f"  {step.dropped} groups taught nothing" if step.dropped else ""
-    return f"step {step.step}/{of}{told}{masked}{dropped}"
+    notes = "".join(f"\n  {note}" for note in step.notes)
+    return f"step {step.step}/{of}{told}{masked}{dropped}{notes}"

@@ -97,6 +97,8 @@ class StageWorker:
             raise Interrupted
         steps = f"{trained.steps} step{'' if trained.steps == 1 else 's'}, ended by {trained.stopped_by}"
         result = StageResult(trained, told=[f"{trained.policy}, from {trained.parent}: {steps}"])
+        if trained.why is not None:
+            result.told.append(trained.why)
         if self._spec.evaluate is not None and policy is not None:
             result.compared = self._compare(self._spec.evaluate, policy, new)
             result.told.append(result.compared.sentence)
