@@ -117,7 +117,8 @@ def _train_policy(
 ) -> None:
     """Trains on a folder of rows, or on campaigns."""
     if sources[0].is_file():
-        _train_live(run, live.wish(run, training, sources, settings, kl_budget=divergence.kl_budget))
+        limits = {"kl_budget": divergence.kl_budget, "guards": live.guards()}
+        _train_live(run, live.wish(run, training, sources, settings, **limits))
     elif len(sources) > 1 or live.rewards is not None:
         raise UsageError(f"{sources[0]} is no file of a campaign")
     else:
@@ -197,7 +198,8 @@ def _line(step: TrainedStep, of: int) -> str:
     told = "".join(f"  {name} {value:.4g}" for name, value in parts.items() if value is not None)
     masked = f"  masked {step.masked:.2%}" if step.masked else ""
     dropped = f"  {step.dropped} groups taught nothing" if step.dropped else ""
-    return f"step {step.step}/{of}{told}{masked}{dropped}"
+    notes = "".join(f"\n  {note}" for note in step.notes)
+    return f"step {step.step}/{of}{told}{masked}{dropped}{notes}"
 
 
 def _parts(answer: TrainedPolicy) -> Iterator[Part]:
@@ -207,6 +209,8 @@ def _parts(answer: TrainedPolicy) -> Iterator[Part]:
             table.add_row(why, str(n))
         yield table
     steps = f"{answer.steps} step{'' if answer.steps == 1 else 's'}, ended by {answer.stopped_by}"
+    if answer.why is not None:
+        yield Paragraph(f"stopped by the guard {answer.stopped_by}: {answer.why}")
     if answer.policy is None:
         yield Paragraph(f"{answer.folder}: {steps}; no new model yet")
     else:

@@ -24,6 +24,7 @@ from sciagent.training.live import tasks as live_tasks
 from sciagent.training.live import versions
 from sciagent.training.live.engines import Engine, InProcessEngine
 from sciagent.training.live.gathering import GatheredStep, Gatherer, Stopped
+from sciagent.training.live.guarding import RunGuards, settings_of
 from sciagent.training.live.wish import LiveWish
 
 RUN_ID = "run_id"
@@ -48,13 +49,15 @@ def train_live(
     loaded = load(wish.model, wish.rank, wish.seed)
     asked = _asked(wish, spec, loaded)
     folder = RunFolder(wish.out, asked)
-    reference = loaded.reference() if wish.settings.loss.kl or wish.kl_budget is not None else None
+    limits = settings_of(wish)
+    reference = loaded.reference() if wish.settings.loss.kl or limits.kl_budget is not None else None
     learner = Learner(loaded.model, wish.settings, reference=reference, allowed=loaded.grammars.allowed)
     if learner.accelerator.num_processes > 1:
         raise UsageError("training on the live ladder runs in one process; start it without `accelerate launch`")
     run = LiveRun(wish, ledger, folder, loaded, learner, engine or InProcessEngine(), asked)
     with live_tasks.driven(wish, ledger) as tasks:
         run.gatherer = Gatherer(wish, ledger, tasks, spec, loaded.context, _run_id(folder))
+        run.guards = RunGuards(wish, ledger, spec, [task.built for task in tasks], folder.path, run.done)
         if stop is not None:
             run.gatherer.stopping = stop
         stopped_by = run.steps(tell)
@@ -71,6 +74,7 @@ class LiveRun:
     """A run with its learner and its place among the steps."""
 
     gatherer: Gatherer
+    guards: RunGuards
 
     def __init__(
         self,
@@ -84,20 +88,19 @@ class LiveRun:
     ) -> None:
         self._wish, self._ledger, self._folder, self._loaded = wish, ledger, folder, loaded
         self._learner, self._engine, self._asked = learner, engine, asked
-        self._done = folder.restore(learner)
+        self.done = folder.restore(learner)
         self._pending: list[list[Any]] = list(folder.noted or [])
         self._book()
-        fresh = not self._done and not loaded.rank
+        fresh = not self.done and not loaded.rank
         self._identity = versions.of_card(loaded.card) if fresh else self._version()
         self._policy_id = versions.entered(ledger, self._identity, None, self._asked)
 
     def steps(self, tell: Tell) -> str:
         """Takes the steps that are left; returns why the run ended."""
         wish = self._wish
-        last = self._folder.metrics()
-        if last and self._is_over(last[-1]["kl"]):
-            return "kl_budget"
-        for number in range(self._done + 1, wish.steps + 1):
+        if (reason := self.guards.stopped()) is not None:
+            return reason.name
+        for number in range(self.done + 1, wish.steps + 1):
             policy = self._engine.policy(self._learner, self._loaded, self._identity)
             try:
                 gathered = self.gatherer.gather(number, policy)
@@ -105,11 +108,12 @@ class LiveRun:
                 self._save()
                 return stopped.reason
             step = self._train(gathered)
+            step = step.model_copy(update={"notes": self.guards.check(gathered, step.kl, number - 1)})
             self._folder.add_metrics(step.model_dump())
             tell(step, wish.steps)
-            if self._is_over(step.kl):
+            if (reason := self.guards.stopped()) is not None:
                 self._save()
-                return "kl_budget"
+                return reason.name
             if number % wish.save_every == 0:
                 self._save()
         self._save()
@@ -128,7 +132,7 @@ class LiveRun:
                 self._pending.append([self._policy_id, group.version, group.turns])
         else:
             metrics = StepMetrics(0.0, None, 0.0, None, 0.0, 0.0, 0, 0.0)
-        self._done = gathered.number
+        self.done = gathered.number
         return _told(gathered, metrics, len(rows), sampled_by.name)
 
     def _version(self) -> PolicyIdentity:
@@ -140,7 +144,7 @@ class LiveRun:
 
         After a kill in between, the checkpoint still has them, and the next start writes what is missing.
         """
-        self._folder.save(self._learner, self._done, self._pending)
+        self._folder.save(self._learner, self.done, self._pending)
         self._book()
 
     def _book(self) -> None:
@@ -149,9 +153,6 @@ class LiveRun:
                 for policy_id, version, turns in self._pending:
                     uses.write(connection, policy_id, version, turns)
         self._pending = []
-
-    def _is_over(self, kl: float | None) -> bool:
-        return self._wish.kl_budget is not None and kl is not None and kl > self._wish.kl_budget
 
     def answer(self, stopped_by: str) -> TrainedPolicy:
         """Publishes the policy unless the run was interrupted; returns the answer."""
@@ -164,8 +165,9 @@ class LiveRun:
         return TrainedPolicy(
             policy=policy,
             parent=self._loaded.card.policy,
-            steps=self._done,
+            steps=self.done,
             stopped_by=stopped_by,
+            why=None if (reason := self.guards.stopped()) is None else reason.sentence,
             folder=str(wish.out),
             left_out={},
         )
