@@ -129,6 +129,16 @@ class LiveOptions:
             help="Campaigns: limit of a guard that stops the run, as control_gap=0.2 or unsettled=off; off: no guards.",
         ),
     ] = field(default_factory=list)
+    endpoint: Annotated[
+        str | None,
+        typer.Option("--endpoint", metavar="URL", help="Campaigns: sample by `serve-model --trainable`, with --lora."),
+    ] = None
+    actors: Annotated[
+        int, typer.Option("--actors", min=0, help="Campaigns: processes of Ray that roll out; 0: this one does.")
+    ] = 0
+    ray_address: Annotated[
+        str | None, typer.Option("--ray-address", metavar="ADDRESS", help="Of a cluster for --actors; default: none.")
+    ] = None
 
     def guards(self) -> Mapping[str, Any] | None:
         """Returns the limits of the guards; None for the usual ones. Raises UsageError."""
@@ -149,6 +159,9 @@ class LiveOptions:
             *(run.model, run.out, run.new_name, self.rewards, training, self.credit, run.steps or 20),
             *(self.groups, self.siblings, self.turns, beginning(self.begins), self.further, self.patience),
             workers=self.workers,
+            endpoint=self.endpoint,
+            actors=self.actors,
+            ray_address=self.ray_address,
             rank=run.lora,
             seed=run.seed,
             save_every=run.save_every or 1,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.build import Built, open_for_people
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import rewards
@@ -35,12 +34,11 @@ def settings_of(wish: LiveWish) -> GuardSettings:
 class RunGuards:
     """The guards of one run."""
 
-    def __init__(
-        self, wish: LiveWish, ledger: Ledger, spec: RewardSpec, tasks: Sequence[Built], folder: Path, done: int
-    ) -> None:
-        """spec: of the rewards. tasks: the campaigns. done: the step of the checkpoint from which the run goes on."""
-        self._ledger, self._spec, self._tasks = ledger, spec, {built.row.id: built for built in tasks}
+    def __init__(self, wish: LiveWish, ledger: Ledger, folder: Path, done: int) -> None:
+        """folder: of the run. done: the step of the checkpoint from which the run goes on."""
+        self._ledger = ledger
         self._watch = GuardWatch(settings_of(wish), folder, done)
+        self._campaigns: dict[int, Built] = {}  # by id
         self._versions: dict[int, dict[int, int]] = {}  # by step: number of the policy by version of rewards
 
     def stopped(self) -> StopReason | None:
@@ -56,27 +54,31 @@ class RunGuards:
         groups = [*gathered.trained, *gathered.dropped]
         self._versions[number] = dict.fromkeys(sorted({group.version for group in groups}), policy)
         self._versions.pop(number - AGAIN, None)
-        built = self._tasks.values()
+        policies = {version: by for of_step in self._versions.values() for version, by in of_step.items()}
         with self._ledger.read() as connection:
-            known = {
-                version: rewards.get(connection, version) for of_step in self._versions.values() for version in of_step
-            }
+            rows = [rewards.get(connection, version) for version in policies]
             now = read_watermark(connection)
-            facts = [each for row in known.values() for each in self._facts(connection, row, now)]
-        laws = sorted({(row.campaign_id, row.spec_hash, row.law or 0) for row in known.values()})
+            for row in rows:
+                if row.campaign_id not in self._campaigns:
+                    name = rewards.campaign_of(connection, row.id)
+                    self._campaigns[row.campaign_id] = open_for_people(self._ledger, name)
+            facts = [each for row in rows for each in self._facts(connection, row, now, policies[row.id])]
+        laws = sorted({(row.campaign_id, row.spec_hash, row.law or 0) for row in rows})
+        specs = [(self._campaigns[row.campaign_id], RewardSpec.model_validate(row.spec)) for row in rows]
         step = StepFacts(
             step=number,
             kl=kl,
             rewards=" ".join(f"{campaign}:{spec[:12]}:{law}" for campaign, spec, law in laws),
-            has_control=any(each.control is not None for each in built),
-            has_promises=any(has_promises(each, self._spec) for each in built),
+            has_control=any(built.control is not None for built in self._campaigns.values()),
+            has_promises=any(has_promises(built, spec) for built, spec in specs),
             episodes=tuple(facts),
         )
         self._watch.check(step)
         return list(self._watch.blind(number))
 
-    def _facts(self, connection: Connection, version: RewardVersionRow, now: int) -> tuple[EpisodeFacts, ...]:
-        rows = rewards.of_version(connection, version.id)
-        policy = next(of_step[version.id] for of_step in self._versions.values() if version.id in of_step)
+    def _facts(
+        self, connection: Connection, version: RewardVersionRow, now: int, policy: int
+    ) -> tuple[EpisodeFacts, ...]:
+        rows, spec = rewards.of_version(connection, version.id), RewardSpec.model_validate(version.spec)
         policies = {row.trajectory_id: policy for row in rows}
-        return episode_facts(self._tasks[version.campaign_id], connection, rows, self._spec, now, policies)
+        return episode_facts(self._campaigns[version.campaign_id], connection, rows, spec, now, policies)

@@ -20,6 +20,7 @@ from sciagent.training.live.gathering import Gatherer
 from sciagent.training.live.guarding import RunGuards
 from sciagent.training.live.running import reward_spec
 from sciagent.training.live.tasks import driven
+from sciagent.training.live.waves import LocalWaves
 from sciagent.training.live.wish import LiveWish, TaskShare
 from tests.support.plugins import register_again
 from tests.support.watched import TEXT
@@ -83,8 +84,8 @@ def trained(folder: Path, ledger: Ledger, policy: EditPolicy, steps: int) -> tup
     wish = LiveWish(tasks, "edits", folder, "edits", folder / "rewards.yaml", groups=4, siblings=8, turns=1, further=0)
     spec = reward_spec(wish)
     with driven(wish, ledger) as driven_tasks:
-        gatherer = Gatherer(wish, ledger, driven_tasks, spec, 100, "run")
-        guards = RunGuards(wish, ledger, spec, [task.built for task in driven_tasks], folder, 0)
+        gatherer = Gatherer(wish, LocalWaves(wish, ledger, driven_tasks, spec, 100, "run", None))
+        guards = RunGuards(wish, ledger, folder, 0)
         for number in range(1, steps + 1):
             gathered = gatherer.gather(number, policy)
             guards.check(gathered, 0.0, number - 1)
