@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from sciagent.training.learner.settings import StepSettings, TrainingWish
     from sciagent.training.live.wish import LiveWish
 
-app = typer.Typer(cls=TrainGroup, help="Train a model.", no_args_is_help=True)
+HELP = "Train a model on a data set, on campaigns, or by the stages of a recipe: sciagent train RECIPE.yaml."
+app = typer.Typer(cls=TrainGroup, help=HELP, no_args_is_help=True)
 app.command(COMMAND, epilog="Example: sciagent train recipe campaigns/training/gaps.yaml --out gaps")(recipe)
 
 
@@ -117,7 +118,8 @@ def _train_policy(
 ) -> None:
     """Trains on a folder of rows, or on campaigns."""
     if sources[0].is_file():
-        _train_live(run, live.wish(run, training, sources, settings, kl_budget=divergence.kl_budget))
+        limits = {"kl_budget": divergence.kl_budget, "guards": live.guards()}
+        _train_live(run, live.wish(run, training, sources, settings, **limits))
     elif len(sources) > 1 or live.rewards is not None:
         raise UsageError(f"{sources[0]} is no file of a campaign")
     else:
@@ -243,6 +245,8 @@ def _parts(answer: TrainedPolicy) -> Iterator[Part]:
             table.add_row(why, str(n))
         yield table
     steps = f"{answer.steps} step{'' if answer.steps == 1 else 's'}, ended by {answer.stopped_by}"
+    if answer.why is not None:
+        yield Paragraph(f"stopped by the guard {answer.stopped_by}: {answer.why}")
     if answer.policy is None:
         yield Paragraph(f"{answer.folder}: {steps}; no new model yet")
     else:
