@@ -34,8 +34,8 @@ class TurnFacts:
     candidates: Sequence[ProposedCandidate] = ()
     cost: Cost = field(default_factory=Cost)
     """Cost of the turn itself: tokens, and what ran while it waited."""
-    terms: Mapping[Term, float] = field(default_factory=dict)
-    """Named terms before their weights, each from -1 to 1."""
+    terms: Mapping[Term, float | None] = field(default_factory=dict)
+    """Named terms before their weights, each from -1 to 1; None if undecided."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class TurnReward:
     """The reward of one turn, in hits or utility."""
 
     value: float | None
-    """None if a candidate of the turn is undecided."""
+    """None if a candidate or a term of the turn is undecided."""
     terms: Mapping[str, float | None]
     """The parts of the value by name: `evidence`, `cost`, and the named terms as they count."""
 
@@ -98,12 +98,15 @@ def turn_rewards(episode: Sequence[TurnFacts], spec: RewardSpec) -> list[TurnRew
             share = None if candidate.worth is None else weight * candidate.worth
             evidence = None if evidence is None or share is None else evidence + share
         stated = {**turn.terms, "empty": float(number == len(episode) and is_empty(episode))}
-        wanted: dict[str, float] = {name: weight * stated.get(name, 0.0) for name, weight in spec.terms.items()}
+        undecided = [name for name in spec.terms if stated.get(name, 0.0) is None]
+        wanted: dict[str, float] = {name: w * (stated.get(name) or 0.0) for name, w in spec.terms.items()}
         allowed = _within(collected + sum(wanted.values()), spec.terms_limit) - collected
         collected += allowed
         counted = _scaled(wanted, allowed)
-        value = None if evidence is None else evidence - spent + allowed
-        rewards.append(TurnReward(value, {"evidence": evidence, "cost": -spent, **counted}))
+        value = None if evidence is None or undecided else evidence - spent + allowed
+        parts: dict[str, float | None] = {"evidence": evidence, "cost": -spent, **counted}
+        parts |= dict.fromkeys(undecided)
+        rewards.append(TurnReward(value, parts))
     return rewards
 
 

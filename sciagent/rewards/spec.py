@@ -19,7 +19,8 @@ DecayBy = Literal["scaffold", "ring_system"]
 Credit = Literal["outcome", "rtg", "marginal", "gigpo"]
 Price = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0, le=1e12)]
 Weight = Annotated[float, Field(strict=True, allow_inf_nan=False, ge=-1, le=1)]
-Term = Literal["refused", "empty", "novelty", "diversity"]
+Term = Literal["refused", "empty", "novelty", "diversity", "prediction"]
+Scale = Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0)]
 
 
 def _known(prices: Mapping[str, float]) -> Mapping[str, float]:
@@ -71,7 +72,14 @@ class RewardSpec(BaseModel):
         default_factory=dict,
         description="Weights of named terms beside the evidence, by name: `refused`, the share of proposals that were "
         "known or no molecules; `novelty`, how unlike the molecules are to those of the group's snapshot; `diversity`, "
-        "how unlike to those that the episode proposed before; `empty`, whether an episode proposed nothing.",
+        "how unlike to those that the episode proposed before; `empty`, whether an episode proposed nothing; "
+        "`prediction`, how well what the model predicted of its own candidates came true.",
+    )
+    prediction_scales: Mapping[str, Scale] = Field(
+        default_factory=dict,
+        exclude_if=lambda scales: not scales,  # as in descriptions from before this key
+        description="For the term `prediction`: by property, the CRPS at which a prediction earns nothing, in the "
+        "property's own unit.",
     )
     terms_limit: Annotated[float, Field(strict=True, ge=0, lt=1)] = Field(
         default=0.2, description="Most that all terms of an episode add or take together, as a share of one hit."
@@ -85,6 +93,9 @@ class RewardSpec(BaseModel):
                 faults.add(("prices",), "no resource has a price, so that waste would cost nothing", hint)
             if self.unsettled_limit is not None and self.unsettled == "robust":
                 faults.add(("unsettled_limit",), "a limit would bias unsettled: robust", "leave it out")
+            if bool(self.prediction_scales) != bool(self.terms.get("prediction")):
+                hint = "as in terms: {prediction: 0.1} and prediction_scales: {homo_lumo_gap: 0.5}"
+                faults.add(("prediction_scales",), "the term prediction and its scales need each other", hint)
         return self
 
     @property

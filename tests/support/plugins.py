@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from sciagent.domain.properties import properties
 from sciagent.verification import registry
 from sciagent.verification.sandbox import declarations
 
@@ -47,6 +48,13 @@ def forget_registry() -> None:
     registry.verifier_class.cache_clear()
     importlib.invalidate_caches()
     declarations.asker.close()
+
+
+def register_again() -> None:
+    """Registers the properties of functions, where another test has had all properties read anew."""
+    for made in registry.defined().values():
+        for prop in made.kind.definition.properties:  # type: ignore[attr-defined]
+            properties().add(prop, made.package)
 
 
 @pytest.fixture(scope="session")

@@ -97,8 +97,10 @@ class Rewarded:
         sibling: int = 0,
         tokens: float = 0.0,
         policy: str = "tiny@0",
+        predicted: Mapping[str, Mapping[str, Mapping[str, float]]] | None = None,
     ) -> None:
-        """Writes an episode. turns: SMILES that each turn proposes; a SMILES again is a repeat."""
+        """Writes an episode. turns: SMILES that each turn proposes; a SMILES again is a repeat. predicted: `value` and
+        `error` by SMILES and property."""
         with self.ledger.begin() as connection:
             proposed = {smiles: parse_molecule(smiles) for turn in turns for smiles in turn}
             ids = candidates.enter(connection, proposed.values())
@@ -130,14 +132,22 @@ class Rewarded:
                 turn_id = trajectories.write_turn(connection, trajectory, new)
                 for smiles in turn:
                     status = "duplicate" if smiles in seen else "new"
-                    self._propose(connection, turn_id, smiles, ids[proposed[smiles].key], status)
+                    expected = (predicted or {}).get(smiles)
+                    self._propose(connection, turn_id, smiles, ids[proposed[smiles].key], status, expected)
                     seen.add(smiles)
 
     def _propose(
-        self, connection: sa.Connection, turn_id: int, smiles: str, candidate_id: int, status: str = "new"
+        self,
+        connection: sa.Connection,
+        turn_id: int,
+        smiles: str,
+        candidate_id: int,
+        status: str = "new",
+        predicted: Mapping[str, Mapping[str, float]] | None = None,
     ) -> None:
         values = {"campaign_id": self.built.row.id, "turn_id": turn_id, "text": smiles, "status": status}
         values |= {"candidate_id": candidate_id, "at": db_now(connection)}
+        values |= {} if predicted is None else {"predicted": predicted}
         proposal = connection.execute(sa.insert(t.proposal).values(values).returning(t.proposal.c.id)).scalar_one()
         if standings.get(connection, self.built.row.id, candidate_id) is None:
             member = {"candidate_id": candidate_id, "in_seeds": False, "proposal_id": proposal}

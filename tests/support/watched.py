@@ -18,6 +18,7 @@ from sciagent.campaign.rollouts.seeds import model_spec, no_source, seed_source
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.store.database.ledger import Ledger
+from tests.support.plugins import register_again
 
 WANTED = 2.0  # hydroxyl groups
 CHAINS = [f"{'C' * n}O" for n in range(1, 17)]
@@ -86,6 +87,7 @@ class Reciting:
 
 def opened(ledger: Ledger, folder: Path, text: str = TEXT) -> Built:
     """A campaign whose seeds have been verified."""
+    register_again()
     (folder / "molecules.csv").write_text("smiles\nC\nCC\nCCC\nCCCC\n", encoding="utf-8")
     built = create_or_open(ledger, parse_spec(text, base=folder), text, "test")[0]
     with Driver(built, source=seed_source) as driver:

@@ -18,6 +18,7 @@ from sciagent.errors import UsageError
 from sciagent.verification import registry
 from sciagent.verification.contract import Refusal
 from sciagent.verification.sandbox.host import Request, Worker
+from tests.support.plugins import register_again
 
 RINGS = 6
 
@@ -29,9 +30,7 @@ def heavy(molecule: Any) -> int:
 @pytest.fixture(autouse=True)
 def registered() -> None:
     """The properties of this module's functions, where another test has had all properties read anew."""
-    for made in registry.defined().values():
-        for prop in made.kind.definition.properties:  # type: ignore[attr-defined]
-            properties().add(prop, made.package)
+    register_again()
 
 
 @sciagent.verifier(measures={"fn_mass": "Da", "dipole": "e*angstrom"}, method="guess", version="2")

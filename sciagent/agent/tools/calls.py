@@ -15,6 +15,7 @@ from pydantic.json_schema import JsonSchemaValue
 from sciagent.agent.messages import Message, Role, ToolCall
 from sciagent.agent.tools.looking import LOOKING
 from sciagent.agent.tools.molecules import MAKING
+from sciagent.agent.tools.predicting import PREDICTING
 from sciagent.agent.tools.reading import CallError, read_arguments
 from sciagent.agent.tools.registry import AgentBench, Observation, Registry, call_schema
 from sciagent.chemistry.editing import tables
@@ -82,7 +83,8 @@ class Toolbox:
 
     structured: whether an answer is a JSON object with name and arguments, instead of a call in the provider's format.
     foreign: MCP servers, whose tools structured answers cannot call. ranks: whether molecules are named by rank only;
-    None means as `structured`. strict: whether a server is to restrict calls to the schemas.
+    None means as `structured`. strict: whether a server is to restrict calls to the schemas. predict: whether `modify`
+    and `crossover` take predictions, as `propose` does.
     """
 
     def __init__(
@@ -93,8 +95,10 @@ class Toolbox:
         foreign: Servers | None = None,
         ranks: bool | None = None,
         strict: bool = True,
+        predict: bool = False,
     ) -> None:
-        chosen = [tool for tool in TOOLS if tool.name in names]
+        instead = {tool.name: tool for tool in PREDICTING} if predict else {}
+        chosen = [instead.get(tool.name, tool) for tool in TOOLS if tool.name in names]
         held = _by_rank if (structured if ranks is None else ranks) else dict[str, Any]
         self._limits, self._structured, self._foreign = limits, structured, foreign
         self._others = foreign.tools if foreign else {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, PlainValidator, WithJsonSchema
@@ -60,23 +61,31 @@ class Prediction(BaseModel):
     error: Annotated[float, Field(ge=0, le=Limit, description="one standard deviation, in the same unit")]
 
 
-def propose(
-    run: ToolContext,
-    smiles: Annotated[str, Field(min_length=1, max_length=MAX_SMILES, description="one molecule, one fragment")],
-    rationale: Annotated[str, Field(max_length=500, description="why it should be good, in a sentence or two")] = "",
-    predictions: Annotated[
-        list[Prediction], Field(max_length=8, description="what you expect to be measured; each property once")
-    ] = [],  # noqa: B006  pydantic copies it
-) -> Observation:
-    """Propose one molecule by its SMILES. It is checked at once, and measured later if it is worth it. Say why it
-    should be good, and what you expect to be measured: each prediction is scored when the answer comes."""
+Predictions = Annotated[
+    list[Prediction], Field(max_length=8, description="what you expect to be measured; each property once")
+]
+
+
+def checked_predictions(predictions: Sequence[Prediction]) -> dict[str, dict[str, float]]:
+    """Returns value and error by property. Raises CallError for a property that is named twice or oddly."""
     names = [p.property for p in predictions]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise CallError(f"predictions: {short(twice)} is predicted twice; predict each property once")
     if odd := next((name for name in names if not name.isascii() or not name.isidentifier()), None):
         raise CallError(f"predictions: {short(odd)!r} is no property; name one as the goal does: homo_lumo_gap")
-    predicted = {p.property: {"value": p.value, "error": p.error} for p in predictions}
-    return _proposed(run.bench, ProposalIn(plain_smiles(smiles), (), "propose", escaped(rationale), predicted))
+    return {p.property: {"value": p.value, "error": p.error} for p in predictions}
+
+
+def propose(
+    run: ToolContext,
+    smiles: Annotated[str, Field(min_length=1, max_length=MAX_SMILES, description="one molecule, one fragment")],
+    rationale: Annotated[str, Field(max_length=500, description="why it should be good, in a sentence or two")] = "",
+    predictions: Predictions = [],  # noqa: B006  pydantic copies it
+) -> Observation:
+    """Propose one molecule by its SMILES. It is checked at once, and measured later if it is worth it. Say why it
+    should be good, and what you expect to be measured: each prediction is scored when the answer comes."""
+    run = replace(run, predicted=checked_predictions(predictions))
+    return _proposed(run, ProposalIn(plain_smiles(smiles), (), "propose", escaped(rationale)))
 
 
 def modify(run: ToolContext, parent: Reference, edit: Edit, what: What = None, where: Where = None) -> Observation:
@@ -99,7 +108,7 @@ def modify(run: ToolContext, parent: Reference, edit: Edit, what: What = None, w
 
     if (child := _first_new(children(), run.bench)) is None:
         raise CallError(_why_not(molecule, f"{edit} {what or ''}".strip(), NAMED_EDITS[edit], where, run))
-    return _proposed(run.bench, child)
+    return _proposed(run, child)
 
 
 def crossover(run: ToolContext, first: Reference, second: Reference) -> Observation:
@@ -116,7 +125,7 @@ def crossover(run: ToolContext, first: Reference, second: Reference) -> Observat
 
     if (child := _first_new(children(), run.bench)) is None:
         raise CallError("these two give no child within the limits; take others, or `modify` one of them")
-    return _proposed(run.bench, child)
+    return _proposed(run, child)
 
 
 def neighbours(
@@ -203,9 +212,9 @@ def _why_not(parent: Molecule, wanted: str, edit: NamedEdit, where: int | None, 
     return f'"{wanted}" does not fit {parent.smiles} {at}; {rest}'
 
 
-def _proposed(bench: AgentBench, proposal: ProposalIn) -> Observation:
+def _proposed(run: ToolContext, proposal: ProposalIn) -> Observation:
     """Proposes a molecule and reports the bench's answer. A duplicate is a correct call; a refused proposal is not."""
-    (out,) = bench.propose([proposal])
+    (out,) = run.bench.propose([replace(proposal, predicted=dict(run.predicted))])
     reason = ": ".join(part for part in (out.reason, out.detail) if part)
     text = f"{out.status}: {proposal.text}"
     text += f" ({proposal.operation})" if proposal.parents else ""

@@ -77,6 +77,8 @@ class ToolContext:
     """The episode's seed, for random choices."""
     limits: EditLimits = ANY
     """Bounds on edited molecules."""
+    predicted: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Predictions of the call's molecule: `value` and `error` by property."""
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,13 @@ class ModelSource:
         self._foreign = foreign
         self._strict = spec.strict is not False
         self._tools = Toolbox(
-            spec.tools, built.edit_limits(), self._structured, foreign, spec.ranks, strict=self._strict
+            spec.tools,
+            built.edit_limits(),
+            self._structured,
+            foreign,
+            spec.ranks,
+            strict=self._strict,
+            predict=bool(spec.predict),
         )
         self._asking = Asking(policy, spec.episodes, slot.bell, self._tools.fetch)
         if foreign is not None:

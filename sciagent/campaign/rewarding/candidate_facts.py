@@ -60,7 +60,7 @@ class CandidateFacts:
     def _record(self, row: EpisodeRow) -> float | None:
         return None if self._records is None else self._records.of(row)
 
-    def of_turn(self, row: EpisodeRow, turn: EpisodeTurn, terms: Mapping[Term, float]) -> TurnFacts:
+    def of_turn(self, row: EpisodeRow, turn: EpisodeTurn, terms: Mapping[Term, float | None]) -> TurnFacts:
         """Returns the facts of a turn. row: its episode. terms: before their weights."""
         worth = self._worth[self._record(row)]
         proposed = []

@@ -11,6 +11,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.rewarding.candidate_facts import CandidateFacts
 from sciagent.campaign.rewarding.expectations import RewardLaw
+from sciagent.campaign.rewarding.predicted import PredictionScores
 from sciagent.campaign.rewarding.terms import Snapshots, terms_of
 from sciagent.errors import UsageError
 from sciagent.rewards.credit import gigpo, marginal, outcome, rtg
@@ -69,11 +70,15 @@ def _episodes(
         raise UsageError(f'campaign "{built.row.name}" has no episodes of a model; rewards are given to its turns')
     turns = episodes.turns_of(connection, [row.id for row in rows], as_of)
     facts = CandidateFacts(built, connection, [(row, turns[row.id]) for row in rows], spec, law, as_of)
+    predictions = PredictionScores(built, connection, spec, [(row, turns[row.id]) for row in rows], as_of)
     snapshots = Snapshots(built, connection, spec, sorted({row.group_id for row in rows if row.group_id is not None}))
     found = []
     for row in rows:
         terms = terms_of(turns[row.id], facts.texts, snapshots.of(row.group_id), spec)
-        of_turns = [facts.of_turn(row, turn, mine) for turn, mine in zip(turns[row.id], terms, strict=True)]
+        of_turns = [
+            facts.of_turn(row, turn, {**mine, "prediction": predicted})
+            for turn, mine, predicted in zip(turns[row.id], terms, predictions.of(row, turns[row.id]), strict=True)
+        ]
         found.append(_Episode(row, turns[row.id], of_turns, turn_rewards(of_turns, spec)))
     return found
 

@@ -31,7 +31,7 @@ class _Known(NamedTuple):
     """Id of the turn that proposed it; 0 if a person did."""
 
 
-class _Beginning(NamedTuple):
+class Beginning(NamedTuple):
     """The moment at which an episode began."""
 
     watermark: int
@@ -52,9 +52,9 @@ class Records:
         """held: the episodes with their turns."""
         self._count = built.spec.goal.count or 1
         self._known = sorted(_known(built, connection, as_of), key=lambda each: -each.utility)
-        begun = _beginnings(built, connection, held)
+        begun = beginnings(built, connection, held)
         self._records: dict[int, float] = {}
-        by_beginning: dict[_Beginning, float] = {}
+        by_beginning: dict[Beginning, float] = {}
         for row, _ in held:
             beginning = begun[row.id]
             if beginning not in by_beginning:
@@ -65,7 +65,7 @@ class Records:
         """Returns the record at the beginning of an episode, in utility."""
         return self._records[row.id]
 
-    def _at(self, begun: _Beginning) -> float:
+    def _at(self, begun: Beginning) -> float:
         left = self._count
         for known in self._known:
             entered = known.turn_id < begun.turn_id if begun.seq is None else known.seq < begun.seq
@@ -98,9 +98,9 @@ def _known(built: Built, connection: Connection, as_of: int) -> list[_Known]:
     return [_Known(state.payoff, *map(int, rows[id_][1:])) for id_, state in found.items() if state.payoff is not None]
 
 
-def _beginnings(
+def beginnings(
     built: Built, connection: Connection, held: Sequence[tuple[EpisodeRow, Sequence[EpisodeTurn]]]
-) -> dict[int, _Beginning]:
+) -> dict[int, Beginning]:
     """Returns the beginnings by trajectory id."""
     of_group = groups.of_ids(connection, sorted({row.group_id for row, _ in held if row.group_id is not None}))
     u = t.turn.c
@@ -112,7 +112,7 @@ def _beginnings(
     for row, turns in held:
         if row.group_id is not None:
             group = of_group[row.group_id]
-            begun[row.id] = _Beginning(group.snapshot_watermark, group.snapshot_seq, 0)
+            begun[row.id] = Beginning(group.snapshot_watermark, group.snapshot_seq, 0)
         else:
-            begun[row.id] = _Beginning(asked[row.id], None, turns[0].id)
+            begun[row.id] = Beginning(asked[row.id], None, turns[0].id)
     return begun

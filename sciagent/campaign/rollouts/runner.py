@@ -106,7 +106,9 @@ class RolloutRunner:
         self._structured = spec.endpoint is None if spec.structured is None else spec.structured
         offered = [name for name in spec.tools if name != "note"]
         self._strict = spec.strict is not False
-        self._tools = Toolbox(offered, built.edit_limits(), self._structured, None, spec.ranks, strict=self._strict)
+        ranks, strict, predict = spec.ranks, self._strict, bool(spec.predict)
+        limits = built.edit_limits()
+        self._tools = Toolbox(offered, limits, self._structured, None, ranks, strict=strict, predict=predict)
         self._must_call = spec.tool_choice == "required" and not self._structured
         self._rungs = FastRungs(built, worker)
         identity = policy.identity(policy.name)

@@ -238,6 +238,13 @@ class LlmSpec(_WithFile):
         description="Whether tools take molecules only by their rank among the best, for a model that cannot write "
         "SMILES. Default: if answers are structured.",
     )
+    predict: bool | None = Field(
+        None,
+        strict=True,
+        exclude_if=lambda value: value is None,  # as in campaigns from before this key
+        description="Whether `modify` and `crossover` take predictions of what will be measured, as `propose` does; "
+        "default: false.",
+    )
     logprobs: Literal["raw", "processed"] | None = Field(
         None,
         description="The distribution of the endpoint's log-probabilities: raw with `sciagent serve-model`. "
