@@ -51,4 +51,3 @@ campaign_policy = table(
     needed(UtcDateTime, "at"),
     UniqueConstraint("campaign_id", "proposer"),
 )
-

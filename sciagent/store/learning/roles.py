@@ -1,5 +1,4 @@
-"""Roles of policies: names such as `production`, each of which points to a version. Rows are appended and never changed;
-a role points to the policy of its last row."""
+"""Roles of policies: names such as `production`, each of which points to a version, the policy of its last row."""
 
 from __future__ import annotations
 
@@ -12,6 +11,8 @@ from sqlalchemy.engine import Connection
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
+from sciagent.store.learning import policies
+from sciagent.store.learning.policies import PolicyRow
 
 _R = t.policy_role.c
 
@@ -41,6 +42,18 @@ def changes(connection: Connection, role: str | None = None) -> list[RoleChange]
 def current(connection: Connection) -> dict[str, RoleChange]:
     """{role: its last change}."""
     return {change.role: change for change in changes(connection)}
+
+
+def resolved(connection: Connection, named: str) -> PolicyRow:
+    """The policy that a role points to, or that has this name. Raises UnknownNameError."""
+    points = current(connection)
+    if named in points:
+        return next(row for row in policies.rows(connection) if row.id == points[named].policy_id)
+    try:
+        return policies.find(connection, named)
+    except UnknownNameError:
+        names = [row.name.partition("@")[0] for row in policies.rows(connection)]
+        raise UnknownNameError("role or policy", named, {*points, *names}) from None
 
 
 def promote(
