@@ -30,16 +30,28 @@ class WantedAnswer(NamedTuple):
 
 
 def batches(wanted: Sequence[WantedAnswer]) -> list[Sequence[WantedAnswer]]:
-    """Returns the wanted answers, in order, in parts that fit into memory together."""
+    """Returns the wanted answers, in order, in parts that fit into memory together.
+
+    The prompts of a part share at least half of their tokens if there are several, as those of siblings do: what they
+    share is computed once.
+    """
     parts: list[list[WantedAnswer]] = [[]]
     longest = 0
     for each in wanted:
         longest = max(longest, len(each.prompt) + each.limit)
-        if len(parts[-1]) == ROWS or (parts[-1] and longest * (len(parts[-1]) + 1) > TOKENS):
+        if _begins_anew(parts[-1], each, longest):
             parts.append([])
             longest = len(each.prompt) + each.limit
         parts[-1].append(each)
     return [part for part in parts if part]
+
+
+def _begins_anew(part: Sequence[WantedAnswer], each: WantedAnswer, longest: int) -> bool:
+    """Returns whether an answer does not belong to a part. longest: most tokens of a prompt and its answer."""
+    if not part:
+        return False
+    is_full = len(part) == ROWS or longest * (len(part) + 1) > TOKENS
+    return is_full or 2 * shared_prefix(part[0].prompt, each.prompt) < min(len(part[0].prompt), len(each.prompt))
 
 
 def can_batch(config: Any) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from sciagent.agent.messages import PolicyError, Sampling, shared_prefix
@@ -20,11 +21,9 @@ class ConstrainedAnswer:
 
     def __init__(self, tokens: Any, schema: Mapping[str, Any]) -> None:
         """tokens: the tokenizer in llguidance's format. Raises PolicyError if the schema cannot be enforced."""
-        from llguidance import LLMatcher
         from llguidance.numpy import allocate_token_bitmask
 
-        grammar = LLMatcher.grammar_from_json_schema(json.dumps(schema), defaults=LAYOUT)
-        self.matcher, self.vocabulary = LLMatcher(tokens, grammar, log_level=0), tokens.vocab_size
+        self.matcher, self.vocabulary = _begun(tokens, json.dumps(schema)).deep_copy(), tokens.vocab_size
         if self.matcher.is_error():
             raise PolicyError(f"the schema cannot be enforced: {self.matcher.get_error()}")
         self._bits = allocate_token_bitmask(1, self.vocabulary)
@@ -42,6 +41,14 @@ class ConstrainedAnswer:
     def take(self, token: int) -> None:
         if not self.matcher.consume_token(token):
             raise PolicyError(f"token {token} is not what the schema allows: {self.matcher.get_error()}")
+
+
+@lru_cache(maxsize=16)
+def _begun(tokens: Any, schema: str) -> Any:
+    """Returns the matcher of an answer that has not begun. It is copied, since it takes long to make."""
+    from llguidance import LLMatcher
+
+    return LLMatcher(tokens, LLMatcher.grammar_from_json_schema(schema, defaults=LAYOUT), log_level=0)
 
 
 def allowed_sets(answer: ConstrainedAnswer, ids: Sequence[int]) -> Any:

@@ -115,9 +115,9 @@ class ServedModel:
 def model_to_serve(what: str) -> ServedModel:
     """Finds a model of `sciagent models list`, or a Hugging Face folder. Raises UsageError."""
     path = Path(what).expanduser()
-    if path.is_dir():
-        if not (path / "config.json").is_file():
-            raise UsageError(f"{what} is no model folder of Hugging Face: it has no config.json")
+    if path.is_dir() and not (path / "config.json").is_file() and not _is_installed(what):
+        raise UsageError(f"{what} is no model folder of Hugging Face: it has no config.json")
+    if (path / "config.json").is_file():
         name, files = models.checked(path.resolve().name), sorted(path.resolve().glob("*.safetensors"))
         if not files:
             return ServedModel(path.resolve(), (name,))
@@ -125,6 +125,11 @@ def model_to_serve(what: str) -> ServedModel:
         return ServedModel(path.resolve(), (f"{name}@{weights[:12]}", name), weights)
     card = models.find(what)
     return ServedModel(card.folder, (card.policy, card.name), card.sha256)
+
+
+def _is_installed(name: str) -> bool:
+    """Whether a model has this name; the folder of its training run often has it, too."""
+    return any(model.name == name for model in models.installed())
 
 
 def base_card(served: ServedModel, more: Sequence[str]) -> ServedCard:

@@ -16,14 +16,17 @@ NAME = "scripted"
 VERSION = "scripted@1"  # raised when the script draws other calls from the same seeds
 
 
-_SEEN = re.compile(r"^(?:#\d+ |new: )([^\s:;]+)", re.MULTILINE)  # the best in the opening, and its own new molecules
+# the best in the opening, and its own new molecules, with the score if there is one
+_SEEN = re.compile(r"^(?:#\d+ |new: )([^\s:;]+)(?:.*?\bscore (\d\.\d+))?", re.MULTILINE)
+_RANK = json.dumps("#1")  # in the schemas of tools that take molecules by rank
 TRIES = 20  # edits that are drawn until one fits
 
 
 class ScriptedPolicy:
     """Calls `modify` on a molecule of the conversation, with an edit and what it puts in, each drawn uniformly.
 
-    The draw depends on the conversation and on the question's seed alone.
+    The draw depends on the conversation and on the question's seed alone. The call has the form that the tools ask for:
+    a JSON object where answers are structured, and a parent by its rank where tools take molecules so.
     """
 
     name = VERSION
@@ -40,11 +43,25 @@ class ScriptedPolicy:
 
 def _drawn(question: EpisodeQuestion) -> Sampled:
     rng = random.Random(f"{VERSION} {question.sampling.seed}")
-    seen = list(dict.fromkeys(text for message in question.messages for text in _SEEN.findall(message.content)))
-    parent = rng.choice(seen) if seen else f"#{rng.randint(1, RANKS)}"
-    arguments = {"parent": parent, **_edit(parent, rng), "where": None}
-    message = Message("assistant", "", calls=(ToolCall("call_1", "modify", json.dumps(arguments)),))
+    schema = question.sampling.schema
+    found = [seen for message in question.messages for seen in _SEEN.findall(message.content)]
+    if _RANK in json.dumps([schema, question.tools]):
+        parents = {f"#{place}": text for place, text in enumerate(_best(found), 1)}
+    else:
+        parents = {text: text for text, _ in found}
+    parent = rng.choice(list(parents)) if parents else f"#{rng.randint(1, RANKS)}"
+    arguments = {"parent": parent, **_edit(parents.get(parent, parent), rng), "where": None}
+    if schema is None:
+        message = Message("assistant", "", calls=(ToolCall("call_1", "modify", json.dumps(arguments)),))
+    else:
+        message = Message("assistant", json.dumps({"name": "modify", "arguments": arguments}))
     return Sampled(message, "calls", None, VERSION, prompt_tokens=0, output_tokens=0, seconds=0.0)
+
+
+def _best(found: Sequence[tuple[str, str]]) -> list[str]:
+    """Returns the molecules that ranks name, best first. found: molecules with the text of their score, or none."""
+    scores = {text: float(score) for text, score in found if score}
+    return sorted(scores, key=lambda text: -scores[text])[:RANKS]
 
 
 def _edit(parent: str, rng: random.Random) -> dict[str, str | None]:

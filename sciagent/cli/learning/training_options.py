@@ -121,6 +121,16 @@ class LiveOptions:
         float, typer.Option("--patience", min=0, metavar="SECONDS", help="Campaigns: longest wait for paid rungs.")
     ] = 3600.0
     workers: Annotated[int | None, typer.Option("--workers", "-w", min=1, help="Campaigns: paid jobs at once.")] = None
+    endpoint: Annotated[
+        str | None,
+        typer.Option("--endpoint", metavar="URL", help="Campaigns: sample by `serve-model --trainable`, with --lora."),
+    ] = None
+    actors: Annotated[
+        int, typer.Option("--actors", min=0, help="Campaigns: processes of Ray that roll out; 0: this one does.")
+    ] = 0
+    ray_address: Annotated[
+        str | None, typer.Option("--ray-address", metavar="ADDRESS", help="Of a cluster for --actors; default: none.")
+    ] = None
 
     def wish(
         self, run: RunOptions, training: str, files: Sequence[Path], settings: StepSettings, **more: Any
@@ -135,6 +145,9 @@ class LiveOptions:
             *(run.model, run.out, run.new_name, self.rewards, training, self.credit, run.steps or 20),
             *(self.groups, self.siblings, self.turns, beginning(self.begins), self.further, self.patience),
             workers=self.workers,
+            endpoint=self.endpoint,
+            actors=self.actors,
+            ray_address=self.ray_address,
             rank=run.lora,
             seed=run.seed,
             save_every=run.save_every or 1,

@@ -20,13 +20,15 @@ from sciagent.training.learner.loading import LoadedModel, load
 from sciagent.training.learner.running import Tell
 from sciagent.training.learner.state import RunFolder, replace
 from sciagent.training.learner.step import Learner, StepMetrics
-from sciagent.training.live import tasks as live_tasks
-from sciagent.training.live import versions
-from sciagent.training.live.engines import Engine, InProcessEngine
-from sciagent.training.live.gathering import GatheredStep, Gatherer, Stopped
+from sciagent.training.live import rolling, versions
+from sciagent.training.live.engines import Engine
+from sciagent.training.live.gathering import GatheredStep, Gatherer
+from sciagent.training.live.waves import Stopped
 from sciagent.training.live.wish import LiveWish
 
 RUN_ID = "run_id"
+ELSEWHERE = {"threads", "save_every", "workers", "patience", "endpoint", "actors", "ray_address"}
+"""Fields of a wish that may change when a run goes on."""
 
 
 def train_live(
@@ -35,7 +37,7 @@ def train_live(
     """Trains a model on the live ladder, or goes on with a run that was ended.
 
     stop: set from another thread, it ends the run after the turn that is under way. engine: samples the answers; None:
-    the learner's own weights in this process. Raises UsageError for a folder of another run or a wish that cannot be
+    the one that the wish names. Raises UsageError for a folder of another run or a wish that cannot be
     fulfilled.
     """
     import torch
@@ -52,11 +54,8 @@ def train_live(
     learner = Learner(loaded.model, wish.settings, reference=reference, allowed=loaded.grammars.allowed)
     if learner.accelerator.num_processes > 1:
         raise UsageError("training on the live ladder runs in one process; start it without `accelerate launch`")
-    run = LiveRun(wish, ledger, folder, loaded, learner, engine or InProcessEngine(), asked)
-    with live_tasks.driven(wish, ledger) as tasks:
-        run.gatherer = Gatherer(wish, ledger, tasks, spec, loaded.context, _run_id(folder))
-        if stop is not None:
-            run.gatherer.stopping = stop
+    with rolling.started(wish, ledger, spec, loaded.context, _run_id(folder), engine, stop) as (sampling, waves):
+        run = LiveRun(wish, ledger, folder, loaded, learner, sampling, Gatherer(wish, waves), asked)
         stopped_by = run.steps(tell)
     return run.answer(stopped_by)
 
@@ -70,8 +69,6 @@ def reward_spec(wish: LiveWish) -> RewardSpec:
 class LiveRun:
     """A run with its learner and its place among the steps."""
 
-    gatherer: Gatherer
-
     def __init__(
         self,
         wish: LiveWish,
@@ -80,10 +77,11 @@ class LiveRun:
         loaded: LoadedModel,
         learner: Learner,
         engine: Engine,
+        gatherer: Gatherer,
         asked: Mapping[str, Any],
     ) -> None:
         self._wish, self._ledger, self._folder, self._loaded = wish, ledger, folder, loaded
-        self._learner, self._engine, self._asked = learner, engine, asked
+        self._learner, self._engine, self._gatherer, self._asked = learner, engine, gatherer, asked
         self._done = folder.restore(learner)
         self._pending: list[list[Any]] = list(folder.noted or [])
         self._book()
@@ -100,7 +98,7 @@ class LiveRun:
         for number in range(self._done + 1, wish.steps + 1):
             policy = self._engine.policy(self._learner, self._loaded, self._identity)
             try:
-                gathered = self.gatherer.gather(number, policy)
+                gathered = self._gatherer.gather(number, policy)
             except Stopped as stopped:
                 self._save()
                 return stopped.reason
@@ -207,7 +205,7 @@ def _run_id(folder: RunFolder) -> str:
 
 def _asked(wish: LiveWish, spec: RewardSpec, loaded: LoadedModel) -> Mapping[str, Any]:
     """Returns all that decides what comes out of a run, as JSON values."""
-    left_out = ("tasks", "out", "threads", "save_every", "rewards", "workers", "patience", "credit")
+    left_out = {"tasks", "out", "rewards", "credit"} | ELSEWHERE
     told = {name: value for name, value in asdict(wish).items() if name not in left_out}
     tasks = [[load_spec(task.file).identity_hash, task.weight] for task in wish.tasks]
     return told | {"model": loaded.card.policy, "rewards": spec.hash, "tasks": tasks}

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sciagent.agent.messages import Message, Sampled, Sampling
+from sciagent.agent.models import ModelError
 from sciagent.agent.policies.batches import BatchPolicy, ThreadedPolicy
 from sciagent.agent.policies.endpoint import EndpointPolicy
 from sciagent.agent.serving import lora_adapters, served_cards
+from sciagent.agent.serving.served_cards import ServedCard
+from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.errors import UsageError
-from sciagent.training.learner.adapters import adapter_identity, write_adapter
+from sciagent.training.learner.adapters import write_adapter
 from sciagent.training.learner.loading import LoadedModel
 
 if TYPE_CHECKING:
@@ -32,26 +36,28 @@ class ServedEngine:
     def __init__(self, endpoint: str, name: str, folder: Path, versions: int = 1) -> None:
         """name: of the new policy. folder: for the adapters. versions: how many stay loaded."""
         self._endpoint, self._name, self._folder, self._versions = endpoint, name, folder.absolute(), versions
-        self._names = list[str]()  # of the loaded versions, oldest first
+        self._asked = list[ThreadedPolicy]()  # the clients of the loaded versions, oldest first
         self._is_checked = False
 
-    def policy(self, learner: Learner, loaded: LoadedModel, version: int) -> BatchPolicy:
+    def policy(self, learner: Learner, loaded: LoadedModel, version: PolicyIdentity) -> BatchPolicy:
         """Loads the policy as it is now, and returns a client that asks it by the name of its content.
 
         Raises UsageError if the server has another model, or none of its log-probabilities can be trained on.
         """
         if not self._is_checked:
             self._check_base(loaded)
-        served = self._load(learner, loaded)
-        client = EndpointPolicy(served, self._endpoint, logprobs="processed", grammar="llguidance")
+        client = asking(self._load(learner, loaded, version), self._endpoint)
+        self._asked.append(ThreadedPolicy(client))
         if not self._is_checked:
-            try:
-                check_logprobs(client, learner)
-            except BaseException:
-                client.close()
-                raise
+            check_logprobs(client, learner)
             self._is_checked = True
-        return ThreadedPolicy(client)
+        self._unload(self._versions)
+        return self._asked[-1]
+
+    def close(self) -> None:
+        """Unloads the run's adapters and ends the requests."""
+        with suppress(ModelError):  # a server that is gone has nothing to unload
+            self._unload(0)
 
     def _check_base(self, loaded: LoadedModel) -> None:
         """Raises UsageError unless the server has the weights below the trained adapter."""
@@ -65,27 +71,39 @@ class ServedEngine:
             there = ", ".join(bases) or "no model"
             raise UsageError(f"{self._endpoint} serves {there}, not {card.policy}; start it with\n  {start}")
 
-    def _load(self, learner: Learner, loaded: LoadedModel) -> str:
+    def _load(self, learner: Learner, loaded: LoadedModel, version: PolicyIdentity) -> str:
         """Writes the adapter as it is now, loads it, and returns its name, which is also that of its folder."""
-        part = self._folder / "next"
-        part.parent.mkdir(parents=True, exist_ok=True)
-        write_adapter(loaded, learner.accelerator.unwrap_model(learner.model), part)
-        folder = self._folder / adapter_identity(loaded, part, self._name).name
-        shutil.rmtree(folder, ignore_errors=True)
-        part.rename(folder)
-        served = lora_adapters.load(self._endpoint, self._name, folder)
-        self._names = [*(name for name in self._names if name != served), served][-self._versions :]
-        self._unload_old()
-        return served
+        folder = self._folder / version.name
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        write_adapter(loaded, learner.accelerator.unwrap_model(learner.model), folder)
+        return lora_adapters.load(self._endpoint, version.name, folder)
 
-    def _unload_old(self) -> None:
+    def _unload(self, kept: int) -> None:
         """Unloads all versions but the last ones, those of a run that was killed among them."""
+        n = max(len(self._asked) - kept, 0)
+        old, self._asked = self._asked[:n], self._asked[n:]
+        for policy in old:
+            policy.close()
+        names = {policy.name for policy in self._asked}
         for served in lora_adapters.loaded(self._endpoint):
-            if served.partition("@")[0] == self._name and served not in self._names:
+            if served.partition("@")[0] == self._name and served not in names:
                 lora_adapters.unload(self._endpoint, served)
-        for folder in self._folder.iterdir():  # the server may read the folder of a loaded adapter again
-            if folder.name not in self._names:
+        for folder in self._folder.glob("*"):  # the server may read the folder of a loaded adapter again
+            if folder.name not in names:
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def asking(name: str, endpoint: str) -> EndpointPolicy:
+    """Returns a client of a server that `serve-model --trainable` started."""
+    return EndpointPolicy(name, endpoint, logprobs="processed", grammar="llguidance")
+
+
+def policy_elsewhere(identity: PolicyIdentity, endpoint: str) -> BatchPolicy:
+    """Returns a version that another process has loaded into the server."""
+    if served_cards.find(identity.name) is None:  # on another machine
+        base, adapter = identity.base_sha256, identity.adapter_sha256
+        served_cards.keep(ServedCard(name=identity.name, base_sha256=base, adapter_sha256=adapter))
+    return ThreadedPolicy(asking(identity.name, endpoint))
 
 
 def check_logprobs(client: EndpointPolicy, learner: Learner) -> None:

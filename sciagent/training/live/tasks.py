@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from sciagent.campaign.core.build import Built, create_or_open
 from sciagent.campaign.driving.driver import Driver
@@ -18,6 +19,19 @@ from sciagent.errors import UsageError
 from sciagent.settings import user
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.live.wish import LiveWish
+
+
+class WeightedTask(Protocol):
+    """A task with its share of the groups."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def weight(self) -> float: ...
+
+
+T = TypeVar("T", bound=WeightedTask)
 
 
 @dataclass
@@ -63,7 +77,7 @@ def driven(wish: LiveWish, ledger: Ledger) -> Iterator[list[LiveTask]]:
             task.driver.run()
 
 
-def chosen(tasks: Sequence[LiveTask], seed: int, step: int, places: range) -> list[LiveTask]:
+def chosen(tasks: Sequence[T], seed: int, step: int, places: range) -> list[T]:
     """Returns the task of each group of a step. places: numbers of the groups in the step.
 
     The draw is systematic: each task gets its share of the places, rounded up or down by chance. It depends on seed,
@@ -73,7 +87,7 @@ def chosen(tasks: Sequence[LiveTask], seed: int, step: int, places: range) -> li
     order = list(tasks)
     draw.shuffle(order)
     total, begin = sum(task.weight for task in order), draw.random()
-    found, passed, at = list[LiveTask](), order[0].weight, 0
+    found, passed, at = list[T](), order[0].weight, 0
     for place in range(len(places)):
         while (place + begin) / len(places) * total >= passed and at < len(order) - 1:
             at += 1

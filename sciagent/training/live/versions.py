@@ -12,6 +12,7 @@ from sciagent.agent.models import Model
 from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import policies
+from sciagent.training.learner.adapters import adapter_identity, write_adapter
 from sciagent.training.learner.loading import LoadedModel
 
 
@@ -21,12 +22,13 @@ def of_card(card: Model) -> PolicyIdentity:
 
 
 def identity_of(loaded: LoadedModel, model: Any, name: str) -> PolicyIdentity:
-    """Returns the identity of a model as it would be on disk: that of its files, or of its adapter's file."""
+    """Returns the identity of a model as it would be on disk: that of its files, or of its adapter's."""
     with tempfile.TemporaryDirectory(prefix="sciagent-version-") as folder:
+        if loaded.rank:
+            write_adapter(loaded, model, Path(folder) / "adapter")
+            return adapter_identity(loaded, Path(folder) / "adapter", name)
         model.save_pretrained(folder)
         sha256 = models.content_sha256(models.fingerprints(sorted(Path(folder).glob("*.safetensors"))))
-    if loaded.rank:
-        return PolicyIdentity(f"{name}@{sha256[:8]}", "in process", loaded.card.sha256, adapter_sha256=sha256)
     return PolicyIdentity(f"{name}@{sha256[:12]}", "in process", sha256)
 
 

@@ -67,6 +67,13 @@ class LiveWish:
     """Threads of PyTorch on a CPU; None: as many as there are cores."""
     kl_budget: float | None = None
     """The run stops where the KL divergence from the model at the start is larger; None: never."""
+    endpoint: str | None = None
+    """Address of a server that samples the answers, to which each version is loaded as an adapter; None: the model
+    samples in this process."""
+    actors: int = 0
+    """Processes of Ray that roll out the groups, each those of its campaigns; 0: this process does."""
+    ray_address: str | None = None
+    """Address of a cluster of Ray; None: Ray is started on this machine."""
     settings: StepSettings = field(default_factory=StepSettings)
     guards: Mapping[str, Any] | None = None
     """Limits of the guards by name; None: the usual ones."""
@@ -86,5 +93,7 @@ class LiveWish:
         for name in ("steps", "groups", "siblings", "turns", "save_every"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name}: {getattr(self, name)} is below 1")
+        if self.ray_address is not None and not self.actors:
+            raise UsageError(f"ray_address: {self.ray_address} has no actors; say how many with --actors")
         if self.siblings < 2:
             raise UsageError("siblings: 1 has nobody to be compared with; take 2 or more")

@@ -112,6 +112,14 @@ def test_a_batch_keeps_within_its_rows_and_its_memory() -> None:
     assert [[len(each.prompt) for each in part] for part in parts] == [[5], [long], [5], [2 * TOKENS], [5]]
 
 
+def test_a_part_holds_answers_whose_prompts_begin_alike() -> None:
+    def wanted(opening: int, own: int) -> WantedAnswer:
+        return WantedAnswer([opening] * 6 + [own] * 4, 10, Sampling(), None)
+
+    parts = batches([wanted(1, 7), wanted(1, 8), wanted(2, 7), wanted(2, 8), wanted(1, 7)])
+    assert [[each.prompt[0] for each in part] for part in parts] == [[1, 1], [2, 2], [1]]
+
+
 def test_closing_ends_a_batch(tiny: str) -> None:
     policy = LocalPolicy(tiny, device="cpu")
     policy.close()

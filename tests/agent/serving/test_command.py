@@ -110,8 +110,12 @@ def test_an_adapters_configuration_that_cannot_be_read_is_told(tmp_path: Path) -
             check_adapter("a", folder)
 
 
-def test_a_model_is_served_under_its_version_and_its_name(tiny: str, tiny_folder: Path, tmp_path: Path) -> None:
+def test_a_model_is_served_under_its_version_and_its_name(
+    tiny: str, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     card = models.find(tiny)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / tiny).mkdir()  # as the folder of its training run is called
     assert model_to_serve(tiny) == ServedModel(card.folder, (card.policy, "tiny"), card.sha256)
     as_folder = model_to_serve(str(tiny_folder))
     assert as_folder.names == (f"{tiny_folder.name}@{card.sha256[:12]}", tiny_folder.name)

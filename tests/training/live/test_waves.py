@@ -1,4 +1,4 @@
-"""Groups of a step: how they are shared among tasks, and what replaces those that teach nothing."""
+"""Waves of groups: how they are shared among tasks, what replaces those that teach nothing, what a kill leaves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.live import tasks as live_tasks
-from sciagent.training.live.gathering import Gatherer, Stopped
+from sciagent.training.live.gathering import Gatherer
+from sciagent.training.live.waves import LocalWaves, Stopped
 from sciagent.training.live.wish import LiveWish, TaskShare
 
 CAMPAIGN = """
@@ -73,7 +74,7 @@ def gatherer_of(tmp_path: Path) -> Iterator[Any]:
         context = live_tasks.driven(wish, ledger)
         tasks = context.__enter__()
         opened.append(context)
-        return Gatherer(wish, ledger, tasks, SPEC, 1000, "r")
+        return Gatherer(wish, LocalWaves(wish, ledger, tasks, SPEC, 1000, "r"))
 
     yield made
     for context in opened:
@@ -92,7 +93,7 @@ def test_groups_whose_siblings_earned_the_same_are_replaced_up_to_a_bound(gather
 def test_what_an_ended_process_left_is_taken_up_and_not_done_again(gatherer_of: Any) -> None:
     gatherer = gatherer_of()
     step, policy = gatherer.gather(1, Stated(alike=0)), Stated(alike=0)
-    gatherer._held = gatherer._known()
+    gatherer._waves._held = gatherer._waves._known()
     again = gatherer.gather(1, policy)
     assert policy.asked == 0 and again.trained == step.trained
     assert [row.advantages for group in again.trained for row in group.rows]
