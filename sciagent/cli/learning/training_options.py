@@ -16,7 +16,13 @@ from sciagent.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from sciagent.campaign.rollouts.snapshot import Beginning
-    from sciagent.training.learner.settings import CriticSettings, LossSettings, StepSettings, TrainingWish
+    from sciagent.training.learner.settings import (
+        CriticSettings,
+        LossSettings,
+        StepSettings,
+        TeacherShare,
+        TrainingWish,
+    )
     from sciagent.training.live.wish import LiveWish, TaskShare
 
 
@@ -209,6 +215,20 @@ class CriticOptions:
         return CriticSettings(
             learning_rate=self.value_learning_rate, discount=self.discount, decay=self.decay, passes=self.passes
         )
+
+
+def teacher_share(text: str) -> TeacherShare:
+    """Returns a teacher from `NAME` or `NAME=WEIGHT`. Raises UsageError for a weight that is no positive number."""
+    from sciagent.training.learner.settings import TeacherShare
+
+    name, _, weight = text.partition("=")
+    try:
+        share = TeacherShare(name, float(weight or 1))
+    except ValueError:
+        share = TeacherShare(name, 0.0)
+    if not name or not 0 < share.weight < float("inf"):
+        raise UsageError(f"--teacher {text}: state NAME or NAME=WEIGHT, where the weight is a number above 0")
+    return share
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
