@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -127,6 +127,14 @@ class LiveOptions:
         float, typer.Option("--patience", min=0, metavar="SECONDS", help="Campaigns: longest wait for paid rungs.")
     ] = 3600.0
     workers: Annotated[int | None, typer.Option("--workers", "-w", min=1, help="Campaigns: paid jobs at once.")] = None
+    guard: Annotated[
+        list[str],
+        typer.Option(
+            "--guard",
+            metavar="NAME=LIMIT",
+            help="Campaigns: limit of a guard that stops the run, as control_gap=0.2 or unsettled=off; off: no guards.",
+        ),
+    ] = field(default_factory=list)
     endpoint: Annotated[
         str | None,
         typer.Option("--endpoint", metavar="URL", help="Campaigns: sample by `serve-model --trainable`, with --lora."),
@@ -137,6 +145,12 @@ class LiveOptions:
     ray_address: Annotated[
         str | None, typer.Option("--ray-address", metavar="ADDRESS", help="Of a cluster for --actors; default: none.")
     ] = None
+
+    def guards(self) -> Mapping[str, Any] | None:
+        """Returns the limits of the guards; None for the usual ones. Raises UsageError."""
+        from sciagent.training.guards.settings import guard_settings
+
+        return guard_settings(self.guard).model_dump() if self.guard else None
 
     def wish(
         self, run: RunOptions, training: str, files: Sequence[Path], settings: StepSettings, **more: Any

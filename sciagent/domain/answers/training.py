@@ -53,6 +53,8 @@ class TrainedStep(AnswerModel):
     """Number of groups that taught nothing, since their siblings earned the same; None for rows on disk."""
     terms: Mapping[str, float] = {}
     """Mean over the episodes of each part of the reward, by name; empty for rows on disk."""
+    notes: list[str] = []
+    """Remarks, such as on a guard that can compute nothing."""
 
 
 class TrainedPolicy(AnswerModel):
@@ -65,8 +67,10 @@ class TrainedPolicy(AnswerModel):
     steps: int
     """Steps that the run has taken, those before a restart included."""
     stopped_by: str
-    """`rows`: every row was trained as often as asked; `steps`: the limit; `kl_budget`; `budget`: that of a campaign;
-    `interrupt`."""
+    """`rows`: every row was trained as often as asked; `steps`: the limit; `budget`: that of a campaign; `interrupt`;
+    or a guard: `control_gap`, `exploitation`, `kl_budget`, `unsettled`."""
+    why: str | None = None
+    """What the guard has found that stopped the run, in a sentence; None if none has."""
     folder: str
     """Folder of the run, with checkpoint, metrics and the new model."""
     left_out: Mapping[str, int]

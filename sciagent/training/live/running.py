@@ -23,6 +23,7 @@ from sciagent.training.learner.step import Learner, StepMetrics
 from sciagent.training.live import rolling, versions
 from sciagent.training.live.engines import Engine
 from sciagent.training.live.gathering import GatheredStep, Gatherer
+from sciagent.training.live.guarding import RunGuards, settings_of
 from sciagent.training.live.waves import Stopped
 from sciagent.training.live.wish import LiveWish
 
@@ -50,7 +51,8 @@ def train_live(
     loaded = load(wish.model, wish.rank, wish.seed)
     asked = _asked(wish, spec, loaded)
     folder = RunFolder(wish.out, asked)
-    reference = loaded.reference() if wish.settings.loss.kl or wish.kl_budget is not None else None
+    limits = settings_of(wish)
+    reference = loaded.reference() if wish.settings.loss.kl or limits.kl_budget is not None else None
     learner = Learner(loaded.model, wish.settings, reference=reference, allowed=loaded.grammars.allowed)
     if learner.accelerator.num_processes > 1:
         raise UsageError("training on the live ladder runs in one process; start it without `accelerate launch`")
@@ -83,6 +85,7 @@ class LiveRun:
         self._wish, self._ledger, self._folder, self._loaded = wish, ledger, folder, loaded
         self._learner, self._engine, self._gatherer, self._asked = learner, engine, gatherer, asked
         self._done = folder.restore(learner)
+        self._guards = RunGuards(wish, ledger, folder.path, self._done)
         self._pending: list[list[Any]] = list(folder.noted or [])
         self._book()
         fresh = not self._done and not loaded.rank
@@ -92,9 +95,8 @@ class LiveRun:
     def steps(self, tell: Tell) -> str:
         """Takes the steps that are left; returns why the run ended."""
         wish = self._wish
-        last = self._folder.metrics()
-        if last and self._is_over(last[-1]["kl"]):
-            return "kl_budget"
+        if (reason := self._guards.stopped()) is not None:
+            return reason.name
         for number in range(self._done + 1, wish.steps + 1):
             policy = self._engine.policy(self._learner, self._loaded, self._identity)
             try:
@@ -103,11 +105,12 @@ class LiveRun:
                 self._save()
                 return stopped.reason
             step = self._train(gathered)
+            step = step.model_copy(update={"notes": self._guards.check(gathered, step.kl, number - 1)})
             self._folder.add_metrics(step.model_dump())
             tell(step, wish.steps)
-            if self._is_over(step.kl):
+            if (reason := self._guards.stopped()) is not None:
                 self._save()
-                return "kl_budget"
+                return reason.name
             if number % wish.save_every == 0:
                 self._save()
         self._save()
@@ -148,9 +151,6 @@ class LiveRun:
                     uses.write(connection, policy_id, version, turns)
         self._pending = []
 
-    def _is_over(self, kl: float | None) -> bool:
-        return self._wish.kl_budget is not None and kl is not None and kl > self._wish.kl_budget
-
     def answer(self, stopped_by: str) -> TrainedPolicy:
         """Publishes the policy unless the run was interrupted; returns the answer."""
         wish, policy = self._wish, None
@@ -164,6 +164,7 @@ class LiveRun:
             parent=self._loaded.card.policy,
             steps=self._done,
             stopped_by=stopped_by,
+            why=None if (reason := self._guards.stopped()) is None else reason.sentence,
             folder=str(wish.out),
             left_out={},
         )
