@@ -70,11 +70,7 @@ def test_each_actor_gets_campaigns_of_its_own(files: Path, monkeypatch: pytest.M
         shares(wish_of(named[0], named[0], actors=2))
 
 
-def test_what_is_missing_is_named(files: Path) -> None:
-    with pytest.raises(UsageError, match="say how many with --actors"):
-        LiveWish((TaskShare(files / "one.yaml"),), "tiny", files, "x", files, ray_address="10.0.0.1:6379").check()
-    with pytest.raises(UsageError, match="train one with --lora RANK"):
-        LiveWish((TaskShare(files / "one.yaml"),), "tiny", files, "x", files, endpoint="http://localhost:1/v1").check()
+def test_a_missing_extra_is_named(files: Path) -> None:
     ledger = Ledger(str(files / "ledger.db"))
     with pytest.raises(UsageError, match=r"pip install 'sciagent\[ray\]'"):
         RolloutActors(wish_of(files / "one.yaml", actors=1), ledger, RewardSpec(prices={"llm_tokens": 1e-6}), 100, "r")
