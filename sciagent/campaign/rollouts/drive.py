@@ -18,7 +18,7 @@ from sciagent.campaign.rollouts.scripted import NAME, ScriptedPolicy
 from sciagent.campaign.rollouts.seeds import model_spec, no_source, seed_source
 from sciagent.campaign.rollouts.snapshot import Beginning
 from sciagent.campaign.rollouts.team import WorkerTeam
-from sciagent.domain.answers.rollouts import RolledGroup, RolloutAnswer
+from sciagent.domain.answers.environments import RolledGroup, RolloutAnswer
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.trajectories import Purpose
@@ -74,6 +74,10 @@ def obstacle(driver: Driver) -> str | None:
         return session.stop_reason
     if limit is not None and driver.intake.n_proposals >= limit:
         return f"the budget of {limit} proposals is used"
+    if (granted := driver.built.spec.budget.verifications) is not None:
+        with driver.built.ledger.read() as connection:
+            if session.verifications_left(connection) == 0:
+                return f"the budget of {granted} verifications is used"
     return session.budget.exhausted()
 
 
