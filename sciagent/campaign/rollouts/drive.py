@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, get_args
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.proposing.at_once import Runs
+from sciagent.campaign.proposing.named_policies import with_model
 from sciagent.campaign.proposing.sources import start_policy
 from sciagent.campaign.rollouts.groups import Group, RolloutPlan, Skills
 from sciagent.campaign.rollouts.runner import RolloutRunner, StepResult
@@ -61,10 +62,11 @@ def policy_of(built: Built, name: str | None) -> Iterator[BatchPolicy]:
     from sciagent.agent.policies.local import LocalPolicy
 
     spec = model_spec(built)
+    spec = spec if name is not None else with_model(built, "", spec)
     if (name or spec.model) == NAME and (name is not None or spec.endpoint is None):
         policy: BatchPolicy = ScriptedPolicy()
     else:
-        here = {"model": name, "endpoint": None, "api_key_env": None} if name is not None else {}
+        here = {"model": name, "policy": None, "endpoint": None, "api_key_env": None} if name is not None else {}
         client = start_policy(spec.model_copy(update=here))
         policy = InProcessPolicy(client) if isinstance(client, LocalPolicy) else ThreadedPolicy(client)
     try:

@@ -92,5 +92,7 @@ class EvaluationAnswer(AnswerModel):
     failed: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
     """Why arms have no figures, by arm."""
     campaigns: tuple[EvaluatedCampaign, ...]
+    evaluation: int | None = None
+    """Number of the evaluation in the ledger, once it is complete."""
     stopped: str | None = None
     """Why campaigns are left to run; None if none is."""
