@@ -70,11 +70,14 @@ def test_the_rows_are_trained_with_the_text_before_the_teacher_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SCIAGENT_MODELS", str(tmp_path / "models"))
-    add_folder(write_tiny_model(tmp_path / "tiny", context=4096), "tiny", lambda text: None)
-    text = TEXT.replace("scripted", "tiny").replace("skills:", "max_tokens: 24, structured: false, skills:")
+    add_folder(write_tiny_model(tmp_path / "tiny", context=8000), "tiny", lambda text: None)
+    text = TEXT.replace("scripted", "tiny").replace(
+        "skills:", "max_tokens: 24, context: 8000, tools: [best], structured: false, skills:"
+    )
     campaign = Campaign.from_yaml(written(tmp_path, text=text), tmp_path / "ledger.db")
-    campaign.rollout(1, 3, 1, skills="without")
-    build(campaign.ledger.store, DatasetWish("skill", ["skilled"]), tmp_path / "skill")
+    assert campaign.rollout(1, 3, 1, skills="without").turns == 3
+    built = build(campaign.ledger.store, DatasetWish("skill", ["skilled"]), tmp_path / "skill")
+    assert built.rows["train"] == 3, built
     wish = TrainingWish("hindsight", tmp_path / "skill", "tiny", tmp_path / "run", "taught", threads=1, steps=1)
     answer = train(wish, None, lambda step, of: None)
     assert answer.steps == 1 and answer.policy is not None and not answer.left_out
