@@ -13,8 +13,8 @@ from sqlalchemy.engine import Connection
 
 from sciagent.agent.episode import Episode, EpisodeLimits
 from sciagent.agent.messages import Message, from_json, to_json
+from sciagent.agent.skills import labels
 from sciagent.campaign.core.build import Built, open_for_people
-from sciagent.campaign.spec.skills import labels
 from sciagent.domain.evidence import content_hash
 from sciagent.store.campaign_state import trajectories
 from sciagent.store.database import tables as t

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationInfo, WrapValidator, field_validator, model_validator
 
+from sciagent.agent.skills import SkillFile
 from sciagent.campaign.spec.goals import NAME, Count, Part
 from sciagent.campaign.spec.mcp import McpServerSpec, check_servers
-from sciagent.campaign.spec.skills import SkillFile
 from sciagent.chemistry.combinations import block, check_reaction, check_scaffold, group_of, molecule_of
 from sciagent.domain.addresses import address_fault
 from sciagent.errors import UsageError

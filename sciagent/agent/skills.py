@@ -7,17 +7,18 @@ import re
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, ValidationInfo
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
-from sciagent.campaign.spec.goals import Part
 from sciagent.yaml.validation import fault
 
 MOST = 8000  # characters of a skill
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,59}$"
 
 
-class Skill(Part):
+class Skill(BaseModel):
     """A text that tells a model how to proceed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = Field(pattern=_NAME, description="Name of the file, without its ending.")
     text: str = Field(min_length=1, max_length=MOST, description="What the model is told.")
