@@ -24,8 +24,8 @@ from sciagent.store.views.values import LedgerValue, ValueFilter
 
 if TYPE_CHECKING:
     from sciagent.api.campaign import Campaign
+    from sciagent.domain.answers.evaluation import ListedPolicy, ShownPolicy
     from sciagent.domain.answers.guards import ShownGuards
-    from sciagent.domain.answers.policies import ListedPolicy, ShownPolicy
     from sciagent.domain.answers.values import CalculatedMolecule
     from sciagent.report.export.parquet import ArrowRows
 

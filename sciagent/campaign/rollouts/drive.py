@@ -82,6 +82,10 @@ def obstacle(driver: Driver) -> str | None:
         return session.stop_reason
     if limit is not None and driver.intake.n_proposals >= limit:
         return f"the budget of {limit} proposals is used"
+    if (granted := driver.built.spec.budget.verifications) is not None:
+        with driver.built.ledger.read() as connection:
+            if session.verifications_left(connection) == 0:
+                return f"the budget of {granted} verifications is used"
     return session.budget.exhausted()
 
 

@@ -12,8 +12,7 @@ from sciagent.cli.shared import options
 from sciagent.cli.shared.common import open_ledger, put_answer
 
 if TYPE_CHECKING:
-    from sciagent.domain.answers.evaluation import Interval
-    from sciagent.domain.answers.policies import ChangedRole, ShownPolicy
+    from sciagent.domain.answers.evaluation import ChangedRole, Interval, ShownPolicy
 
 app = typer.Typer(help="Policies, and the roles under which campaigns use them.", no_args_is_help=True)
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.agent import models
-from sciagent.domain.answers.policies import ChangedRole, ListedPolicy, PolicyEvaluation, PolicyReward, ShownPolicy
+from sciagent.domain.answers.evaluation import ChangedRole, ListedPolicy, PolicyEvaluation, PolicyReward, ShownPolicy
 from sciagent.domain.campaigns.policies import IN_PROCESS, PolicyIdentity
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.store.database import tables as t
