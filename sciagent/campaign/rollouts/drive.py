@@ -18,7 +18,7 @@ from sciagent.campaign.rollouts.scripted import NAME, ScriptedPolicy
 from sciagent.campaign.rollouts.seeds import model_spec, no_source, seed_source
 from sciagent.campaign.rollouts.snapshot import Beginning
 from sciagent.campaign.rollouts.team import WorkerTeam
-from sciagent.domain.answers.rollouts import RolledGroup, RolloutAnswer
+from sciagent.domain.answers.environments import RolledGroup, RolloutAnswer
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.trajectories import Purpose
