@@ -161,11 +161,9 @@ class Campaign:
         """Runs the campaign until the goal is reached, the budget is spent or nothing is left. Returns its status.
 
         Ctrl-C or the interrupt of a notebook's kernel lets running jobs finish. A second interrupt kills them; they are
-        run again later. The campaign is then `interrupted`, nothing is lost, and `run` continues it.
-
-        workers: number of parallel jobs, for this run only. executor: `local`, or `ledger`, `celery`, `slurm` for
-        workers elsewhere. site: profile of the Slurm cluster. report: HTML file that is updated during the run.
-        progress: False shows nothing.
+        run again later. The campaign is then `interrupted`, nothing is lost, and `run` continues it. workers: number of
+        parallel jobs, for this run only. executor: `local`, or `ledger`, `celery`, `slurm` for workers elsewhere. site:
+        profile of the Slurm cluster. report: HTML file that is updated during the run. progress: False shows nothing.
         """
         from sciagent.api.running import Drive
 
@@ -198,9 +196,8 @@ class Campaign:
         """Rolls out groups of episodes that begin alike on a frozen snapshot; the ladder then decides about them all.
 
         Groups that a kill or a stop left open are continued first, and then no new ones are begun. policy: `scripted`
-        or a model's name; default: the campaign's own. begins: all candidates are seen, or `seeds` alone. skills:
-        those of the proposer are shown (`with`), left out (`without`), or both in `paired` groups. say: gets a line a
-        step. Raises UsageError."""
+        or a model's name; default: the campaign's own. begins: all candidates are seen, or `seeds` alone. skills: shown
+        or not, or both in `paired` groups. say: gets a line a step. Raises UsageError."""
         from sciagent.api.interrupts import each_signal, raise_interrupt
         from sciagent.campaign.rollouts.drive import RolloutDrive, plan_of, policy_of
 

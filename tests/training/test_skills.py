@@ -62,6 +62,7 @@ def test_paired_groups_differ_in_the_text_alone_and_become_rows_that_distil_it(t
     [label] = {row["skill"] for row in rows}
     assert label.startswith("small_steps@") and kept <= {label, None} and label in kept
     assert all(row["how"] == "hinted" and row["hint"] == f"Skill small_steps:\n{SKILL}" for row in rows)
+    assert "sampled without a skill" in (tmp_path / "skill" / "README.md").read_text(encoding="utf-8")
     assert not any(SKILL in message["content"] for row in rows for message in row["prompt"])
 
 
