@@ -13,7 +13,7 @@ from sciagent.cli.shared import options
 from sciagent.cli.shared.common import Exit, plural, put_answer, say, say_upgraded
 
 if TYPE_CHECKING:
-    from sciagent.domain.answers.rollouts import RolloutAnswer
+    from sciagent.domain.answers.environments import RolloutAnswer
 
 
 def rollout(
@@ -27,6 +27,9 @@ def rollout(
     purpose: str = typer.Option("rollout", metavar="rollout|evaluation|demonstration", help="What it is for."),
     begins: str = typer.Option(
         "now", "--from", metavar="now|seeds", help="What groups see: all candidates of the campaign, or its seeds."
+    ),
+    skills: str = typer.Option(
+        "with", metavar="with|without|paired", help="The proposer's skills in the prompt; paired: groups of both kinds."
     ),
     workers: int | None = typer.Option(None, "--workers", "-w", min=1, help="Paid jobs at once."),
     ledger: options.Ledger = None,
@@ -51,6 +54,7 @@ def rollout(
         policy=policy,
         purpose=purpose,  # type: ignore[arg-type]  # checked there
         begins=beginning(begins),
+        skills=skills,  # type: ignore[arg-type]  # checked there
         workers=workers,
         say=None if quiet or json else say,
     )
