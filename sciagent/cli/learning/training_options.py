@@ -121,6 +121,13 @@ class LiveOptions:
         float, typer.Option("--patience", min=0, metavar="SECONDS", help="Campaigns: longest wait for paid rungs.")
     ] = 3600.0
     workers: Annotated[int | None, typer.Option("--workers", "-w", min=1, help="Campaigns: paid jobs at once.")] = None
+    lag: Annotated[
+        int, typer.Option("--lag", min=0, help="Campaigns: most steps after which late verdicts still train.")
+    ] = 1
+    guard: Annotated[
+        list[str],
+        typer.Option("--guard", metavar="NAME=LIMIT", help="Campaigns: the limit of a guard, or off; see the docs."),
+    ] = field(default_factory=list)
     endpoint: Annotated[
         str | None,
         typer.Option("--endpoint", metavar="URL", help="Campaigns: sample by `serve-model --trainable`, with --lora."),
@@ -136,6 +143,7 @@ class LiveOptions:
         self, run: RunOptions, training: str, files: Sequence[Path], settings: StepSettings, **more: Any
     ) -> LiveWish:
         """Returns the task of a run on campaigns. more: further fields of `LiveWish`. Raises UsageError."""
+        from sciagent.training.guards.settings import guard_settings
         from sciagent.training.live.wish import LiveWish, TaskShare
 
         if self.rewards is None:
@@ -145,6 +153,8 @@ class LiveOptions:
             *(run.model, run.out, run.new_name, self.rewards, training, self.credit, run.steps or 20),
             *(self.groups, self.siblings, self.turns, beginning(self.begins), self.further, self.patience),
             workers=self.workers,
+            lag=self.lag,
+            guards=guard_settings(self.guard) if self.guard else None,
             endpoint=self.endpoint,
             actors=self.actors,
             ray_address=self.ray_address,

@@ -51,6 +51,8 @@ class TrainedStep(AnswerModel):
     """Number of groups that were trained; None for rows on disk."""
     dropped: int | None = None
     """Number of groups that taught nothing, since their siblings earned the same; None for rows on disk."""
+    late: int | None = None
+    """Number of earlier groups that were trained on the change of their rewards; None for rows on disk."""
     terms: Mapping[str, float] = {}
     """Mean over the episodes of each part of the reward, by name; empty for rows on disk."""
 
@@ -66,7 +68,7 @@ class TrainedPolicy(AnswerModel):
     """Steps that the run has taken, those before a restart included."""
     stopped_by: str
     """`rows`: every row was trained as often as asked; `steps`: the limit; `kl_budget`; `budget`: that of a campaign;
-    `interrupt`."""
+    the name of a guard; `interrupt`."""
     folder: str
     """Folder of the run, with checkpoint, metrics and the new model."""
     left_out: Mapping[str, int]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from sciagent.campaign.rollouts.snapshot import Beginning
 from sciagent.errors import UsageError
+from sciagent.training.guards.settings import GuardSettings
 from sciagent.training.learner.settings import StepSettings
 
 
@@ -75,8 +74,8 @@ class LiveWish:
     ray_address: str | None = None
     """Address of a cluster of Ray; None: Ray is started on this machine."""
     settings: StepSettings = field(default_factory=StepSettings)
-    guards: Mapping[str, Any] | None = None
-    """Limits of the guards by name; None: the usual ones."""
+    guards: GuardSettings | None = None
+    """Limits of the guards; None: the usual ones."""
 
     @property
     def most_groups(self) -> int:
