@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
 from sciagent.agent.trace.linearise import CONTEXT, Row
 from sciagent.agent.trace.recomputing import schema_of
+from sciagent.agent.trace.recorded import calls_of
+from sciagent.store.campaign_state.trajectories import untrainable
 from sciagent.store.learning.tool_sets import content_of
+
+
+class SampledTokens(NamedTuple):
+    """The tokens of one answer as they were sampled."""
+
+    prompt_ids: tuple[int, ...]
+    answer_ids: tuple[int, ...]
+    """(n,)"""
+    mask: tuple[bool, ...]
+    """(n,) whether the token may be trained: it was not forced, and its distribution is known."""
+    drawn: Mapping[str, object]
+    """Temperature and schema."""
 
 
 class SampledAnswers:
@@ -17,6 +31,7 @@ class SampledAnswers:
 
     def __init__(self, connection: Connection, turns: Sequence[Mapping[Any, Any]]) -> None:
         """turns: rows of the table."""
+        self._all = turns
         self._turns = {turn["number"]: turn for turn in turns if turn["output_ids"] is not None}
         ids = {turn["tool_set_id"] for turn in self._turns.values()} - {None}
         self._tool_sets = {id_: content_of(connection, id_) for id_ in ids}
@@ -33,9 +48,21 @@ class SampledAnswers:
             end = begin + row.turns.count(number)
             if row.aside:
                 begin = end - len(turn["output_ids"])
-            drawn = {"temperature": turn["sampling"].get("temperature", 1.0), "schema": self._schema(turn)}
-            found.append({"turn": number, "begin": begin, "end": end, **drawn})
+            found.append({"turn": number, "begin": begin, "end": end, **self._drawn(turn)})
         return found
+
+    def tokens(self) -> dict[int, SampledTokens]:
+        """Returns the tokens of the answers by the number of their turn; turns without tokens are left out."""
+        found = {}
+        for call in calls_of(self._all):
+            turn = self._turns[call.turn]
+            known = untrainable(turn) is None
+            mask = tuple(known and not forced for forced in call.forced)
+            found[call.turn] = SampledTokens(call.prompt_ids, call.output_ids, mask, self._drawn(turn))
+        return found
+
+    def _drawn(self, turn: Mapping[Any, Any]) -> Mapping[str, object]:
+        return {"temperature": turn["sampling"].get("temperature", 1.0), "schema": self._schema(turn)}
 
     def _schema(self, turn: Mapping[Any, Any]) -> Mapping[str, Any] | None:
         if not turn["sampling"].get("grammar") or turn["tool_set_id"] is None:

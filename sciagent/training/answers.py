@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -27,6 +28,14 @@ HINDSIGHT = (
     *SFT,
     TableColumn("how", "text", "relabelled: the prompt states the goal that was achieved; hinted: `hint` says more"),
     TableColumn("hint", "text", "what the verdict teaches, for a teacher that sees it; null for relabelled rows"),
+    TableColumn(
+        "prompt_ids", "wholes", "of hinted rows: token ids of the prompt without the hint, as the model saw them"
+    ),
+    TableColumn("answer_ids", "wholes", "(n,) token ids of the answer, as they were sampled"),
+    TableColumn(
+        "answer_mask", "truths", "(n,) whether the token may be trained: not forced, its distribution is known"
+    ),
+    TableColumn("answer_drawn", "text", "JSON: the temperature and the schema under which the answer was drawn"),
 )
 PREFERENCE = (
     *EPISODE,
@@ -148,7 +157,7 @@ def hindsight(
         elif (why := _limited(limit, each, hint)) is not None:
             selection.drop(f"hints: {why}")
         else:
-            yield each.cells | {"completion": each.completion, "how": "hinted", "hint": hint}
+            yield each.cells | {"completion": each.completion, "how": "hinted", "hint": hint} | _sampled(each.turn)
         if each.best is None or each.best.state.settlement is not Settlement.ANSWERED:
             selection.drop("goals: no value at the terminal rung")
             continue
@@ -159,6 +168,15 @@ def hindsight(
             selection.drop(f"goals: {why}")
         else:
             yield each.cells | {"prompt": chat(prompt), "completion": each.completion, "how": "relabelled"}
+
+
+def _sampled(turn: AnsweredTurn) -> Cells:
+    """Returns the cells of the tokens of an answer; none if the server returned no tokens."""
+    if turn.sampled is None:
+        return {}
+    prompt, answer, mask, drawn = turn.sampled
+    drawn_as = json.dumps(drawn, ensure_ascii=False)
+    return {"prompt_ids": prompt, "answer_ids": answer, "answer_mask": mask, "answer_drawn": drawn_as}
 
 
 def _limited(limit: ScaffoldLimit, turn: JudgedTurn, hint: str) -> str | None:

@@ -23,6 +23,7 @@ from sciagent.store.learning.episodes import EpisodeRow
 from sciagent.store.learning.tool_sets import content_of
 from sciagent.store.views import report_episodes
 from sciagent.store.views.report_episodes import Proposed
+from sciagent.training.answer_spans import SampledAnswers, SampledTokens
 
 EVALUATION = "evaluation"  # purpose of episodes that are never trained on
 
@@ -63,6 +64,8 @@ class AnsweredTurn:
     row: Mapping[str, Any]
     """The row of the table `turn`."""
     proposals: tuple[Proposed, ...]
+    sampled: SampledTokens | None = None
+    """The tokens; None if the server returned none."""
 
     @property
     def new(self) -> list[int]:
@@ -118,13 +121,17 @@ class TrainingCampaign:
         proposals: dict[int, list[Proposed]] = {}
         for proposal in report_episodes.proposals(connection, episode.id):
             proposals.setdefault(proposal.turn_id, []).append(proposal)
-        for row in self.raw_turns(connection, episode):
+        rows = self.raw_turns(connection, episode)
+        sampled = SampledAnswers(connection, rows).tokens()
+        for row in rows:
             if row["message"] is None:
                 continue
             answer = from_json(row["message"])
             tools = self._offered(connection, row["tool_set_id"])
             prompt, own = tuple(talk.messages), tuple(proposals.get(row["id"], ()))
-            yield AnsweredTurn(episode, row["id"], row["number"], prompt, answer, tools, row, own)
+            yield AnsweredTurn(
+                episode, row["id"], row["number"], prompt, answer, tools, row, own, sampled.get(row["number"])
+            )
             talk.restore((answer, *map(from_json, row["observations"])), dict(row["cursor"] or {}))
 
     def raw_turns(self, connection: Connection, episode: RecordedEpisode) -> Sequence[Any]:

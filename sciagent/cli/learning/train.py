@@ -17,6 +17,7 @@ from sciagent.cli.learning.training_options import (
     DivergenceOptions,
     LiveOptions,
     RowsOptions,
+    teacher_share,
     with_options,
 )
 from sciagent.cli.shared.common import Exit, put, put_answer, say, say_upgraded
@@ -117,22 +118,79 @@ def _train_policy(
 ) -> None:
     """Trains on a folder of rows, or on campaigns."""
     if sources[0].is_file():
-        _train_live(run, live.wish(run, training, sources, settings, kl_budget=divergence.kl_budget))
+        limits = {"kl_budget": divergence.kl_budget, "guards": live.guards()}
+        _train_live(run, live.wish(run, training, sources, settings, **limits))
     elif len(sources) > 1 or live.rewards is not None:
         raise UsageError(f"{sources[0]} is no file of a campaign")
     else:
         _train(run, run.wish(training, sources[0], settings, kl_budget=divergence.kl_budget))
 
 
+@app.command(epilog="Example: sciagent train distill rows --teacher large --model small --out small-taught")
+@with_options
+def distill(
+    folder: Path = typer.Argument(metavar="ROWS_FOLDER", help="A folder of `dataset build rows`."),
+    *,
+    teacher: Annotated[
+        list[str],
+        typer.Option("--teacher", metavar="NAME[=WEIGHT]", help="A model with the same tokenizer. May be repeated."),
+    ],
+    run: RowsOptions,
+    divergence: DivergenceOptions,
+) -> None:
+    """Teach a model what larger or special models would have answered: on-policy distillation.
+
+    At each token that the model sampled, its distribution moves toward those of the teachers: the loss is the reverse
+    KL divergence over the whole vocabulary. Rewards are not needed.
+
+    The same command goes on after a stop or a crash. The new model is in `sciagent models list`.
+
+    Exit codes: 0 ok, 2 the call is wrong, 130 the run was stopped.
+    """
+    from sciagent.training.learner.settings import LossSettings
+
+    settings = run.step_settings(2e-5, LossSettings(kl=divergence.kl, distillation=1.0))
+    shares = tuple(map(teacher_share, teacher))
+    _train(run, run.wish("distill", folder, settings, kl_budget=divergence.kl_budget, teachers=shares))
+
+
+@app.command(epilog="Example: sciagent train hindsight hindsight --model smollm2-sft --out smollm2-hindsight")
+@with_options
+def hindsight(
+    folder: Path = typer.Argument(metavar="ROWS_FOLDER", help="A folder of `dataset build hindsight`."),
+    *,
+    run: RowsOptions,
+    divergence: DivergenceOptions,
+) -> None:
+    """Teach a model what it would have answered with a hint from the verdict: it is its own teacher.
+
+    The teacher is the model at the start. It sees the hint of a failed turn before the tokens that were sampled; the
+    model that is trained does not. The loss is the reverse KL divergence over the whole vocabulary.
+
+    The same command goes on after a stop or a crash. The new model is in `sciagent models list`.
+
+    Exit codes: 0 ok, 2 the call is wrong, 130 the run was stopped.
+    """
+    from sciagent.training.learner.settings import LossSettings
+
+    settings = run.step_settings(2e-5, LossSettings(kl=divergence.kl, distillation=1.0))
+    _train(run, run.wish("hindsight", folder, settings, kl_budget=divergence.kl_budget))
+
+
 def _train(run: RowsOptions, wish: TrainingWish) -> None:
     from sciagent.training.learner.loading import check_extra
 
     check_extra()
-    from sciagent.training.learner.running import train
+    from sciagent.training.learner.running import processes, train
 
+    main = processes().is_main_process
     with _shown(run.json) as tell:
-        answer = train(wish, _ledger(run.ledger), tell)
-    _put(run, answer)
+        answer = train(wish, _ledger(run.ledger) if main else None, tell)
+    processes().destroy_process_group()
+    if main:
+        _put(run, answer)
+    elif answer.stopped_by == "interrupt":
+        raise typer.Exit(Exit.INTERRUPTED)
 
 
 def _train_live(run: RowsOptions, wish: LiveWish) -> None:
@@ -143,8 +201,11 @@ def _train_live(run: RowsOptions, wish: LiveWish) -> None:
     from sciagent.training.learner.loading import check_extra
 
     check_extra()
+    from sciagent.training.learner.running import processes
     from sciagent.training.live.running import train_live
 
+    if processes().num_processes > 1:
+        raise UsageError("training on campaigns takes one process; `accelerate launch` is for folders of rows")
     ledger, stop = open_ledger(run.ledger, create=True), Event()
     say_upgraded(ledger)
     with _shown(run.json) as tell, each_signal(stop.set, last=raise_interrupt):
@@ -197,7 +258,8 @@ def _line(step: TrainedStep, of: int) -> str:
     told = "".join(f"  {name} {value:.4g}" for name, value in parts.items() if value is not None)
     masked = f"  masked {step.masked:.2%}" if step.masked else ""
     dropped = f"  {step.dropped} groups taught nothing" if step.dropped else ""
-    return f"step {step.step}/{of}{told}{masked}{dropped}"
+    notes = "".join(f"\n  {note}" for note in step.notes)
+    return f"step {step.step}/{of}{told}{masked}{dropped}{notes}"
 
 
 def _parts(answer: TrainedPolicy) -> Iterator[Part]:
@@ -207,6 +269,8 @@ def _parts(answer: TrainedPolicy) -> Iterator[Part]:
             table.add_row(why, str(n))
         yield table
     steps = f"{answer.steps} step{'' if answer.steps == 1 else 's'}, ended by {answer.stopped_by}"
+    if answer.why is not None:
+        yield Paragraph(f"stopped by the guard {answer.stopped_by}: {answer.why}")
     if answer.policy is None:
         yield Paragraph(f"{answer.folder}: {steps}; no new model yet")
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -16,7 +16,13 @@ from sciagent.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from sciagent.campaign.rollouts.snapshot import Beginning
-    from sciagent.training.learner.settings import CriticSettings, LossSettings, StepSettings, TrainingWish
+    from sciagent.training.learner.settings import (
+        CriticSettings,
+        LossSettings,
+        StepSettings,
+        TeacherShare,
+        TrainingWish,
+    )
     from sciagent.training.live.wish import LiveWish, TaskShare
 
 
@@ -122,11 +128,15 @@ class LiveOptions:
     ] = 3600.0
     workers: Annotated[int | None, typer.Option("--workers", "-w", min=1, help="Campaigns: paid jobs at once.")] = None
     lag: Annotated[
-        int, typer.Option("--lag", min=0, help="Campaigns: most steps after which late verdicts still train.")
+        int, typer.Option("--lag", min=0, help="Campaigns: most steps after which a late verdict is still trained.")
     ] = 1
     guard: Annotated[
         list[str],
-        typer.Option("--guard", metavar="NAME=LIMIT", help="Campaigns: the limit of a guard, or off; see the docs."),
+        typer.Option(
+            "--guard",
+            metavar="NAME=LIMIT",
+            help="Campaigns: limit of a guard that stops the run, as control_gap=0.2 or unsettled=off; off: no guards.",
+        ),
     ] = field(default_factory=list)
     endpoint: Annotated[
         str | None,
@@ -139,11 +149,16 @@ class LiveOptions:
         str | None, typer.Option("--ray-address", metavar="ADDRESS", help="Of a cluster for --actors; default: none.")
     ] = None
 
+    def guards(self) -> Mapping[str, Any] | None:
+        """Returns the limits of the guards; None for the usual ones. Raises UsageError."""
+        from sciagent.training.guards.settings import guard_settings
+
+        return guard_settings(self.guard).model_dump() if self.guard else None
+
     def wish(
         self, run: RunOptions, training: str, files: Sequence[Path], settings: StepSettings, **more: Any
     ) -> LiveWish:
         """Returns the task of a run on campaigns. more: further fields of `LiveWish`. Raises UsageError."""
-        from sciagent.training.guards.settings import guard_settings
         from sciagent.training.live.wish import LiveWish, TaskShare
 
         if self.rewards is None:
@@ -154,7 +169,6 @@ class LiveOptions:
             *(self.groups, self.siblings, self.turns, beginning(self.begins), self.further, self.patience),
             workers=self.workers,
             lag=self.lag,
-            guards=guard_settings(self.guard) if self.guard else None,
             endpoint=self.endpoint,
             actors=self.actors,
             ray_address=self.ray_address,
@@ -219,6 +233,20 @@ class CriticOptions:
         return CriticSettings(
             learning_rate=self.value_learning_rate, discount=self.discount, decay=self.decay, passes=self.passes
         )
+
+
+def teacher_share(text: str) -> TeacherShare:
+    """Returns a teacher from `NAME` or `NAME=WEIGHT`. Raises UsageError for a weight that is no positive number."""
+    from sciagent.training.learner.settings import TeacherShare
+
+    name, _, weight = text.partition("=")
+    try:
+        share = TeacherShare(name, float(weight or 1))
+    except ValueError:
+        share = TeacherShare(name, 0.0)
+    if not name or not 0 < share.weight < float("inf"):
+        raise UsageError(f"--teacher {text}: state NAME or NAME=WEIGHT, where the weight is a number above 0")
+    return share
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:

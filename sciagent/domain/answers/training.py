@@ -55,6 +55,8 @@ class TrainedStep(AnswerModel):
     """Number of earlier groups that were trained on the change of their rewards; None for rows on disk."""
     terms: Mapping[str, float] = {}
     """Mean over the episodes of each part of the reward, by name; empty for rows on disk."""
+    notes: list[str] = []
+    """Remarks, such as on a guard that can compute nothing."""
 
 
 class TrainedPolicy(AnswerModel):
@@ -67,8 +69,10 @@ class TrainedPolicy(AnswerModel):
     steps: int
     """Steps that the run has taken, those before a restart included."""
     stopped_by: str
-    """`rows`: every row was trained as often as asked; `steps`: the limit; `kl_budget`; `budget`: that of a campaign;
-    the name of a guard; `interrupt`."""
+    """`rows`: every row was trained as often as asked; `steps`: the limit; `budget`: that of a campaign; `interrupt`;
+    or a guard: `control_gap`, `exploitation`, `kl_budget`, `unsettled`."""
+    why: str | None = None
+    """What the guard has found that stopped the run, in a sentence; None if none has."""
     folder: str
     """Folder of the run, with checkpoint, metrics and the new model."""
     left_out: Mapping[str, int]

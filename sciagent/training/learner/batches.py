@@ -71,8 +71,8 @@ def divided(rows: Sequence[TrainingRow], most_tokens: int) -> list[list[Training
     A longer row is alone. The division depends on nothing but the rows.
     """
     groups: list[list[TrainingRow]] = []
-    for row in sorted(rows, key=_length):
-        if groups and _length(row) * (len(groups[-1]) + 1) <= most_tokens:
+    for row in sorted(rows, key=length):
+        if groups and length(row) * (len(groups[-1]) + 1) <= most_tokens:
             groups[-1].append(row)
         else:
             groups.append([row])
@@ -118,7 +118,8 @@ def _token(row: TrainingRow, place: int) -> tuple[int, float, float, bool, float
     return row.ids[place], row.advantages[place], behaviour, imitated, row.weight
 
 
-def _length(row: TrainingRow) -> int:
+def length(row: TrainingRow) -> int:
+    """Returns the number of tokens of a row, as the model or as a teacher sees it, whichever are more."""
     return len(row.ids) if row.teacher_context is None else max(len(row.ids), len(_for_teacher(row)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sciagent.agent.messages import Message, ToolCall
@@ -31,6 +32,20 @@ class Conversations:
         after = self.answer_ids(prompt, answer, tools)
         mask = (*[False] * len(before), *[True] * len(after))
         return TrainingRow((*before, *after), mask, tuple(map(float, mask)))
+
+    def hinted_ids(self, cells: Mapping[str, Any]) -> list[int]:
+        """Returns the ids of a prompt that ends with a hint, up to the beginning of the answer.
+
+        The hint is the last part of the last message of a user, or a message of its own after other messages. cells:
+        `prompt`, `tools` and `hint`.
+        """
+        prompt = _messages(cells["prompt"])
+        if prompt and prompt[-1].role == "user":
+            last = prompt.pop()
+            prompt.append(replace(last, content=f"{last.content}\n\n{cells['hint']}"))
+        else:
+            prompt.append(Message("user", cells["hint"]))
+        return prompt_ids(self._tokenizer, prompt, json.loads(cells["tools"]))
 
     def text(self, cells: Mapping[str, Any]) -> str:
         """Returns the rendered text of a prompt and its answer. cells: as `row` takes them."""

@@ -11,12 +11,13 @@ from sciagent.training.learner.conversations import Conversations
 from sciagent.training.learner.kinds.imitated import SFT
 from sciagent.training.learner.kinds.kind import Cells, RowKind, RowSelection, Unit
 from sciagent.training.learner.kinds.sampled import GRPO
+from sciagent.training.learner.kinds.taught import DISTILL, HINDSIGHT
 from sciagent.training.learner.kinds.valued import PPO
 from sciagent.training.learner.rows import TrainingRow
 
 HELD = 16  # row groups of Parquet in memory
 FILE = "train.parquet"
-KINDS: Mapping[str, RowKind] = {"sft": SFT, "grpo": GRPO, "ppo": PPO}
+KINDS: Mapping[str, RowKind] = {"sft": SFT, "grpo": GRPO, "ppo": PPO, "distill": DISTILL, "hindsight": HINDSIGHT}
 """The rows that a training takes, by its name."""
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from sciagent.agent import models
 from sciagent.domain.answers.training import StepSeconds, TrainedPolicy, TrainedStep
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
@@ -16,7 +17,14 @@ from sciagent.training.learner.loading import LoadedModel, load
 from sciagent.training.learner.order import PlannedStep, planned
 from sciagent.training.learner.settings import TrainingWish
 from sciagent.training.learner.state import RunFolder
-from sciagent.training.learner.step import Learner
+from sciagent.training.learner.step import Learner, StepMetrics, Teacher
+from sciagent.training.learner.teaching import teachers_of
+
+if TYPE_CHECKING:
+    from accelerate import PartialState
+
+ELSEWHERE = ("rows", "out", "threads", "save_every", "teachers")
+"""Fields of the task that do not decide what comes out, or that a run's folder holds in another form."""
 
 Tell = Callable[[TrainedStep, int], None]
 """Is told each step, and how many there are at most."""
@@ -25,6 +33,9 @@ Tell = Callable[[TrainedStep, int], None]
 def train(wish: TrainingWish, ledger: Ledger | None, tell: Tell) -> TrainedPolicy:
     """Trains a model, or goes on with a run that was ended. ledger: gets the new policy; None for none.
 
+    Of several processes (`accelerate launch`) each trains its share of the rows. The main one writes the folder, adds
+    the policy to models and ledger, and is told the steps.
+
     Raises UsageError for a folder of another run, for rows that do not fit, or if no row has anything to learn.
     """
     import torch
@@ -32,89 +43,117 @@ def train(wish: TrainingWish, ledger: Ledger | None, tell: Tell) -> TrainedPolic
     if wish.threads:
         torch.set_num_threads(wish.threads)
     publishing.check_name(wish.name, wish.out)
-    loaded = load(wish.model, wish.rank, wish.seed)
-    data = DatasetRows(wish.rows, wish.training, loaded.conversations, loaded.context)
-    steps = list(planned(data.units, wish.rows_per_step, wish.epochs, wish.seed))
-    stopped_by = "rows" if wish.steps is None or wish.steps >= len(steps) else "steps"
-    steps = steps[: wish.steps]
-    if not steps:
-        why = "; ".join(f"{reason}: {n}" for reason, n in sorted(data.left_out.items()))
-        raise UsageError(f"{wish.rows} has nothing to learn from{f' ({why})' if why else ''}")
-    asked = _asked(wish, loaded)
-    folder = RunFolder(wish.out, asked)
-    learner = _learner(wish, loaded)
-    done = folder.restore(learner)
+    run = _Run(wish)
     try:
-        last, over = _steps(wish, folder, learner, data, steps, done, tell)
+        over = run.take_steps(tell)
     except KeyboardInterrupt:
-        return _answer(wish, loaded, data, None, len(folder.metrics()), "interrupt")
-    if last > done or not (wish.out / publishing.POLICY).is_dir():
-        folder.save(learner, last)
-        if learner.accelerator.is_main_process:
-            publishing.write_weights(loaded, learner.policy, wish.out)
-    policy = publishing.publish(loaded, wish.out, wish.name, asked, ledger)
-    return _answer(wish, loaded, data, policy.policy, last, "kl_budget" if over else stopped_by)
+        return run.answer(None, len(run.folder.metrics()), "interrupt")
+    policy = run.finish(ledger)
+    return run.answer(policy, run.done, "kl_budget" if over else run.stopped_by)
 
 
-def _steps(
-    wish: TrainingWish,
-    folder: RunFolder,
-    learner: Learner,
-    data: DatasetRows,
-    steps: list[PlannedStep],
-    done: int,
-    tell: Tell,
-) -> tuple[int, bool]:
-    """Takes the steps after `done`; returns the last one, and whether its KL divergence is over the budget."""
-    if done and _is_over(wish, folder.metrics()[-1]["kl"]):
-        return done, True
-    for planned_step in steps[done:]:
-        rows = data.rows(planned_step.units)
-        result = learner.step(rows)
-        seconds = StepSeconds(sample=0.0, verify=0.0, update=result.seconds)
-        told = TrainedStep(
-            step=planned_step.number,
-            epoch=planned_step.epoch,
-            rows=len(rows),
-            **result._replace(seconds=0.0)._asdict() | {"seconds": seconds},
+class _Run:
+    """A training run: its model, its rows, its folder, and the last step that was taken."""
+
+    def __init__(self, wish: TrainingWish) -> None:
+        self._wish = wish
+        self._loaded = load(wish.model, wish.rank, wish.seed)
+        teachers = teachers_of(wish, self._loaded)
+        context = min(each.context for each in [self._loaded, *(found for _, found in teachers)])
+        self._data = DatasetRows(wish.rows, wish.training, self._loaded.conversations, context)
+        steps = list(planned(self._data.units, wish.rows_per_step, wish.epochs, wish.seed))
+        self.stopped_by = "rows" if wish.steps is None or wish.steps >= len(steps) else "steps"
+        self._steps = steps[: wish.steps]
+        if not steps:
+            why = "; ".join(f"{reason}: {n}" for reason, n in sorted(self._data.left_out.items()))
+            raise UsageError(f"{wish.rows} has nothing to learn from{f' ({why})' if why else ''}")
+        self._asked = _asked(wish, self._loaded, {found.card.policy: teacher.weight for teacher, found in teachers})
+        with processes().main_process_first():
+            self.folder = RunFolder(wish.out, self._asked)
+        self._learner = _learner(wish, self._loaded, [teacher for teacher, _ in teachers])
+        self.done = self._begun = self.folder.restore(self._learner)
+
+    @property
+    def _is_main(self) -> bool:
+        return bool(self._learner.accelerator.is_main_process)
+
+    def take_steps(self, tell: Tell) -> bool:
+        """Takes the steps that are left; returns whether the divergence of the last one is over the budget."""
+        if self.done and _is_over(self._wish, self.folder.metrics()[-1]["kl"]):
+            return True
+        for step in self._steps[self.done :]:
+            rows = self._data.rows(step.units)
+            result = self._learner.step(rows)
+            if self._is_main:
+                told = _told(step, len(rows), result)
+                self.folder.add_metrics(told.model_dump())
+                tell(told, len(self._steps))
+            self.done = step.number
+            if _is_over(self._wish, result.kl):
+                return True
+            if step.number % self._wish.save_every == 0:
+                self.folder.save(self._learner, step.number)
+        return False
+
+    def finish(self, ledger: Ledger | None) -> str:
+        """Writes and publishes the policy, if that is not done yet; returns its name and hash."""
+        if self.done > self._begun or not (self._wish.out / publishing.POLICY).is_dir():
+            self.folder.save(self._learner, self.done)
+            weights = self._learner.sharded_weights()
+            if self._is_main:
+                if weights is None:
+                    publishing.write_weights(self._loaded, self._learner.policy, self._wish.out)
+                else:
+                    whole = load(self._wish.model, self._wish.rank, self._wish.seed)
+                    whole.model.load_state_dict(weights, strict=False)
+                    publishing.write_weights(whole, whole.model, self._wish.out)
+        if self._is_main:
+            publishing.publish(self._loaded, self._wish.out, self._wish.name, self._asked, ledger)
+        self._learner.accelerator.wait_for_everyone()
+        return models.find(self._wish.name).policy
+
+    def answer(self, policy: str | None, steps: int, stopped_by: str) -> TrainedPolicy:
+        return TrainedPolicy(
+            policy=policy,
+            parent=self._loaded.card.policy,
+            steps=steps,
+            stopped_by=stopped_by,
+            folder=str(self._wish.out),
+            left_out={why: n for why, n in sorted(self._data.left_out.items()) if n},
         )
-        if learner.accelerator.is_main_process:
-            folder.add_metrics(told.model_dump())
-            tell(told, len(steps))
-        if over := _is_over(wish, result.kl):
-            return planned_step.number, over
-        if planned_step.number % wish.save_every == 0:
-            folder.save(learner, planned_step.number)
-    return len(steps), False
+
+
+def processes() -> PartialState:
+    """Returns the processes that `accelerate launch` started, of which this is one; else this one alone."""
+    import torch
+    from accelerate import PartialState
+
+    return PartialState(cpu=not torch.cuda.is_available())
+
+
+def _told(step: PlannedStep, rows: int, result: StepMetrics) -> TrainedStep:
+    seconds = StepSeconds(sample=0.0, verify=0.0, update=result.seconds)
+    numbers = result._replace(seconds=0.0)._asdict() | {"seconds": seconds}
+    return TrainedStep(step=step.number, epoch=step.epoch, rows=rows, **numbers)
 
 
 def _is_over(wish: TrainingWish, kl: float | None) -> bool:
     return wish.kl_budget is not None and kl is not None and kl > wish.kl_budget
 
 
-def _learner(wish: TrainingWish, loaded: LoadedModel) -> Learner:
+def _learner(wish: TrainingWish, loaded: LoadedModel, teachers: Sequence[Teacher]) -> Learner:
     needed = wish.settings.loss.kl or wish.kl_budget is not None
     reference = loaded.reference() if needed else None
-    return Learner(loaded.model, wish.settings, reference=reference, allowed=loaded.grammars.allowed)
+    allowed = loaded.grammars.allowed
+    return Learner(loaded.model, wish.settings, reference=reference, teachers=teachers, allowed=allowed)
 
 
-def _asked(wish: TrainingWish, loaded: LoadedModel) -> Mapping[str, Any]:
-    """Returns all that decides what comes out of a run, as JSON values."""
+def _asked(wish: TrainingWish, loaded: LoadedModel, teachers: Mapping[str, float]) -> Mapping[str, Any]:
+    """Returns all that decides what comes out of a run, as JSON values. teachers: weights by policy."""
     with (wish.rows / FILE).open("rb") as stream:
         data = hashlib.file_digest(stream, "sha256").hexdigest()
-    told = {name: value for name, value in asdict(wish).items() if name not in ("rows", "out", "threads", "save_every")}
+    told = {name: value for name, value in asdict(wish).items() if name not in ELSEWHERE}
+    if wish.teachers:
+        told["teachers"] = dict(teachers)
     told["settings"] = {name: value for name, value in told["settings"].items() if value is not None}
     return told | {"model": loaded.card.policy, "rows": data}
-
-
-def _answer(
-    wish: TrainingWish, loaded: LoadedModel, data: DatasetRows, policy: str | None, steps: int, stopped_by: str
-) -> TrainedPolicy:
-    return TrainedPolicy(
-        policy=policy,
-        parent=loaded.card.policy,
-        steps=steps,
-        stopped_by=stopped_by,
-        folder=str(wish.out),
-        left_out={why: n for why, n in sorted(data.left_out.items()) if n},
-    )

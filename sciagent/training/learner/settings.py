@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,14 @@ class StepSettings:
     """Of PPO; None without a value head."""
 
 
+class TeacherShare(NamedTuple):
+    """A model that teaches, and how much its divergence counts."""
+
+    name: str
+    """Name of a model of this machine."""
+    weight: float = 1.0
+
+
 @dataclass(frozen=True)
 class TrainingWish:
     """The task of a training run."""
@@ -87,3 +96,5 @@ class TrainingWish:
     threads: int | None = None
     """Threads of PyTorch on a CPU; None: as many as there are cores."""
     settings: StepSettings = field(default_factory=StepSettings)
+    teachers: tuple[TeacherShare, ...] = ()
+    """Of `distill`."""

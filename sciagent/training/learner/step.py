@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import torch
 from accelerate import Accelerator
+from accelerate.utils import DistributedType
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
 
 from sciagent.training.learner import loss as losses
-from sciagent.training.learner.batches import AllowedSets, MicroBatch, divided, micro_batch
+from sciagent.training.learner.batches import AllowedSets, MicroBatch, divided, length, micro_batch
 from sciagent.training.learner.rows import TrainingRow
 from sciagent.training.learner.settings import StepSettings
 from sciagent.training.learner.values.advantages import explained_variance, targets, valued_rows
@@ -153,8 +154,9 @@ class Learner:
 
     def _mine(self, rows: Sequence[TrainingRow]) -> list[tuple[list[TrainingRow], bool]]:
         """Returns the micro-batches of this process, each with whether it counts. All processes get equally many."""
-        parts = divided(rows, self.settings.most_tokens)
         n = self.accelerator.num_processes
+        share = -(-sum(map(length, rows)) // n)
+        parts = divided(rows, self.settings.most_tokens if n == 1 else min(self.settings.most_tokens, share))
         filled = [(part, True) for part in parts] + [(parts[0], False)] * (-len(parts) % n)
         return filled[self.accelerator.process_index :: n]
 
@@ -206,6 +208,15 @@ class Learner:
         if torch.cuda.is_available():
             random["cuda"] = torch.cuda.get_rng_state()
         return {"weights": weights, "optimiser": optimiser, "random": random}
+
+    def sharded_weights(self) -> Mapping[str, Any] | None:
+        """Returns the policy's trained weights, whole, in the main process, if each process holds only a part of them
+        (FSDP); else None. Every process has to call it."""
+        if self.accelerator.distributed_type is not DistributedType.FSDP:
+            return None
+        held = self.state()["weights"]
+        valued = self.settings.critic is not None
+        return {name.removeprefix("policy."): each for name, each in held.items()} if valued else held
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Goes back to a state that `state` returned."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -17,7 +16,6 @@ from sciagent.rewards.spec import RewardSpec, load_rewards
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import uses
 from sciagent.training.building import build
-from sciagent.training.guards.settings import GuardSettings
 from sciagent.training.learner import publishing
 from sciagent.training.learner.loading import LoadedModel, load
 from sciagent.training.learner.rows import TrainingRow
@@ -27,15 +25,13 @@ from sciagent.training.learner.step import Learner, StepMetrics
 from sciagent.training.live import rolling, versions
 from sciagent.training.live.engines import Engine
 from sciagent.training.live.gathering import GatheredStep, Gatherer
-from sciagent.training.live.group_rows import RewardedGroup
-from sciagent.training.live.guarding import RunGuards
+from sciagent.training.live.guarding import RunGuards, settings_of
 from sciagent.training.live.late import LateVerdicts, TrainedGroup
 from sciagent.training.live.waves import Stopped
 from sciagent.training.live.wish import LiveWish
 from sciagent.training.wish import DatasetWish
 
 RUN_ID, PAIRS = "run_id", "pairs"
-_log = logging.getLogger("sciagent")
 ELSEWHERE = {"threads", "save_every", "workers", "patience", "endpoint", "actors", "ray_address"}
 """Fields of a wish that may change when a run goes on."""
 
@@ -59,7 +55,8 @@ def train_live(
     loaded = load(wish.model, wish.rank, wish.seed)
     asked = _asked(wish, spec, loaded)
     folder = RunFolder(wish.out, asked)
-    reference = loaded.reference() if wish.settings.loss.kl or wish.kl_budget is not None else None
+    limits = settings_of(wish)
+    reference = loaded.reference() if wish.settings.loss.kl or limits.kl_budget is not None else None
     learner = Learner(loaded.model, wish.settings, reference=reference, allowed=loaded.grammars.allowed)
     if learner.accelerator.num_processes > 1:
         raise UsageError("training on the live ladder runs in one process; start it without `accelerate launch`")
@@ -67,8 +64,7 @@ def train_live(
         names = [task.name for task in waves.tasks]
         late = LateVerdicts(ledger, names, spec, loaded.context, -1 if wish.training == "ppo" else wish.lag)
         run = LiveRun(wish, ledger, folder, loaded, learner, sampling, Gatherer(wish, waves), asked, late)
-        guards = RunGuards(wish.guards or GuardSettings(), wish.out, run.done, ledger, names, spec)
-        stopped_by = run.steps(guards, tell)
+        stopped_by = run.steps(tell)
     return run.answer(stopped_by)
 
 
@@ -95,58 +91,40 @@ class LiveRun:
     ) -> None:
         self._wish, self._ledger, self._folder, self._loaded = wish, ledger, folder, loaded
         self._learner, self._engine, self._gatherer, self._asked = learner, engine, gatherer, asked
-        self._late = late
-        self.done = folder.restore(learner)
-        """The last step."""
+        self._done = folder.restore(learner)
+        self._guards = RunGuards(wish, ledger, folder.path, self._done)
         noted = folder.noted or {"uses": [], "seen": {}, "refused": []}
         self._pending: list[list[Any]] = list(noted["uses"])
         self._book()
-        late.restore(_run_id(folder), self.done, noted["seen"], [(name, id_) for name, id_ in noted["refused"]])
-        fresh = not self.done and not loaded.rank
+        self._late = late
+        late.restore(_run_id(folder), self._done, noted["seen"], [(name, id_) for name, id_ in noted["refused"]])
+        fresh = not self._done and not loaded.rank
         self._identity = versions.of_card(loaded.card) if fresh else self._version()
         self._policy_id = versions.entered(ledger, self._identity, None, self._asked)
 
-    def steps(self, guards: RunGuards, tell: Tell) -> str:
+    def steps(self, tell: Tell) -> str:
         """Takes the steps that are left; returns why the run ended."""
         wish = self._wish
-        last = self._folder.metrics()
-        if last and self._is_over(last[-1]["kl"]):
-            return "kl_budget"
-        if guards.stopped is not None:
-            return guards.stopped.name
-        for number in range(self.done + 1, wish.steps + 1):
+        if (reason := self._guards.stopped()) is not None:
+            return reason.name
+        for number in range(self._done + 1, wish.steps + 1):
             policy = self._engine.policy(self._learner, self._loaded, self._identity)
             try:
                 gathered = self._gatherer.gather(number, policy)
             except Stopped as stopped:
                 self._save()
                 return stopped.reason
-            changed = self._late.changed(number)
-            step = self._train(gathered, changed)
+            step = self._train(gathered, self._late.changed(number))
+            step = step.model_copy(update={"notes": self._guards.check(gathered, step.kl, number - 1)})
             self._folder.add_metrics(step.model_dump())
             tell(step, wish.steps)
-            if (reason := self._stopped(guards, gathered, changed, step.kl)) is not None:
+            if (reason := self._guards.stopped()) is not None:
                 self._save()
-                return reason
+                return reason.name
             if number % wish.save_every == 0:
                 self._save()
         self._save()
         return "steps"
-
-    def _stopped(
-        self, guards: RunGuards, gathered: GatheredStep, changed: Sequence[TrainedGroup], kl: float | None
-    ) -> str | None:
-        """Returns the name of what ends the run after a step; None if it goes on."""
-        sampled: dict[int, list[RewardedGroup]] = {gathered.number - 1: [*gathered.trained, *gathered.dropped]}
-        for each in changed:
-            sampled.setdefault(each.step - 1, []).append(each.group)
-        reason, said = guards.check(gathered.number, kl, sampled)
-        for sentence in said:
-            _log.warning("%s", sentence)
-        if reason is not None:
-            _log.warning("stopped by %s: %s", reason.name, reason.sentence)
-            return reason.name
-        return "kl_budget" if self._is_over(kl) else None
 
     def _train(self, gathered: GatheredStep, changed: Sequence[TrainedGroup]) -> TrainedStep:
         """Takes a training step, and enters the new version of the policy. changed: earlier groups, with rows of the
@@ -163,7 +141,7 @@ class LiveRun:
         else:
             metrics = StepMetrics(0.0, None, 0.0, None, 0.0, 0.0, 0, 0.0)
         self._late.trained(gathered.number, [*gathered.trained, *gathered.dropped])
-        self.done = gathered.number
+        self._done = gathered.number
         return _told(gathered, metrics, len(rows), sampled_by.name, len(changed))
 
     def _updated(self, rows: Sequence[TrainingRow], changed: Sequence[Sequence[TrainingRow]]) -> StepMetrics:
@@ -184,8 +162,9 @@ class LiveRun:
 
         After a kill in between, the checkpoint still has them, and the next start writes what is missing.
         """
-        noted = {"uses": self._pending, "seen": dict(self._late.seen), "refused": sorted(map(list, self._late.refused))}
-        self._folder.save(self._learner, self.done, noted)
+        refused = sorted(map(list, self._late.refused))
+        noted = {"uses": self._pending, "seen": dict(self._late.seen), "refused": refused}
+        self._folder.save(self._learner, self._done, noted)
         self._book()
 
     def _book(self) -> None:
@@ -195,14 +174,11 @@ class LiveRun:
                     uses.write(connection, policy_id, version, turns)
         self._pending = []
 
-    def _is_over(self, kl: float | None) -> bool:
-        return self._wish.kl_budget is not None and kl is not None and kl > self._wish.kl_budget
-
     def answer(self, stopped_by: str) -> TrainedPolicy:
         """Publishes the policy unless the run was interrupted; returns the answer."""
         wish, policy = self._wish, None
         if stopped_by != "interrupt":
-            self._late.close(self.done)
+            self._late.close(self._done)
             self._pairs()
             if not (wish.out / publishing.POLICY).is_dir():
                 model = self._learner.accelerator.unwrap_model(self._learner.model)
@@ -211,8 +187,9 @@ class LiveRun:
         return TrainedPolicy(
             policy=policy,
             parent=self._loaded.card.policy,
-            steps=self.done,
+            steps=self._done,
             stopped_by=stopped_by,
+            why=None if (reason := self._guards.stopped()) is None else reason.sentence,
             folder=str(wish.out),
             left_out={},
         )
@@ -263,8 +240,7 @@ def _run_id(folder: RunFolder) -> str:
 
 def _asked(wish: LiveWish, spec: RewardSpec, loaded: LoadedModel) -> Mapping[str, Any]:
     """Returns all that decides what comes out of a run, as JSON values."""
-    left_out = {"tasks", "out", "rewards", "credit", "guards"} | ELSEWHERE
+    left_out = {"tasks", "out", "rewards", "credit"} | ELSEWHERE
     told = {name: value for name, value in asdict(wish).items() if name not in left_out}
     tasks = [[load_spec(task.file).identity_hash, task.weight] for task in wish.tasks]
-    told["guards"] = None if wish.guards is None else wish.guards.model_dump(mode="json")
     return told | {"model": loaded.card.policy, "rewards": spec.hash, "tasks": tasks}

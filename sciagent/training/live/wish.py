@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from sciagent.campaign.rollouts.snapshot import Beginning
 from sciagent.errors import UsageError
-from sciagent.training.guards.settings import GuardSettings
 from sciagent.training.learner.settings import StepSettings
 
 
@@ -74,8 +75,8 @@ class LiveWish:
     ray_address: str | None = None
     """Address of a cluster of Ray; None: Ray is started on this machine."""
     settings: StepSettings = field(default_factory=StepSettings)
-    guards: GuardSettings | None = None
-    """Limits of the guards; None: the usual ones."""
+    guards: Mapping[str, Any] | None = None
+    """Limits of the guards by name; None: the usual ones."""
 
     @property
     def most_groups(self) -> int:
@@ -94,5 +95,7 @@ class LiveWish:
                 raise UsageError(f"{name}: {getattr(self, name)} is below 1")
         if self.ray_address is not None and not self.actors:
             raise UsageError(f"ray_address: {self.ray_address} has no actors; say how many with --actors")
+        if self.ahead:
+            raise UsageError(f"ahead: {self.ahead} is not possible yet; each step samples with the policy as it is")
         if self.siblings < 2:
             raise UsageError("siblings: 1 has nobody to be compared with; take 2 or more")

@@ -10,7 +10,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from sciagent.cli.learning.training_options import RowsOptions, RunOptions, with_options
+from sciagent.cli.learning.training_options import RowsOptions, RunOptions, teacher_share, with_options
+from sciagent.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,3 +45,10 @@ def test_the_new_model_is_named_after_the_folder() -> None:
     run = RowsOptions(model="m", out=Path("runs/first"), lora=4)
     wish = run.wish("grpo", Path("rows"), run.step_settings(1e-6), kl_budget=0.5)
     assert (wish.name, wish.rank, wish.kl_budget, wish.rows) == ("first", 4, 0.5, Path("rows"))
+
+
+def test_a_teacher_may_have_a_weight() -> None:
+    assert teacher_share("large") == ("large", 1.0) and teacher_share("large=0.25") == ("large", 0.25)
+    for text in ("=1", "large=0", "large=much", "large=nan"):
+        with pytest.raises(UsageError, match="NAME=WEIGHT"):
+            teacher_share(text)

@@ -57,8 +57,7 @@ def learner_of(folder: Path) -> Learner:
 
 
 def scored(rows: list[TrainingRow], factor: float) -> list[TrainingRow]:
-    return [replace(row, advantages=tuple(factor * each + 0.1 * used for each, used in zip(row.advantages, row.mask)))
-            for row in rows]  # fmt: skip
+    return [replace(row, advantages=tuple(factor * each for each in row.advantages)) for row in rows]
 
 
 def test_a_gradient_of_the_difference_adds_up_to_that_of_the_final_reward(tiny: Path) -> None:

@@ -1,0 +1,111 @@
+"""Several processes of `accelerate launch` on a CPU train as one does, and leave the same behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from safetensors.torch import load_file
+
+from sciagent.agent import models
+from sciagent.domain.answers.training import TrainedPolicy, TrainedStep
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
+from sciagent.training.building import build
+from sciagent.training.learner import running
+from sciagent.training.learner.settings import StepSettings, TrainingWish
+from sciagent.training.wish import DatasetWish
+from tests.support.conversing import conversing
+from tests.support.vllm import ROOT
+
+pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+LAUNCH = ("-m", "accelerate.commands.launch", "--num_processes", "2", "--main_process_port", "0")
+
+
+def launched(wish: TrainingWish, module: str, *launch: str) -> subprocess.CompletedProcess[str]:
+    """Trains in two processes. module: takes the arguments of sciagent."""
+    folder = wish.out.parent
+    steps = ("--epochs", "3", "--rows-per-step", "3", "--learning-rate", "1e-3", "--threads", "1", "--save-every", "2")
+    options = [*steps, "--json", "--lora", str(wish.rank)]
+    run = ("train", "sft", str(wish.rows), "--model", wish.model, "--out", str(wish.out), "--name", wish.name)
+    places = {"SCIAGENT_LEDGER": str(folder / "ledger.db"), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, *LAUNCH, *(launch or ("--multi_gpu",)), "-m", module, *run, *options],
+        cwd=folder,
+        env=os.environ | places,
+        timeout=200,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def printed(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    assert done.returncode == 0, done.stderr[-6000:]
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.fixture
+def wish(ledger: Ledger, tmp_path: Path, tiny: str) -> TrainingWish:
+    """Six verified answers, three a step, three times."""
+    made = conversing(ledger, tmp_path / "campaign")
+    texts = ["CCO", "CCN", "CCS", "CCF", "c1ccccc1O", "c1ccccc1N"]
+    made.talk(1, texts)
+    for number, smiles in enumerate(texts):
+        made.verify(smiles, 4.0 + number / 2)
+    build(ledger, DatasetWish("sft", ["small"]), tmp_path / "sft")
+    name, settings = f"one-{tmp_path.name}"[:60], StepSettings(1e-3)
+    return TrainingWish("sft", tmp_path / "sft", tiny, tmp_path / "one", name, 3, 3, settings=settings, threads=1)
+
+
+def alone(wish: TrainingWish, ledger: Ledger) -> tuple[TrainedPolicy, list[TrainedStep]]:
+    told = list[TrainedStep]()
+    return running.train(wish, ledger, lambda step, of: told.append(step)), told
+
+
+def same_weights(wish: TrainingWish, other: TrainingWish) -> None:
+    """Asserts that two runs moved the weights alike."""
+    one, two = (load_file(each.out / "policy" / "model.safetensors") for each in (wish, other))
+    begun = load_file(models.find(wish.model).folder / "model.safetensors")
+    assert one.keys() == two.keys() == begun.keys()
+    moved = {name: float((one[name] - begun[name]).norm()) for name in begun}
+    assert max(moved.values()) > 0
+    assert all((one[name] - two[name]).norm() <= 1e-2 * moved[name] for name in begun)
+
+
+@pytest.mark.long
+def test_two_processes_train_as_one_and_go_on_after_a_kill(wish: TrainingWish, ledger: Ledger, tmp_path: Path) -> None:
+    answer, told = alone(wish, ledger)
+    both = replace(wish, out=tmp_path / "two", name=f"two-{tmp_path.name}"[:60])
+    killed = launched(both, "tests.training.learner.killed_launch")
+    assert killed.returncode != 0 and not (both.out / "policy").exists()
+    *steps, end = printed(launched(both, "sciagent"))
+    assert [line["step"] for line in steps] == [3, 4, 5, 6], "the checkpoint is of step 2; one process prints"
+    metrics = [json.loads(line) for line in (both.out / "metrics.jsonl").read_text().splitlines()]
+    for other, own in zip(metrics, told, strict=True):
+        wanted = ("step", "tokens", "loss", "entropy", "grad_norm")
+        assert [other[name] for name in wanted] == pytest.approx([getattr(own, name) for name in wanted], rel=1e-4)
+    same_weights(wish, both)
+    with ledger.read() as connection:
+        policies = connection.execute(sa.select(t.policy.c.name)).scalars().all()
+    assert sorted(policies) == sorted(filter(None, [end["policy"], answer.policy, answer.parent]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", ["0", "4"])
+def test_weights_that_are_sharded_are_published_whole(
+    wish: TrainingWish, ledger: Ledger, tmp_path: Path, rank: str
+) -> None:
+    one = replace(wish, rank=int(rank))
+    both = replace(one, out=tmp_path / "two", name=f"two-{tmp_path.name}"[:60])
+    alone(one, ledger)
+    sharded = ("--use_fsdp", "--fsdp_version", "2", "--fsdp_auto_wrap_policy", "TRANSFORMER_BASED_WRAP")
+    printed(launched(both, "tests.training.learner.sharded_launch", *sharded))
+    same_weights(one, both)
