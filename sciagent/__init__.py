@@ -15,6 +15,7 @@ _PLACES = {
     "Campaign": ("sciagent.api.campaign", "Campaign"),
     "Ledger": ("sciagent.api.ledger", "LedgerView"),
     "calc": ("sciagent.api.calculating", "calc"),
+    "evaluate": ("sciagent.api.running", "evaluate"),
     "verifier": ("sciagent.verification.functions", "verifier"),
 }
 

@@ -1,8 +1,9 @@
 from sciagent.api.calculating import calc as calc
 from sciagent.api.campaign import Campaign as Campaign
 from sciagent.api.ledger import LedgerView as Ledger
+from sciagent.api.running import evaluate as evaluate
 from sciagent.verification.functions import verifier as verifier
 
-__all__ = ["Campaign", "Ledger", "__version__", "calc", "verifier"]
+__all__ = ["Campaign", "Ledger", "__version__", "calc", "evaluate", "verifier"]
 
 __version__: str

@@ -106,6 +106,14 @@ def find(name: str) -> Model:
     return model
 
 
+def of_weights(sha256: str | None, policy: str) -> Model:
+    """Returns the model with these weights. policy: its name in the ledger. Raises UsageError if there is none."""
+    for model in installed():
+        if model.sha256 == sha256 and not model.fault():
+            return model
+    raise UsageError(f"{policy} is none of the models of this machine; see: sciagent models list")
+
+
 def remove(name: str) -> Path:
     """Removes the model's folder below SCIAGENT_MODELS. Weights that are stored elsewhere stay."""
     folder = _card(name).parent

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from sciagent.campaign.driving.driver import Driver
     from sciagent.campaign.people.adding import AddedCandidate
     from sciagent.campaign.rollouts.snapshot import Beginning
-    from sciagent.domain.answers.rollouts import RolloutAnswer
+    from sciagent.domain.answers.environments import RolloutAnswer
     from sciagent.environment.environment import Environment, EnvironmentLimits
     from sciagent.rewards.spec import RewardSpec
 

@@ -24,6 +24,7 @@ from sciagent.store.views.values import LedgerValue, ValueFilter
 
 if TYPE_CHECKING:
     from sciagent.api.campaign import Campaign
+    from sciagent.domain.answers.evaluation import ListedPolicy, ShownPolicy
     from sciagent.domain.answers.guards import ShownGuards
     from sciagent.domain.answers.values import CalculatedMolecule
     from sciagent.report.export.parquet import ArrowRows
@@ -105,6 +106,21 @@ class LedgerView:
         from sciagent.api.campaign import Campaign
 
         return Campaign.open(name, ledger=self)
+
+    def policies(self) -> ResultTable[ListedPolicy]:
+        """Returns the policies of the ledger, oldest first, with their parents and roles."""
+        from sciagent.training.evaluation.policies import listed
+
+        return ResultTable(listed(self.store), "Policies")
+
+    def policy(self, name: str) -> ShownPolicy:
+        """Returns what the ledger knows of a policy: parents, recipe, evaluations, rewards and roles.
+
+        name: of a policy, with its hash or without, or a role. Raises UnknownNameError.
+        """
+        from sciagent.training.evaluation.policies import show
+
+        return show(self.store, name)
 
     def guards(self, version: int) -> ShownGuards:
         """Returns, by policy, whether the rewards of a version are exploited. Raises UnknownNameError."""

@@ -1,4 +1,5 @@
-"""Drives a campaign in this process to its end: signals, display, report, and reconnection to a lost ledger."""
+"""Drives a campaign in this process to its end: signals, display, report, and reconnection to a lost ledger. Runs an
+evaluation, with the same signals."""
 
 from __future__ import annotations
 
@@ -7,10 +8,12 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from sciagent.api.interrupts import each_signal
+from sciagent.api.interrupts import each_signal, raise_interrupt
+from sciagent.api.ledger import LedgerLike, open_ledger
 from sciagent.api.progress import Progress
 from sciagent.campaign.core.build import Built, open_stored
 from sciagent.campaign.driving.driver import Driver
+from sciagent.domain.answers.evaluation import EvaluatedCampaign, EvaluationAnswer
 from sciagent.errors import LedgerAwayError
 from sciagent.execution.executor import Executor
 from sciagent.execution.worker.runner import patiently
@@ -80,3 +83,36 @@ class Drive:
         if self._driver is None:
             self._view.leave()
         self._view.note("finishing what runs; Ctrl-C again stops at once (nothing is lost either way)")
+
+
+def evaluate(
+    file: str | Path,
+    *,
+    workers: int = 1,
+    plot: str | Path | None = None,
+    ledger: LedgerLike = None,
+    tell: Callable[[EvaluatedCampaign, int, int], None] | None = None,
+) -> EvaluationAnswer:
+    """Runs the evaluation in a file, or goes on with it, and compares its arms.
+
+        answer = sciagent.evaluate("recipe.yaml", workers=2, plot="hits.png")
+        answer.arms["trained"].hits_per_verification
+
+    Ctrl-C stops it; the same call goes on. workers: campaigns at the same time. plot: file for the curves, .png or
+    .svg. tell: is told each campaign that has ended, how many have ended, and how many there are. Raises SpecError with
+    all mistakes of the file, and UsageError.
+    """
+    from sciagent.training.evaluation.evaluating import Evaluation
+    from sciagent.training.evaluation.plotting import check_plot, draw
+    from sciagent.training.evaluation.spec import load_evaluation
+
+    path, chart = Path(file), None if plot is None else Path(plot)
+    spec = load_evaluation(path)
+    if chart is not None:
+        check_plot(chart)
+    evaluation = Evaluation(spec, path.resolve().parent, open_ledger(ledger, create=True), workers)
+    with each_signal(evaluation.stop, partial(evaluation.stop, now=True), last=raise_interrupt):
+        answer = evaluation.run(tell or (lambda campaign, done, of: None))
+    if chart is not None and answer.arms:
+        draw(answer, chart)
+    return answer

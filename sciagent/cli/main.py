@@ -14,7 +14,7 @@ from sciagent import __version__
 from sciagent.cli.admin import db, doctor, gc, verifiers
 from sciagent.cli.campaigns import answers, calc, compare, export, files, plan, run
 from sciagent.cli.cluster import dispatcher, jobs, metrics, slurm, top, worker, workers
-from sciagent.cli.learning import dataset, environment, evaluate, rewards, rollout, train
+from sciagent.cli.learning import dataset, environment, evaluate, policy, rewards, rollout, train
 from sciagent.cli.models import mcp, models, serve_model
 from sciagent.cli.people import directives, molecules
 from sciagent.cli.shared.common import Exit, put, say
@@ -141,6 +141,7 @@ GROUPS = {
     "rewards": (rewards.app, "Learning", "Rewards of the episodes of a campaign"),
     "dataset": (dataset.app, "Learning", "Data sets for training"),
     "train": (train.app, "Learning", "Train a model on a data set"),
+    "policy": (policy.app, "Learning", "Policies and their roles"),
     "environment": (environment.app, "Learning", "The live ladder as an environment"),
     "slurm": (slurm.app, "Cluster", "Check a Slurm cluster and its profile"),
     "db": (db.app, "Cluster", "Upgrade, check and back up the ledger"),

@@ -186,7 +186,7 @@ def keys_at(loc: Loc, data: Any, root: type[BaseModel]) -> list[str]:
             models = [model for field in fields for model in _models(field.annotation)]
         kind = data.get("kind") if isinstance(data, dict) else None
         models = [model for model in models if kind in _kinds(model)] or models
-    return list(models[0].model_fields) if len(models) == 1 else []
+    return [field.alias or name for name, field in models[0].model_fields.items()] if len(models) == 1 else []
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:

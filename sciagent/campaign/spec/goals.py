@@ -298,7 +298,7 @@ class BudgetSpec(Part):
         None,
         exclude_if=lambda count: count is None,  # as in campaigns from before this key
         description="Number of candidates that the terminal rung is asked about, paid, inline or from known evidence; "
-        "seeds do not count.",
+        "seeds do not count. Rollouts end after the step that reaches it.",
     )
     rungs: dict[str, Annotated[int, Field(strict=True, ge=0, le=10**12)]] = Field(
         default_factory=dict, description="Number of evidence rows to pay for, by rung label."

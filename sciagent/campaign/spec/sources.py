@@ -194,9 +194,19 @@ class LlmSpec(_WithFile):
 
     kind: Literal["llm"] = Field(description="A language model that calls tools.")
     model: str = Field(
+        "",
         min_length=1,
         max_length=200,
+        exclude_if=lambda name: not name,
         description="Name in `sciagent models list`; with an endpoint, the server's name of it.",
+    )
+    policy: str | None = Field(
+        None,
+        min_length=1,
+        max_length=200,
+        exclude_if=lambda name: name is None,  # as in campaigns from before this key
+        description="Instead of `model`: a role of `sciagent policy promote`, such as production, or the name of a "
+        "policy. The campaign keeps the version that it has when the campaign starts.",
     )
     endpoint: Annotated[str, Field(pattern=r"^https?://\S+$", max_length=500), AfterValidator(_address)] | None = Field(
         None, description="Base URL of an OpenAI-compatible server."
@@ -274,6 +284,19 @@ class LlmSpec(_WithFile):
     )
     batch: Count = Field(8, description="Most candidates that one answer may propose.")
     ahead: Count = Field(24, description="Ask again while fewer candidates than this wait for a paid rung.")
+
+    @model_validator(mode="after")
+    def _one_model(self) -> LlmSpec:
+        if self.model and self.policy:
+            raise fault("model and policy exclude each other; state one")
+        if not self.model and not self.policy:
+            raise fault("names no model", "takes: model: NAME, or policy: ROLE")
+        return self
+
+    @property
+    def named(self) -> str:
+        """The model, or the role of a policy, as the file names it."""
+        return self.model or self.policy or ""
 
     @field_validator("mcp")
     @classmethod

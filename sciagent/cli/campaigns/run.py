@@ -142,4 +142,5 @@ def _who_proposes(spec: CampaignSpec) -> str:
 def _in_words(proposer: OneProposerSpec) -> str:
     if proposer.kind != "llm":
         return proposer.kind
-    return f"the model {proposer.model}" + (f" at {proposer.endpoint}" if proposer.endpoint else "")
+    what = f"the policy {proposer.policy}" if proposer.policy else f"the model {proposer.model}"
+    return what + (f" at {proposer.endpoint}" if proposer.endpoint else "")

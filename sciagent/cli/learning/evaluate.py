@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from sciagent.api.terminal import Paragraph, Part, plain_table
+from sciagent.cli.learning.policy import interval_text
 from sciagent.cli.shared import options
 from sciagent.cli.shared.common import Exit, open_ledger, put_answer, say
 
 if TYPE_CHECKING:
-    from sciagent.domain.answers.evaluation import EvaluatedCampaign, EvaluationAnswer, Interval
+    from sciagent.domain.answers.evaluation import EvaluatedCampaign, EvaluationAnswer
 
 
 def evaluate(
@@ -34,31 +34,16 @@ def evaluate(
 
     Exit codes: 0 ok, 1 campaigns failed, 2 the file or the call is wrong, 130 campaigns are left to run.
     """
-    from sciagent.api.interrupts import each_signal, raise_interrupt
-    from sciagent.training.evaluation.evaluating import Evaluation
-    from sciagent.training.evaluation.spec import load_evaluation
+    from sciagent.api.running import evaluate as evaluated
 
-    spec = load_evaluation(file)
-    if plot is not None:
-        from sciagent.training.evaluation.plotting import check_plot
-
-        check_plot(plot)
-    evaluation = Evaluation(spec, file.resolve().parent, open_ledger(ledger, create=True), workers)
-    with each_signal(evaluation.stop, partial(evaluation.stop, now=True), last=raise_interrupt):
-        answer = evaluation.run(_silent if quiet else _told)
-    if plot is not None:
-        from sciagent.training.evaluation.plotting import draw
-
-        draw(answer, plot)
+    answer = evaluated(
+        file, workers=workers, plot=plot, ledger=open_ledger(ledger, create=True), tell=None if quiet else _told
+    )
     put_answer(answer, json, _parts(answer), *_notes(answer))
     if answer.stopped:
         raise typer.Exit(Exit.INTERRUPTED)
     if answer.failed or any(arm.failed for arm in answer.arms.values()):
         raise typer.Exit(Exit.FAILED)
-
-
-def _silent(campaign: EvaluatedCampaign, done: int, of: int) -> None:
-    """Shows nothing."""
 
 
 def _told(campaign: EvaluatedCampaign, done: int, of: int) -> None:
@@ -71,7 +56,7 @@ def _parts(answer: EvaluationAnswer) -> Iterator[Part]:
     table = plain_table("", "arm", *columns, left=["arm"])
     for name, arm in answer.arms.items():
         intervals = (arm.hits_per_verification, arm.hits_per_core_second, arm.scaffolds_per_verification)
-        by_verification, by_second, scaffolds = map(_interval, intervals)
+        by_verification, by_second, scaffolds = map(interval_text, intervals)
         valid = "" if arm.valid is None else f"{arm.valid:.1%}"
         table.add_row(name, str(arm.hits), by_verification, by_second, str(arm.scaffolds), scaffolds, valid)
     yield table
@@ -81,20 +66,13 @@ def _parts(answer: EvaluationAnswer) -> Iterator[Part]:
         )
         for each in answer.differences:
             intervals = (each.hits_per_verification, each.hits_per_core_second, each.scaffolds_per_verification)
-            table.add_row(each.arm, each.minus, *map(_interval, intervals))
+            table.add_row(each.arm, each.minus, *map(interval_text, intervals))
         yield table
     n = len(answer.campaigns)
     yield Paragraph(
         f"{n} campaigns on {len(answer.tasks)} tasks with {len(answer.seeds)} seeds, {answer.verifications} "
         "verifications each; in brackets the interval of 95 %"
     )
-
-
-def _interval(values: Interval | None) -> str:
-    if values is None:
-        return ""
-    mean, low, high = values
-    return f"{mean:.3g} [{low:.3g}, {high:.3g}]"
 
 
 def _notes(answer: EvaluationAnswer) -> Iterator[str]:

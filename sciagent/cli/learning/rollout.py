@@ -13,7 +13,7 @@ from sciagent.cli.shared import options
 from sciagent.cli.shared.common import Exit, plural, put_answer, say, say_upgraded
 
 if TYPE_CHECKING:
-    from sciagent.domain.answers.rollouts import RolloutAnswer
+    from sciagent.domain.answers.environments import RolloutAnswer
 
 
 def rollout(

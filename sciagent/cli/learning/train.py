@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json as jsons
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sciagent.api.terminal import Paragraph, Part, plain_table
+from sciagent.cli.learning.recipe import COMMAND, TrainGroup, recipe
 from sciagent.cli.learning.training_options import (
     CriticOptions,
     DivergenceOptions,
@@ -20,17 +19,19 @@ from sciagent.cli.learning.training_options import (
     teacher_share,
     with_options,
 )
+from sciagent.cli.learning.training_steps import shown
 from sciagent.cli.shared.common import Exit, put, put_answer, say, say_upgraded
 from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
-    from sciagent.domain.answers.training import TrainedPolicy, TrainedStep
+    from sciagent.domain.answers.training import TrainedPolicy
     from sciagent.store.database.ledger import Ledger
-    from sciagent.training.learner.running import Tell
     from sciagent.training.learner.settings import StepSettings, TrainingWish
     from sciagent.training.live.wish import LiveWish
 
-app = typer.Typer(help="Train a model on a data set.", no_args_is_help=True)
+HELP = "Train a model on a data set, on campaigns, or by the stages of a recipe: sciagent train RECIPE.yaml."
+app = typer.Typer(cls=TrainGroup, help=HELP, no_args_is_help=True)
+app.command(COMMAND, epilog="Example: sciagent train recipe campaigns/training/gaps.yaml --out gaps")(recipe)
 
 
 Sources = Annotated[
@@ -43,7 +44,7 @@ Sources = Annotated[
 
 @app.callback()
 def _group() -> None:
-    """Train a model on a data set."""
+    """Train a model on a data set, on campaigns, or by the stages of a recipe: sciagent train RECIPE.yaml."""
 
 
 @app.command(epilog="Example: sciagent train sft sft --model smollm2 --out smollm2-sft")
@@ -63,8 +64,7 @@ def sft(
 
 
 @app.command(
-    epilog="Examples: sciagent train grpo rows --model smollm2-sft --out smollm2-grpo --lora 16; "
-    "sciagent train grpo small.yaml --rewards rewards.yaml --model smollm2-sft --out smollm2-live --lora 16"
+    epilog="Example: sciagent train grpo small.yaml --rewards rewards.yaml --model smollm2-sft --out live --lora 16"
 )
 @with_options
 def grpo(sources: Sources, *, run: RowsOptions, live: LiveOptions, divergence: DivergenceOptions) -> None:
@@ -184,7 +184,7 @@ def _train(run: RowsOptions, wish: TrainingWish) -> None:
     from sciagent.training.learner.running import processes, train
 
     main = processes().is_main_process
-    with _shown(run.json) as tell:
+    with shown(run.json, run.out) as tell:
         answer = train(wish, _ledger(run.ledger) if main else None, tell)
     processes().destroy_process_group()
     if main:
@@ -208,12 +208,15 @@ def _train_live(run: RowsOptions, wish: LiveWish) -> None:
         raise UsageError("training on campaigns takes one process; `accelerate launch` is for folders of rows")
     ledger, stop = open_ledger(run.ledger, create=True), Event()
     say_upgraded(ledger)
-    with _shown(run.json) as tell, each_signal(stop.set, last=raise_interrupt):
+    with shown(run.json, run.out) as tell, each_signal(stop.set, last=raise_interrupt):
         answer = train_live(wish, ledger, tell, stop=stop)
     _put(run, answer)
 
 
 def _put(run: RowsOptions, answer: TrainedPolicy) -> None:
+    from sciagent.report.page.training import curve_of, write_training_report
+
+    write_training_report(run.out, run.new_name, [curve_of(run.new_name, run.out / "metrics.jsonl")])
     if run.json:
         put(jsons.dumps(answer.model_dump()))
     else:
@@ -233,33 +236,6 @@ def _ledger(given: str | None) -> Ledger | None:
     if given is None and place.get_backend_name() == "sqlite" and not Path(str(place.database)).exists():
         return None
     return open_ledger(given)
-
-
-@contextmanager
-def _shown(json: bool) -> Iterator[Tell]:
-    """Yields what shows the steps: lines of JSON on stdout; a bar on a terminal; else lines on stderr."""
-    if json:
-        yield lambda step, of: put(jsons.dumps(step.model_dump()))
-    elif not sys.stderr.isatty():
-        yield lambda step, of: say(_line(step, of))
-    else:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = BarColumn(), TextColumn("{task.description}"), TimeRemainingColumn()
-        with Progress(*columns, console=Console(stderr=True)) as bar:
-            task = bar.add_task("")
-            yield lambda step, of: bar.update(task, completed=step.step, total=of, description=_line(step, of))
-
-
-def _line(step: TrainedStep, of: int) -> str:
-    parts = {"loss": step.loss, "reward": step.reward, "kl": step.kl, "entropy": step.entropy}
-    parts |= {"value loss": step.value_loss, "explained": step.explained_variance}
-    told = "".join(f"  {name} {value:.4g}" for name, value in parts.items() if value is not None)
-    masked = f"  masked {step.masked:.2%}" if step.masked else ""
-    dropped = f"  {step.dropped} groups taught nothing" if step.dropped else ""
-    notes = "".join(f"\n  {note}" for note in step.notes)
-    return f"step {step.step}/{of}{told}{masked}{dropped}{notes}"
 
 
 def _parts(answer: TrainedPolicy) -> Iterator[Part]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sciagent.domain.evidence import content_hash
 
 SCRIPT = "script"  # the source of a policy that is no model
+IN_PROCESS = "in process"  # the source of a model of this machine
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Index, Integer, UniqueConstraint
 
 from sciagent.store.database import learning_tables as learning
+from sciagent.store.database import policy_tables as policies
 from sciagent.store.database.column_types import Id, Json, Key, String, Text, UtcDateTime
 from sciagent.store.database.table_parts import (
     index_of_some,
@@ -23,6 +24,7 @@ APPEND_ONLY = (
     *("evidence", "quantity", "artifact", "decision", "spend", "cost_observation", "campaign_amendment", "directive"),
     *("artifact_removal", "law", "calibration", "turn", "proposal"),
     *learning.APPEND_ONLY,
+    *policies.APPEND_ONLY,
 )
 CHANGEABLE = {"trajectory": ("state", "ended_at", "ended_why")} | learning.CHANGEABLE
 """The columns that may change, by table; every other column of these tables stays as it was written."""
@@ -30,6 +32,8 @@ CHANGEABLE = {"trajectory": ("state", "ended_at", "ended_why")} | learning.CHANG
 tool_set, policy, rollout_group = learning.tool_set, learning.policy, learning.rollout_group
 reward_spec, reward_version, reward = learning.reward_spec, learning.reward_version, learning.reward
 training_use = learning.training_use
+evaluation, evaluation_arm = policies.evaluation, policies.evaluation_arm
+policy_role, campaign_policy = policies.policy_role, policies.campaign_policy
 
 # a single row, locked in every evidence transaction, so that its numbers are in the order of commits
 watermark = keyed("watermark", Column("id", Integer, primary_key=True), needed(Id, "value"))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.campaigns.policies import PolicyIdentity
+from sciagent.errors import UnknownNameError
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import among, id_of_hash
+from sciagent.store.database.bulk import among, id_of_hash, insert_or_ignore
 from sciagent.store.database.clock import db_now
 
 
@@ -35,6 +37,51 @@ def enter(
     values |= {"parent_id": parent_id} if parent_id is not None else {}
     values |= {"recipe": dict(recipe)} if recipe is not None else {}
     return id_of_hash(connection, t.policy, identity.hash, values)
+
+
+class PolicyRow(NamedTuple):
+    """One row of the table `policy`."""
+
+    id: int
+    name: str
+    """Name and hash, such as `tiny@93a1…`."""
+    base_sha256: str | None
+    """None for a script, and for a server's model whose weights are unknown."""
+    adapter_sha256: str | None
+    parent_id: int | None
+    recipe: Mapping[str, Any] | None
+    source: str
+    at: datetime
+
+
+def rows(connection: Connection) -> list[PolicyRow]:
+    """All policies, oldest first."""
+    columns = [t.policy.c[name] for name in PolicyRow._fields]
+    return [PolicyRow(*row) for row in connection.execute(sa.select(*columns).order_by(t.policy.c.id))]
+
+
+def find(connection: Connection, name: str) -> PolicyRow:
+    """The policy of this name, with its hash or without; without, the last one, and rather whole weights than an
+    adapter. Raises UnknownNameError."""
+    known = rows(connection)
+    found = [row for row in known if name in (row.name, row.name.partition("@")[0])]
+    if not found:
+        raise UnknownNameError("policy", name, [row.name for row in known])
+    return max(found, key=lambda row: (row.adapter_sha256 is None, row.id))
+
+
+def pin(connection: Connection, campaign_id: int, proposer: str, named: str, policy_id: int) -> None:
+    """Writes the policy of a campaign's proposer; one that is written already stays. named: what the file says."""
+    values = {"campaign_id": campaign_id, "proposer": proposer, "named": named, "policy_id": policy_id}
+    insert_or_ignore(connection, t.campaign_policy, [values | {"at": db_now(connection)}])
+
+
+def pinned(connection: Connection, campaign_id: int, proposer: str) -> PolicyRow | None:
+    """The policy of a campaign's proposer; None if the campaign has not started."""
+    c = t.campaign_policy.c
+    query = sa.select(c.policy_id).where(c.campaign_id == campaign_id, c.proposer == proposer)
+    id_ = connection.execute(query).scalar()
+    return next((row for row in rows(connection) if row.id == id_), None)
 
 
 class NamedPolicy(NamedTuple):

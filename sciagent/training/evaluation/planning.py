@@ -39,8 +39,13 @@ class PlannedCampaign:
     """Folder from which relative paths in the text start."""
 
 
-def planned(spec: EvaluateSpec, folder: Path, arm: str, versions: Mapping[str, str]) -> Iterator[PlannedCampaign]:
-    """Yields the campaigns of an arm. folder: of the file with the evaluation. versions: hash of the weights by model.
+def planned(
+    spec: EvaluateSpec, folder: Path, arm: str, stated: ArmSpec, version: str = ""
+) -> Iterator[PlannedCampaign]:
+    """Yields the campaigns of an arm.
+
+    folder: of the file with the evaluation. stated: the arm, with a model in place of the role of a policy. version:
+    hash of its weights.
 
     Raises UsageError or SpecError for a task or an arm that makes no campaign.
     """
@@ -48,8 +53,7 @@ def planned(spec: EvaluateSpec, folder: Path, arm: str, versions: Mapping[str, s
         path = folder / task
         load_spec(path)  # raises all mistakes of the file
         data = read(text_of(path)).data
-        proposer = _proposer(spec.arms[arm], data["proposer"], path, folder)
-        version = versions.get(proposer.get("model", ""), "")
+        proposer = _proposer(stated, data["proposer"], path, folder)
         for seed in spec.seeds:
             yield _campaign(data, path, arm, proposer, version, seed, spec.verifications)
 

@@ -62,14 +62,14 @@ class ServedEngine:
     def _check_base(self, loaded: LoadedModel) -> None:
         """Raises UsageError unless the server has the weights below the trained adapter."""
         card = loaded.card
-        start = f"sciagent serve-model {card.name} --trainable --dtype float32 --lora-rank {loaded.rank or 16}"
-        if not loaded.rank:
-            raise UsageError(f"a server samples from adapters: train one with --lora RANK, and serve it by\n  {start}")
         bases = lora_adapters.served_bases(self._endpoint)
         hashes = [known.base_sha256 for name in bases if (known := served_cards.find(name)) is not None]
         if card.sha256 not in hashes:
             there = ", ".join(bases) or "no model"
-            raise UsageError(f"{self._endpoint} serves {there}, not {card.policy}; start it with\n  {start}")
+            raise UsageError(
+                f"{self._endpoint} serves {there}, not {card.policy}; start it with\n"
+                f"  sciagent serve-model {card.name} --trainable --lora-rank {loaded.rank}"
+            )
 
     def _load(self, learner: Learner, loaded: LoadedModel, version: PolicyIdentity) -> str:
         """Writes the adapter as it is now, loads it, and returns its name, which is also that of its folder."""

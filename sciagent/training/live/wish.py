@@ -93,6 +93,8 @@ class LiveWish:
         for name in ("steps", "groups", "siblings", "turns", "save_every"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name}: {getattr(self, name)} is below 1")
+        if self.endpoint is not None and not self.rank:
+            raise UsageError(f"endpoint: {self.endpoint} samples from adapters; train one with --lora RANK")
         if self.ray_address is not None and not self.actors:
             raise UsageError(f"ray_address: {self.ray_address} has no actors; say how many with --actors")
         if self.ahead or self.siblings < 2:

@@ -47,6 +47,12 @@ def test_a_spent_budget_leaves_groups_open_and_more_of_it_continues_them(tmp_pat
     assert [(row.group, row.state, row.turns) for row in done.groups] == [(1, "complete", 12)]
 
 
+def test_verifications_end_rollouts_after_the_step_that_reaches_them(tmp_path: Path) -> None:
+    path = written(tmp_path, **{"proposals: 1000": "verifications: 5"})  # three of them for the molecules of the file
+    answer = Campaign.from_yaml(path, tmp_path / "sciagent.db").rollout(1, 4, 3)
+    assert answer.stopped == "the budget of 5 verifications is used" and answer.groups[0].turns == 4
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [

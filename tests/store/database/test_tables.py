@@ -13,7 +13,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts, spend
-from sciagent.store.learning import policies, tool_sets
+from sciagent.store.learning import evaluations, policies, roles, tool_sets
 from sciagent.store.results import evidence, laws
 from tests.support import rows
 
@@ -37,6 +37,10 @@ CHANGES = {
     "reward_version": "watermark = 9",
     "reward": "value = 1",
     "training_use": "policy_id = 1",
+    "evaluation": "answer = '{}'",
+    "evaluation_arm": "name = 'x'",
+    "policy_role": "why = 'x'",
+    "campaign_policy": "named = 'x'",
 }
 FIXED = {"trajectory": "settings = '{}'", "rollout_group": "opening = '[]'"}
 
@@ -107,6 +111,9 @@ def learn(connection: sa.Connection, campaign_id: int) -> None:
     connection.execute(t.reward.insert().values(given))
     used = {"policy_id": policy, "reward_version_id": version_id, "turn_id": turn_id, "at": now}
     connection.execute(t.training_use.insert().values(used))
+    evaluation = evaluations.enter(connection, {}, {}, {"trained": policy}, "me")
+    roles.promote(connection, "production", policy, evaluation_id=evaluation, who="me", why="better")
+    policies.pin(connection, campaign_id, "", "production", policy)
 
 
 def test_the_list_is_whole() -> None:

@@ -10,7 +10,6 @@ import pytest
 from sciagent.agent.messages import Sampling
 from sciagent.agent.models import add_folder, find
 from sciagent.campaign.rollouts.scripted import ScriptedPolicy
-from sciagent.campaign.spec.load import parse_spec
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.evaluation.campaign_runs import CampaignRuns, OneByOne
 from sciagent.training.evaluation.planning import planned
@@ -30,22 +29,14 @@ def test_a_model_that_brings_nothing_ends_without_its_verifications(recipe: Path
     text = recipe.read_text(encoding="utf-8").replace("{policy: scripted}", "{model: tiny}").replace("[1, 2]", "[1]")
     recipe.write_text(text, encoding="utf-8")
     runs = CampaignRuns(Ledger(str(recipe.parent / "sciagent.db")))
-    first, second = planned(load_evaluation(recipe), recipe.parent, "random", {"tiny": find("tiny").sha256})
+    spec = load_evaluation(recipe)
+    first, second = planned(spec, recipe.parent, "random", spec.arms["random"], find("tiny").sha256)
     found = runs.run(first)
     assert found is not None and found.verifications == found.hits == found.valid_calls == 0
     assert found.calls >= 100 and found.core_seconds > 0 and found.state == "finished"
     runs.stop()
     assert runs.run(second) is None
     runs.close()
-
-
-def test_the_hash_of_the_weights_makes_another_campaign(recipe: Path) -> None:
-    spec = load_evaluation(recipe)
-    (one, *_), (other, *_) = planned(spec, recipe.parent, "evolve", {}), planned(spec, recipe.parent, "random", {})
-    (changed, *_) = planned(spec, recipe.parent, "random", {"scripted": "another"})
-    assert len({one.name, other.name, changed.name}) == 3
-    keys = parse_spec(other.text, base=other.base)
-    assert keys.goal.count is None and keys.budget.verifications == 5 and keys.seed == 1
 
 
 def test_a_batch_policy_answers_one_question() -> None:

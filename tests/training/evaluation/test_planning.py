@@ -13,20 +13,22 @@ from sciagent.training.evaluation.planning import PlannedCampaign, planned
 from sciagent.training.evaluation.spec import load_evaluation
 
 
-def first(recipe: Path, arm: str, versions: dict[str, str] | None = None) -> PlannedCampaign:
-    return next(iter(planned(load_evaluation(recipe), recipe.parent, arm, versions or {})))
+def first(recipe: Path, arm: str, version: str = "") -> PlannedCampaign:
+    spec = load_evaluation(recipe)
+    return next(iter(planned(spec, recipe.parent, arm, spec.arms[arm], version)))
 
 
 def test_a_campaign_is_the_task_with_the_budget_of_all(recipe: Path) -> None:
-    campaigns = list(planned(load_evaluation(recipe), recipe.parent, "evolve", {}))
+    spec = load_evaluation(recipe)
+    campaigns = list(planned(spec, recipe.parent, "evolve", spec.arms["evolve"]))
     assert [(each.task, each.seed) for each in campaigns] == [("low", 1), ("low", 2), ("high", 1), ("high", 2)]
-    spec = parse_spec(campaigns[1].text, base=campaigns[1].base)
-    assert spec.goal.count is None and spec.budget.verifications == 5 and spec.seed == 2 and spec.workers == 1
-    assert isinstance(spec.proposer, EvolveSpec) and spec.proposer.seeds == "seeds.csv", "the seeds of the task"
+    made = parse_spec(campaigns[1].text, base=campaigns[1].base)
+    assert made.goal.count is None and made.budget.verifications == 5 and made.seed == 2 and made.workers == 1
+    assert isinstance(made.proposer, EvolveSpec) and made.proposer.seeds == "seeds.csv", "the seeds of the task"
 
 
 def test_the_name_tells_what_decides_the_results(recipe: Path) -> None:
-    one, changed = first(recipe, "random"), first(recipe, "random", {"scripted": "another hash"})
+    one, changed = first(recipe, "random"), first(recipe, "random", "another hash")
     assert one.name.startswith("random-low-1-") and one.name != changed.name
     assert first(recipe, "random") == one
 

@@ -5,6 +5,7 @@ Those with Ray are slow: an environment with it is made once (400 MB), then two 
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import time
@@ -24,6 +25,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.training.live.actors import RolloutActors, shares
 from sciagent.training.live.wish import LiveWish, TaskShare
 from tests.support import environments
+from tests.support.adapter_server import AdapterServer
 
 RAY = "ray==2.60.0"
 CAMPAIGN = """
@@ -68,9 +70,7 @@ def test_each_actor_gets_campaigns_of_its_own(files: Path, monkeypatch: pytest.M
         shares(wish_of(named[0], named[0], actors=2))
 
 
-def test_what_is_missing_is_named(files: Path) -> None:
-    with pytest.raises(UsageError, match="say how many with --actors"):
-        LiveWish((TaskShare(files / "one.yaml"),), "tiny", files, "x", files, ray_address="10.0.0.1:6379").check()
+def test_a_missing_extra_is_named(files: Path) -> None:
     ledger = Ledger(str(files / "ledger.db"))
     with pytest.raises(UsageError, match=r"pip install 'sciagent\[ray\]'"):
         RolloutActors(wish_of(files / "one.yaml", actors=1), ledger, RewardSpec(prices={"llm_tokens": 1e-6}), 100, "r")
@@ -119,6 +119,63 @@ TURNS = sa.select(*WHERE, t.turn.c.output_ids).select_from(t.turn.join(t.traject
 TURNS = TURNS.where(t.turn.c.message.is_not(None)).order_by(*WHERE)
 USES = sa.select(training_use.c.turn_id)
 DRIVEN = sa.select(t.event.c.campaign_id).where(t.event.c.kind == "driver_started")
+
+
+@pytest.mark.slow
+def test_actors_sample_from_the_adapters_of_a_server(
+    files: Path, python: Path, variables: dict[str, str], tiny: str
+) -> None:
+    server = AdapterServer(tiny)
+    endpoint = ("--endpoint", server.url, "--lora", "4")
+    environments.run(python, *call("served.db", "served"), *endpoint, folder=files, **variables)
+    lines = [json.loads(line) for line in (files / "served" / "metrics.jsonl").read_text().splitlines()]
+    asked = [line["policy"] for line in lines]
+    assert {body["model"] for body in server.asked} == set(asked) and len(set(asked)) == 2
+    assert [line["masked"] for line in lines] == [0.0, 0.0] and not server.adapters
+    by = sa.select(t.policy.c.name).join(t.turn, t.turn.c.policy_id == t.policy.c.id).distinct()
+    assert {row.name for row in rows(files / "served.db", by)} - {tiny} >= set(asked)
+    server.close()
+
+
+ANSWERS = """
+from dataclasses import replace
+from pathlib import Path
+
+from sciagent.agent.messages import EpisodeQuestion, Message, Sampling
+from sciagent.rewards.spec import RewardSpec
+from sciagent.store.database.ledger import Ledger
+from sciagent.training.learner.loading import load
+from sciagent.training.learner.step import Learner
+from sciagent.training.live.actors import RolloutActors, SentEngine
+from sciagent.training.live.engines import InProcessEngine
+from sciagent.training.live.versions import identity_of
+from sciagent.training.live.wish import LiveWish, TaskShare
+
+if __name__ == "__main__":
+    files = tuple(TaskShare(Path(name)) for name in ("one.yaml", "two.yaml"))
+    wish = LiveWish(files, "tiny", Path("run"), "new", Path("rewards.yaml"), actors=2, rank=4, threads=1)
+    loaded = load("tiny", 4, 0)
+    learner = Learner(loaded.model, wish.settings)
+    for weights in loaded.model.parameters():
+        weights.data += 0.05 * weights.requires_grad
+    version = identity_of(loaded, loaded.model, "new")
+    said = [EpisodeQuestion([Message("user", f"number {n}")], [], Sampling(1.0, 12, n)) for n in range(5)]
+    spec = RewardSpec(prices={"llm_tokens": 1e-6})
+    actors = RolloutActors(wish, Ledger("ledger.db"), spec, 4096, "run")
+    there = SentEngine(None, actors).policy(learner, loaded, version)
+    here = InProcessEngine().policy(learner, loaded, version)
+    found = [[answer.tokens.output_ids for answer in policy.answers(said)] for policy in (here, there)]
+    assert found[0] == found[1] and there.identity(there.name) == version, found
+    actors.finish()
+    actors.close()
+    print("equal")
+"""
+
+
+@pytest.mark.slow
+def test_actors_answer_as_the_model_that_is_trained(files: Path, python: Path, variables: dict[str, str]) -> None:
+    (files / "answers.py").write_text(ANSWERS, encoding="utf-8")
+    assert environments.run(python, "answers.py", folder=files, **variables).strip().endswith("equal")
 
 
 @pytest.mark.slow

@@ -136,13 +136,8 @@ def test_a_grammar_of_the_server_allows_what_the_trainer_computes(
 
 
 def test_a_server_that_cannot_be_trained_with_is_refused(
-    server: AdapterServer, tiny: str, loaded: LoadedModel, learner: Learner, tmp_path: Path
+    tiny: str, loaded: LoadedModel, learner: Learner, tmp_path: Path
 ) -> None:
-    whole = load(tiny)
-    with pytest.raises(UsageError, match="train one with --lora RANK"):
-        ServedEngine(server.url, "x", tmp_path / "x").policy(
-            Learner(whole.model, StepSettings()), whole, of(whole, "x")
-        )
     raw = AdapterServer(tiny, is_trainable=False)
     other = ServedEngine(raw.url, "x", tmp_path / "x")
     with pytest.raises(UsageError, match=r"nats from those of the policy(.|\n)*--trainable"):

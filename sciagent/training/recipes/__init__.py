@@ -1,0 +1,1 @@
+"""Recipes: training by stages, from demonstrations to an audited policy."""

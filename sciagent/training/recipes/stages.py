@@ -1,0 +1,112 @@
+"""The stages of a recipe, as its YAML file states them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sciagent.campaign.rollouts.snapshot import Beginning
+from sciagent.rewards.spec import Credit
+from sciagent.training.guards.settings import GuardSettings
+
+PART = ConfigDict(extra="forbid", frozen=True)
+Whole = Annotated[int, Field(strict=True, ge=1, le=10**6)]
+Positive = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
+StageName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
+Begins = Annotated[
+    Beginning,
+    Field(alias="from", description="What groups see: all candidates of the campaign (`now`), or its `seeds`."),
+]
+
+
+class _Stage(BaseModel):
+    model_config = PART
+
+    name: StageName | None = Field(
+        default=None, description="Name of the stage, and the end of its policy's name; left out: its kind."
+    )
+
+
+class EpisodesStage(_Stage):
+    """A stage that rolls out groups of episodes in every task; it makes no policy."""
+
+    kind: Literal["demonstrations", "rollouts"] = Field(
+        description="demonstrations: by a script or another model; rollouts: by the policy so far."
+    )
+    policy: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="Demonstrations: `scripted` (left out), or a name in `sciagent models list`.",
+    )
+    groups: Whole = Field(default=4, description="Groups in each task.")
+    siblings: Whole = Field(default=8, description="Episodes in a group.")
+    turns: Whole = Field(default=6, description="Most answers in an episode.")
+    begins: Begins = "now"
+
+
+class _Training(_Stage):
+    learning_rate: Positive | None = Field(default=None, description="Of AdamW; left out: as of the command.")
+    lora: Annotated[int, Field(strict=True, ge=0)] = Field(
+        default=0, description="Rank of a LoRA adapter; 0: all weights."
+    )
+    most_tokens: Whole = Field(default=8192, description="Tokens computed at once; less needs less memory.")
+    save_every: Whole | None = Field(default=None, description="Steps between checkpoints.")
+
+
+class RowsStage(_Training):
+    """A stage that trains on the episodes that the tasks have so far, by supervised fine-tuning."""
+
+    kind: Literal["sft", "hindsight"] = Field(
+        description="sft: verified turns; hindsight: turns under the goal that they achieved."
+    )
+    epochs: Whole = Field(default=1, description="How often each row is trained.")
+    steps: Whole | None = Field(default=None, description="Most steps; left out: all rows.")
+    rows_per_step: Whole = Field(default=32, description="Rows of a step.")
+    at_least: float = Field(default=0.5, description="Payoff of a verified turn, in hits or utility.")
+    per_scaffold: Whole = Field(default=4, description="Most rows of one scaffold and goal.")
+
+
+class LiveStage(_Training):
+    """A stage that trains on the live ladder: each step rolls out groups, waits for the verdicts, and trains."""
+
+    kind: Literal["grpo", "ppo"]
+    credit: Credit | None = Field(
+        default=None, description="Estimator of the advantages; left out: that of the rewards."
+    )
+    steps: Whole = Field(default=20, description="Number of steps.")
+    groups: Whole = Field(default=4, description="Groups of a step, over all tasks.")
+    siblings: Annotated[int, Field(strict=True, ge=2, le=1000)] = Field(default=8, description="Episodes in a group.")
+    turns: Whole = Field(default=6, description="Most answers in an episode.")
+    begins: Begins = "now"
+    further: Annotated[int, Field(strict=True, ge=0)] | None = Field(
+        default=None, description="Most groups of a step in place of those whose siblings earned the same."
+    )
+    ahead: Annotated[int, Field(strict=True, ge=0, le=1)] = Field(
+        default=0, description="Steps by which sampling is ahead of training."
+    )
+    kl: Share = Field(default=0.0, description="Factor of the KL divergence from the model at the start of the stage.")
+    kl_budget: Share | None = Field(default=None, description="The stage ends where this divergence is larger.")
+    guards: GuardSettings | None = Field(default=None, description="Limits of the guards; left out: the usual.")
+
+
+class AuditStage(_Stage):
+    """A stage that compares the last policy with the first one on tasks with a dearer ladder."""
+
+    kind: Literal["audit"]
+    tasks: tuple[str, ...] = Field(
+        min_length=1, description="Campaign files with the dearer ladder, relative to the folder of the recipe."
+    )
+    seeds: tuple[Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)], ...] | None = Field(
+        default=None, min_length=1, description="Seeds of the campaigns; left out: those of `evaluate`."
+    )
+    verifications: Whole | None = Field(
+        default=None, description="Verifications in each campaign; left out: those of `evaluate`."
+    )
+
+
+StageSpec = Annotated[EpisodesStage | RowsStage | LiveStage | AuditStage, Field(discriminator="kind")]
+TRAINING = (RowsStage, LiveStage)
+"""Stages that make a policy."""

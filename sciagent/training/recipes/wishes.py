@@ -1,0 +1,82 @@
+"""The tasks of training runs that the stages of a recipe stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from sciagent.training.answers import Selection
+from sciagent.training.learner.settings import CriticSettings, LossSettings, StepSettings, TrainingWish
+from sciagent.training.live.wish import LiveWish, TaskShare
+from sciagent.training.recipes.spec import RecipeSpec
+from sciagent.training.recipes.stages import LiveStage, RowsStage
+from sciagent.training.wish import DatasetWish
+
+SFT_RATE, LIVE_RATE = 2e-5, 1e-6  # learning rates of the commands
+
+
+def task_shares(spec: RecipeSpec, folder: Path) -> list[TaskShare]:
+    """Returns the tasks of live training. folder: of the recipe."""
+    return [TaskShare(folder / task.campaign, task.weight) for task in spec.task_specs]
+
+
+def dataset_wish(stage: RowsStage, campaigns: Sequence[str], command: str) -> DatasetWish:
+    """Returns the data set that a stage trains on. All goals are for training: others are held out by `evaluate`."""
+    selection = Selection(stage.at_least, per_scaffold=stage.per_scaffold)
+    return DatasetWish(stage.kind, campaigns, selection, test_share=0.0, command=command)
+
+
+def rows_wish(
+    stage: RowsStage, rows: Path, model: str, out: Path, name: str, seed: int, threads: int | None
+) -> TrainingWish:
+    """Returns the run of a stage on a data set."""
+    return TrainingWish(
+        *("sft", rows, model, out, name, stage.rows_per_step),
+        epochs=stage.epochs,
+        steps=stage.steps,
+        rank=stage.lora,
+        seed=seed,
+        save_every=stage.save_every or 20,
+        threads=threads,
+        settings=StepSettings(stage.learning_rate or SFT_RATE, most_tokens=stage.most_tokens),
+    )
+
+
+def live_wish(
+    stage: LiveStage,
+    tasks: Sequence[TaskShare],
+    rewards: Path,
+    model: str,
+    out: Path,
+    name: str,
+    seed: int,
+    threads: int | None,
+) -> LiveWish:
+    """Returns the run of a stage on the live ladder."""
+    settings = StepSettings(
+        stage.learning_rate or LIVE_RATE, most_tokens=stage.most_tokens, loss=LossSettings(kl=stage.kl)
+    )
+    return LiveWish(
+        tuple(tasks),
+        model,
+        out,
+        name,
+        rewards,
+        training=stage.kind,
+        credit=stage.credit,
+        steps=stage.steps,
+        groups=stage.groups,
+        siblings=stage.siblings,
+        turns=stage.turns,
+        begins=stage.begins,
+        further=stage.further,
+        ahead=stage.ahead,
+        rank=stage.lora,
+        seed=seed,
+        save_every=stage.save_every or 1,
+        threads=threads,
+        kl_budget=stage.kl_budget,
+        settings=replace(settings, critic=CriticSettings()) if stage.kind == "ppo" else settings,
+        guards=None if stage.guards is None else stage.guards.model_dump(exclude_unset=True),
+    )

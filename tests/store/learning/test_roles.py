@@ -1,0 +1,24 @@
+"""Roles point to the policy of their last row."""
+
+from __future__ import annotations
+
+import pytest
+
+from sciagent.domain.campaigns.policies import IN_PROCESS, PolicyIdentity
+from sciagent.errors import UnknownNameError
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.learning import policies, roles
+
+
+def test_a_role_comes_before_a_policy_of_that_name(ledger: Ledger) -> None:
+    with ledger.begin() as connection:
+        a = policies.enter(connection, PolicyIdentity("a@1", IN_PROCESS, "1" * 64))
+        b = policies.enter(connection, PolicyIdentity("b@2", IN_PROCESS, "2" * 64))
+        roles.promote(connection, "best", a, evaluation_id=None, who="me", why="")
+        assert roles.resolved(connection, "best").id == a and roles.resolved(connection, "b").id == b
+        roles.promote(connection, "best", b, evaluation_id=None, who="me", why="")
+        assert roles.resolved(connection, "best").id == b
+        undone = roles.rollback(connection, "best", who="me", why="worse")
+        assert (undone.policy_id, undone.why) == (a, "worse") and undone.undoes_id is not None
+        with pytest.raises(UnknownNameError, match='unknown role or policy "bst"; did you mean "best"'):
+            roles.resolved(connection, "bst")

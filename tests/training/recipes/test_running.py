@@ -1,0 +1,144 @@
+"""Whole runs of a recipe: from a random model to one that GRPO has trained, with real episodes, checks and gates."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sciagent.agent import models
+from sciagent.domain.answers.recipe_runs import RecipeAnswer
+from tests.support.typed import call, refused
+from tests.training.recipes.made_recipes import write_practice
+
+RECIPE = """
+recipe: small
+model: {new: {hidden_size: 32, layers: 1, vocabulary: 700}}
+tasks: [practice.yaml]
+rewards: rewards.yaml
+stages:
+  - {kind: demonstrations, groups: 1, siblings: 6, turns: 2}
+  - {kind: sft, epochs: 2, rows_per_step: 8, learning_rate: 3e-3, at_least: 0, per_scaffold: 100, save_every: 1}
+  - {kind: grpo, credit: outcome, steps: 2, groups: 1, siblings: 3, turns: 1, learning_rate: 1e-3}
+"""
+GATED = """
+evaluate:
+  tasks: [held.yaml]
+  seeds: [1, 2, 3]
+  verifications: 2
+  arms: {scripted: {policy: scripted}}
+"""
+AUDIT = "  - {kind: audit, tasks: [held.yaml]}\n"
+REWARDS = "prices: {llm_tokens: 1.0e-6}\nunsettled: settled\n"  # measured seconds would differ from run to run
+MAIN = "from sciagent.cli.main import main; main()"
+
+
+def write(folder: Path, recipe: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / "recipe.yaml").write_text(recipe)
+    write_practice(folder)
+    (folder / "rewards.yaml").write_text(REWARDS)
+
+
+def run(*more: str) -> tuple[int, list[dict[str, object]], RecipeAnswer]:
+    """Exit code, the lines of the steps, and the answer."""
+    done = call("train", "recipe.yaml", "--out", "out", "--threads", "1", "--json", *more)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    *steps, last = map(json.loads, done.stdout.splitlines())
+    return done.exit_code, steps, RecipeAnswer.model_validate(last)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder in which the recipe has run up to its last stage."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    write(folder, RECIPE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.delenv("SCIAGENT_LEDGER", raising=False)
+        patch.setenv("SCIAGENT_MODELS", str(folder / "models"))
+        code, steps, answer = run("--until", "sft")
+        assert (code, answer.stopped_by, answer.policy) == (0, "until", models.find("out-sft").policy)
+        assert {step["stage"] for step in steps} == {"sft"}
+        code, steps, answer = run()
+        assert (code, answer.stopped_by, answer.steps) == (0, "stages", 2 + answer.stages[1].steps)
+        assert [step["stage"] for step in steps] == ["grpo", "grpo"], "what is done is not done again"
+        yield folder
+
+
+@pytest.fixture
+def done(undisturbed: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same folder, as the working directory."""
+    monkeypatch.chdir(undisturbed)
+    monkeypatch.delenv("SCIAGENT_LEDGER", raising=False)
+    monkeypatch.setenv("SCIAGENT_MODELS", str(undisturbed / "models"))
+    return undisturbed
+
+
+@pytest.mark.long
+def test_each_stage_goes_on_from_the_last_and_again_nothing_is_done(done: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in (done / "out").rglob("*.safetensors")}
+    code, steps, answer = run()
+    assert code == 0 and steps == []
+    parents = [models.find(f"out-{name}").policy for name in ("new", "sft")]
+    assert [stage.parent for stage in answer.stages[1:]] == parents
+    assert answer.policy == models.find("out-grpo").policy and answer.parent == models.find("out-new").policy
+    assert before == {path: path.stat().st_mtime_ns for path in (done / "out").rglob("*.safetensors")}
+    page = (done / "out" / "report.html").read_text()
+    assert "Loss on the live ladder" in page and "out-grpo@" in page
+
+
+@pytest.mark.long
+def test_a_changed_stage_is_refused(done: Path) -> None:
+    (done / "changed.yaml").write_text(RECIPE.replace("epochs: 2", "epochs: 3"))
+    assert "another stage than the recipe now has" in refused("train", "changed.yaml", "--out", "out")
+    assert "known: demonstrations, grpo, sft" in refused("train", "recipe.yaml", "--out", "out", "--until", "ppo")
+
+
+@pytest.mark.long
+def test_after_kills_the_weights_are_those_of_an_undisturbed_run(done: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "killed"
+    write(folder, RECIPE)
+    environment = os.environ | {"SCIAGENT_MODELS": str(folder / "models"), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", MAIN, "train", "recipe.yaml", "--out", "out", "--threads", "1"]
+    for signs in ("02-sft/run/checkpoint.pt", "03-grpo/run/metrics.jsonl"):
+        process = subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE)
+        end = time.monotonic() + 120
+        while not (folder / "out" / signs).is_file() and process.poll() is None and time.monotonic() < end:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL, process.stderr.read() if process.stderr else ""
+    last = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert last.returncode == 0, last.stderr
+    for stage in ("02-sft", "03-grpo"):
+        files = [root / "out" / stage / "run" / "policy" / "model.safetensors" for root in (done, folder)]
+        assert files[0].read_bytes() == files[1].read_bytes()
+
+
+@pytest.mark.slow
+def test_a_worse_policy_is_not_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A learning rate of 1 ruins the model: it names no molecule any more."""
+    ruin = "  - {name: ruined, kind: sft, rows_per_step: 8, learning_rate: 1.0, at_least: 0}\n"
+    taught = RECIPE.replace("groups: 1, siblings: 6, turns: 2", "groups: 2, siblings: 6, turns: 4")
+    taught = taught.replace("epochs: 2", "epochs: 20").replace(
+        "hidden_size: 32, layers: 1", "hidden_size: 64, layers: 2"
+    )
+    write(tmp_path, taught + ruin + AUDIT + GATED)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SCIAGENT_MODELS", str(tmp_path / "models"))
+    code, _, answer = run()
+    ruined = answer.stages[-1]
+    assert (code, answer.stopped_by, ruined.stage, ruined.taken) == (1, "worse", "ruined", False)
+    assert ruined.difference is not None and ruined.difference[2] < 0
+    assert answer.policy == models.find("out-grpo").policy, "the last good one"
+    (tmp_path / "recipe.yaml").write_text(taught + ruin + AUDIT + GATED + "on_worse: keep\n")
+    code, _, answer = run()
+    assert (code, answer.stopped_by, answer.stages[-1].stage) == (0, "stages", "audit")
+    assert answer.policy == models.find("out-grpo").policy and answer.stages[-1].difference is not None
