@@ -97,5 +97,7 @@ class LiveWish:
             raise UsageError(f"endpoint: {self.endpoint} samples from adapters; train one with --lora RANK")
         if self.ray_address is not None and not self.actors:
             raise UsageError(f"ray_address: {self.ray_address} has no actors; say how many with --actors")
-        if self.ahead or self.siblings < 2:
-            raise UsageError("siblings: 1 has nobody to be compared with" if not self.ahead else "ahead: takes only 0")
+        if self.ahead:
+            raise UsageError(f"ahead: {self.ahead} is not possible yet; each step samples with the policy as it is")
+        if self.siblings < 2:
+            raise UsageError("siblings: 1 has nobody to be compared with; take 2 or more")
