@@ -97,12 +97,13 @@ class Episode:
 
 
 def opening(
-    goal: str, learned: str, left: str, tools: Sequence[tuple[str, str]], structured: bool
+    goal: str, learned: str, left: str, tools: Sequence[tuple[str, str]], structured: bool, skills: Sequence[str] = ()
 ) -> tuple[Message, ...]:
-    """Returns the system and the user message. tools: (name, first sentence), listed if answers are structured."""
+    """Returns the system and the user message. tools: (name, first sentence), listed if answers are structured. skills:
+    texts at the end of the user message."""
     system = SYSTEM
     if structured:
         listed = "\n".join(f"- {name}: {what}" for name, what in tools)
         system = f"{SYSTEM}\n{STRUCTURED}\nTools:\n{listed}"
-    parts = [goal, f"Left to spend: {left}.", learned or "Nothing was tried yet."]
+    parts = [goal, f"Left to spend: {left}.", learned or "Nothing was tried yet.", *skills]
     return Message("system", system), Message("user", "\n\n".join(parts))

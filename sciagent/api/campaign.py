@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from sciagent.api.running import Drive
     from sciagent.campaign.driving.driver import Driver
     from sciagent.campaign.people.adding import AddedCandidate
+    from sciagent.campaign.rollouts.groups import Skills
     from sciagent.campaign.rollouts.snapshot import Beginning
     from sciagent.domain.answers.environments import RolloutAnswer
     from sciagent.environment.environment import Environment, EnvironmentLimits
@@ -160,11 +161,9 @@ class Campaign:
         """Runs the campaign until the goal is reached, the budget is spent or nothing is left. Returns its status.
 
         Ctrl-C or the interrupt of a notebook's kernel lets running jobs finish. A second interrupt kills them; they are
-        run again later. The campaign is then `interrupted`, nothing is lost, and `run` continues it.
-
-        workers: number of parallel jobs, for this run only. executor: `local`, or `ledger`, `celery`, `slurm` for
-        workers elsewhere. site: profile of the Slurm cluster. report: HTML file that is updated during the run.
-        progress: False shows nothing.
+        run again later. The campaign is then `interrupted`, nothing is lost, and `run` continues it. workers: number of
+        parallel jobs, for this run only. executor: `local`, or `ledger`, `celery`, `slurm` for workers elsewhere. site:
+        profile of the Slurm cluster. report: HTML file that is updated during the run. progress: False shows nothing.
         """
         from sciagent.api.running import Drive
 
@@ -190,14 +189,15 @@ class Campaign:
         policy: str | None = None,
         purpose: Purpose = "rollout",
         begins: Beginning = "now",
+        skills: Skills = "with",
         workers: int | None = None,
         say: Callable[[str], None] | None = None,
     ) -> RolloutAnswer:
         """Rolls out groups of episodes that begin alike on a frozen snapshot; the ladder then decides about them all.
 
         Groups that a kill or a stop left open are continued first, and then no new ones are begun. policy: `scripted`
-        or a model's name; default: the campaign's own. begins: all candidates are seen, or `seeds` alone. say: gets a
-        line a step. Raises UsageError."""
+        or a model's name; default: the campaign's own. begins: all candidates are seen, or `seeds` alone. skills: shown
+        or not, or both in `paired` groups. say: gets a line a step. Raises UsageError."""
         from sciagent.api.interrupts import each_signal, raise_interrupt
         from sciagent.campaign.rollouts.drive import RolloutDrive, plan_of, policy_of
 
@@ -206,7 +206,7 @@ class Campaign:
         with policy_of(built, policy) as chosen:
             drive = RolloutDrive(built, chosen, workers, say or (lambda line: None))
             with each_signal(drive.stop, partial(drive.stop, now=True), last=raise_interrupt):
-                return drive.run(plan_of(groups, siblings, turns, chosen.name, purpose, begins))
+                return drive.run(plan_of(groups, siblings, turns, chosen.name, purpose, begins, skills))
 
     def environment(self, rewards: str | Path | RewardSpec, **limits: Unpack[EnvironmentLimits]) -> Environment:
         """Returns the live ladder as an environment for a policy of your own, a context manager. rewards: the file that

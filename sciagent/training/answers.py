@@ -170,6 +170,20 @@ def hindsight(
             yield each.cells | {"prompt": chat(prompt), "completion": each.completion, "how": "relabelled"}
 
 
+def taught(campaign: TrainingCampaign, turns: list[JudgedTurn], selection: Selection) -> Iterator[Mapping[str, Any]]:
+    """Yields the turns of episodes without the proposer's skills, with their texts as the hint for a teacher."""
+    skills = [skill for _, spec in campaign.built.spec.proposers for skill in getattr(spec, "skills", ())]
+    hint, named = "\n\n".join(skill.told for skill in skills), ", ".join(skill.label for skill in skills)
+    for each in turns:
+        if not skills:
+            selection.drop("turns: the proposer has no skills")
+        elif each.turn.episode.skill is not None:
+            selection.drop("turns: sampled with the skills; the student has to be without")
+        else:
+            cells = {"completion": each.completion, "how": "hinted", "hint": hint, "skill": named}
+            yield each.cells | cells | _sampled(each.turn)
+
+
 def _sampled(turn: AnsweredTurn) -> Cells:
     """Returns the cells of the tokens of an answer; none if the server returned no tokens."""
     if turn.sampled is None:

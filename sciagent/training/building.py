@@ -33,6 +33,7 @@ COLUMNS: Mapping[Kind, Sequence[TableColumn]] = {
     "hindsight": answers.HINDSIGHT,
     "preference": answers.PREFERENCE,
     "unpaired": answers.UNPAIRED,
+    "skill": answers.HINDSIGHT,
 }
 GROUP = {"rows": token_rows.GROUP}
 OTHERS = 200  # answers: rows of a row group, which are in memory together
@@ -178,6 +179,8 @@ class _Builder:
                 yield from answers.hindsight(campaign, turns, selection, limit)
             case "preference":
                 yield from answers.pairs(campaign, turns, selection, limit)
+            case "skill":
+                yield from answers.taught(campaign, turns, selection)
             case "unpaired":
                 yield from answers.labelled(turns, selection, limit)
 

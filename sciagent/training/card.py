@@ -23,10 +23,12 @@ WHAT = {
     "sft": "Answers whose molecule the terminal rung has verified, for supervised fine-tuning.",
     "hindsight": "Answers that failed: under the goal that they did achieve, and with hints for self-distillation.",
     "preference": "Pairs of answers to one prompt, of which one is worth more by its verified values.",
+    "skill": "Answers that were sampled without a skill, with the skill's text as the hint for a teacher.",
     "unpaired": "Answers with a label: verified as good, or known to be worth less.",
 }
 MISSING = (
-    "`skill` is empty: no campaign records it yet. `rubric` has scores only where a rung `lm.judge` gave them.",
+    "`skill` has the skills of the prompt, with hashes of their texts. "
+    "`rubric` has scores only where a rung `lm.judge` gave them.",
     "Values are those of the terminal rung, with the errors of its method; a hit was not confirmed by a higher level.",
     "An uncertainty is mostly the repeatability of a calculation, not the error of its method.",
     "Duplicates are sought within a goal only; molecules and scaffolds may occur under two goals, also across splits.",

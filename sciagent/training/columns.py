@@ -42,7 +42,7 @@ TURN = (
     TableColumn("scaffold", "text", "Murcko scaffold of that candidate; empty without rings"),
 )
 JUDGED = (
-    TableColumn("skill", "text", "skill that the answer used; null where none is recorded"),
+    TableColumn("skill", "text", "names and hashes of the skills in the prompt; null without any"),
     TableColumn(
         "rubric", "text", "JSON: score, uncertainty and level by a judge with a rubric; null where none judged"
     ),
@@ -91,7 +91,7 @@ def _chat(message: Message) -> Cells:
 def episode_cells(episode: RecordedEpisode) -> Cells:
     cells: Cells = {"campaign": episode.campaign, "episode": episode.number, "group": episode.group}
     cells |= {"sibling": episode.sibling, "policy": episode.policy}
-    return cells | {"purpose": episode.purpose, "task": episode.task}
+    return cells | {"purpose": episode.purpose, "task": episode.task, "skill": episode.skill}
 
 
 def turn_cells(turn: AnsweredTurn, verdicts: Sequence[CandidateVerdict]) -> Cells:

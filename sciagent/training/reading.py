@@ -13,6 +13,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.agent.episode import Episode, EpisodeLimits
 from sciagent.agent.messages import Message, from_json, to_json
+from sciagent.agent.skills import labels
 from sciagent.campaign.core.build import Built, open_for_people
 from sciagent.domain.evidence import content_hash
 from sciagent.store.campaign_state import trajectories
@@ -47,6 +48,8 @@ class RecordedEpisode:
     opening: tuple[Message, ...]
     thinking: str
     """Whether later prompts repeat the thinking: `preserve` or `strip`."""
+    skill: str | None = None
+    """Names and hashes of the skills in the prompt; None without any."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,7 @@ class TrainingCampaign:
             task=self.task,
             opening=tuple(map(from_json, opening)),
             thinking=settings.get("thinking", "preserve"),
+            skill=labels(settings),
         )
 
     @property

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 from sciagent.errors import UsageError
 from sciagent.training.answers import Selection
 
-Kind = Literal["rows", "sft", "hindsight", "preference", "unpaired"]
+Kind = Literal["rows", "sft", "hindsight", "preference", "unpaired", "skill"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sciagent.domain.answers.recipe_runs import StageAnswer
-from sciagent.domain.answers.training import StepSeconds, TrainedStep
+from sciagent.domain.answers.training import StageAnswer, StepSeconds, TrainedStep
 
 
 def step(number: int, **changes: Any) -> TrainedStep:

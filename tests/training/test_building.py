@@ -177,7 +177,7 @@ def test_the_card_says_what_is_in_it(made: Conversing, tmp_path: Path) -> None:
     assert card.startswith("---\nlicense: CC-BY-4.0\nconfigs:\n- config_name: default\n")
     for part in ("sciagent dataset build sft", "| train | 1 | 2 |", f"watermark {built.watermark}", "| tiny@0 |"):
         assert part in card
-    assert "| turns: proposed nothing new | 1 |" in card and "`skill` is empty" in card
+    assert "| turns: proposed nothing new | 1 |" in card and "`skill` has the skills" in card
 
 
 def test_mistakes_are_named_and_leave_nothing_behind(made: Conversing, tmp_path: Path) -> None:

@@ -129,7 +129,8 @@ class ModelSource:
             number = next_episode(connection, built)  # an MCP client may have taken the previous one
             goal, digest = briefing.goal(built), briefing.digest(connection, built)
             left = briefing.left_text(briefing.left(connection, built))
-            messages = opening(goal, digest, left, self._tools.listed, self._structured)
+            skills = [skill.told for skill in self._spec.skills]
+            messages = opening(goal, digest, left, self._tools.listed, self._structured, skills)
             seed, name = turn_seed(built, number, 0), self._slot.name or self._asking.policy.name
             settings = {**self._slot.settings(), "opening": [to_json(message) for message in messages]}
             began: dict[str, Any] = {"proposer": name, "seed": seed, "policy_version": self._asking.policy.name}

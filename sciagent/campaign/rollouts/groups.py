@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from sqlalchemy.engine import Connection
 
@@ -25,6 +25,8 @@ from sciagent.store.campaign_state import trajectories
 from sciagent.store.campaign_state.trajectories import Purpose
 from sciagent.store.learning import groups
 from sciagent.store.learning.groups import GroupRow, GroupState
+
+Skills = Literal["with", "without", "paired"]
 
 
 class GroupMark(NamedTuple):
@@ -53,6 +55,9 @@ class RolloutPlan:
     """Name that a client gave to the group; None for rollouts of this process."""
     begins: Beginning = "now"
     """The candidates that the groups see: `now`, all that the campaign has; `seeds`, only its seeds."""
+    skills: Skills = "with"
+    """Whether the openings have the texts of the proposer's skills. `paired`: of two groups with the same seeds, on the
+    same snapshot, the first has them and the second has not."""
     marks: Sequence[GroupMark] = ()
     """Seed and notes of each group; empty: the seeds are as `seed` says."""
 
@@ -120,10 +125,21 @@ def open_groups(
     """Opens groups on one snapshot of the campaign, and writes them with their episodes."""
     frozen = snapshot.take(connection, built, plan.begins)
     left = briefing.left_text(frozen.left)
-    messages = opening(frozen.goal, frozen.digest, left, tools.listed, structured)
     first, limits = groups.last_number(connection, built.row.id) + 1, episode_limits(spec, plan.turns)
     marks = [plan.mark(built, place, first + place) for place in range(plan.groups)]
-    return [_open(connection, built, frozen, messages, limits, spec, pins, plan, mark) for mark in marks]
+    opened = []
+    for mark in marks:
+        for shown in _with_skills(spec, plan.skills):
+            skills = [skill.told for skill in shown.skills]
+            messages = opening(frozen.goal, frozen.digest, left, tools.listed, structured, skills)
+            opened.append(_open(connection, built, frozen, messages, limits, shown, pins, plan, mark))
+    return opened
+
+
+def _with_skills(spec: LlmSpec, shown: Skills) -> list[LlmSpec]:
+    """Returns the proposer as the groups of one mark see it: with its skills, without them, or once each."""
+    without = spec.model_copy(update={"skills": ()})
+    return {"with": [spec], "without": [without], "paired": [spec, without]}[shown]
 
 
 def _open(

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationInfo, WrapValidator, field_validator, model_validator
 
+from sciagent.agent.skills import SkillFile
 from sciagent.campaign.spec.goals import NAME, Count, Part
 from sciagent.campaign.spec.mcp import McpServerSpec, check_servers
 from sciagent.chemistry.combinations import block, check_reaction, check_scaffold, group_of, molecule_of
@@ -247,6 +248,13 @@ class LlmSpec(_WithFile):
         strict=True,
         description="Whether tools take molecules only by their rank among the best, for a model that cannot write "
         "SMILES. Default: if answers are structured.",
+    )
+    skills: tuple[SkillFile, ...] = Field(
+        (),
+        max_length=4,
+        exclude_if=lambda value: not value,  # as in campaigns from before this key
+        description="Text files of at most 8000 characters that stand in the prompt, relative to the campaign file; "
+        "`sciagent rollout --skills paired` leaves them out in every second group.",
     )
     predict: bool | None = Field(
         None,

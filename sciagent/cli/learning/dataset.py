@@ -27,6 +27,7 @@ class DatasetKind(StrEnum):
     HINDSIGHT = "hindsight"
     PREFERENCE = "preference"
     UNPAIRED = "unpaired"
+    SKILL = "skill"
 
 
 class ExportTo(StrEnum):
@@ -48,7 +49,8 @@ def _group() -> None:
 def build(
     kind: DatasetKind = typer.Argument(
         help="rows: token ids with advantages; sft: verified turns; hindsight: failures under the goal that they "
-        "achieved, and hints; preference: pairs of answers to one prompt; unpaired: answers with a label, good or not."
+        "achieved, and hints; preference: pairs of answers to one prompt; unpaired: answers with a label, good or not; "
+        "skill: answers without the proposer's skills, and their texts for a teacher."
     ),
     campaigns: list[str] = typer.Option(..., "--campaign", "-c", metavar="NAME", help="A campaign; once for each."),
     out: Path = typer.Option(..., "--out", "-o", metavar="FOLDER", help="A new or empty folder."),

@@ -19,8 +19,7 @@ from sciagent.cli.shared import options
 from sciagent.cli.shared.common import Exit, open_ledger, put, put_answer, say
 
 if TYPE_CHECKING:
-    from sciagent.domain.answers.recipe_runs import RecipeAnswer
-    from sciagent.domain.answers.training import TrainedStep
+    from sciagent.domain.answers.training import RecipeAnswer, TrainedStep
 
 COMMAND = "recipe"
 

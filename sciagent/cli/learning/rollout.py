@@ -28,6 +28,9 @@ def rollout(
     begins: str = typer.Option(
         "now", "--from", metavar="now|seeds", help="What groups see: all candidates of the campaign, or its seeds."
     ),
+    skills: str = typer.Option(
+        "with", metavar="with|without|paired", help="The proposer's skills in the prompt; paired: groups of both kinds."
+    ),
     workers: int | None = typer.Option(None, "--workers", "-w", min=1, help="Paid jobs at once."),
     ledger: options.Ledger = None,
     json: options.Json = False,
@@ -51,6 +54,7 @@ def rollout(
         policy=policy,
         purpose=purpose,  # type: ignore[arg-type]  # checked there
         begins=beginning(begins),
+        skills=skills,  # type: ignore[arg-type]  # checked there
         workers=workers,
         say=None if quiet or json else say,
     )

@@ -7,8 +7,7 @@ from functools import partial
 from itertools import accumulate
 from typing import NamedTuple
 
-from sciagent.domain.answers.recipe_runs import StageAnswer
-from sciagent.domain.answers.training import TrainedStep
+from sciagent.domain.answers.training import StageAnswer, TrainedStep
 from sciagent.domain.text import cut
 from sciagent.report.parts.charts import COLOURS, LINES, contexted, figure, svg
 

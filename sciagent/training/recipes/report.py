@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from sciagent.domain.answers.recipe_runs import StageAnswer
+from sciagent.domain.answers.training import StageAnswer
 from sciagent.report.page.training import curve_of, write_training_report
 from sciagent.training.learner.state import METRICS
 

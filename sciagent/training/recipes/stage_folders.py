@@ -10,7 +10,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from sciagent.domain.answers.recipe_runs import StageAnswer
+from sciagent.domain.answers.training import StageAnswer
 from sciagent.domain.evidence import content_hash
 from sciagent.errors import UsageError
 from sciagent.training.learner.state import replace

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.agent import models
-from sciagent.domain.answers.recipe_runs import RecipeAnswer
+from sciagent.domain.answers.training import RecipeAnswer
 from tests.support.typed import call, refused
 from tests.training.recipes.made_recipes import write_practice
 

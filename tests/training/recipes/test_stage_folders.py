@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.domain.answers.recipe_runs import StageAnswer
+from sciagent.domain.answers.training import StageAnswer
 from sciagent.errors import UsageError
 from sciagent.training.recipes.stage_folders import StageFolder, opened
 

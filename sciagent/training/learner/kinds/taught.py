@@ -62,5 +62,5 @@ def _row(cells: Cells, _: Conversations) -> TrainingRow:
 
 DISTILL = RowKind(("rows",), ("ids", "trainable"), _distilled, _row, ("trainable",))
 HINDSIGHT = RowKind(
-    ("hindsight",), None, _hinted, hinted_row, ("prompt_ids", "answer_ids", "answer_mask", "answer_drawn")
+    ("hindsight", "skill"), None, _hinted, hinted_row, ("prompt_ids", "answer_ids", "answer_mask", "answer_drawn")
 )

@@ -1,0 +1,62 @@
+"""Skills of a proposing model: texts that stand in its prompt, read from files when the campaign is read."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+
+from sciagent.yaml.validation import fault
+
+MOST = 8000  # characters of a skill
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,59}$"
+
+
+class Skill(BaseModel):
+    """A text that tells a model how to proceed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(pattern=_NAME, description="Name of the file, without its ending.")
+    text: str = Field(min_length=1, max_length=MOST, description="What the model is told.")
+
+    @property
+    def label(self) -> str:
+        """The name with a hash of the text, as data sets have it."""
+        return f"{self.name}@{hashlib.sha256(self.text.encode()).hexdigest()[:8]}"
+
+    @property
+    def told(self) -> str:
+        """The text as it stands in the prompt."""
+        return f"Skill {self.name}:\n{self.text}"
+
+
+def _read(value: Any, info: ValidationInfo) -> Any:
+    """Returns the skill of a file; a skill that was read before stays as it is. Raises a fault."""
+    base = (info.context or {}).get("base")
+    if not isinstance(value, str) or base is None:
+        return value
+    path = Path(base) / value
+    if not re.match(_NAME, path.stem):
+        raise fault(f'"{value}" is no name of a skill', "takes letters, digits, and - _ . between them")
+    try:
+        with path.open("rb") as stream:
+            text = stream.read(4 * MOST + 1).decode().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise fault(f'"{value}" cannot be read: {getattr(error, "strerror", None) or error}') from None
+    if not 1 <= len(text) <= MOST:
+        raise fault(f'"{value}" has {len(text)} characters', f"takes 1 to {MOST}")
+    return {"name": path.stem, "text": text}
+
+
+SkillFile = Annotated[Skill, BeforeValidator(_read, json_schema_input_type=str)]
+"""A file with a skill, relative to the campaign file; its text is copied into the campaign."""
+
+
+def labels(settings: Any) -> str | None:
+    """Returns the labels of the skills in the settings of an episode; None without skills."""
+    found = [Skill.model_validate(skill).label for skill in settings.get("skills") or ()]
+    return ", ".join(found) or None
