@@ -69,6 +69,15 @@ class RowsStage(_Training):
     per_scaffold: Whole = Field(default=4, description="Most rows of one scaffold and goal.")
 
 
+class RaySpec(BaseModel):
+    """Processes of Ray that roll out the groups of a stage, each those of its tasks."""
+
+    model_config = PART
+
+    actors: Whole = Field(description="Number of processes; a task is rolled out by one of them.")
+    address: str | None = Field(default=None, min_length=1, description="Of a cluster; left out: on this machine.")
+
+
 class LiveStage(_Training):
     """A stage that trains on the live ladder: each step rolls out groups, waits for the verdicts, and trains."""
 
@@ -86,6 +95,11 @@ class LiveStage(_Training):
     )
     ahead: Annotated[int, Field(strict=True, ge=0, le=1)] = Field(
         default=0, description="Steps by which sampling is ahead of training."
+    )
+    ray: RaySpec | None = Field(
+        default=None,
+        description="Processes of Ray that roll out; left out: one process does all.",
+        exclude_if=lambda ray: ray is None,
     )
     kl: Share = Field(default=0.0, description="Factor of the KL divergence from the model at the start of the stage.")
     kl_budget: Share | None = Field(default=None, description="The stage ends where this divergence is larger.")

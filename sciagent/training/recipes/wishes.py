@@ -72,6 +72,8 @@ def live_wish(
         begins=stage.begins,
         further=stage.further,
         ahead=stage.ahead,
+        actors=0 if stage.ray is None else stage.ray.actors,
+        ray_address=None if stage.ray is None else stage.ray.address,
         rank=stage.lora,
         seed=seed,
         save_every=stage.save_every or 1,

@@ -38,6 +38,13 @@ def test_a_live_stage_is_a_run_on_the_ladder(kind: str) -> None:
     wish.check()
 
 
+def test_the_groups_of_a_live_stage_are_rolled_out_by_actors() -> None:
+    stage = LiveStage.model_validate({"kind": "grpo", "ray": {"actors": 2, "address": "10.0.0.1:6379"}})
+    wish = live_wish(stage, [TaskShare(HERE)], HERE / "rewards", "tiny", HERE / "run", "new", 7, 1)
+    assert (wish.actors, wish.ray_address) == (2, "10.0.0.1:6379")
+    assert "ray" not in LiveStage(kind="grpo").model_dump(), "recipes without actors stay the same"
+
+
 def test_what_is_out_of_range_is_refused() -> None:
     with pytest.raises(ValidationError, match="greater than or equal to 2"):
         LiveStage(kind="grpo", siblings=1)
