@@ -148,7 +148,8 @@ class _Builder:
 
     def _siblings(self, campaign: TrainingCampaign, split: Split) -> Iterator[list[RecordedEpisode]]:
         """Yields the episodes of a split, those of a group together."""
-        rows = campaign.rows(self._connection)
+        chosen = self._wish.groups
+        rows = [row for row in campaign.rows(self._connection) if chosen is None or row.group_id in chosen]
         done = 0
         for _, members in groupby(rows, key=lambda row: (row.group_id, row.id if row.group_id is None else None)):
             episodes = [campaign.episode(self._connection, row) for row in members]

@@ -29,6 +29,8 @@ class DatasetWish:
     """Campaigns whose goals are for testing."""
     rewards: Sequence[int] = ()
     """Versions of rewards, at most one for each campaign; else the last one of each."""
+    groups: Sequence[int] | None = None
+    """Ids of groups of rollouts: only their episodes; None: all."""
     licence: str | None = None
     """SPDX identifier or URL."""
     command: str = ""

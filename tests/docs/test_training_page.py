@@ -8,17 +8,16 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sciagent.agent.models import add_folder
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from tests.docs.pages import ROOT
-from tests.support.tiny_model import write_tiny_model
 from tests.support.typed import call, data, told
 
 PAGE = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
 SESSION = re.compile(r"```console\n(.*?)```", re.DOTALL)
 CAMPAIGN = re.compile(r"```yaml\n(campaign: .*?)```", re.DOTALL)
 REWARDS = re.compile(r"```yaml\n(prices: .*?)```", re.DOTALL)
+COMPARE = re.compile(r"```yaml\n(evaluate:\n  tasks: \[wider.*?)```", re.DOTALL)
 MOLECULES = "smiles\nCCO\nc1ccccc1O\nCCN\nCCC=O\nc1ccccc1\nCC(C)O\n"
 
 
@@ -27,10 +26,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SCIAGENT_LEDGER", raising=False)
     monkeypatch.setenv("SCIAGENT_MODELS", str(tmp_path / "models"))
-    add_folder(write_tiny_model(tmp_path / "tiny", context=8192), "tiny", lambda text: None)
-    [campaign], [rewards] = CAMPAIGN.findall(PAGE), REWARDS.findall(PAGE)
+    [campaign], [rewards], [compare] = (block.findall(PAGE) for block in (CAMPAIGN, REWARDS, COMPARE))
     (tmp_path / "practice.yaml").write_text(campaign)
+    (tmp_path / "wider.yaml").write_text(campaign.replace("practice", "wider").replace("[1, 2]", "[2, 3]"))
     (tmp_path / "rewards.yaml").write_text(rewards)
+    (tmp_path / "compare.yaml").write_text(compare)
     (tmp_path / "molecules.csv").write_text(MOLECULES)
     return tmp_path
 
@@ -38,6 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def without_numbers(text: str) -> list[str]:
     """The lines that are printed on any machine: numbers, hashes and what few rows leave out differ."""
     text = re.sub(r"@[0-9a-f]{12}", "@HASH", text)
+    text = re.sub(r"\S*/models/", "MODELS/", text)
     text = re.sub(r"-?\b\d+(\.\d+)?(e-?\d+)?%?", "N", text)
     text = text.replace("  masked N", "")
     return [

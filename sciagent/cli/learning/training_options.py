@@ -127,6 +127,9 @@ class LiveOptions:
         float, typer.Option("--patience", min=0, metavar="SECONDS", help="Campaigns: longest wait for paid rungs.")
     ] = 3600.0
     workers: Annotated[int | None, typer.Option("--workers", "-w", min=1, help="Campaigns: paid jobs at once.")] = None
+    lag: Annotated[
+        int, typer.Option("--lag", min=0, help="Campaigns: most steps after which a late verdict is still trained.")
+    ] = 1
     guard: Annotated[
         list[str],
         typer.Option(
@@ -165,6 +168,7 @@ class LiveOptions:
             *(run.model, run.out, run.new_name, self.rewards, training, self.credit, run.steps or 20),
             *(self.groups, self.siblings, self.turns, beginning(self.begins), self.further, self.patience),
             workers=self.workers,
+            lag=self.lag,
             endpoint=self.endpoint,
             actors=self.actors,
             ray_address=self.ray_address,

@@ -51,6 +51,8 @@ class TrainedStep(AnswerModel):
     """Number of groups that were trained; None for rows on disk."""
     dropped: int | None = None
     """Number of groups that taught nothing, since their siblings earned the same; None for rows on disk."""
+    late: int | None = None
+    """Number of earlier groups that were trained on the change of their rewards; None for rows on disk."""
     terms: Mapping[str, float] = {}
     """Mean over the episodes of each part of the reward, by name; empty for rows on disk."""
     notes: list[str] = []

@@ -28,6 +28,8 @@ class RewardedGroup:
     id: int
     version: int
     """Id of the version of rewards."""
+    campaign: str
+    """Its name."""
     rows: list[TrainingRow] = field(default_factory=list)
     turns: list[int] = field(default_factory=list)
     """Ids of the turns that the rows train."""
@@ -57,7 +59,7 @@ def read(
     spec, found = built.row.spec, list[RewardedGroup]()
     task = content_hash({"objectives": spec["objectives"], "goal": spec["goal"]})
     for row in groups.of_ids(connection, group_ids).values():
-        group = RewardedGroup(row.id, version.id)
+        group = RewardedGroup(row.id, version.id, built.row.name)
         siblings = groups.siblings(connection, row.id)
         named = policies.of_episodes(connection, [sibling.id for sibling in siblings])
         for sibling in siblings:

@@ -15,8 +15,10 @@ from sciagent.errors import UsageError
 from sciagent.rewards.spec import RewardSpec, load_rewards
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import uses
+from sciagent.training.building import build
 from sciagent.training.learner import publishing
 from sciagent.training.learner.loading import LoadedModel, load
+from sciagent.training.learner.rows import TrainingRow
 from sciagent.training.learner.running import Tell
 from sciagent.training.learner.state import RunFolder, replace
 from sciagent.training.learner.step import Learner, StepMetrics
@@ -24,10 +26,12 @@ from sciagent.training.live import rolling, versions
 from sciagent.training.live.engines import Engine
 from sciagent.training.live.gathering import GatheredStep, Gatherer
 from sciagent.training.live.guarding import RunGuards, settings_of
+from sciagent.training.live.late import LateVerdicts, TrainedGroup
 from sciagent.training.live.waves import Stopped
 from sciagent.training.live.wish import LiveWish
+from sciagent.training.wish import DatasetWish
 
-RUN_ID = "run_id"
+RUN_ID, PAIRS = "run_id", "pairs"
 ELSEWHERE = {"threads", "save_every", "workers", "patience", "endpoint", "actors", "ray_address"}
 """Fields of a wish that may change when a run goes on."""
 
@@ -57,7 +61,9 @@ def train_live(
     if learner.accelerator.num_processes > 1:
         raise UsageError("training on the live ladder runs in one process; start it without `accelerate launch`")
     with rolling.started(wish, ledger, spec, loaded.context, _run_id(folder), engine, stop) as (sampling, waves):
-        run = LiveRun(wish, ledger, folder, loaded, learner, sampling, Gatherer(wish, waves), asked)
+        names = [task.name for task in waves.tasks]
+        late = LateVerdicts(ledger, names, spec, loaded.context, -1 if wish.training == "ppo" else wish.lag)
+        run = LiveRun(wish, ledger, folder, loaded, learner, sampling, Gatherer(wish, waves), asked, late)
         stopped_by = run.steps(tell)
     return run.answer(stopped_by)
 
@@ -81,13 +87,17 @@ class LiveRun:
         engine: Engine,
         gatherer: Gatherer,
         asked: Mapping[str, Any],
+        late: LateVerdicts,
     ) -> None:
         self._wish, self._ledger, self._folder, self._loaded = wish, ledger, folder, loaded
         self._learner, self._engine, self._gatherer, self._asked = learner, engine, gatherer, asked
         self._done = folder.restore(learner)
         self._guards = RunGuards(wish, ledger, folder.path, self._done)
-        self._pending: list[list[Any]] = list(folder.noted or [])
+        noted = folder.noted or {"uses": [], "seen": {}, "refused": []}
+        self._pending: list[list[Any]] = list(noted["uses"])
         self._book()
+        self._late = late
+        late.restore(_run_id(folder), self._done, noted["seen"], [(name, id_) for name, id_ in noted["refused"]])
         fresh = not self._done and not loaded.rank
         self._identity = versions.of_card(loaded.card) if fresh else self._version()
         self._policy_id = versions.entered(ledger, self._identity, None, self._asked)
@@ -104,7 +114,7 @@ class LiveRun:
             except Stopped as stopped:
                 self._save()
                 return stopped.reason
-            step = self._train(gathered)
+            step = self._train(gathered, self._late.changed(number))
             step = step.model_copy(update={"notes": self._guards.check(gathered, step.kl, number - 1)})
             self._folder.add_metrics(step.model_dump())
             tell(step, wish.steps)
@@ -116,21 +126,32 @@ class LiveRun:
         self._save()
         return "steps"
 
-    def _train(self, gathered: GatheredStep) -> TrainedStep:
-        """Takes a training step, and enters the new version of the policy."""
+    def _train(self, gathered: GatheredStep, changed: Sequence[TrainedGroup]) -> TrainedStep:
+        """Takes a training step, and enters the new version of the policy. changed: earlier groups, with rows of the
+        change of their advantages."""
         rows = [row for group in gathered.trained for row in group.rows]
-        sampled_by = self._identity
-        if rows:
-            metrics = self._learner.step(rows)
+        sampled_by, trained = self._identity, [*gathered.trained, *(each.group for each in changed)]
+        if trained:
+            metrics = self._updated(rows, [each.group.rows for each in changed])
             self._identity = self._version()
             recipe = {"run": self._asked, "step": gathered.number}
             self._policy_id = versions.entered(self._ledger, self._identity, self._policy_id, recipe)
-            for group in gathered.trained:
+            for group in trained:
                 self._pending.append([self._policy_id, group.version, group.turns])
         else:
             metrics = StepMetrics(0.0, None, 0.0, None, 0.0, 0.0, 0, 0.0)
+        self._late.trained(gathered.number, [*gathered.trained, *gathered.dropped])
         self._done = gathered.number
-        return _told(gathered, metrics, len(rows), sampled_by.name)
+        return _told(gathered, metrics, len(rows), sampled_by.name, len(changed))
+
+    def _updated(self, rows: Sequence[TrainingRow], changed: Sequence[Sequence[TrainingRow]]) -> StepMetrics:
+        """Updates the weights by the rows of a step and by those of changed rewards, each group of which has a gradient
+        of its own."""
+        if not rows:
+            return self._updated(changed[0], changed[1:])
+        for of_group in changed:
+            self._learner.gradient(of_group)
+        return self._learner.step(rows)
 
     def _version(self) -> PolicyIdentity:
         model = self._learner.accelerator.unwrap_model(self._learner.model)
@@ -141,7 +162,9 @@ class LiveRun:
 
         After a kill in between, the checkpoint still has them, and the next start writes what is missing.
         """
-        self._folder.save(self._learner, self._done, self._pending)
+        refused = sorted(map(list, self._late.refused))
+        noted = {"uses": self._pending, "seen": dict(self._late.seen), "refused": refused}
+        self._folder.save(self._learner, self._done, noted)
         self._book()
 
     def _book(self) -> None:
@@ -155,6 +178,8 @@ class LiveRun:
         """Publishes the policy unless the run was interrupted; returns the answer."""
         wish, policy = self._wish, None
         if stopped_by != "interrupt":
+            self._late.close(self._done)
+            self._pairs()
             if not (wish.out / publishing.POLICY).is_dir():
                 model = self._learner.accelerator.unwrap_model(self._learner.model)
                 publishing.write_weights(self._loaded, model, wish.out)
@@ -169,8 +194,16 @@ class LiveRun:
             left_out={},
         )
 
+    def _pairs(self) -> None:
+        """Writes preference pairs of the groups whose rewards changed too late to be trained on."""
+        refused, folder = self._late.refused, self._wish.out / PAIRS
+        if refused and not folder.exists():
+            names = sorted({name for name, _ in refused})
+            ids = tuple(sorted(id_ for _, id_ in refused))
+            build(self._ledger, DatasetWish("preference", names, groups=ids, test_share=0.0), folder)
 
-def _told(gathered: GatheredStep, metrics: StepMetrics, rows: int, policy: str) -> TrainedStep:
+
+def _told(gathered: GatheredStep, metrics: StepMetrics, rows: int, policy: str, late: int) -> TrainedStep:
     groups = [*gathered.trained, *gathered.dropped]
     outcomes = [outcome for group in groups for outcome in group.outcomes]
     seconds = StepSeconds(sample=gathered.sample_seconds, verify=gathered.verify_seconds, update=metrics.seconds)
@@ -181,6 +214,7 @@ def _told(gathered: GatheredStep, metrics: StepMetrics, rows: int, policy: str) 
         policy=policy,
         groups=len(gathered.trained),
         dropped=len(gathered.dropped),
+        late=late,
         terms=_means([terms for group in groups for terms in group.terms]),
         **metrics._replace(reward=_mean(outcomes), seconds=0.0)._asdict() | {"seconds": seconds},
     )

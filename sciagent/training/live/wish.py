@@ -55,7 +55,7 @@ class LiveWish:
     workers: int | None = None
     """Paid jobs, and processes of inline rungs, at once; None: as in the campaigns."""
     ahead: int = 0
-    """Steps by which sampling is ahead of training."""
+    """Steps by which sampling is ahead of training; only 0 is possible so far."""
     lag: int = 1
     """Most versions by which the policy that is trained is ahead of the one that sampled."""
     rank: int = 0
@@ -97,5 +97,7 @@ class LiveWish:
             raise UsageError(f"endpoint: {self.endpoint} samples from adapters; train one with --lora RANK")
         if self.ray_address is not None and not self.actors:
             raise UsageError(f"ray_address: {self.ray_address} has no actors; say how many with --actors")
+        if self.ahead:
+            raise UsageError(f"ahead: {self.ahead} is not possible yet; each step samples with the policy as it is")
         if self.siblings < 2:
             raise UsageError("siblings: 1 has nobody to be compared with; take 2 or more")

@@ -21,6 +21,7 @@ WISH = LiveWish((TaskShare(Path("a.yaml")),), "tiny", Path("run"), "new", Path("
         ({"tasks": (TaskShare(Path("a.yaml"), float("inf")),)}, r"a\.yaml: the weight inf is not above 0"),
         ({"steps": 0}, "steps: 0 is below 1"),
         ({"siblings": 1}, "take 2 or more"),
+        ({"ahead": 1}, "not possible yet"),
         ({"endpoint": "http://127.0.0.1:8000/v1"}, "train one with --lora RANK"),
         ({"ray_address": "10.0.0.1:6379"}, "say how many with --actors"),
     ],

@@ -1,0 +1,141 @@
+"""Late verdicts: groups whose rewards changed after they were trained on are trained on the difference, or refused.
+
+A difference of advantages is trained at the recorded behaviour, and counts as it would have counted in the step of the
+group. The policy gradient is linear in the advantages as long as no ratio is clipped, so at the same weights the
+gradient of the first training and that of the difference add up to that of the final reward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.build import Built, open_for_people
+from sciagent.campaign.rewarding.publishing import publish_groups
+from sciagent.rewards.spec import RewardSpec
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.learning import groups, late, rewards, uses
+from sciagent.store.results.evidence import read_watermark
+from sciagent.training.learner.kinds.sampled import SAME
+from sciagent.training.learner.rows import TrainingRow
+from sciagent.training.live import group_rows
+from sciagent.training.live.group_rows import RewardedGroup
+
+
+@dataclass
+class TrainedGroup:
+    """A group that was trained on."""
+
+    step: int
+    group: RewardedGroup
+    """With the rewards that the policy has been trained with."""
+    total: int
+    """Number of tokens that its step has trained."""
+
+
+class LateVerdicts:
+    """Follows the groups of a run whose rewards may change: those of campaigns with rungs that run as jobs."""
+
+    def __init__(self, ledger: Ledger, campaigns: Sequence[str], spec: RewardSpec, context: int, lag: int) -> None:
+        """lag: most versions by which the policy that is trained is ahead of the one that sampled; -1: none is trained
+        on a difference."""
+        self._ledger, self._spec, self._context, self._lag = ledger, spec, context, lag
+        opened = {name: open_for_people(ledger, name) for name in campaigns}
+        self._campaigns = {name: built for name, built in opened.items() if built.bought}
+        self._known: dict[int, TrainedGroup] = {}
+        with ledger.read() as connection:
+            now = read_watermark(connection)
+        self._seen = dict.fromkeys(self._campaigns, now)
+        self.refused: set[tuple[str, int]] = set()
+        """Campaign and id of the groups whose rewards changed too late."""
+
+    def trained(self, step: int, groups: Sequence[RewardedGroup]) -> None:
+        """Notes the groups of a step, those that taught nothing among them."""
+        total = sum(row.trained for group in groups for row in group.rows)
+        for group in groups:
+            if group.campaign in self._campaigns:
+                self._known[group.id] = TrainedGroup(step, group, total)
+
+    def restore(self, run: str, done: int, seen: Mapping[str, int], refused: Sequence[tuple[str, int]]) -> None:
+        """Goes on after a restart. run: its id. done: the last step. seen, refused: as they were after it."""
+        self._seen |= {name: mark for name, mark in seen.items() if name in self._campaigns}
+        self.refused |= {(name, id_) for name, id_ in refused}
+        steps: dict[int, list[RewardedGroup]] = {}
+        for built in self._campaigns.values():
+            with self._ledger.read() as connection:
+                rows = groups.of_campaign(connection, built.row.id)
+                mine = {row.id: int(row.task["step"]) for row in rows if row.task.get("run") == run}
+                last = {group: version for group, _, version in uses.of_groups(connection, list(mine))}
+                for id_, number in mine.items():
+                    if number <= done:
+                        steps.setdefault(number, []).append(self._as_trained(connection, built, id_, last.get(id_)))
+        for number, of_step in sorted(steps.items()):
+            self.trained(number, of_step)
+
+    def _as_trained(self, connection: Connection, built: Built, group_id: int, version: int | None) -> RewardedGroup:
+        """Returns a group with the rewards with which it was used last. version: None for one that was not."""
+        if version is None:
+            return RewardedGroup(group_id, 0, built.row.name)
+        used = rewards.get(connection, version)
+        return group_rows.read(connection, built, used, [group_id], self._context)[0]
+
+    @property
+    def seen(self) -> Mapping[str, int]:
+        """The watermark up to which the evidence of each campaign was looked at."""
+        return self._seen
+
+    def changed(self, step: int) -> list[TrainedGroup]:
+        """Returns the groups whose rewards have changed since the last look, with rows of the difference.
+
+        step: the next one. Groups beyond the lag are refused, and noted in `refused`.
+        """
+        found = []
+        for name, built in self._campaigns.items():
+            for trained in self._with_news(name, step):
+                version = publish_groups(built, self._spec, [trained.group.id])
+                with self._ledger.read() as connection:
+                    [now] = group_rows.read(connection, built, version, [trained.group.id], self._context)
+                if rows := differences(trained.group.rows, now.rows, trained.total):
+                    turns = sorted({*trained.group.turns, *now.turns})
+                    found.append(TrainedGroup(trained.step, replace(now, rows=rows, turns=turns), trained.total))
+                    trained.group = now
+        return found
+
+    def _with_news(self, name: str, step: int) -> list[TrainedGroup]:
+        """Returns the groups with new evidence that are within the lag; notes the others as refused."""
+        with self._ledger.read() as connection:
+            now = read_watermark(connection)
+            ids = late.groups_with_news(connection, self._campaigns[name].row.id, self._seen[name])
+        self._seen[name] = now
+        mine = [self._known[id_] for id_ in ids if id_ in self._known]
+        for each in self._known.values():
+            if step - each.step > self._lag:
+                each.group = replace(each.group, rows=[])  # what cannot be trained again need not be held
+        self.refused |= {(name, each.group.id) for each in mine if step - each.step > self._lag}
+        return [each for each in mine if step - each.step <= self._lag]
+
+    def close(self, steps: int) -> None:
+        """Refuses all groups whose rewards have changed after the last step. steps: their number."""
+        for name in self._campaigns:
+            self._with_news(name, steps + self._lag + 2)
+
+
+def differences(before: Sequence[TrainingRow], now: Sequence[TrainingRow], total: int) -> list[TrainingRow]:
+    """Returns rows with the change of the advantages; none if nothing changed.
+
+    before: as they were trained; tokens without an advantage had 0. total: number of tokens that the step has trained.
+    The rows are for one gradient of their own, the mean over their tokens; they are scaled so that a difference counts
+    as much as the advantage has counted in the mean over the step.
+    """
+    known = {row.ids: row for row in before}
+    own = sum(row.trained for row in now)
+    share = own / total if total else 1.0
+    found, changed = [], False
+    for row in now:
+        old = known[row.ids].advantages if row.ids in known else (0.0,) * len(row.ids)
+        gaps = tuple(share * (new - was) for new, was in zip(row.advantages, old, strict=True))
+        changed |= any(abs(gap) > SAME for gap in gaps)
+        found.append(replace(row, advantages=gaps))
+    return found if changed else []

@@ -1,0 +1,117 @@
+"""A run on the live ladder that is killed at any place goes on to the same weights, and uses no turn twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from sciagent import Campaign
+from sciagent.agent import models
+from sciagent.campaign.rollouts.runner import RolloutRunner
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.learning import uses
+from sciagent.training.learner import publishing, state
+from sciagent.training.learner.step import Learner
+from sciagent.training.live import waves
+from sciagent.training.live.engines import LearnersPolicy
+from sciagent.training.live.running import train_live
+from sciagent.training.live.wish import LiveWish
+from tests.training.live.test_running import run, used, wish_of, written
+from tests.training.live.test_running import tiny as tiny
+
+pytestmark = pytest.mark.long
+TEXT = """
+campaign: {name}
+subject: molecule
+seed: 1
+objectives:
+  - {{property: logp, window: [1, 2]}}
+ladder:
+  - {{rung: checks, verifier: molecule.checks, settings: {{descriptors: [logp]}}}}
+goal: {{kind: hits}}
+budget: {{proposals: 100000}}
+proposer: {{kind: llm, model: {model}, seeds: molecules.csv, max_tokens: 100, tools: [modify]}}
+workers: 1
+"""
+
+PLACES: dict[str, tuple[Any, str, int]] = {
+    "while sampling": (LearnersPolicy, "answers", 4),
+    "before a turn of the second campaign is written": (RolloutRunner, "write", 4),
+    "between rollouts and rewards": (waves, "publish_groups", 3),
+    "in the update": (Learner, "gradient", 2),
+    "between update and checkpoint": (state.RunFolder, "save", 2),
+    "while a checkpoint is written": (state.os, "fsync", 6),
+    "between the checkpoint and the uses": (uses, "write", 3),
+    "between update and publishing": (publishing, "write_weights", 1),
+}
+
+
+def at_call(n: int, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, of which the n-th call ends the process before it does anything."""
+    calls = iter(range(1, n + 1))
+
+    def counted(*arguments: Any, **named: Any) -> Any:
+        if next(calls) == n:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*arguments, **named)
+
+    return counted
+
+
+def killed(wish: LiveWish, ledger: Path, place: tuple[Any, str, int]) -> None:
+    """Runs in a child process until it is killed at the place."""
+    owner, name, n = place
+    child = os.fork()
+    if child == 0:
+        try:
+            setattr(owner, name, at_call(n, getattr(owner, name)))
+            train_live(wish, Ledger(str(ledger)), lambda step, of: None)
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, f"it came past {name}"
+
+
+def told_of(ledger: Ledger, wish: LiveWish) -> Any:
+    """All that the run has left, without times: weights, metrics, turns of rollouts and their uses."""
+    weights = (wish.out / "policy" / "model.safetensors").read_bytes()
+    lines = [json.loads(line) for line in (wish.out / "metrics.jsonl").read_text().splitlines()]
+    metrics = [{name: value for name, value in line.items() if name != "seconds"} for line in lines]
+    u, j, c = t.turn.c, t.trajectory.c, t.campaign.c
+    query = sa.select(c.name, j.seed, u.number, u.output_ids, u.behaviour, t.policy.c.hash)
+    query = query.select_from(t.turn.join(t.trajectory).join(t.campaign).join(t.policy, t.policy.c.id == u.policy_id))
+    with ledger.read() as connection:
+        turns = sorted(map(repr, connection.execute(query.where(j.group_id.is_not(None)))))
+    assert len({use["turn_id"] for use in used(ledger)}) == len(used(ledger)), "no turn is used twice"
+    return weights, metrics, turns, len(used(ledger))
+
+
+def test_a_killed_run_goes_on_to_the_same_weights(tmp_path: Path, tiny: str) -> None:
+    def started(name: str) -> tuple[LiveWish, Ledger]:
+        folder = tmp_path / name
+        folder.mkdir()
+        files = [written(folder, each, text=TEXT) for each in ("one", "two")]
+        ledger = Campaign.from_yaml(files[0], folder / "ledger.db").ledger.store
+        return replace(wish_of(folder, *files, siblings=2), name="killed"), ledger
+
+    wish, ledger = started("whole")
+    run(wish, ledger)
+    models.remove("killed")
+    expected = told_of(ledger, wish)
+    assert expected[3] > 0 and expected[1][0]["loss"] != expected[1][1]["loss"]
+    for number, (where, place) in enumerate(PLACES.items()):
+        wish, ledger = started(f"at{number}")
+        killed(wish, tmp_path / f"at{number}" / "ledger.db", place)
+        run(wish, ledger)
+        models.remove("killed")
+        assert told_of(ledger, wish) == expected, where
+        assert not list(wish.out.glob(".*.part")), where
