@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from sciagent.campaign.driving.driver import Driver
     from sciagent.campaign.people.adding import AddedCandidate
     from sciagent.campaign.rollouts.groups import Skills
-    from sciagent.campaign.rollouts.snapshot import Beginning
     from sciagent.domain.answers.environments import RolloutAnswer
     from sciagent.environment.environment import Environment, EnvironmentLimits
     from sciagent.rewards.spec import RewardSpec
@@ -188,7 +187,7 @@ class Campaign:
         *,
         policy: str | None = None,
         purpose: Purpose = "rollout",
-        begins: Beginning = "now",
+        begins: str = "now",
         skills: Skills = "with",
         workers: int | None = None,
         say: Callable[[str], None] | None = None,
@@ -196,7 +195,7 @@ class Campaign:
         """Rolls out groups of episodes that begin alike on a frozen snapshot; the ladder then decides about them all.
 
         Groups that a kill or a stop left open are continued first, and then no new ones are begun. policy: `scripted`
-        or a model's name; default: the campaign's own. begins: all candidates are seen, or `seeds` alone. skills: shown
+        or a model's name; default: the campaign's own. begins: what is seen, as `--from` says. skills: shown
         or not, or both in `paired` groups. say: gets a line a step. Raises UsageError."""
         from sciagent.api.interrupts import each_signal, raise_interrupt
         from sciagent.campaign.rollouts.drive import RolloutDrive, plan_of, policy_of

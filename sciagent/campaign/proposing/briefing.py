@@ -25,6 +25,7 @@ from sciagent.domain.evidence import Measured
 from sciagent.domain.quantities import show
 from sciagent.report.analysis.prediction_scores import in_canonical, latest_scores
 from sciagent.store.campaign_state import campaigns, standings
+from sciagent.store.campaign_state.parts import WHOLE, Part
 from sciagent.store.database import tables as t
 from sciagent.store.results import candidates, pooled, scaffolds
 from sciagent.store.views import campaign_counts
@@ -69,22 +70,21 @@ def left_text(left: Mapping[str, float]) -> str:
     return "; ".join(parts) or "no limit"
 
 
-def digest(connection: Connection, built: Built, end: int | None = None) -> str:
+def digest(connection: Connection, built: Built, part: Part = WHOLE) -> str:
     """Returns a summary of the campaign's results in at most MAX_TEXT characters.
 
     It lists the best candidates with their results, outcomes by scaffold, reasons for refusals, scores of earlier
-    predictions, and the latest notes. end: only of candidates with a lower sequence number, the seeds, which nobody
-    predicted or noted anything about; None: of all.
+    predictions, and the latest notes. part: of the candidates; only the whole has predictions and notes.
     """
     campaign_id = built.row.id
-    lines = _best_lines(connection, built, end)
-    if (hits := campaign_counts.hits(connection, campaign_id, end)) > 0:
+    lines = _best_lines(connection, built, part)
+    if (hits := campaign_counts.hits(connection, campaign_id, part)) > 0:
         lines.append(f"Hits so far: {hits}.")
-    if classes := _classes(connection, campaign_id, end):
+    if classes := _classes(connection, campaign_id, part):
         lines.append("Tried so far, by ring skeleton: " + "; ".join(classes) + ".")
-    if reasons := _reasons(connection, campaign_id, end):
+    if reasons := _reasons(connection, campaign_id, part):
         lines.append("Turned down so far: " + ", ".join(f"{n} x {reason}" for reason, n in reasons) + ".")
-    lines += _of_models(connection, built) if end is None else ()
+    lines += _of_models(connection, built) if part.is_whole else ()
     return "\n".join(lines)[:MAX_TEXT]
 
 
@@ -107,9 +107,9 @@ def _of_models(connection: Connection, built: Built) -> list[str]:
     return lines
 
 
-def _best_lines(connection: Connection, built: Built, end: int | None) -> list[str]:
+def _best_lines(connection: Connection, built: Built, part: Part) -> list[str]:
     """Returns one line `#1 SMILES: score; results` per best candidate."""
-    top = standings.top(connection, built.row.id, SHOWN, end)
+    top = standings.top(connection, built.row.id, SHOWN, part)
     results = measured_lines(connection, built, [row[0] for row in top])
     return [
         f"#{place} {'; '.join([f'{text}: score {score:.2f}', *results[id_]])}"
@@ -141,10 +141,10 @@ def values_line(built: Built, rung: BuiltRung, measured: Sequence[Measured], oth
     return f"{rung.spec.rung}: {values or otherwise}"
 
 
-def _classes(connection: Connection, campaign_id: int, end: int | None) -> list[str]:
+def _classes(connection: Connection, campaign_id: int, part: Part) -> list[str]:
     """Returns one line per frequent Murcko scaffold of the latest candidates, with counts of hits and rejections."""
     lines = []
-    for scaffold in scaffolds.tried(connection, campaign_id, MANY, CLASSES, end):
+    for scaffold in scaffolds.tried(connection, campaign_id, MANY, CLASSES, part):
         skeleton = features(scaffold.text).scaffold[:100] or "no ring"
         hits = f", {scaffold.hits} hit{'s' * (scaffold.hits > 1)}" if scaffold.hits else ""
         dropped = f", {scaffold.dropped} turned down" if scaffold.dropped else ""
@@ -153,23 +153,29 @@ def _classes(connection: Connection, campaign_id: int, end: int | None) -> list[
     return lines
 
 
-def _reasons(connection: Connection, campaign_id: int, end: int | None) -> list[tuple[str, int]]:
+def _reasons(connection: Connection, campaign_id: int, part: Part) -> list[tuple[str, int]]:
     """Returns (reason, count) of the four most frequent refusals of proposals and drops of candidates."""
     cc = t.campaign_candidate.c
-    refused = _proposals(sa.select(t.proposal.c.reason), campaign_id, end)
+    refused = _proposals(sa.select(t.proposal.c.reason), campaign_id, part)
     dropped = sa.select(cc.reason).where(cc.campaign_id == campaign_id, cc.standing == "dropped")
-    dropped = dropped if end is None else dropped.where(cc.seq < end)
+    dropped = dropped.where(part.condition)
     counts: Counter[str] = Counter()
     for query in (refused, dropped.order_by(cc.position, cc.seq)):
         counts.update(reason for reason in connection.execute(query.limit(MANY)).scalars() if reason)
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:4]
 
 
-def _proposals(query: sa.Select[Any], campaign_id: int, end: int | None) -> sa.Select[Any]:
-    """Returns a query of a campaign's proposals, newest first. end: not None: only those before a model's first."""
+def _proposals(query: sa.Select[Any], campaign_id: int, part: Part) -> sa.Select[Any]:
+    """Returns a query of a campaign's proposals, newest first.
+
+    part: with drawn candidates, the proposals that brought them; with an end, those before a model's first.
+    """
     p, turn = t.proposal.c, t.turn.c
     query = query.where(p.campaign_id == campaign_id).order_by(p.id.desc())
-    if end is None:
+    if part.seqs is not None:
+        cc = t.campaign_candidate.c
+        return query.where(p.id.in_(sa.select(cc.proposal_id).where(cc.campaign_id == campaign_id, part.condition)))
+    if part.end is None:
         return query
     other = t.proposal.alias()
     of_models = sa.select(other.c.id).join(t.turn, turn.id == other.c.turn_id).where(turn.message.is_not(None))
@@ -199,8 +205,8 @@ def _limits(built: Built, budget: BudgetTracker) -> dict[str, float]:
     return limits
 
 
-def recent(connection: Connection, campaign_id: int, n: int, end: int | None = None) -> list[Past]:
-    """Returns the latest n proposals of the campaign with their outcome, newest first. end: as in `digest`."""
+def recent(connection: Connection, campaign_id: int, n: int, part: Part = WHOLE) -> list[Past]:
+    """Returns the latest n proposals of the campaign with their outcome, newest first. part: as in `digest`."""
     p, c, cc = t.proposal.c, t.candidate.c, t.campaign_candidate.c
     reason = sa.func.coalesce(p.reason, cc.reason, "")
     member = sa.and_(cc.campaign_id == p.campaign_id, cc.candidate_id == p.candidate_id)
@@ -211,7 +217,7 @@ def recent(connection: Connection, campaign_id: int, n: int, end: int | None = N
         .outerjoin(t.campaign_candidate, member)
         .limit(n)
     )
-    rows = connection.execute(_proposals(query, campaign_id, end)).mappings()
+    rows = connection.execute(_proposals(query, campaign_id, part)).mappings()
     return [Past(**row) for row in rows]  # type: ignore[typeddict-item]
 
 

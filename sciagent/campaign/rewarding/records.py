@@ -13,6 +13,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.rewarding.states import states
+from sciagent.store.campaign_state.parts import Part
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.learning import groups
@@ -35,8 +36,8 @@ class Beginning(NamedTuple):
     """The moment at which an episode began."""
 
     watermark: int
-    seq: int | None
-    """In a group, the first sequence number after its snapshot."""
+    part: Part | None
+    """In a group, the candidates of its snapshot."""
     turn_id: int
     """Id of its first turn."""
 
@@ -68,7 +69,7 @@ class Records:
     def _at(self, begun: Beginning) -> float:
         left = self._count
         for known in self._known:
-            entered = known.turn_id < begun.turn_id if begun.seq is None else known.seq < begun.seq
+            entered = known.turn_id < begun.turn_id if begun.part is None else begun.part.holds(known.seq)
             if entered and known.answered <= begun.watermark:
                 left -= 1
                 if not left:
@@ -112,7 +113,7 @@ def beginnings(
     for row, turns in held:
         if row.group_id is not None:
             group = of_group[row.group_id]
-            begun[row.id] = Beginning(group.snapshot_watermark, group.snapshot_seq, 0)
+            begun[row.id] = Beginning(group.snapshot_watermark, group.part, 0)
         else:
             begun[row.id] = Beginning(asked[row.id], None, turns[0].id)
     return begun

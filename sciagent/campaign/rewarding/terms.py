@@ -6,7 +6,6 @@ proposed before. So neither depends on siblings, nor on what the campaign has le
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,8 +16,9 @@ from sciagent.campaign.core.build import Built
 from sciagent.chemistry.fingerprint import Features, features, nearest
 from sciagent.errors import UsageError
 from sciagent.rewards.spec import RewardSpec, Term
+from sciagent.store.campaign_state.parts import Part
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import among
+from sciagent.store.learning import groups
 from sciagent.store.learning.episodes import EpisodeTurn
 
 OF_STRUCTURES: tuple[Term, ...] = ("novelty", "diversity")
@@ -32,27 +32,24 @@ class Snapshots:
         wanted = [name for name in OF_STRUCTURES if spec.terms.get(name)]
         if wanted and built.spec.subject != "molecule":
             raise UsageError(f"terms: {wanted[0]} compares molecules, and {built.row.name} has none; leave it out")
-        g = t.rollout_group.c
-        query = sa.select(g.id, g.snapshot_seq).where(among(connection, g.id, group_ids))
-        self._ends: Mapping[int, int] = dict(map(tuple, connection.execute(query))) if "novelty" in wanted else {}
-        self._seqs: list[int] = []
-        self._molecules: list[Features] = []
-        for seq, text in _members(connection, built.row.id, max(self._ends.values(), default=0)):
-            self._seqs.append(seq)
-            self._molecules.append(features(text))
+        self._parts = (
+            {row.id: row.part for row in groups.of_ids(connection, group_ids).values()} if "novelty" in wanted else {}
+        )
+        end = max((part.end or 0 for part in self._parts.values()), default=0)
+        self._molecules = [(seq, features(text)) for seq, text in _members(connection, built.row.id, Part(end))]
 
     def of(self, group_id: int | None) -> Sequence[Features] | None:
         """Returns the molecules of a group's snapshot; None for an episode without a group."""
-        if group_id is None or group_id not in self._ends:
+        if group_id is None or group_id not in self._parts:
             return None
-        return self._molecules[: bisect_left(self._seqs, self._ends[group_id])]
+        return [molecule for seq, molecule in self._molecules if self._parts[group_id].holds(seq)]
 
 
-def _members(connection: Connection, campaign_id: int, end: int) -> Sequence[Any]:
-    """Returns (seq, SMILES) of the campaign's candidates with a sequence number below `end`, in order."""
+def _members(connection: Connection, campaign_id: int, part: Part) -> Sequence[Any]:
+    """Returns (seq, SMILES) of the candidates in a part of the campaign, in order."""
     cc, c = t.campaign_candidate.c, t.candidate.c
     query = sa.select(cc.seq, c.text).join(t.candidate, c.id == cc.candidate_id)
-    return connection.execute(query.where(cc.campaign_id == campaign_id, cc.seq < end).order_by(cc.seq)).all()
+    return connection.execute(query.where(cc.campaign_id == campaign_id, part.condition).order_by(cc.seq)).all()
 
 
 def terms_of(

@@ -12,11 +12,11 @@ from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.proposing.at_once import Runs
 from sciagent.campaign.proposing.named_policies import with_model
 from sciagent.campaign.proposing.sources import start_policy
+from sciagent.campaign.rollouts.beginnings import beginning
 from sciagent.campaign.rollouts.groups import Group, RolloutPlan, Skills
 from sciagent.campaign.rollouts.runner import RolloutRunner, StepResult
 from sciagent.campaign.rollouts.scripted import NAME, ScriptedPolicy
 from sciagent.campaign.rollouts.seeds import model_spec, no_source, seed_source
-from sciagent.campaign.rollouts.snapshot import Beginning
 from sciagent.campaign.rollouts.team import WorkerTeam
 from sciagent.domain.answers.environments import RolledGroup, RolloutAnswer
 from sciagent.errors import UsageError, did_you_mean
@@ -33,13 +33,7 @@ PURPOSES = ("rollout", "evaluation", "demonstration")
 
 
 def plan_of(
-    groups: int,
-    siblings: int,
-    turns: int,
-    policy: str,
-    purpose: Purpose,
-    begins: Beginning = "now",
-    skills: Skills = "with",
+    groups: int, siblings: int, turns: int, policy: str, purpose: Purpose, begins: str = "now", skills: Skills = "with"
 ) -> RolloutPlan:
     """Returns the plan of a call. Raises UsageError for a number out of range or an unknown purpose."""
     for name, number, most in (("groups", groups, 1000), ("siblings", siblings, 1000), ("turns", turns, 1000)):
@@ -47,8 +41,7 @@ def plan_of(
             raise UsageError(f"{name}: {number} is not from 1 to {most}")
     if purpose not in PURPOSES:
         raise UsageError(f'purpose: "{purpose}" is none of {", ".join(PURPOSES)}{did_you_mean(purpose, PURPOSES)}')
-    if begins not in get_args(Beginning):
-        raise UsageError(f'begins: "{begins}" is neither now nor seeds')
+    beginning(begins)
     if skills not in get_args(Skills):
         raise UsageError(f'skills: "{skills}" is none of {", ".join(get_args(Skills))}')
     return RolloutPlan(groups, siblings, turns, policy, purpose, begins=begins, skills=skills)

@@ -16,7 +16,8 @@ from sciagent.campaign.core.build import Built
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.sources import next_episode
 from sciagent.campaign.rollouts import snapshot
-from sciagent.campaign.rollouts.snapshot import Beginning, Snapshot
+from sciagent.campaign.rollouts.beginnings import beginning
+from sciagent.campaign.rollouts.snapshot import Snapshot
 from sciagent.campaign.rollouts.snapshot_bench import EpisodeMemory
 from sciagent.campaign.spec.sources import LlmSpec
 from sciagent.code_version import code_version
@@ -53,8 +54,8 @@ class RolloutPlan:
     """Seed of the groups; None: one for each group, from the campaign's seed and the group's number."""
     client: str | None = None
     """Name that a client gave to the group; None for rollouts of this process."""
-    begins: Beginning = "now"
-    """The candidates that the groups see: `now`, all that the campaign has; `seeds`, only its seeds."""
+    begins: str = "now"
+    """The candidates that groups see, as `beginnings.beginning` reads it; those that are drawn differ by group."""
     skills: Skills = "with"
     """Whether the openings have the texts of the proposer's skills. `paired`: of two groups with the same seeds, on the
     same snapshot, the first has them and the second has not."""
@@ -122,13 +123,14 @@ def turn_seed(group_seed: int, sibling: int, turn: int) -> int:
 def open_groups(
     connection: Connection, built: Built, tools: Toolbox, spec: LlmSpec, structured: bool, pins: Pins, plan: RolloutPlan
 ) -> list[Group]:
-    """Opens groups on one snapshot of the campaign, and writes them with their episodes."""
-    frozen = snapshot.take(connection, built, plan.begins)
-    left = briefing.left_text(frozen.left)
+    """Opens groups on a snapshot of the campaign, and writes them with their episodes."""
     first, limits = groups.last_number(connection, built.row.id) + 1, episode_limits(spec, plan.turns)
     marks = [plan.mark(built, place, first + place) for place in range(plan.groups)]
+    shared = snapshot.take(connection, built, plan.begins) if beginning(plan.begins).drawn is None else None
     opened = []
     for mark in marks:
+        frozen = shared or snapshot.take(connection, built, plan.begins, mark.seed)
+        left = briefing.left_text(frozen.left)
         for shown in _with_skills(spec, plan.skills):
             skills = [skill.told for skill in shown.skills]
             messages = opening(frozen.goal, frozen.digest, left, tools.listed, structured, skills)
@@ -214,7 +216,7 @@ def break_group(connection: Connection, row: GroupRow, why: str) -> None:
 
 def continued_group(connection: Connection, built: Built, row: GroupRow, spec: LlmSpec) -> Group:
     """Returns a group of the ledger with its episodes as of the last turn."""
-    frozen = snapshot.restored(connection, built.row.id, row.snapshot_watermark, row.snapshot_seq, row.snapshot)
+    frozen = snapshot.restored(connection, built.row.id, row)
     messages, limits = tuple(map(from_json, row.opening)), episode_limits(spec, int(row.task["turns"]))
     episodes, answered = list[Sibling](), list[int]()
     for stored in groups.siblings(connection, row.id):

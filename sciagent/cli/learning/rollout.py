@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import typer
 
 from sciagent.api.terminal import Paragraph, Part, plain_table
-from sciagent.cli.learning.training_options import beginning
 from sciagent.cli.shared import options
 from sciagent.cli.shared.common import Exit, plural, put_answer, say, say_upgraded
 
@@ -26,7 +25,7 @@ def rollout(
     ),
     purpose: str = typer.Option("rollout", metavar="rollout|evaluation|demonstration", help="What it is for."),
     begins: str = typer.Option(
-        "now", "--from", metavar="now|seeds", help="What groups see: all candidates of the campaign, or its seeds."
+        "now", "--from", metavar="now|seeds[:N]", help="What groups see: all candidates, or the seeds; N: N drawn ones."
     ),
     skills: str = typer.Option(
         "with", metavar="with|without|paired", help="The proposer's skills in the prompt; paired: groups of both kinds."
@@ -53,7 +52,7 @@ def rollout(
         turns,
         policy=policy,
         purpose=purpose,  # type: ignore[arg-type]  # checked there
-        begins=beginning(begins),
+        begins=begins,
         skills=skills,  # type: ignore[arg-type]  # checked there
         workers=workers,
         say=None if quiet or json else say,

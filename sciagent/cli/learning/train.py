@@ -80,9 +80,7 @@ def grpo(sources: Sources, *, run: RowsOptions, live: LiveOptions, divergence: D
 
     Exit codes: 0 ok, 2 the call is wrong, 130 the run was stopped.
     """
-    from sciagent.training.learner.settings import LossSettings
-
-    settings = run.step_settings(1e-6, LossSettings(kl=divergence.kl))
+    settings = run.step_settings(1e-6, divergence.loss())
     _train_policy("grpo", sources, run, live, settings, divergence)
 
 
@@ -102,9 +100,7 @@ def ppo(
     """
     from dataclasses import replace
 
-    from sciagent.training.learner.settings import LossSettings
-
-    settings = replace(run.step_settings(1e-6, LossSettings(kl=divergence.kl)), critic=critic.critic())
+    settings = replace(run.step_settings(1e-6, divergence.loss()), critic=critic.critic())
     _train_policy("ppo", sources, run, live, settings, divergence)
 
 
@@ -147,9 +143,7 @@ def distill(
 
     Exit codes: 0 ok, 2 the call is wrong, 130 the run was stopped.
     """
-    from sciagent.training.learner.settings import LossSettings
-
-    settings = run.step_settings(2e-5, LossSettings(kl=divergence.kl, distillation=1.0))
+    settings = run.step_settings(2e-5, divergence.loss(distillation=1.0))
     shares = tuple(map(teacher_share, teacher))
     _train(run, run.wish("distill", folder, settings, kl_budget=divergence.kl_budget, teachers=shares))
 
@@ -171,9 +165,7 @@ def hindsight(
 
     Exit codes: 0 ok, 2 the call is wrong, 130 the run was stopped.
     """
-    from sciagent.training.learner.settings import LossSettings
-
-    settings = run.step_settings(2e-5, LossSettings(kl=divergence.kl, distillation=1.0))
+    settings = run.step_settings(2e-5, divergence.loss(distillation=1.0))
     _train(run, run.wish("hindsight", folder, settings, kl_budget=divergence.kl_budget))
 
 

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from sciagent.cli.shared import options
-from sciagent.errors import UsageError, did_you_mean
+from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
-    from sciagent.campaign.rollouts.snapshot import Beginning
     from sciagent.training.learner.settings import (
         CriticSettings,
         LossSettings,
@@ -114,7 +113,9 @@ class LiveOptions:
     ] = 6
     begins: Annotated[
         str,
-        typer.Option("--from", metavar="now|seeds", help="Campaigns: what groups see: all candidates, or the seeds."),
+        typer.Option(
+            "--from", metavar="now|seeds[:N]", help="Campaigns: what groups see: all candidates, or seeds; N drawn."
+        ),
     ] = "now"
     credit: Annotated[
         str | None, typer.Option("--credit", help="Campaigns: estimator of the advantages; default: as in --rewards.")
@@ -166,7 +167,7 @@ class LiveOptions:
         return LiveWish(
             (*map(TaskShare, files), *map(_share, self.task)),
             *(run.model, run.out, run.new_name, self.rewards, training, self.credit, run.steps or 20),
-            *(self.groups, self.siblings, self.turns, beginning(self.begins), self.further, self.patience),
+            *(self.groups, self.siblings, self.turns, self.begins, self.further, self.patience),
             workers=self.workers,
             lag=self.lag,
             endpoint=self.endpoint,
@@ -179,14 +180,6 @@ class LiveOptions:
             settings=settings,
             **more,
         )
-
-
-def beginning(text: str) -> Beginning:
-    """Returns what `--from` names. Raises UsageError."""
-    match text:
-        case "now" | "seeds":
-            return text
-    raise UsageError(f"--from {text}: takes now or seeds{did_you_mean(text, ('now', 'seeds'))}")
 
 
 def _share(text: str) -> TaskShare:
@@ -211,6 +204,15 @@ class DivergenceOptions:
         float | None,
         typer.Option("--kl-budget", min=0, metavar="NATS", help="End where this divergence, per token, is larger."),
     ] = None
+    entropy: Annotated[
+        float, typer.Option("--entropy", min=0, help="Factor of a bonus for the entropy of the next token, in nats.")
+    ] = 0.0
+
+    def loss(self, distillation: float = 0.0) -> LossSettings:
+        """Returns the constants of the loss."""
+        from sciagent.training.learner.settings import LossSettings
+
+        return LossSettings(kl=self.kl, entropy=self.entropy, distillation=distillation)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.jobs.states import Standing
 from sciagent.store.campaign_state import watermarks
+from sciagent.store.campaign_state.parts import WHOLE, Part
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, execute_many
 from sciagent.store.database.clock import db_now
@@ -165,18 +166,16 @@ def count_up_to(connection: Connection, at_most: int, *conditions: sa.ColumnElem
     return int(connection.execute(sa.select(sa.func.count()).select_from(some)).scalar_one())
 
 
-def top(connection: Connection, campaign_id: int, n: int, end: int | None = None) -> list[Any]:
-    """The n candidates with the best score: (candidate id, key, text, score, depth, in_seeds, seq, operation).
-
-    end: only candidates with a lower sequence number; None: all.
-    """
+def top(connection: Connection, campaign_id: int, n: int, part: Part = WHOLE) -> list[Any]:
+    """The n candidates of a part with the best score: (candidate id, key, text, score, depth, in_seeds, seq,
+    operation)."""
     c, p = t.candidate.c, t.proposal.c
     query = (
         sa.select(_CC.candidate_id, c.key, c.text, _CC.score, _CC.depth, _CC.in_seeds, _CC.seq, p.operation)
         .join(t.candidate, c.id == _CC.candidate_id)
         .outerjoin(t.proposal, p.id == _CC.proposal_id)
-        .where(_CC.campaign_id == campaign_id, _CC.score.is_not(None))
+        .where(_CC.campaign_id == campaign_id, _CC.score.is_not(None), part.condition)
         .order_by(_CC.score.desc(), _CC.seq)
         .limit(n)
     )
-    return list(connection.execute(query if end is None else query.where(_CC.seq < end)))
+    return list(connection.execute(query))

@@ -10,6 +10,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.code_version import code_version
 from sciagent.domain.evidence import content_hash
+from sciagent.store.campaign_state.parts import Part
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.database.clock import db_now
@@ -28,7 +29,7 @@ class GroupRow(NamedTuple):
     snapshot: dict[str, Any]
     snapshot_watermark: int
     snapshot_seq: int
-    """Candidates of the campaign with a lower sequence number are in the snapshot."""
+    """Candidates of the campaign with a lower sequence number are in the snapshot, unless it was drawn."""
     opening: list[dict[str, Any]]
     tool_set_id: int | None
     policy_id: int | None
@@ -38,6 +39,12 @@ class GroupRow(NamedTuple):
     purpose: str
     code_version: str
     state: GroupState
+
+    @property
+    def part(self) -> Part:
+        """The candidates of the campaign that are in the snapshot."""
+        drawn = self.snapshot.get("drawn")
+        return Part(self.snapshot_seq, None if drawn is None else tuple(drawn))
 
 
 class SiblingRow(NamedTuple):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.store.campaign_state.parts import WHOLE, Part
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 
@@ -54,15 +55,13 @@ class Tried(NamedTuple):
     """The text of the first candidate."""
 
 
-def tried(connection: Connection, campaign_id: int, latest: int, most: int, end: int | None = None) -> list[Tried]:
-    """Results of a campaign's latest candidates by scaffold: the most frequent scaffolds, sorted by best score.
-
-    end: only candidates with a lower sequence number; None: all.
-    """
+def tried(connection: Connection, campaign_id: int, latest: int, most: int, part: Part = WHOLE) -> list[Tried]:
+    """Results of the latest candidates in a part of a campaign by scaffold: the most frequent scaffolds, sorted by best
+    score."""
     cc = t.campaign_candidate.c
     recent = (
         sa.select(cc.candidate_id, cc.standing, cc.is_hit, cc.score)
-        .where(cc.campaign_id == campaign_id, sa.true() if end is None else cc.seq < end)
+        .where(cc.campaign_id == campaign_id, part.condition)
         .order_by(cc.seq.desc())
         .limit(latest)
         .subquery()

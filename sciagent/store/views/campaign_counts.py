@@ -25,6 +25,7 @@ from sciagent.store.campaign_state.campaigns import (
     driver_of,
     slurm_warning,
 )
+from sciagent.store.campaign_state.parts import WHOLE, Part
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 
@@ -75,10 +76,10 @@ def count(connection: Connection, table: sa.FromClause, *conditions: Any) -> int
     return int(connection.execute(sa.select(sa.func.count()).select_from(table).where(*conditions)).scalar_one())
 
 
-def hits(connection: Connection, campaign_id: int, end: int | None = None) -> int:
-    """Number of hits of the campaign. end: among candidates with a lower sequence number; None: among all."""
-    known = sa.true() if end is None else _CC.seq < end
-    return count(connection, t.campaign_candidate, _CC.campaign_id == campaign_id, _CC.is_hit == sa.true(), known)
+def hits(connection: Connection, campaign_id: int, part: Part = WHOLE) -> int:
+    """Number of hits in a part of the campaign."""
+    mine = _CC.campaign_id == campaign_id
+    return count(connection, t.campaign_candidate, mine, _CC.is_hit == sa.true(), part.condition)
 
 
 def verifications(connection: Connection, campaign_id: int, terminal: int) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sciagent.campaign.rollouts.snapshot import Beginning
+from sciagent.campaign.rollouts.beginnings import beginning
 from sciagent.errors import UsageError
 from sciagent.training.learner.settings import StepSettings
 
@@ -45,8 +45,8 @@ class LiveWish:
     """Episodes of a group."""
     turns: int = 6
     """Most answers in an episode."""
-    begins: Beginning = "now"
-    """The candidates that groups see: all that the campaign has, or its seeds alone."""
+    begins: str = "now"
+    """The candidates that groups see: `now`, all that the campaign has; `seeds`; `now:N` or `seeds:N`, N of them."""
     further: int | None = None
     """Most groups of a step that are rolled out in place of those whose siblings all earned the same; None: as many as
     `groups`."""
@@ -97,6 +97,7 @@ class LiveWish:
             raise UsageError(f"endpoint: {self.endpoint} samples from adapters; train one with --lora RANK")
         if self.ray_address is not None and not self.actors:
             raise UsageError(f"ray_address: {self.ray_address} has no actors; say how many with --actors")
+        beginning(self.begins)
         if self.ahead:
             raise UsageError(f"ahead: {self.ahead} is not possible yet; each step samples with the policy as it is")
         if self.siblings < 2:

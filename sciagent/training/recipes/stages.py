@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sciagent.campaign.rollouts.snapshot import Beginning
+from sciagent.campaign.rollouts.beginnings import PATTERN
 from sciagent.rewards.spec import Credit
 from sciagent.training.guards.settings import GuardSettings
 
@@ -16,8 +16,12 @@ Positive = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 StageName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
 Begins = Annotated[
-    Beginning,
-    Field(alias="from", description="What groups see: all candidates of the campaign (`now`), or its `seeds`."),
+    str,
+    Field(
+        alias="from",
+        pattern=PATTERN,
+        description="What groups see: all candidates of the campaign (`now`) or its `seeds`; `seeds:8`: 8 drawn ones.",
+    ),
 ]
 
 

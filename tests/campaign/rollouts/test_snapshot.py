@@ -8,6 +8,7 @@ import pytest
 
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.rollouts import snapshot
+from sciagent.errors import UsageError
 from sciagent.verification.sandbox.host import Worker
 from tests.campaign.rollouts.rolled import PLAN, let_go, runner_of, to_the_end
 
@@ -32,3 +33,26 @@ def test_groups_from_the_seeds_see_the_same_however_much_the_campaign_has_found(
     [group] = runner.opened(replace(PLAN, begins="seeds"))
     assert group.row.task["begins"] == "seeds" and group.row.snapshot == seeds.to_json()
     assert [row.id for row in (each.row for each in runner.continued())] == [group.row.id]
+
+
+def test_groups_see_some_of_the_seeds_by_their_own_seed(built: Built, worker: Worker) -> None:
+    with built.ledger.read() as connection:
+        whole, drawn, again, other = (
+            snapshot.take(connection, built, begins, seed)
+            for begins, seed in (("seeds", 0), ("seeds:1", 0), ("seeds:1", 0), ("seeds:1", 1))
+        )
+    assert drawn == again and drawn.drawn != other.drawn and len(drawn.keys) == len(drawn.board) == 1
+    assert {row.key for row in drawn.board} == drawn.keys < whole.keys
+    assert {past["key"] for past in drawn.recent} == drawn.keys, "the others are not in the history"
+    missing = next(row for row in whole.board if row.key not in drawn.keys)
+    assert f" {missing.text}:" not in drawn.digest
+    runner = runner_of(built, worker)
+    groups = runner.opened(replace(PLAN, groups=6, begins="seeds:1"))
+    assert len({group.snapshot.drawn for group in groups}) == 2
+    assert [each.snapshot for each in runner.continued()] == [each.snapshot for each in groups]
+
+
+@pytest.mark.parametrize("text", ["later", "seeds:0", "seeds:1000", "seeds:x", "8"])
+def test_a_beginning_that_is_none_is_an_error(built: Built, text: str) -> None:
+    with built.ledger.read() as connection, pytest.raises(UsageError, match="seeds:N"):
+        snapshot.take(connection, built, text)
