@@ -107,16 +107,16 @@ def test_a_request_that_is_sent_again_is_not_carried_out_again(serve: Serve, led
 
 @sqlite
 def test_an_episode_whose_client_is_silent_ends_and_its_group_is_not_complete(serve: Serve, ledger: Ledger) -> None:
-    with serve(idle_seconds=0.4, turns=1000) as environment:
+    with serve(idle_seconds=1.5, turns=1000) as environment:
         environment.open(group="pair", siblings=2)
         kept = environment.open(group="pair", siblings=2)
-        until = time.monotonic() + 10
+        until = time.monotonic() + 20
         while environment.n_open == 2 and time.monotonic() < until:
             kept.call("budget")
         assert environment.n_open == 1
         kept.end()
     assert [why for _, why in trajectories(ledger).values()] == [
-        "its client was silent for 0.4 s",
+        "its client was silent for 1.5 s",
         "ended by the client",
     ]
     assert {state for state, _ in trajectories(ledger).values()} == {"broken"}

@@ -25,7 +25,7 @@ from sciagent.domain.evidence import Measured
 from sciagent.domain.quantities import show
 from sciagent.report.analysis.prediction_scores import in_canonical, latest_scores
 from sciagent.store.campaign_state import campaigns, standings
-from sciagent.store.campaign_state.parts import WHOLE, Part
+from sciagent.store.campaign_state.parts import WHOLE, CandidatePart
 from sciagent.store.database import tables as t
 from sciagent.store.results import candidates, pooled, scaffolds
 from sciagent.store.views import campaign_counts
@@ -70,7 +70,7 @@ def left_text(left: Mapping[str, float]) -> str:
     return "; ".join(parts) or "no limit"
 
 
-def digest(connection: Connection, built: Built, part: Part = WHOLE) -> str:
+def digest(connection: Connection, built: Built, part: CandidatePart = WHOLE) -> str:
     """Returns a summary of the campaign's results in at most MAX_TEXT characters.
 
     It lists the best candidates with their results, outcomes by scaffold, reasons for refusals, scores of earlier
@@ -107,7 +107,7 @@ def _of_models(connection: Connection, built: Built) -> list[str]:
     return lines
 
 
-def _best_lines(connection: Connection, built: Built, part: Part) -> list[str]:
+def _best_lines(connection: Connection, built: Built, part: CandidatePart) -> list[str]:
     """Returns one line `#1 SMILES: score; results` per best candidate."""
     top = standings.top(connection, built.row.id, SHOWN, part)
     results = measured_lines(connection, built, [row[0] for row in top])
@@ -141,7 +141,7 @@ def values_line(built: Built, rung: BuiltRung, measured: Sequence[Measured], oth
     return f"{rung.spec.rung}: {values or otherwise}"
 
 
-def _classes(connection: Connection, campaign_id: int, part: Part) -> list[str]:
+def _classes(connection: Connection, campaign_id: int, part: CandidatePart) -> list[str]:
     """Returns one line per frequent Murcko scaffold of the latest candidates, with counts of hits and rejections."""
     lines = []
     for scaffold in scaffolds.tried(connection, campaign_id, MANY, CLASSES, part):
@@ -153,7 +153,7 @@ def _classes(connection: Connection, campaign_id: int, part: Part) -> list[str]:
     return lines
 
 
-def _reasons(connection: Connection, campaign_id: int, part: Part) -> list[tuple[str, int]]:
+def _reasons(connection: Connection, campaign_id: int, part: CandidatePart) -> list[tuple[str, int]]:
     """Returns (reason, count) of the four most frequent refusals of proposals and drops of candidates."""
     cc = t.campaign_candidate.c
     refused = _proposals(sa.select(t.proposal.c.reason), campaign_id, part)
@@ -165,7 +165,7 @@ def _reasons(connection: Connection, campaign_id: int, part: Part) -> list[tuple
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:4]
 
 
-def _proposals(query: sa.Select[Any], campaign_id: int, part: Part) -> sa.Select[Any]:
+def _proposals(query: sa.Select[Any], campaign_id: int, part: CandidatePart) -> sa.Select[Any]:
     """Returns a query of a campaign's proposals, newest first.
 
     part: with drawn candidates, the proposals that brought them; with an end, those before a model's first.
@@ -205,7 +205,7 @@ def _limits(built: Built, budget: BudgetTracker) -> dict[str, float]:
     return limits
 
 
-def recent(connection: Connection, campaign_id: int, n: int, part: Part = WHOLE) -> list[Past]:
+def recent(connection: Connection, campaign_id: int, n: int, part: CandidatePart = WHOLE) -> list[Past]:
     """Returns the latest n proposals of the campaign with their outcome, newest first. part: as in `digest`."""
     p, c, cc = t.proposal.c, t.candidate.c, t.campaign_candidate.c
     reason = sa.func.coalesce(p.reason, cc.reason, "")

@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.rewarding.states import states
-from sciagent.store.campaign_state.parts import Part
+from sciagent.store.campaign_state.parts import CandidatePart
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.learning import groups
@@ -36,7 +36,7 @@ class Beginning(NamedTuple):
     """The moment at which an episode began."""
 
     watermark: int
-    part: Part | None
+    part: CandidatePart | None
     """In a group, the candidates of its snapshot."""
     turn_id: int
     """Id of its first turn."""

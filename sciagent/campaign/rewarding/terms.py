@@ -16,7 +16,7 @@ from sciagent.campaign.core.build import Built
 from sciagent.chemistry.fingerprint import Features, features, nearest
 from sciagent.errors import UsageError
 from sciagent.rewards.spec import RewardSpec, Term
-from sciagent.store.campaign_state.parts import Part
+from sciagent.store.campaign_state.parts import CandidatePart
 from sciagent.store.database import tables as t
 from sciagent.store.learning import groups
 from sciagent.store.learning.episodes import EpisodeTurn
@@ -36,7 +36,9 @@ class Snapshots:
             {row.id: row.part for row in groups.of_ids(connection, group_ids).values()} if "novelty" in wanted else {}
         )
         end = max((part.end or 0 for part in self._parts.values()), default=0)
-        self._molecules = [(seq, features(text)) for seq, text in _members(connection, built.row.id, Part(end))]
+        self._molecules = [
+            (seq, features(text)) for seq, text in _members(connection, built.row.id, CandidatePart(end))
+        ]
 
     def of(self, group_id: int | None) -> Sequence[Features] | None:
         """Returns the molecules of a group's snapshot; None for an episode without a group."""
@@ -45,7 +47,7 @@ class Snapshots:
         return [molecule for seq, molecule in self._molecules if self._parts[group_id].holds(seq)]
 
 
-def _members(connection: Connection, campaign_id: int, part: Part) -> Sequence[Any]:
+def _members(connection: Connection, campaign_id: int, part: CandidatePart) -> Sequence[Any]:
     """Returns (seq, SMILES) of the candidates in a part of the campaign, in order."""
     cc, c = t.campaign_candidate.c, t.candidate.c
     query = sa.select(cc.seq, c.text).join(t.candidate, c.id == cc.candidate_id)

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.errors import UsageError
-from sciagent.store.campaign_state.parts import Part
+from sciagent.store.campaign_state.parts import CandidatePart
 from sciagent.store.database import tables as t
 
 PATTERN = r"^(now|seeds)(:[1-9][0-9]{0,2})?$"
@@ -34,16 +34,16 @@ def beginning(text: str) -> GroupBeginning:
     return GroupBeginning("seeds" if of == "seeds" else "now", int(number) if number else None)
 
 
-def part_of(connection: Connection, campaign_id: int, begins: GroupBeginning, seed: int) -> Part:
+def part_of(connection: Connection, campaign_id: int, begins: GroupBeginning, seed: int) -> CandidatePart:
     """Returns the candidates that a group sees. seed: of the group."""
     end = None
     if begins.of == "seeds" and (end := _first_of_a_model(connection, campaign_id)) is None:
         end = next_seq(connection, campaign_id)
-    return Part(end, _drawn(connection, campaign_id, end, begins.drawn, seed) if begins.drawn else None)
+    return CandidatePart(end, _drawn(connection, campaign_id, end, begins.drawn, seed) if begins.drawn else None)
 
 
 def _drawn(connection: Connection, campaign_id: int, end: int | None, number: int, seed: int) -> tuple[int, ...]:
-    mine = (_CC.campaign_id == campaign_id, _CC.score.is_not(None), Part(end).condition)
+    mine = (_CC.campaign_id == campaign_id, _CC.score.is_not(None), CandidatePart(end).condition)
     known = connection.execute(sa.select(_CC.seq).where(*mine).order_by(_CC.seq)).scalars().all()
     return tuple(sorted(random.Random(seed).sample(known, min(number, len(known)))))
 

@@ -16,7 +16,7 @@ from sciagent.campaign.proposing import briefing
 from sciagent.campaign.rollouts.beginnings import beginning, next_seq, part_of
 from sciagent.domain.campaigns.ports import Scored
 from sciagent.store.campaign_state import standings
-from sciagent.store.campaign_state.parts import Part
+from sciagent.store.campaign_state.parts import CandidatePart
 from sciagent.store.database import tables as t
 from sciagent.store.learning.groups import GroupRow
 from sciagent.store.results.evidence import read_watermark
@@ -96,7 +96,7 @@ def restored(connection: Connection, campaign_id: int, row: GroupRow) -> Snapsho
     )
 
 
-def keys_of(connection: Connection, campaign_id: int, part: Part) -> frozenset[str]:
+def keys_of(connection: Connection, campaign_id: int, part: CandidatePart) -> frozenset[str]:
     """Returns the keys of the candidates in a part of the campaign."""
     cc, c = t.campaign_candidate.c, t.candidate.c
     query = sa.select(c.key).join(t.campaign_candidate, cc.candidate_id == c.id)

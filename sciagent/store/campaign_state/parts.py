@@ -12,7 +12,7 @@ from sciagent.store.database import tables as t
 _CC = t.campaign_candidate.c
 
 
-class Part(NamedTuple):
+class CandidatePart(NamedTuple):
     """A part of a campaign's candidates; without limits, all of them."""
 
     end: int | None = None
@@ -36,4 +36,4 @@ class Part(NamedTuple):
         return (self.end is None or seq < self.end) and (self.seqs is None or seq in self.seqs)
 
 
-WHOLE = Part()
+WHOLE = CandidatePart()

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.jobs.states import Standing
 from sciagent.store.campaign_state import watermarks
-from sciagent.store.campaign_state.parts import WHOLE, Part
+from sciagent.store.campaign_state.parts import WHOLE, CandidatePart
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, execute_many
 from sciagent.store.database.clock import db_now
@@ -166,7 +166,7 @@ def count_up_to(connection: Connection, at_most: int, *conditions: sa.ColumnElem
     return int(connection.execute(sa.select(sa.func.count()).select_from(some)).scalar_one())
 
 
-def top(connection: Connection, campaign_id: int, n: int, part: Part = WHOLE) -> list[Any]:
+def top(connection: Connection, campaign_id: int, n: int, part: CandidatePart = WHOLE) -> list[Any]:
     """The n candidates of a part with the best score: (candidate id, key, text, score, depth, in_seeds, seq,
     operation)."""
     c, p = t.candidate.c, t.proposal.c

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.code_version import code_version
 from sciagent.domain.evidence import content_hash
-from sciagent.store.campaign_state.parts import Part
+from sciagent.store.campaign_state.parts import CandidatePart
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.database.clock import db_now
@@ -41,10 +41,10 @@ class GroupRow(NamedTuple):
     state: GroupState
 
     @property
-    def part(self) -> Part:
+    def part(self) -> CandidatePart:
         """The candidates of the campaign that are in the snapshot."""
         drawn = self.snapshot.get("drawn")
-        return Part(self.snapshot_seq, None if drawn is None else tuple(drawn))
+        return CandidatePart(self.snapshot_seq, None if drawn is None else tuple(drawn))
 
 
 class SiblingRow(NamedTuple):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.store.campaign_state.parts import WHOLE, Part
+from sciagent.store.campaign_state.parts import WHOLE, CandidatePart
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 
@@ -55,7 +55,7 @@ class Tried(NamedTuple):
     """The text of the first candidate."""
 
 
-def tried(connection: Connection, campaign_id: int, latest: int, most: int, part: Part = WHOLE) -> list[Tried]:
+def tried(connection: Connection, campaign_id: int, latest: int, most: int, part: CandidatePart = WHOLE) -> list[Tried]:
     """Results of the latest candidates in a part of a campaign by scaffold: the most frequent scaffolds, sorted by best
     score."""
     cc = t.campaign_candidate.c

@@ -25,7 +25,7 @@ from sciagent.store.campaign_state.campaigns import (
     driver_of,
     slurm_warning,
 )
-from sciagent.store.campaign_state.parts import WHOLE, Part
+from sciagent.store.campaign_state.parts import WHOLE, CandidatePart
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 
@@ -76,7 +76,7 @@ def count(connection: Connection, table: sa.FromClause, *conditions: Any) -> int
     return int(connection.execute(sa.select(sa.func.count()).select_from(table).where(*conditions)).scalar_one())
 
 
-def hits(connection: Connection, campaign_id: int, part: Part = WHOLE) -> int:
+def hits(connection: Connection, campaign_id: int, part: CandidatePart = WHOLE) -> int:
     """Number of hits in a part of the campaign."""
     mine = _CC.campaign_id == campaign_id
     return count(connection, t.campaign_candidate, mine, _CC.is_hit == sa.true(), part.condition)

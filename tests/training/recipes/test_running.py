@@ -16,7 +16,7 @@ import pytest
 from sciagent.agent import models
 from sciagent.domain.answers.training import RecipeAnswer
 from tests.support.typed import call, refused
-from tests.training.recipes.made_recipes import write_practice
+from tests.training.recipes.made_recipes import TASK, write_practice
 
 RECIPE = """
 recipe: small
@@ -131,6 +131,7 @@ def test_a_worse_policy_is_not_taken_over(tmp_path: Path, monkeypatch: pytest.Mo
         "hidden_size: 32, layers: 1", "hidden_size: 64, layers: 2"
     )
     write(tmp_path, taught + ruin + AUDIT + GATED)
+    (tmp_path / "held.yaml").write_text(TASK.format(name="held", window="[-20, 20]"))  # every molecule is a hit
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SCIAGENT_MODELS", str(tmp_path / "models"))
     code, _, answer = run()
