@@ -25,8 +25,8 @@ from sciagent.domain.evidence import Measured
 from sciagent.domain.quantities import show
 from sciagent.report.analysis.prediction_scores import in_canonical, latest_scores
 from sciagent.store.campaign_state import campaigns, standings
-from sciagent.store.campaign_state.parts import WHOLE, CandidatePart
 from sciagent.store.database import tables as t
+from sciagent.store.database.parts import WHOLE, CandidatePart
 from sciagent.store.results import candidates, pooled, scaffolds
 from sciagent.store.views import campaign_counts
 

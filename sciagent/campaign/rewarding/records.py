@@ -13,9 +13,9 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.rewarding.states import states
-from sciagent.store.campaign_state.parts import CandidatePart
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
+from sciagent.store.database.parts import CandidatePart
 from sciagent.store.learning import groups
 from sciagent.store.learning.episodes import EpisodeRow, EpisodeTurn
 

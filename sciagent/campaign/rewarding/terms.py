@@ -16,8 +16,8 @@ from sciagent.campaign.core.build import Built
 from sciagent.chemistry.fingerprint import Features, features, nearest
 from sciagent.errors import UsageError
 from sciagent.rewards.spec import RewardSpec, Term
-from sciagent.store.campaign_state.parts import CandidatePart
 from sciagent.store.database import tables as t
+from sciagent.store.database.parts import CandidatePart
 from sciagent.store.learning import groups
 from sciagent.store.learning.episodes import EpisodeTurn
 

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.errors import UsageError
-from sciagent.store.campaign_state.parts import CandidatePart
 from sciagent.store.database import tables as t
+from sciagent.store.database.parts import CandidatePart
 
 PATTERN = r"^(now|seeds)(:[1-9][0-9]{0,2})?$"
 _CC = t.campaign_candidate.c

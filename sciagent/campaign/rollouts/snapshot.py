@@ -16,8 +16,8 @@ from sciagent.campaign.proposing import briefing
 from sciagent.campaign.rollouts.beginnings import beginning, next_seq, part_of
 from sciagent.domain.campaigns.ports import Scored
 from sciagent.store.campaign_state import standings
-from sciagent.store.campaign_state.parts import CandidatePart
 from sciagent.store.database import tables as t
+from sciagent.store.database.parts import CandidatePart
 from sciagent.store.learning.groups import GroupRow
 from sciagent.store.results.evidence import read_watermark
 
@@ -47,7 +47,12 @@ class Snapshot:
     """Sequence numbers of the candidates that were drawn; None if all before `seq` are in the snapshot."""
 
     def to_json(self) -> Mapping[str, Any]:
-        stated = {"goal": self.goal, "digest": self.digest, "left": dict(self.left), "results": dict(self.results)}
+        stated: dict[str, Any] = {
+            "goal": self.goal,
+            "digest": self.digest,
+            "left": dict(self.left),
+            "results": dict(self.results),
+        }
         stated |= {"board": [asdict(row) for row in self.board], "recent": [dict(row) for row in self.recent]}
         return stated if self.drawn is None else {**stated, "drawn": list(self.drawn)}
 

@@ -10,10 +10,10 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.jobs.states import Standing
 from sciagent.store.campaign_state import watermarks
-from sciagent.store.campaign_state.parts import WHOLE, CandidatePart
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, execute_many
 from sciagent.store.database.clock import db_now
+from sciagent.store.database.parts import WHOLE, CandidatePart
 
 _CC = t.campaign_candidate.c
 _ONE_OF = sa.update(t.campaign_candidate).where(

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.store.campaign_state.parts import WHOLE, CandidatePart
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
+from sciagent.store.database.parts import WHOLE, CandidatePart
 
 NONE = ""  # for candidates that cannot have a scaffold: crystals
 

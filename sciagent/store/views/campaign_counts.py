@@ -25,9 +25,9 @@ from sciagent.store.campaign_state.campaigns import (
     driver_of,
     slurm_warning,
 )
-from sciagent.store.campaign_state.parts import WHOLE, CandidatePart
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
+from sciagent.store.database.parts import WHOLE, CandidatePart
 
 _CC = t.campaign_candidate.c
 NAMED = 3  # most molecules that a remark names

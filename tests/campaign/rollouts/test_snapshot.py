@@ -32,7 +32,7 @@ def test_groups_from_the_seeds_see_the_same_however_much_the_campaign_has_found(
     runner = runner_of(built, worker)
     [group] = runner.opened(replace(PLAN, begins="seeds"))
     assert group.row.task["begins"] == "seeds" and group.row.snapshot == seeds.to_json()
-    assert [row.id for row in (each.row for each in runner.continued())] == [group.row.id]
+    assert [(each.row.id, each.snapshot) for each in runner.continued()] == [(group.row.id, group.snapshot)]
 
 
 def test_groups_see_some_of_the_seeds_by_their_own_seed(built: Built, worker: Worker) -> None:

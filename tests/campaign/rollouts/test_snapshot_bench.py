@@ -49,10 +49,3 @@ def test_the_room_of_a_turn_and_the_budget_are_those_of_the_snapshot(built: Buil
     bench = bench_of(built, worker, EpisodeMemory(), room=1)
     assert [out.reason for out in bench.propose([ProposalIn("CCCCO"), ProposalIn("CCCCCO")])] == [None, "too_many"]
     assert bench.left() == {"llm_tokens": 1e6}
-
-
-def test_a_snapshot_comes_back_from_what_is_stored_of_it(built: Built, worker: Worker) -> None:
-    with built.ledger.read() as connection:
-        taken = snapshot.take(connection, built)
-        assert taken == snapshot.restored(connection, built.row.id, taken.watermark, taken.seq, taken.to_json())
-    assert len(taken.keys) == 2 and taken.seq == 2
