@@ -66,8 +66,9 @@ def kl_to_reference(logprobs: Any, reference: Any) -> Any:
 
 
 def entropy(table: Any) -> Any:
-    """Returns (n,) entropies in nats. table: (n, v) log-probabilities."""
-    return torch.special.entr(table.exp()).sum(dim=-1)
+    """Returns (n,) entropies in nats. table: (n, v) log-probabilities; a token that a grammar excludes adds nothing."""
+    p = table.exp()
+    return -(p * table.masked_fill(p == 0, 0.0)).sum(dim=-1)
 
 
 def reverse_kl(table: Any, teachers: Sequence[Any], weights: Sequence[float]) -> Any:

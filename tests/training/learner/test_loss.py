@@ -84,3 +84,13 @@ def test_tokens_that_a_grammar_excludes_add_nothing_to_the_reverse_kl() -> None:
     found.sum().backward()
     assert found.tolist() == pytest.approx((math.log(3) - loss.entropy(table)).tolist(), rel=1e-5)
     assert torch.isfinite(logits.grad).all() and (logits.grad[:, 2:4] == 0).all()  # type: ignore[index]
+
+
+def test_the_entropy_has_a_gradient_where_a_grammar_excludes_tokens() -> None:
+    """It is that of the allowed tokens alone."""
+    logits = torch.tensor([[1.0, 2.0, 5.0]], dtype=torch.float64, requires_grad=True)
+    few = logits.detach()[:, :2].clone().requires_grad_(True)
+    loss.entropy(loss.distribution(logits, torch.ones(1), torch.tensor([[True, True, False]]))).sum().backward()
+    loss.entropy(loss.distribution(few, torch.ones(1), None)).sum().backward()
+    assert logits.grad is not None and few.grad is not None
+    assert logits.grad[0].tolist() == pytest.approx([*few.grad[0].tolist(), 0.0])
