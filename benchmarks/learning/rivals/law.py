@@ -13,7 +13,8 @@ import numpy as np
 from benchmarks.learning.rivals.children import BEST, Array, Edited, edits_of, first_new, random_children
 from sciagent.agent.proposers.plugins import CampaignView, ProposerTask
 from sciagent.chemistry.fingerprint import MoleculeFingerprint, structure_of
-from sciagent.domain.campaigns.ports import MeasuredCandidate, ProposalIn
+from sciagent.domain.campaigns.ports import ProposalIn
+from sciagent.domain.campaigns.scripts import MeasuredCandidate
 from sciagent.domain.objectives import Objective
 from sciagent.scheduling.law.interval import mixture
 from sciagent.scheduling.law.similarity import GrowingStructures

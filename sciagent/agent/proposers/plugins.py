@@ -16,7 +16,8 @@ from typing import Any, Protocol
 
 from sciagent.agent.proposers.screen import Screen
 from sciagent.chemistry.editing.edits import EditLimits
-from sciagent.domain.campaigns.ports import MeasuredCandidate, ProposalIn, ScriptBench, Turn
+from sciagent.domain.campaigns.ports import ProposalIn, Turn
+from sciagent.domain.campaigns.scripts import MeasuredCandidate, ScriptBench
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.objectives import Objective
 from sciagent.errors import UnknownNameError, UsageError

@@ -26,7 +26,7 @@ from sciagent.campaign.spec.schedulers import PricedSpec
 from sciagent.campaign.spec.sources import EnumerateSpec, EvolveSpec, LlmSpec, OneProposerSpec, PluginSpec, ScreenSpec
 from sciagent.chemistry.editing.edits import EditLimits
 from sciagent.domain.campaigns.calibration import Fit, Fits, in_use
-from sciagent.domain.campaigns.ports import Proposer
+from sciagent.domain.campaigns.scripts import Proposer
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.jobs.resource_requests import CORES, in_words

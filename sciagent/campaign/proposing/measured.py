@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
-from sciagent.domain.campaigns.ports import MeasuredCandidate
+from sciagent.domain.campaigns.scripts import MeasuredCandidate
 from sciagent.store.campaign_state import standings
 from sciagent.store.results import pooled
 

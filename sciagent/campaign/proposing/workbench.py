@@ -19,7 +19,8 @@ from sciagent.campaign.spec.safety import SCREEN
 from sciagent.chemistry.fingerprint import FINGERPRINT, Features, features, nearest
 from sciagent.chemistry.molecule import Molecule, molecule_or_none
 from sciagent.chemistry.protonation import Standardised
-from sciagent.domain.campaigns.ports import MeasuredCandidate, ProposalIn, ProposalOut, Scored
+from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut, Scored
+from sciagent.domain.campaigns.scripts import MeasuredCandidate
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.jobs.states import Standing
