@@ -3,20 +3,20 @@
     python -m benchmarks.learning.results RUN.json... --out benchmarks/learning/results
 
 The figures are made anew from the campaigns of all runs, by the functions of `sciagent evaluate`. Every run must have
-the same tasks and number of verifications. A campaign that several runs have must be the same in all of them. An arm
-that lacks tasks or seeds is compared on those that it has.
+the same tasks and number of verifications. A campaign that several runs have must be the same in all of them. Two arms
+are compared on the seeds that both have.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sciagent.cli.learning.policy import interval_text
 from sciagent.domain.answers.evaluation import ArmDifference, EvaluatedArm, EvaluatedCampaign, EvaluationAnswer
 from sciagent.errors import UsageError
-from sciagent.training.evaluation.spec import ArmSpec, EvaluateSpec
+from sciagent.training.evaluation.spec import EvaluateSpec
 from sciagent.training.evaluation.summary import compared
 
 AGAINST = ("sft-a", "evolve", "table")
@@ -33,42 +33,63 @@ def read(path: Path) -> EvaluationAnswer:
     return EvaluationAnswer.model_validate_json(text[text.index("{") :])
 
 
-def merged(answers: Sequence[EvaluationAnswer]) -> EvaluationAnswer:
-    """Returns one answer with the arms of all. Raises UsageError if the answers cannot be compared."""
+def merged(answers: Sequence[EvaluationAnswer], arms: Sequence[str] | None = None) -> EvaluationAnswer:
+    """Returns one answer with all arms, or those that are named, and their differences from the arms in `AGAINST`.
+
+    Raises UsageError if the answers cannot be compared.
+    """
     tasks, verifications = answers[0].tasks, answers[0].verifications
     if any(set(each.tasks) != set(tasks) or each.verifications != verifications for each in answers):
         raise UsageError("these runs differ in their tasks or in the number of verifications")
-    campaigns: dict[tuple[str, str, int], EvaluatedCampaign] = {}
-    for campaign in (campaign for answer in answers for campaign in answer.campaigns):
-        key = campaign.arm, campaign.task, campaign.seed
-        if campaigns.setdefault(key, campaign).campaign != campaign.campaign:
-            raise UsageError(f"two runs have another campaign of {key[0]} on {key[1]} with seed {key[2]}")
-    seeds = tuple(sorted({seed for _, _, seed in campaigns}))
-    arms = dict.fromkeys(arm for arm, _, _ in campaigns)
-    spec = EvaluateSpec(tasks=tasks, seeds=seeds, verifications=verifications, arms=dict.fromkeys(arms, ANY_ARM))
+    campaigns = _campaigns(answers)
+    found = arms or list(campaigns)
+    if unknown := [arm for arm in found if arm not in campaigns]:
+        raise UsageError(f"no run has the arm {unknown[0]}; there are {', '.join(campaigns)}")
     policies = {arm: each.policy for answer in answers for arm, each in answer.arms.items() if each.policy}
-    figures, minus = compared(list(campaigns.values()), tasks, spec, policies, {})
+
+    def of(*names: str) -> tuple[dict[str, EvaluatedArm], tuple[ArmDifference, ...]]:
+        """Compares arms on the seeds that all of them have, since seeds that one lacks would widen its interval."""
+        seeds = set.intersection(*({each.seed for each in campaigns[name]} for name in names))
+        shared = [each for name in names for each in campaigns[name] if each.seed in seeds]
+        spec = EvaluateSpec.model_construct(
+            tasks=tasks, seeds=tuple(sorted(seeds)), verifications=verifications, arms=dict.fromkeys(names)
+        )
+        return compared(shared, tasks, spec, policies, {}) if seeds else ({}, ())
+
+    others = [arm for arm in AGAINST if arm in found]
+    pairs = [(other, arm) for n, other in enumerate(others) for arm in found if arm not in others[: n + 1]]
     return EvaluationAnswer(
-        arms=figures,
-        differences=minus,
+        arms={arm: of(arm)[0][arm] for arm in found},
+        differences=tuple(each for pair in pairs for each in of(*pair)[1]),
         tasks=tasks,
-        seeds=seeds,
+        seeds=tuple(sorted({each.seed for arm in found for each in campaigns[arm]})),
         verifications=verifications,
-        campaigns=tuple(campaigns.values()),
+        campaigns=tuple(each for arm in found for each in campaigns[arm]),
     )
 
 
-ANY_ARM = ArmSpec(policy="scripted")  # only the names of arms are used
+def _campaigns(answers: Sequence[EvaluationAnswer]) -> dict[str, list[EvaluatedCampaign]]:
+    """Returns the campaigns of all runs by arm. Raises UsageError if two runs have different ones."""
+    kept: dict[tuple[str, str, int], EvaluatedCampaign] = {}
+    by_arm: dict[str, list[EvaluatedCampaign]] = {}
+    for campaign in (campaign for answer in answers for campaign in answer.campaigns):
+        key = campaign.arm, campaign.task, campaign.seed
+        if key not in kept:
+            kept[key] = campaign
+            by_arm.setdefault(campaign.arm, []).append(campaign)
+        elif kept[key].campaign != campaign.campaign:
+            raise UsageError(f"two runs have another campaign of {key[0]} on {key[1]} with seed {key[2]}")
+    return by_arm
 
 
 def table(answer: EvaluationAnswer) -> str:
     """Returns the figures of all arms, and their differences from the arms in `AGAINST`, as Markdown."""
-    lines = [_row("arm", "seeds", "hits", "verifications", *SCORES.values(), "valid calls"), _row(*["---"] * 8)]
+    lines = [_row("arm", "seeds", "hits", "verifications", *SCORES.values(), "scaffolds", "valid"), _row(*["---"] * 9)]
     for name, arm in answer.arms.items():
         lines.append(_row(f"`{name}`", *_figures(answer, name, arm)))
     lines += ["", _row("difference", *SCORES.values()), _row(*["---"] * 4)]
-    for other in AGAINST:
-        lines += [_row(f"`{name}` − `{other}`", *texts) for name, texts in _differences(answer, other)]
+    for each in answer.differences:
+        lines.append(_row(f"`{each.arm}` − `{each.minus}`", *(interval_text(getattr(each, score)) for score in SCORES)))
     return "\n".join(lines) + "\n"
 
 
@@ -77,45 +98,30 @@ def _row(*cells: str) -> str:
 
 
 def _figures(answer: EvaluationAnswer, name: str, arm: EvaluatedArm) -> Iterator[str]:
-    seeds = sorted({each.seed for each in answer.campaigns if each.arm == name})
-    yield from (", ".join(map(str, seeds)), str(arm.hits), str(arm.verifications))
+    yield from (", ".join(map(str, _seeds(answer, name))), str(arm.hits), str(arm.verifications))
     yield from (interval_text(getattr(arm, score)) for score in SCORES)
+    yield str(arm.scaffolds)
     yield "" if arm.valid is None else f"{arm.valid:.0%}"
 
 
-def _differences(answer: EvaluationAnswer, other: str) -> Iterator[tuple[str, list[str]]]:
-    """Yields each arm minus another one, on the tasks and seeds that both have."""
-    for each in answer.differences:
-        if other in (each.arm, each.minus) and {each.arm, each.minus} <= set(answer.arms):
-            sign = 1 if each.minus == other else -1
-            yield (
-                (each.minus if sign < 0 else each.arm),
-                [interval_text(_signed(each, score, sign)) for score in SCORES],
-            )
+def _seeds(answer: EvaluationAnswer, name: str) -> list[int]:
+    return sorted({each.seed for each in answer.campaigns if each.arm == name})
 
 
-def _signed(each: ArmDifference, score: str, sign: int) -> tuple[float, float, float] | None:
-    values = getattr(each, score)
-    if values is None or sign > 0:
-        return values
-    mean, low, high = values
-    return -mean, -high, -low
-
-
-def draw(arms: Mapping[str, EvaluatedArm], path: Path) -> None:
+def draw(answer: EvaluationAnswer, path: Path) -> None:
     """Draws each score as a dot with its interval, a row for each arm."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    names = list(arms)[::-1]
+    names = list(answer.arms)[::-1]
     figure, panels = plt.subplots(
-        1, len(SCORES), figsize=(10.5, 0.9 + 0.32 * len(names)), sharey=True, layout="constrained"
+        1, len(SCORES), figsize=(10.5, 1.2 + 0.32 * len(names)), sharey=True, layout="constrained"
     )
     for axes, (score, label) in zip(panels, SCORES.items(), strict=True):
         for place, name in enumerate(names):
-            if (values := getattr(arms[name], score)) is not None:
+            if (values := getattr(answer.arms[name], score)) is not None:
                 mean, low, high = values
                 axes.plot([low, high], [place, place], color="#777777", linewidth=1.6)
                 axes.plot([mean], [place], "o", color="#1f5fa8")
@@ -123,7 +129,9 @@ def draw(arms: Mapping[str, EvaluatedArm], path: Path) -> None:
         axes.set_xlim(left=0)
         axes.grid(axis="x", alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
-    panels[0].set_yticks(range(len(names)), names)
+    labels = [f"{name} ({n} seed{'s' * (n > 1)})" for name in names for n in [len(_seeds(answer, name))]]
+    panels[0].set_yticks(range(len(names)), labels)
+    figure.suptitle(f"{len(answer.tasks)} held-out tasks, {answer.verifications} verifications each; 95 % intervals")
     figure.savefig(path, dpi=150)
     plt.close(figure)
 
@@ -134,11 +142,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="stem of the table (.md) and of the chart (.png)")
     parser.add_argument("--arms", nargs="+", help="only these, in this order")
     given = parser.parse_args()
-    answer = merged([read(path) for path in given.runs])
-    names = given.arms or list(answer.arms)
-    answer = answer.model_copy(update={"arms": {name: answer.arms[name] for name in names}})
+    answer = merged([read(path) for path in given.runs], given.arms)
     given.out.with_suffix(".md").write_text(table(answer), encoding="utf-8")
-    draw(answer.arms, given.out.with_suffix(".png"))
+    draw(answer, given.out.with_suffix(".png"))
 
 
 if __name__ == "__main__":

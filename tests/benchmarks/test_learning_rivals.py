@@ -171,14 +171,16 @@ def test_runs_are_merged_into_one_table_and_one_chart(tmp_path: Path) -> None:
     assert list(answer.arms) == ["evolve", "grpo", "table"] and answer.seeds == (1, 2)
     assert [arm.hits for arm in answer.arms.values()] == [6, 10, 14]
     text = results.table(answer)
-    assert "| `grpo` | 1 | 10 | 20 | 0.5 [0.5, 0.5] | 1 [1, 1] | 0.1 [0.1, 0.1] | 90% |" in text
-    assert "| `table` − `evolve` | 0.4 [0.4, 0.4]" in text and "| `evolve` − `table` | -0.4 [-0.4, -0.4]" in text
-    results.draw(answer.arms, tmp_path / "results.png")
+    assert "| `grpo` | 1 | 10 | 20 | 0.5 [0.5, 0.5] | 1 [1, 1] | 0.1 [0.1, 0.1] | 2 | 90% |" in text
+    assert "| `table` − `evolve` | 0.4 [0.4, 0.4]" in text and "`evolve` − `table`" not in text
+    results.draw(answer, tmp_path / "results.png")
     assert (tmp_path / "results.png").stat().st_size > 1000
     clash = run({"evolve": [1, 1]})
     clash = clash.model_copy(
         update={"campaigns": tuple(c.model_copy(update={"campaign": "x"}) for c in clash.campaigns)}
     )
+    with pytest.raises(UsageError, match="no run has the arm ppo; there are evolve, grpo"):
+        results.merged([first], ["ppo"])
     with pytest.raises(UsageError, match="another campaign of evolve on t0 with seed 1"):
         results.merged([first, clash])
     with pytest.raises(UsageError, match="differ in their tasks"):

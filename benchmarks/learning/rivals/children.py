@@ -60,8 +60,23 @@ def chance_of_hit(objectives: Sequence[Objective], means: dict[str, Array], spre
     return chance
 
 
+def one_new_of_each(
+    ordered: Iterable[Edited], campaign: CampaignView, limits: EditLimits, n: int, rng: random.Random
+) -> list[ProposalIn]:
+    """Returns proposals of a random new child of each of the first n edits that have one."""
+    chosen: dict[str, ProposalIn] = {}
+    for edited in ordered:
+        if len(chosen) == n:
+            break
+        found = edited.children(limits)
+        rng.shuffle(found)
+        for proposal in first_new(((text, edited) for text in found if text not in chosen), campaign, 1):
+            chosen[proposal.text] = proposal
+    return list(chosen.values())
+
+
 def first_new(ordered: Iterable[tuple[str, Edited]], campaign: CampaignView, n: int) -> list[ProposalIn]:
-    """Returns proposals of the first n children, best first, that are new to the campaign and miss no gate."""
+    """Returns proposals of the first n children that are new to the campaign and miss no gate."""
     chosen: dict[str, ProposalIn] = {}
     for text, edited in ordered:
         if len(chosen) == n:
@@ -71,20 +86,3 @@ def first_new(ordered: Iterable[tuple[str, Edited]], campaign: CampaignView, n: 
             continue
         chosen[molecule.key] = ProposalIn(text, (edited.parent.text,), edited.operation)
     return list(chosen.values())
-
-
-def random_children(
-    parents: Sequence[MeasuredCandidate], campaign: CampaignView, limits: EditLimits, n: int, rng: random.Random
-) -> list[ProposalIn]:
-    """Returns n new children of these parents by random edits; fewer if there are fewer."""
-    options = [edited for parent in parents for edited in edits_of(parent)]
-    rng.shuffle(options)
-    return first_new(one_of_each(options, limits, rng), campaign, n)
-
-
-def one_of_each(options: Iterable[Edited], limits: EditLimits, rng: random.Random) -> Iterator[tuple[str, Edited]]:
-    """Yields the children of each edit in random order, one edit after the other."""
-    for edited in options:
-        found = edited.children(limits)
-        rng.shuffle(found)
-        yield from ((text, edited) for text in found)

@@ -1,6 +1,6 @@
 """`learning.law`: all children of the best molecules, ranked by the law that the priced scheduler fits to a campaign.
 
-Before the campaign has enough results, random children are proposed.
+Before the campaign has enough results, random children are proposed; its setting `results` says how many are enough.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks.learning.rivals.children import BEST, Array, Edited, edits_of, first_new, random_children
+from benchmarks.learning.rivals.children import BEST, Array, Edited, edits_of, first_new, one_new_of_each
 from sciagent.agent.proposers.plugins import CampaignView, ProposerTask
 from sciagent.chemistry.fingerprint import MoleculeFingerprint, structure_of
 from sciagent.domain.campaigns.ports import ProposalIn
@@ -28,7 +28,7 @@ class LawRanking:
     """The proposer of the law. Children and fingerprints are kept while it runs."""
 
     def __init__(self, task: ProposerTask) -> None:
-        self._task = task
+        self._task, self._enough = task, int(task.settings.get("results", FEWEST))
         self._children: dict[str, dict[str, Edited]] = {}
         self._structures: dict[str, MoleculeFingerprint | None] = {}
 
@@ -36,8 +36,10 @@ class LawRanking:
         """Returns the n new children with the largest probability to be hits."""
         measured = [each for each in campaign.measured() if self._properties <= set(each.values)]
         parents = measured[:BEST]
-        if len(measured) < FEWEST:
-            return random_children(parents, campaign, self._task.limits, n, rng)
+        if len(measured) < self._enough:
+            options = [edited for parent in parents for edited in edits_of(parent)]
+            rng.shuffle(options)
+            return one_new_of_each(options, campaign, self._task.limits, n, rng)
         known = {each.text for each in measured}
         children = {text: edited for parent in parents for text, edited in self._children_of(parent).items()}
         texts = [text for text in children if text not in known]

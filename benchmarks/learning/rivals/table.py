@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.learning.rivals.children import BEST, Array, Edited, chance_of_hit, edits_of, first_new, one_of_each
+from benchmarks.learning.rivals.children import BEST, Array, Edited, chance_of_hit, edits_of, one_new_of_each
 from benchmarks.learning.rivals.lessons import PROPERTIES, Lesson, lessons_of
 from sciagent.agent.proposers.plugins import CampaignView, ProposerTask
 from sciagent.chemistry.editing.named import NAMED_EDITS
@@ -123,14 +123,7 @@ class EditTable:
         if not options:
             return []
         order = np.argsort(-self._chances(options), kind="stable")
-        found: dict[str, ProposalIn] = {}
-        for place in order:
-            if len(found) == n:
-                break
-            children = one_of_each([options[place]], self._task.limits, rng)
-            for proposal in first_new(((t, e) for t, e in children if t not in found), campaign, 1):
-                found[proposal.text] = proposal
-        return list(found.values())
+        return one_new_of_each((options[place] for place in order), campaign, self._task.limits, n, rng)
 
     def _chances(self, options: Sequence[Edited]) -> Array:
         rows = [(each.parent.text, each.parent.values, each.edit, each.what) for each in options]

@@ -20,7 +20,7 @@ from sciagent.domain.campaigns.ports import ProposalIn, Turn
 from sciagent.domain.campaigns.scripts import MeasuredCandidate, ScriptBench
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.objectives import Objective
-from sciagent.errors import UnknownNameError, UsageError
+from sciagent.errors import CampaignError, UnknownNameError, UsageError
 
 GROUP = "sciagent.proposers"
 
@@ -98,9 +98,20 @@ class PluginProposer:
             if cursor is not None:
                 return cursor
         began = time.thread_time()
-        found = self._proposer.ask(workbench, limit, random.Random(turn.seed))
+        found = self._asked(workbench, turn, limit)
         workbench.charge(time.thread_time() - began)
         if not found:
             return None
-        workbench.propose(list(found)[:limit])
+        workbench.propose(found)
         return {"begun": True}
+
+    def _asked(self, campaign: CampaignView, turn: Turn, limit: int) -> list[ProposalIn]:
+        """Raises CampaignError for whatever the package raises, and for an answer that holds no proposals."""
+        try:
+            found = list(self._proposer.ask(campaign, limit, random.Random(turn.seed)))[:limit]
+        except Exception as error:
+            fault = f"{type(error).__name__}: {error}"
+            raise CampaignError(f'the proposer "{self.name}" failed in turn {turn.number}: {fault}') from error
+        if odd := next((each for each in found if not isinstance(each, ProposalIn)), None):
+            raise CampaignError(f'the proposer "{self.name}" answered {odd!r:.80}, which is no ProposalIn')
+        return found

@@ -18,7 +18,8 @@ from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.domain.campaigns.ports import ProposalIn
 from sciagent.domain.campaigns.scripts import MeasuredCandidate
-from sciagent.errors import SpecError, UnknownNameError, UsageError
+from sciagent.domain.jobs.states import CampaignState
+from sciagent.errors import CampaignError, SpecError, UnknownNameError, UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 
@@ -123,6 +124,30 @@ def test_what_cannot_propose_is_refused_by_name(folder: Path) -> None:
         parse_spec(TEXT.replace("test.longer", "test.longe"), base=folder)
     with pytest.raises(SpecError, match=r'"gone.txt" does not exist'):
         parse_spec(TEXT.replace("letters.txt", "gone.txt"), base=folder)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (KeyError("gap"), r'the proposer "test.longer" failed in turn 2: KeyError'),
+        (["CCO"], r"""the proposer "test.longer" answered 'CCO', which is no ProposalIn"""),
+    ],
+)
+def test_its_fault_is_named_and_the_campaign_goes_on_later(
+    folder: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch, answer: object, said: str
+) -> None:
+    def ask(*_: object) -> object:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    built, _ = create_or_open(ledger, parse_spec(TEXT, base=folder), TEXT, "test")
+    with monkeypatch.context() as broken, pytest.raises(CampaignError, match=said), Driver(built) as driver:
+        broken.setattr(Longer, "ask", ask)
+        driver.run()
+    with Driver(create_or_open(ledger, parse_spec(TEXT, base=folder), TEXT, "test")[0]) as driver:
+        assert driver.run() is CampaignState.FINISHED
+    assert {"CO", "CCO", "CN"} <= {each.text for each in Longer.seen[0]}, "the seeds are there from the first run"
 
 
 def test_the_results_of_its_campaign_are_read_where_it_is_not_installed(folder: Path) -> None:
