@@ -32,7 +32,7 @@ class CriticSettings:
     """The constants of a value head and of the advantages that it gives (PPO)."""
 
     learning_rate: float = 1e-3
-    """Of the value head; the policy has its own."""
+    """Learning rate of the value head; the policy has its own."""
     loss: float = 0.1
     """Factor of the value loss, whose gradient reaches the policy's weights too."""
     clip: float = 0.2
@@ -57,7 +57,7 @@ class StepSettings:
     """Tokens of a micro-batch, after padding."""
     loss: LossSettings = field(default_factory=LossSettings)
     critic: CriticSettings | None = None
-    """Of PPO; None without a value head."""
+    """Settings of the value head of PPO; None without one."""
 
 
 class TeacherShare(NamedTuple):
@@ -97,4 +97,4 @@ class TrainingWish:
     """Threads of PyTorch on a CPU; None: as many as there are cores."""
     settings: StepSettings = field(default_factory=StepSettings)
     teachers: tuple[TeacherShare, ...] = ()
-    """Of `distill`."""
+    """Teachers of `distill`, with their weights."""
