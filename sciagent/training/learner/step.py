@@ -204,6 +204,10 @@ class Learner:
         """Returns what a checkpoint needs: trained weights, optimiser, random state. Every process has to call it."""
         options = StateDictOptions(full_state_dict=True, cpu_offload=True, ignore_frozen_params=True)
         weights, optimiser = get_state_dict(self.model, self.optimiser.optimizer, options=options)
+        # PyTorch finds a frozen weight by one of its names, and keeps it under the others (tied embeddings)
+        named = self.accelerator.unwrap_model(self.model).named_parameters(remove_duplicate=False)
+        frozen = {name for name, each in named if not each.requires_grad}
+        weights = {name: each for name, each in weights.items() if name not in frozen}
         random = {"cpu": torch.get_rng_state()}
         if torch.cuda.is_available():
             random["cuda"] = torch.cuda.get_rng_state()

@@ -150,3 +150,21 @@ def test_the_probability_of_what_was_drawn_at_another_temperature_is_taken_at_it
         spans=(AnswerSpan(CONTEXT, len(row.ids), 0.6),),
     )
     assert Learner(model, StepSettings()).step([drawn]).masked == 0
+
+
+def test_a_checkpoint_of_an_adapter_holds_no_weights_of_the_base_model() -> None:
+    """The output layer shares its weights with the input embedding, so that they have two names."""
+    from peft import LoraConfig, get_peft_model
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    shape = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    base = LlamaForCausalLM(LlamaConfig(vocab_size=64, tie_word_embeddings=True, **shape))
+    learner = Learner(get_peft_model(base, LoraConfig(r=2, target_modules="all-linear")), StepSettings(1e-2))
+    row = TrainingRow((1, 2, 3, 4), (False, True, True, True), (1.0,) * 4)
+    learner.step([row])
+    state = copy.deepcopy(learner.state())
+    names = [name for name, each in learner.model.named_parameters() if each.requires_grad]
+    assert sorted(state["weights"]) == sorted(names) and all("lora" in name for name in names)
+    once = learner.step([row])
+    learner.restore(state)
+    assert learner.step([row]).loss == once.loss
