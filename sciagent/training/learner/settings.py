@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+Wish = TypeVar("Wish")
 
 
 @dataclass(frozen=True)
@@ -98,3 +100,14 @@ class TrainingWish:
     settings: StepSettings = field(default_factory=StepSettings)
     teachers: tuple[TeacherShare, ...] = ()
     """Teachers of `distill`, with their weights."""
+
+
+def filled(wish: type[Wish], *sources: object, **given: Any) -> Wish:
+    """Returns a task whose fields have the values that the sources have under the same names.
+
+    wish: a dataclass. sources: dataclasses or models of pydantic; a later one replaces the values of an earlier one.
+    given: replaces the values of all of them.
+    """
+    names = {each.name for each in fields(wish)}  # type: ignore[arg-type]
+    same = {name: value for source in sources for name, value in vars(source).items() if name in names}
+    return wish(**{**same, **given})

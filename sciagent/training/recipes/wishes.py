@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sciagent.training.answers import Selection
-from sciagent.training.learner.settings import CriticSettings, LossSettings, StepSettings, TrainingWish
+from sciagent.training.learner.settings import CriticSettings, LossSettings, StepSettings, TrainingWish, filled
 from sciagent.training.live.wish import LiveWish, TaskShare
 from sciagent.training.recipes.spec import RecipeSpec
 from sciagent.training.recipes.stages import LiveStage, RowsStage
@@ -31,10 +31,14 @@ def rows_wish(
     stage: RowsStage, rows: Path, model: str, out: Path, name: str, seed: int, threads: int | None
 ) -> TrainingWish:
     """Returns the run of a stage on a data set."""
-    return TrainingWish(
-        *("sft", rows, model, out, name, stage.rows_per_step),
-        epochs=stage.epochs,
-        steps=stage.steps,
+    return filled(
+        TrainingWish,
+        stage,
+        training="sft",
+        rows=rows,
+        model=model,
+        out=out,
+        name=name,
         rank=stage.lora,
         seed=seed,
         save_every=stage.save_every or 20,
@@ -57,28 +61,21 @@ def live_wish(
     settings = StepSettings(
         stage.learning_rate or LIVE_RATE, most_tokens=stage.most_tokens, loss=LossSettings(kl=stage.kl)
     )
-    return LiveWish(
-        tuple(tasks),
-        model,
-        out,
-        name,
-        rewards,
+    return filled(
+        LiveWish,
+        stage,
+        tasks=tuple(tasks),
+        rewards=rewards,
+        model=model,
+        out=out,
+        name=name,
         training=stage.kind,
-        credit=stage.credit,
-        steps=stage.steps,
-        groups=stage.groups,
-        siblings=stage.siblings,
-        turns=stage.turns,
-        begins=stage.begins,
-        further=stage.further,
-        ahead=stage.ahead,
         actors=0 if stage.ray is None else stage.ray.actors,
         ray_address=None if stage.ray is None else stage.ray.address,
         rank=stage.lora,
         seed=seed,
         save_every=stage.save_every or 1,
         threads=threads,
-        kl_budget=stage.kl_budget,
         settings=replace(settings, critic=CriticSettings()) if stage.kind == "ppo" else settings,
         guards=None if stage.guards is None else stage.guards.model_dump(exclude_unset=True),
     )

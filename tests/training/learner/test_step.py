@@ -13,7 +13,7 @@ import torch
 from sciagent.training.learner.batches import micro_batch
 from sciagent.training.learner.rows import AnswerSpan, TrainingRow
 from sciagent.training.learner.settings import LossSettings, StepSettings
-from sciagent.training.learner.step import Learner, Teacher
+from sciagent.training.learner.step import DivergedError, Learner, Teacher
 from tests.training.learner.made_rows import CONTEXT, gradient, logprobs, sampled_rows
 
 
@@ -168,3 +168,12 @@ def test_a_checkpoint_of_an_adapter_holds_no_weights_of_the_base_model() -> None
     once = learner.step([row])
     learner.restore(state)
     assert learner.step([row]).loss == once.loss
+
+
+def test_a_gradient_that_is_not_finite_changes_no_weights(model: Any) -> None:
+    learner, rows = Learner(model, StepSettings(1e30)), sampled_rows(model, drift=0.1)
+    learner.step(rows)
+    before = [weights.detach().clone() for weights in model.parameters()]
+    with pytest.raises(DivergedError, match="lower --learning-rate"):
+        learner.step(rows)
+    assert all(torch.equal(old, new) for old, new in zip(before, model.parameters(), strict=True))
