@@ -130,6 +130,17 @@ def test_after_kills_the_weights_are_those_of_an_undisturbed_run(done: Path, tmp
         assert files[0].read_bytes() == files[1].read_bytes()
 
 
+@pytest.mark.long
+def test_stages_with_teachers_are_added_at_the_end(done: Path) -> None:
+    teachers = "  - {kind: hinted, steps: 1}\n  - {kind: distill, teachers: {out-sft: 1.0}, steps: 1}\n"
+    (done / "taught.yaml").write_text(RECIPE + teachers)
+    code, steps, answer = run(recipe="taught")
+    assert code == 0 and [step["stage"] for step in steps] == ["hinted", "distill"]
+    hinted, distilled = answer.stages[-2:]
+    assert (hinted.parent, distilled.parent) == (models.find("out-grpo").policy, hinted.policy)
+    assert answer.policy == distilled.policy == models.find("out-distill").policy
+
+
 @pytest.mark.slow
 def test_a_worse_policy_is_not_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that learned to make greasy molecules learns to make watery ones, and is compared on greasy ones."""
