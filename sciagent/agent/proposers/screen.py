@@ -11,6 +11,8 @@ from typing import Any
 from sciagent.chemistry.structure_files import StructureRecord, read_structures
 from sciagent.domain.campaigns.ports import ProposalIn, Turn, Workbench
 
+SEED = "seed"  # operation of the candidates that a campaign begins with
+
 
 class Screen:
     """The proposer that goes through the molecules of a file."""

@@ -12,7 +12,8 @@ from sqlalchemy.engine import Connection
 
 from sciagent.agent.proposers.enumerate import Enumerate
 from sciagent.agent.proposers.evolve import Evolve
-from sciagent.agent.proposers.screen import Screen
+from sciagent.agent.proposers.plugins import PluginProposer, ProposerTask
+from sciagent.agent.proposers.screen import SEED, Screen
 from sciagent.campaign.core.calibrating import LedgerFits, fits_of
 from sciagent.campaign.core.control_scores import control_rules
 from sciagent.campaign.core.free_gates import FreeGates
@@ -22,10 +23,10 @@ from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.campaign.spec.rungs import RungSpec
 from sciagent.campaign.spec.schedulers import PricedSpec
-from sciagent.campaign.spec.sources import EnumerateSpec, EvolveSpec, LlmSpec, OneProposerSpec, ScreenSpec
+from sciagent.campaign.spec.sources import EnumerateSpec, EvolveSpec, LlmSpec, OneProposerSpec, PluginSpec, ScreenSpec
 from sciagent.chemistry.editing.edits import EditLimits
 from sciagent.domain.campaigns.calibration import Fit, Fits, in_use
-from sciagent.domain.campaigns.ports import Proposer
+from sciagent.domain.campaigns.scripts import Proposer
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.jobs.resource_requests import CORES, in_words
@@ -133,9 +134,13 @@ class Built(BuiltLadder):
             return Enumerate(library_of(chosen, base))
         if isinstance(chosen, ScreenSpec):
             return Screen(base / chosen.file, chosen.column, keep=chosen.keep)
+        if isinstance(chosen, PluginSpec):
+            file = None if chosen.file is None else base / chosen.file
+            task = ProposerTask(self.objectives, self.edit_limits(), file, chosen.settings)
+            return PluginProposer(chosen.name, task, Screen(base / chosen.seeds, chosen.column, SEED, chosen.keep))
         if chosen.seeds is None:
             raise ValueError("this proposer names no seeds")
-        return Screen(base / chosen.seeds, chosen.column, operation="seed", keep=chosen.keep)
+        return Screen(base / chosen.seeds, chosen.column, SEED, chosen.keep)
 
     def edit_limits(self, max_heavy_atoms: int = EditLimits.max_heavy_atoms) -> EditLimits:
         """Returns limits for new molecules: those of `molecule.checks` on the ladder, and the maximum size."""

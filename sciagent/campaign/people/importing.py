@@ -15,7 +15,6 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.people import corrections
-from sciagent.campaign.spec.sources import file_hash
 from sciagent.chemistry.molecule import Molecule
 from sciagent.chemistry.protonation import Standardisation
 from sciagent.chemistry.structure_files import check_columns, csv_fault, names_in
@@ -32,6 +31,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts
 from sciagent.store.results import candidates, evidence, names
 from sciagent.store.results.evidence import NewEvidence
+from sciagent.yaml.files import file_hash
 
 VERIFIER, VERSION = "import", "1"
 MAX_FAULTS = 50

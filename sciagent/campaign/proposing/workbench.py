@@ -14,11 +14,13 @@ from sciagent.campaign.core.derived_values import record_derived
 from sciagent.campaign.core.judge import Answer, Place, place
 from sciagent.campaign.core.record import log_blocked
 from sciagent.campaign.proposing.at_once import Runs, answer_at_once
+from sciagent.campaign.proposing.measured import measured_candidates
 from sciagent.campaign.spec.safety import SCREEN
 from sciagent.chemistry.fingerprint import FINGERPRINT, Features, features, nearest
 from sciagent.chemistry.molecule import Molecule, molecule_or_none
 from sciagent.chemistry.protonation import Standardised
 from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut, Scored
+from sciagent.domain.campaigns.scripts import MeasuredCandidate
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.jobs.states import Standing
@@ -28,6 +30,7 @@ from sciagent.execution.worker.completing import DirectResult, complete_direct, 
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
+from sciagent.store.job_queue.spend import Bill, book_many
 from sciagent.store.results import candidates, names, scaffolds
 from sciagent.verification.sandbox.host import HostResult
 
@@ -91,6 +94,7 @@ class CampaignWorkbench:
         self._standardisation = built.spec.standardisation
         self._entries: list[BenchEntry] = []
         self._new_keys: set[str] = set()
+        self._charged = Cost()
 
     @property
     def entries(self) -> Sequence[BenchEntry]:
@@ -107,8 +111,8 @@ class CampaignWorkbench:
 
     @property
     def cost(self) -> Cost:
-        """Cost of the fast and inline rungs in this turn."""
-        return sum((result.cost for entry in self._entries for _, result in entry.computed), Cost())
+        """Cost of the fast and inline rungs in this turn, and of the proposer's own computation."""
+        return sum((result.cost for entry in self._entries for _, result in entry.computed), self._charged)
 
     @property
     def calls(self) -> Sequence[Mapping[str, Any]]:
@@ -142,6 +146,13 @@ class CampaignWorkbench:
             Scored(key, text, value, depth, seeds, seq, operation or "")
             for _, key, text, value, depth, seeds, seq, operation in rows
         ]
+
+    def measured(self) -> list[MeasuredCandidate]:
+        with self._built.ledger.read() as connection:
+            return measured_candidates(connection, self._built)
+
+    def charge(self, core_seconds: float) -> None:
+        self._charged += Cost(core_seconds=core_seconds)
 
     def missed_gate(self, candidate: Candidate) -> str | None:
         return self._built.free_gates.missed(self._standardisation.of(candidate))
@@ -193,6 +204,7 @@ class CampaignWorkbench:
         """
         for entry in self._entries:
             entry.turn_id = turn_id
+        book_many(connection, [Bill(self._built.row.id, None, None, self._charged)])
         parsed = [(entry, entry.candidate) for entry in self._entries if entry.candidate]
         molecules = [candidate for _, candidate in parsed]
         notes = novelty_notes(connection, molecules)

@@ -18,7 +18,7 @@ from sciagent.campaign.spec.goals import NAME, BudgetSpec, Count, GoalSpec, Obje
 from sciagent.campaign.spec.rungs import RungSpec, charges_of
 from sciagent.campaign.spec.safety import SCREEN, SafetySpec, screened
 from sciagent.campaign.spec.schedulers import PricedSpec, SchedulerSpec
-from sciagent.campaign.spec.sources import OneProposerSpec, ProposerSpec, SeveralSpec, file_hash
+from sciagent.campaign.spec.sources import OneProposerSpec, ProposerSpec, SeveralSpec
 from sciagent.campaign.spec.standardising import Standardise
 from sciagent.chemistry.protonation import Standardisation
 from sciagent.domain.campaigns.chosen_units import shown_spec
@@ -27,6 +27,7 @@ from sciagent.domain.evidence import content_hash
 from sciagent.domain.jobs.resource_requests import text_of
 from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.properties import properties
+from sciagent.yaml.files import file_hash
 from sciagent.yaml.validation import Faults, fault
 
 SCHEMA = 1

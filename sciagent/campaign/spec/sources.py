@@ -2,60 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationInfo, WrapValidator, field_validator, model_validator
 
+from sciagent.agent.proposers.plugins import names
 from sciagent.agent.skills import SkillFile
 from sciagent.campaign.spec.goals import NAME, Count, Part
 from sciagent.campaign.spec.mcp import McpServerSpec, check_servers
 from sciagent.chemistry.combinations import block, check_reaction, check_scaffold, group_of, molecule_of
 from sciagent.domain.addresses import address_fault
-from sciagent.errors import UsageError
+from sciagent.errors import UsageError, did_you_mean
 from sciagent.yaml.document import kind_of
+from sciagent.yaml.files import AnyFile, TableFile, check_table
 from sciagent.yaml.validation import Faults, fault
 
-FORMATS = (".csv", ".smi", ".sdf")
 Files = dict[tuple[str, ...], str]
-
-
-def file_hash(path: Path) -> str:
-    """Returns the SHA-256 hash of a file. Raises OSError."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def check_file(value: str, info: ValidationInfo) -> str:
-    """Returns the name of a table of molecules. Raises a fault for an unknown format, or for an unreadable file if the
-    campaign's folder is known."""
-    name = value.lower().removesuffix(".gz")
-    if not name.endswith(FORMATS):
-        raise fault(f'"{value}" is no table of molecules', f"takes: {', '.join(FORMATS)}, each also with .gz")
-    context = info.context or {}
-    if context.get("base") is None or not context.get("candidates", True):
-        return value
-    try:
-        path = Path(context["base"]) / value
-        if not path.is_file():
-            what = "is not a regular file" if path.exists() else "does not exist"
-            raise fault(f'"{value}" {what}', "relative paths start at the folder of the campaign file")
-        path.open("rb").close()
-    except OSError as error:
-        raise fault(f'"{value}" cannot be read: {error.strerror or error}') from None
-    return value
 
 
 def _address(value: str) -> str:
     if why := address_fault(value):
         raise fault(f"{value!a} is no address", why)
     return value
-
-
-TableFile = Annotated[str, AfterValidator(check_file)]
-"""The name of a table of molecules, relative to the campaign file."""
 
 
 Keep = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=60)], ...], Field(max_length=8)] | None
@@ -107,6 +76,28 @@ class ScreenSpec(_WithFile):
     batch: Count = Field(20, description="Candidates a turn.")
 
 
+class PluginSpec(_WithFile):
+    """A proposer of another package, by its name in the entry point group `sciagent.proposers`."""
+
+    kind: Literal["plugin"] = Field(description="A proposer of another package.")
+    name: str = Field(min_length=1, max_length=60, description="Name in the entry point group `sciagent.proposers`.")
+    seeds: TableFile = Field(description="Proposed first: csv, smi or sdf, also .gz; relative to the campaign file.")
+    column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
+    keep: Keep = KEEP
+    file: AnyFile | None = Field(None, description="A file for the proposer, such as a trained model.")
+    settings: dict[str, Any] = Field({}, description="Settings of the proposer.")
+    batch: Count = Field(8, description="Most candidates a turn.")
+
+    @field_validator("name")
+    @classmethod
+    def _installed(cls, value: str, info: ValidationInfo) -> str:
+        context = info.context or {}
+        if context.get("base") is not None and context.get("candidates", True) and value not in (known := names()):
+            takes = f"installed: {', '.join(known)}" if known else "no package with proposers is installed"
+            raise fault(f'"{value}" is no installed proposer{did_you_mean(value, known)}', takes)
+        return value
+
+
 _TEXTS: TypeAdapter[tuple[str, ...]] = TypeAdapter(
     Annotated[tuple[Annotated[str, Field(min_length=1, max_length=4000)], ...], Field(min_length=1)]
 )
@@ -114,7 +105,7 @@ _TEXTS: TypeAdapter[tuple[str, ...]] = TypeAdapter(
 
 def _file_or_list(value: Any, _: Any, info: ValidationInfo) -> str | tuple[str, ...]:
     if isinstance(value, str):
-        return check_file(value, info)
+        return check_table(value, info)
     if not isinstance(value, list | tuple):
         raise fault(f"must be the name of a file or a list of SMILES, not {kind_of(value)}")
     return _TEXTS.validate_python(value)
@@ -348,7 +339,7 @@ class LlmSpec(_WithFile):
         return value
 
 
-OneProposerSpec = Annotated[EvolveSpec | ScreenSpec | EnumerateSpec | LlmSpec, Field(discriminator="kind")]
+OneProposerSpec = Annotated[EvolveSpec | ScreenSpec | EnumerateSpec | PluginSpec | LlmSpec, Field(discriminator="kind")]
 
 
 class SeveralSpec(Part):
@@ -387,4 +378,6 @@ class SeveralSpec(Part):
         }
 
 
-ProposerSpec = Annotated[EvolveSpec | ScreenSpec | EnumerateSpec | LlmSpec | SeveralSpec, Field(discriminator="kind")]
+ProposerSpec = Annotated[
+    EvolveSpec | ScreenSpec | EnumerateSpec | PluginSpec | LlmSpec | SeveralSpec, Field(discriminator="kind")
+]

@@ -72,19 +72,6 @@ class Turn:
     cursor: Mapping[str, Any]
 
 
-class Proposer(Protocol):
-    """A source of candidates: a scripted search, a file or a model."""
-
-    name: str
-
-    @property
-    def total(self) -> int | None:
-        """Total number of candidates that it will propose; None if unknown."""
-
-    def turn(self, workbench: Workbench, turn: Turn, limit: int) -> Mapping[str, Any] | None:
-        """Proposes at most `limit` candidates. Returns the new cursor, which the ledger keeps, or None at the end."""
-
-
 @dataclass(frozen=True)
 class Choice:
     """A decision to run the rung at `position` on candidate `id`.

@@ -105,6 +105,6 @@ def _proposer(arm: ArmSpec, of_task: Mapping[str, Any], path: Path, folder: Path
 def _stated(proposer: Mapping[str, Any], seeds: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
     """Returns the proposer that an arm states, with the seeds of the task if it states none."""
     stated = {key: str((folder / value).resolve()) if key in FILES else value for key, value in proposer.items()}
-    if stated.get("kind") in ("evolve", "llm") and "seeds" not in stated:
+    if stated.get("kind") in ("evolve", "plugin", "llm") and "seeds" not in stated:
         return {**stated, **seeds}
     return stated

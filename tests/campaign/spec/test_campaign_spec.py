@@ -11,8 +11,8 @@ from pydantic import ValidationError
 from sciagent.campaign.spec.campaign_spec import AMENDABLE, CampaignSpec, cores
 from sciagent.campaign.spec.load import load_spec, parse_spec
 from sciagent.campaign.spec.rungs import LimitsSpec
-from sciagent.campaign.spec.sources import file_hash
 from sciagent.domain.evidence import canonical_json
+from sciagent.yaml.files import file_hash
 from tests.campaign.fake_verifiers import CAMPAIGN, Scf, changed, make_folder  # noqa: F401
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from sciagent.campaign.spec.load import parse_spec
-from sciagent.campaign.spec.sources import file_hash
 from sciagent.errors import SpecError
+from sciagent.yaml.files import file_hash
 from tests.campaign.fake_verifiers import CAMPAIGN, changed, make_folder  # noqa: F401
 
 

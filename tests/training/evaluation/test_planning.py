@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.campaign.spec.load import parse_spec
-from sciagent.campaign.spec.sources import EvolveSpec, LlmSpec
+from sciagent.campaign.spec.sources import EvolveSpec, LlmSpec, PluginSpec
 from sciagent.errors import SpecError, UsageError
 from sciagent.training.evaluation.planning import PlannedCampaign, planned
 from sciagent.training.evaluation.spec import load_evaluation
@@ -60,3 +60,14 @@ def test_mistakes_of_the_recipe_are_named_by_line(tmp_path: Path) -> None:
     )
     with pytest.raises(SpecError, match=r"(?s):2:14.*twice.*:4:.*states nothing.*:4:.*must be text"):
         load_evaluation(tmp_path / "wrong.yaml")
+
+
+def test_a_proposer_of_another_package_takes_the_seeds_of_the_task_and_its_own_file(recipe: Path) -> None:
+    text = (
+        recipe.read_text(encoding="utf-8") + "    mine: {proposer: {kind: plugin, name: mine.search, file: m.json}}\n"
+    )
+    recipe.write_text(text, encoding="utf-8")
+    made = first(recipe, "mine")
+    proposer = parse_spec(made.text, base=made.base, candidates=False).proposer
+    assert isinstance(proposer, PluginSpec)
+    assert (proposer.seeds, proposer.file) == ("seeds.csv", str(recipe.parent / "m.json"))

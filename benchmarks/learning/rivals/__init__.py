@@ -1,0 +1,1 @@
+"""Cheap rivals of a trained policy, as proposers that a campaign names: `learning.table` and `learning.law`."""
