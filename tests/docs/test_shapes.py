@@ -13,6 +13,7 @@ import jsonschema
 import pytest
 
 from sciagent.campaign.spec.load import campaign_schema
+from sciagent.training.recipes.spec import recipe_schema
 from tests.docs.pages import ROOT, blocks, campaigns
 from tests.support import warm
 
@@ -86,6 +87,8 @@ def test_verify_has_the_documented_shape_and_reuses_what_is_known(ran: tuple[Pat
     assert done.returncode == {"pass": 0, "fail": 1}.get(found["verdict"], 4)
 
 
-def test_the_schema_in_the_docs_is_current() -> None:
+def test_the_schemas_in_the_docs_are_current() -> None:
     stored = json.loads((ROOT / "docs" / "campaign.schema.json").read_text(encoding="utf-8"))
     assert stored == campaign_schema(), "run: sciagent schema > docs/campaign.schema.json"
+    stored = json.loads((ROOT / "docs" / "recipe.schema.json").read_text(encoding="utf-8"))
+    assert stored == recipe_schema(), "run: sciagent schema recipe > docs/recipe.schema.json"

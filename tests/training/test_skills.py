@@ -18,21 +18,11 @@ from sciagent.training.building import build
 from sciagent.training.learner.running import train
 from sciagent.training.learner.settings import TrainingWish
 from sciagent.training.wish import DatasetWish
+from tests.campaign.rollouts import rolled
 from tests.support.tiny_model import write_tiny_model
 
-TEXT = """
-campaign: skilled
-subject: molecule
-seed: 1
-objectives: [{property: logp, window: [1, 2]}]
-ladder:
-  - {rung: checks, verifier: molecule.checks, settings: {descriptors: [logp]}}
-goal: {kind: graded}
-budget: {proposals: 100}
-proposer: {kind: llm, model: scripted, seeds: molecules.csv, skills: [small_steps.md]}
-scheduler: {kind: exhaustive}
-safety: {screen: false, reason: molecules of a test}
-"""
+PROPOSER = "{kind: llm, model: scripted, seeds: molecules.csv, skills: [small_steps.md]}"
+TEXT = rolled.TEXT.replace("rolled", "skilled").replace("{kind: screen, file: molecules.csv}", PROPOSER)
 SKILL = "Change one group at a time, and keep what helped."
 
 

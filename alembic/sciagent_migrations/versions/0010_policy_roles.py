@@ -76,7 +76,7 @@ def refers(table: str, target: str, column: str = "", nullable: bool = False) ->
 
 
 def refuse_changes(table: str) -> None:
-    """Rows can neither be changed nor removed, whoever asks."""
+    """Makes the table append-only: the database refuses to change or remove its rows."""
     if op.get_bind().dialect.name == "sqlite":
         for verb in ("UPDATE", "DELETE"):
             op.execute(

@@ -7,7 +7,6 @@ but for the last digits of the sums.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -77,7 +76,7 @@ class BatchDecoder:
         rows = [_Row(each, self._ends, self._model.device) for each in wanted]
         going = list(rows)
         with torch.inference_mode():
-            logits = self._after_prompts([each.prompt for each in wanted])
+            logits = self._after_prompts([each.prompt for each in wanted], max(each.limit for each in wanted))
             while True:
                 kept = [place for place, row in enumerate(going) if row.take(logits[place])]
                 if not kept:
@@ -91,19 +90,19 @@ class BatchDecoder:
                 places = torch.tensor([[row.length - 1] for row in going], device=self._model.device)
                 logits = self._forward(ids, torch.ones_like(ids), places)
 
-    def _after_prompts(self, prompts: Sequence[list[int]]) -> Any:
-        """Returns (rows, v) logits after the prompts."""
+    def _after_prompts(self, prompts: Sequence[list[int]], limit: int) -> Any:
+        """Returns (rows, v) logits after the prompts. limit: most tokens of an answer."""
         import torch
+
+        from sciagent.agent.policies.reserved_cache import reserved
 
         device, n = self._model.device, len(prompts)
         shared = min(shared_prefix(prompts[0], prompt) for prompt in prompts)
         shared = min(shared, min(map(len, prompts)) - 1)  # the last token is computed for each, since it has the logits
         self._begin(prompts[0][:shared])
-        if n > 1 and shared:
-            self._cache.batch_repeat_interleave(n)
-        self._mask = self._mask.expand(n, -1)
         rests = [prompt[shared:] for prompt in prompts]
         width = max(map(len, rests))
+        self._cache, self._mask = reserved(self._cache, n, shared + width + limit), self._mask.expand(n, -1)
         pads = [width - len(rest) for rest in rests]
         ids = torch.tensor([[0] * pad + rest for pad, rest in zip(pads, rests, strict=True)], device=device)
         columns = torch.arange(width, device=device)[None] - torch.tensor(pads, device=device)[:, None]
@@ -132,7 +131,7 @@ class BatchDecoder:
             ids = torch.tensor([prefix[begin : begin + CHUNK]], device=device)
             places = torch.arange(begin, begin + ids.shape[1], device=device)[None]
             self._forward(ids, torch.ones_like(ids), places)
-        self._kept, self._prefix = copy.deepcopy(self._cache), prefix
+        self._kept, self._prefix = self._cache, prefix
 
     def _forward(self, ids: Any, mask: Any, places: Any) -> Any:
         """Returns (rows, v) logits after the last column, in single precision. ids, mask, places: (rows, columns); the

@@ -128,7 +128,7 @@ def model_to_serve(what: str) -> ServedModel:
 
 
 def _is_installed(name: str) -> bool:
-    """Whether a model has this name; the folder of its training run often has it, too."""
+    """Returns whether a model has this name. The folder of its training run often has the same name."""
     return any(model.name == name for model in models.installed())
 
 

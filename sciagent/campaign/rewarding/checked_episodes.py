@@ -26,7 +26,7 @@ class CheckedCandidate(NamedTuple):
 
     candidate: Candidate
     worth: float | None
-    """As its episode was rewarded for it, before it counts less than alike ones; None if undecided."""
+    """Reward that the candidate brings by itself, before the discount for alike ones; None if undecided."""
     settled: bool
     """Whether the terminal rung has answered, or nothing more can be bought."""
     state: CandidateState | None

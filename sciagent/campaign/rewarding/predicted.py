@@ -31,7 +31,7 @@ WORST = -1.0
 
 
 class _Prediction(NamedTuple):
-    """What a turn predicted of a candidate that was new in its episode."""
+    """A prediction of a turn about a candidate that was new in its episode."""
 
     candidate_id: int
     stated: Mapping[str, tuple[float, float]]
@@ -43,7 +43,7 @@ class _Answer(NamedTuple):
 
     value: float
     watermark: int
-    """Of the first answer of the rung that found it."""
+    """Watermark of the rung's first answer."""
 
 
 class PredictionScores:

@@ -16,9 +16,10 @@ from sciagent.errors import UsageError
 
 
 class SchemaOf(StrEnum):
-    """The files and answers with a JSON schema: the campaign file, and the output of commands with --json."""
+    """The files and answers with a JSON schema: campaign and recipe files, and the output of commands with --json."""
 
     CAMPAIGN = "campaign"
+    RECIPE = "recipe"
     STATUS = "status"
     BEST = "best"
     PLAN = "plan"
@@ -62,9 +63,9 @@ def schema(
     of: SchemaOf = typer.Argument(SchemaOf.CAMPAIGN, metavar="WHAT", help=f"Of what: {NAMES}."),
     markdown: bool = typer.Option(False, "--markdown", help="Every key, verifier and property as Markdown."),
 ) -> None:
-    """Print the JSON schema of a campaign file, or of what a command prints with --json.
+    """Print the JSON schema of a campaign or recipe file, or of what a command prints with --json.
 
-    Editors complete and check YAML with the first; scripts check answers with the others.
+    Editors complete and check YAML with the first two; scripts check answers with the others.
     """
     if markdown:
         from sciagent.campaign.spec.reference import reference
@@ -74,6 +75,10 @@ def schema(
         from sciagent.campaign.spec.load import campaign_schema
 
         put_json(campaign_schema())
+    elif of is SchemaOf.RECIPE:
+        from sciagent.training.recipes.spec import recipe_schema
+
+        put_json(recipe_schema())
     else:
         from sciagent.domain.answers import comparison, explanation, model, plan, status, values
 

@@ -14,9 +14,9 @@ import typer
 from typer.core import TyperGroup
 
 from sciagent.api.terminal import Paragraph, Part, plain_table
-from sciagent.cli.learning.training_steps import step_line
+from sciagent.cli.learning.training_steps import put_trained, step_line
 from sciagent.cli.shared import options
-from sciagent.cli.shared.common import Exit, open_ledger, put, put_answer, say
+from sciagent.cli.shared.common import Exit, open_ledger, put, say
 
 if TYPE_CHECKING:
     from sciagent.domain.answers.training import RecipeAnswer, TrainedStep
@@ -72,13 +72,7 @@ def recipe(
         run = RecipeRun(spec, settings, store, watching)
         with each_signal(run.stop, last=raise_interrupt):
             answer = run.run(until)
-    if json:
-        put(jsons.dumps(answer.model_dump()))
-    else:
-        put_answer(answer, False, _parts(answer))
-    if answer.stopped_by == "interrupt":
-        say("stopped; go on with the same command")
-        raise typer.Exit(Exit.INTERRUPTED)
+    put_trained(answer, json, _parts(answer))
     if answer.stopped_by not in ("stages", "until"):
         raise typer.Exit(Exit.FAILED)
 

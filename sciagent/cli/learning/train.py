@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsons
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,8 +18,8 @@ from sciagent.cli.learning.training_options import (
     teacher_share,
     with_options,
 )
-from sciagent.cli.learning.training_steps import shown
-from sciagent.cli.shared.common import Exit, put, put_answer, say, say_upgraded
+from sciagent.cli.learning.training_steps import put_trained, shown
+from sciagent.cli.shared.common import Exit, say_upgraded
 from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
@@ -209,13 +208,7 @@ def _put(run: RowsOptions, answer: TrainedPolicy) -> None:
     from sciagent.report.page.training import curve_of, write_training_report
 
     write_training_report(run.out, run.new_name, [curve_of(run.new_name, run.out / "metrics.jsonl")])
-    if run.json:
-        put(jsons.dumps(answer.model_dump()))
-    else:
-        put_answer(answer, False, _parts(answer))
-    if answer.stopped_by == "interrupt":
-        say("stopped; go on with the same command")
-        raise typer.Exit(Exit.INTERRUPTED)
+    put_trained(answer, run.json, _parts(answer))
 
 
 def _ledger(given: str | None) -> Ledger | None:

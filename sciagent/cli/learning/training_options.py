@@ -79,19 +79,10 @@ class RowsOptions(RunOptions):
 
     def wish(self, training: str, rows: Path, settings: StepSettings, **more: Any) -> TrainingWish:
         """Returns the task of the run. more: further fields of `TrainingWish`."""
-        from sciagent.training.learner.settings import TrainingWish
+        from sciagent.training.learner.settings import TrainingWish, filled
 
-        return TrainingWish(
-            *(training, rows, self.model, self.out, self.new_name, self.rows_per_step),
-            epochs=self.epochs,
-            steps=self.steps,
-            rank=self.lora,
-            seed=self.seed,
-            save_every=self.save_every or 20,
-            threads=self.threads,
-            settings=settings,
-            **more,
-        )
+        given = {"training": training, "rows": rows, "name": self.new_name, "rank": self.lora, "settings": settings}
+        return filled(TrainingWish, self, **given, save_every=self.save_every or 20, **more)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,26 +151,15 @@ class LiveOptions:
         self, run: RunOptions, training: str, files: Sequence[Path], settings: StepSettings, **more: Any
     ) -> LiveWish:
         """Returns the task of a run on campaigns. more: further fields of `LiveWish`. Raises UsageError."""
+        from sciagent.training.learner.settings import filled
         from sciagent.training.live.wish import LiveWish, TaskShare
 
         if self.rewards is None:
             raise UsageError("training on campaigns needs --rewards FILE, the description of the rewards")
-        return LiveWish(
-            (*map(TaskShare, files), *map(_share, self.task)),
-            *(run.model, run.out, run.new_name, self.rewards, training, self.credit, run.steps or 20),
-            *(self.groups, self.siblings, self.turns, self.begins, self.further, self.patience),
-            workers=self.workers,
-            lag=self.lag,
-            endpoint=self.endpoint,
-            actors=self.actors,
-            ray_address=self.ray_address,
-            rank=run.lora,
-            seed=run.seed,
-            save_every=run.save_every or 1,
-            threads=run.threads,
-            settings=settings,
-            **more,
-        )
+        tasks = (*map(TaskShare, files), *map(_share, self.task))
+        given = {"tasks": tasks, "name": run.new_name, "training": training, "rank": run.lora, "settings": settings}
+        limits = {"steps": run.steps or 20, "save_every": run.save_every or 1}
+        return filled(LiveWish, run, self, **given, **limits, **more)
 
 
 def _share(text: str) -> TaskShare:

@@ -1,18 +1,21 @@
-"""Shows the steps of a training run: lines of JSON, a bar, or lines of text."""
+"""Shows the steps of a training run and its answer: lines of JSON, a bar, or lines of text."""
 
 from __future__ import annotations
 
 import json as jsons
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sciagent.cli.shared.common import put, say
+import typer
+
+from sciagent.api.terminal import Part
+from sciagent.cli.shared.common import Exit, put, put_answer, say
 
 if TYPE_CHECKING:
-    from sciagent.domain.answers.training import TrainedStep
+    from sciagent.domain.answers.training import RecipeAnswer, TrainedPolicy, TrainedStep
     from sciagent.training.learner.running import Tell
 
 
@@ -48,6 +51,17 @@ def _told(json: bool) -> Iterator[Tell]:
         with Progress(*columns, console=Console(stderr=True)) as bar:
             task = bar.add_task("")
             yield lambda step, of: bar.update(task, completed=step.step, total=of, description=step_line(step, of))
+
+
+def put_trained(answer: TrainedPolicy | RecipeAnswer, json: bool, parts: Iterable[Part]) -> None:
+    """Prints the answer of a training: as one line of JSON, or its parts. Raises typer.Exit if it was interrupted."""
+    if json:
+        put(jsons.dumps(answer.model_dump()))
+    else:
+        put_answer(answer, False, parts)
+    if answer.stopped_by == "interrupt":
+        say("stopped; go on with the same command")
+        raise typer.Exit(Exit.INTERRUPTED)
 
 
 def step_line(step: TrainedStep, of: int) -> str:

@@ -32,7 +32,7 @@ class EvaluatedCampaign(AnswerModel):
     hits: int
     """Number of hits among them."""
     hits_at: tuple[int, ...]
-    """Which of the verifications were hits, counted from 1."""
+    """Numbers of the verifications that were hits, from 1."""
     scaffolds: int
     """Number of distinct Murcko scaffolds among the hits."""
     core_seconds: float
@@ -110,17 +110,17 @@ class ListedPolicy(AnswerModel):
     parent: str | None
     """The policy that it was trained from; None if it was not trained here."""
     training: str | None
-    """How it was trained, such as `sft` or `grpo`; None if it was not trained here."""
+    """Kind of its training, such as `sft` or `grpo`; None if it was not trained here."""
     roles: tuple[str, ...]
     """The roles that point to it."""
     model: str | None
     """Its name in `sciagent models list`; None if its weights are not on this machine."""
     at: datetime
-    """When it was entered in the ledger."""
+    """Time at which it was entered in the ledger."""
 
 
 class PolicyEvaluation(AnswerModel):
-    """What an evaluation says of a policy."""
+    """The result of a policy in one evaluation."""
 
     evaluation: int
     """Number of the evaluation in the ledger."""
@@ -167,10 +167,10 @@ class ShownPolicy(AnswerModel):
     parents: tuple[str, ...]
     """The policies that it comes from, its parent first."""
     recipe: Mapping[str, Any] | None
-    """How it was trained; None if it was not trained here."""
+    """Settings of its training; None if it was not trained here."""
     evaluations: tuple[PolicyEvaluation, ...]
     """Oldest first."""
     rewards: tuple[PolicyReward, ...]
-    """Of the latest versions of rewards, oldest first."""
+    """Its mean reward in each of the latest versions of rewards, oldest first."""
     changes: tuple[ChangedRole, ...]
     """Promotions and rollbacks to this policy, oldest first."""

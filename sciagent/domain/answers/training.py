@@ -72,7 +72,7 @@ class TrainedPolicy(AnswerModel):
     """`rows`: every row was trained as often as asked; `steps`: the limit; `budget`: that of a campaign; `interrupt`;
     or a guard: `control_gap`, `exploitation`, `kl_budget`, `unsettled`."""
     why: str | None = None
-    """What the guard has found that stopped the run, in a sentence; None if none has."""
+    """A sentence with the finding of the guard that stopped the run; None if no guard did."""
     folder: str
     """Folder of the run, with checkpoint, metrics and the new model."""
     left_out: Mapping[str, int]
@@ -102,7 +102,7 @@ class StageAnswer(AnswerModel):
     taken: bool = True
     """Whether the following stages go on with the model of this stage."""
     told: tuple[str, ...] = ()
-    """What the stage did, in sentences."""
+    """Sentences about the work of the stage."""
     seconds: float
     """Elapsed time."""
 

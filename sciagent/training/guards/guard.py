@@ -13,10 +13,10 @@ class StopReason:
     """The reason for which a guard stops a run."""
 
     name: str
-    """Of the guard: `control_gap`, `exploitation`, `kl_budget` or `unsettled`."""
+    """Name of the guard: `control_gap`, `exploitation`, `kl_budget` or `unsettled`."""
     sentence: str
     number: float
-    """What the guard has found, in the unit of its limit."""
+    """Value that the guard has measured, in the unit of its limit."""
     limit: float
 
 

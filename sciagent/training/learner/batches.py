@@ -62,7 +62,7 @@ class MicroBatch:
     allowed: Any | None
     """(n, v) booleans: the tokens that a grammar allowed; None if no token had a grammar."""
     values: ValueBatch
-    """What a value head learns; empty without one."""
+    """States and targets of the value head; empty without one."""
 
 
 def divided(rows: Sequence[TrainingRow], most_tokens: int) -> list[list[TrainingRow]]:

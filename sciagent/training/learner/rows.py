@@ -39,7 +39,7 @@ class EpisodeTurns(NamedTuple):
 
 
 class TurnValue(NamedTuple):
-    """What a value head has to learn of a turn."""
+    """The target of the value head for one turn."""
 
     begin: int
     """Place of the first token of the turn's answer; what is before it is the state that has the value."""

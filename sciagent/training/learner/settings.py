@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+Wish = TypeVar("Wish")
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class CriticSettings:
     """The constants of a value head and of the advantages that it gives (PPO)."""
 
     learning_rate: float = 1e-3
-    """Of the value head; the policy has its own."""
+    """Learning rate of the value head; the policy has its own."""
     loss: float = 0.1
     """Factor of the value loss, whose gradient reaches the policy's weights too."""
     clip: float = 0.2
@@ -57,7 +59,7 @@ class StepSettings:
     """Tokens of a micro-batch, after padding."""
     loss: LossSettings = field(default_factory=LossSettings)
     critic: CriticSettings | None = None
-    """Of PPO; None without a value head."""
+    """Settings of the value head of PPO; None without one."""
 
 
 class TeacherShare(NamedTuple):
@@ -97,4 +99,15 @@ class TrainingWish:
     """Threads of PyTorch on a CPU; None: as many as there are cores."""
     settings: StepSettings = field(default_factory=StepSettings)
     teachers: tuple[TeacherShare, ...] = ()
-    """Of `distill`."""
+    """Teachers of `distill`, with their weights."""
+
+
+def filled(wish: type[Wish], *sources: object, **given: Any) -> Wish:
+    """Returns a task whose fields have the values that the sources have under the same names.
+
+    wish: a dataclass. sources: dataclasses or models of pydantic; a later one replaces the values of an earlier one.
+    given: replaces the values of all of them.
+    """
+    names = {each.name for each in fields(wish)}  # type: ignore[arg-type]
+    same = {name: value for source in sources for name, value in vars(source).items() if name in names}
+    return wish(**{**same, **given})

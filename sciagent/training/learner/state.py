@@ -38,7 +38,7 @@ class RunFolder:
             raise UsageError(f"{folder} holds a training run with another {changed}; name another folder with --out")
 
     noted: Any = None
-    """What the checkpoint that was restored has noted beside the learner."""
+    """Notes that the restored checkpoint holds beside the learner."""
 
     def save(self, learner: Any, step: int, noted: Any = None) -> None:
         """Writes the checkpoint after a step. Every process has to call it; the first one writes.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -12,6 +13,7 @@ from accelerate import Accelerator
 from accelerate.utils import DistributedType
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
 
+from sciagent.errors import SciagentError
 from sciagent.training.learner import loss as losses
 from sciagent.training.learner.batches import AllowedSets, MicroBatch, divided, length, micro_batch
 from sciagent.training.learner.rows import TrainingRow
@@ -19,6 +21,10 @@ from sciagent.training.learner.settings import StepSettings
 from sciagent.training.learner.values.advantages import explained_variance, targets, valued_rows
 from sciagent.training.learner.values.critic import value_loss, values_of
 from sciagent.training.learner.values.head import PolicyWithValues
+
+
+class DivergedError(SciagentError):
+    """The weights have left the range in which anything can be computed."""
 
 
 class Teacher(NamedTuple):
@@ -99,7 +105,7 @@ class Learner:
     def step(self, rows: Sequence[TrainingRow]) -> StepMetrics:
         """Trains on the rows: once, or with a value head as often as its settings say. Then the rows need the rewards
         of their episodes, and the metrics are those of the last update. Raises ValueError if the rows have no token to
-        train."""
+        train, and DivergedError, with the weights as they were, if the gradient is not finite."""
         begun, critic, explained = time.monotonic(), self.settings.critic, None
         if critic is not None:
             with self.accelerator.autocast():
@@ -109,6 +115,8 @@ class Learner:
         for _ in range(1 if critic is None else critic.passes):
             metrics = self.gradient(rows)
             norm = self.accelerator.clip_grad_norm_(self.model.parameters(), self.settings.most_gradient)
+            if not math.isfinite(float(norm)):
+                raise DivergedError("the gradient is not finite; train with a lower --learning-rate in another folder")
             self.optimiser.step()
             self.optimiser.zero_grad()
         seconds = time.monotonic() - begun
@@ -204,6 +212,10 @@ class Learner:
         """Returns what a checkpoint needs: trained weights, optimiser, random state. Every process has to call it."""
         options = StateDictOptions(full_state_dict=True, cpu_offload=True, ignore_frozen_params=True)
         weights, optimiser = get_state_dict(self.model, self.optimiser.optimizer, options=options)
+        # PyTorch finds a frozen weight by one of its names, and keeps it under the others (tied embeddings)
+        named = self.accelerator.unwrap_model(self.model).named_parameters(remove_duplicate=False)
+        frozen = {name for name, each in named if not each.requires_grad}
+        weights = {name: each for name, each in weights.items() if name not in frozen}
         random = {"cpu": torch.get_rng_state()}
         if torch.cuda.is_available():
             random["cuda"] = torch.cuda.get_rng_state()

@@ -7,9 +7,19 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, model_validator
+from pydantic.json_schema import JsonSchemaValue
 
 from sciagent.training.evaluation.spec import EvaluateSpec
-from sciagent.training.recipes.stages import PART, TRAINING, AuditStage, EpisodesStage, LiveStage, StageSpec, Whole
+from sciagent.training.recipes.stages import (
+    PART,
+    TRAINING,
+    AnswersStage,
+    AuditStage,
+    EpisodesStage,
+    LiveStage,
+    StageSpec,
+    Whole,
+)
 from sciagent.yaml.document import read, text_of
 from sciagent.yaml.validation import Faults, validated
 
@@ -97,8 +107,7 @@ class RecipeSpec(BaseModel):
                 found.append((place, "rollouts are made by the policy so far; leave `policy` out"))
             if isinstance(stage, AuditStage) and self.evaluate is None and None in (stage.seeds, stage.verifications):
                 found.append((place, "an audit without `evaluate` needs seeds and verifications"))
-            needs_policy = not isinstance(stage, EpisodesStage) or stage.kind == "rollouts"
-            if needs_policy and not has_policy and (isinstance(stage, AuditStage | LiveStage | EpisodesStage)):
+            if not has_policy and not isinstance(stage, AnswersStage) and stage.kind != "demonstrations":
                 found.append((place, "a new model is first taught by a stage of kind sft or hindsight"))
             has_policy = has_policy or isinstance(stage, TRAINING)
         return found
@@ -116,6 +125,12 @@ class RecipeSpec(BaseModel):
     @property
     def task_specs(self) -> list[TaskSpec]:
         return [task if isinstance(task, TaskSpec) else TaskSpec(campaign=task) for task in self.tasks]
+
+
+def recipe_schema() -> JsonSchemaValue:
+    """Returns the JSON schema of the recipe file."""
+    schema = RecipeSpec.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "sciagent recipe"}
 
 
 def load_recipe(path: Path) -> RecipeSpec:

@@ -40,7 +40,7 @@ class Watching(Protocol):
 
 @dataclass(frozen=True)
 class RecipeRunSettings:
-    """Where and how a recipe is run, whatever is in it."""
+    """The settings of a recipe's run that do not depend on its content."""
 
     folder: Path
     """Folder of the recipe, where its relative paths start."""
@@ -58,12 +58,12 @@ class RecipeRunSettings:
 
 @dataclass
 class StageResult:
-    """What a stage has done."""
+    """The result of a stage."""
 
     trained: TrainedPolicy | None = None
     compared: PolicyComparison | None = None
     told: list[str] = field(default_factory=list)
-    """What it did, in sentences."""
+    """Sentences about its work."""
 
 
 class StageWorker:

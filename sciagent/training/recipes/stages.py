@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sciagent.campaign.rollouts.beginnings import PATTERN
 from sciagent.rewards.spec import Credit
 from sciagent.training.guards.settings import GuardSettings
+from sciagent.yaml.validation import fault
 
 PART = ConfigDict(extra="forbid", frozen=True)
 Whole = Annotated[int, Field(strict=True, ge=1, le=10**6)]
@@ -23,6 +24,10 @@ Begins = Annotated[
         description="What groups see: all candidates of the campaign (`now`) or its `seeds`; `seeds:8`: 8 drawn ones.",
     ),
 ]
+
+
+KL = "Factor of the KL divergence from the model at the start of the stage."
+KL_BUDGET = "The stage ends where this divergence is larger."
 
 
 class _Stage(BaseModel):
@@ -61,16 +66,47 @@ class _Training(_Stage):
 
 
 class RowsStage(_Training):
-    """A stage that trains on the episodes that the tasks have so far, by supervised fine-tuning."""
+    """A stage that trains on the episodes that the tasks have so far."""
+
+    kind: str
+    epochs: Whole = Field(default=1, description="How often each row is trained.")
+    steps: Whole | None = Field(default=None, description="Most steps; left out: all rows.")
+    rows_per_step: Whole = Field(default=32, description="Rows of a step.")
+
+
+class AnswersStage(RowsStage):
+    """A stage that imitates verified answers: supervised fine-tuning."""
 
     kind: Literal["sft", "hindsight"] = Field(
         description="sft: verified turns; hindsight: turns under the goal that they achieved."
     )
-    epochs: Whole = Field(default=1, description="How often each row is trained.")
-    steps: Whole | None = Field(default=None, description="Most steps; left out: all rows.")
-    rows_per_step: Whole = Field(default=32, description="Rows of a step.")
     at_least: float = Field(default=0.5, description="Payoff of a verified turn, in hits or utility.")
     per_scaffold: Whole = Field(default=4, description="Most rows of one scaffold and goal.")
+
+
+class TaughtStage(RowsStage):
+    """A stage that learns at each token what a teacher says: distillation."""
+
+    kl: Share = Field(default=0.0, description=KL)
+    kl_budget: Share | None = Field(default=None, description=KL_BUDGET)
+
+
+class DistillStage(TaughtStage):
+    """A stage whose teachers are other models, as in `sciagent train distill`."""
+
+    kind: Literal["distill"]
+    teachers: dict[str, Positive] = Field(
+        min_length=1, description="Weight of each teacher: `{NAME: 1}`, of `sciagent models list`."
+    )
+
+
+class HintedStage(TaughtStage):
+    """A stage whose teacher is the model at its start, with a hint from the verdict on each turn that failed.
+
+    It is the training of `sciagent train hindsight`.
+    """
+
+    kind: Literal["hinted"]
 
 
 class RaySpec(BaseModel):
@@ -105,9 +141,22 @@ class LiveStage(_Training):
         description="Processes of Ray that roll out; left out: one process does all.",
         exclude_if=lambda ray: ray is None,
     )
-    kl: Share = Field(default=0.0, description="Factor of the KL divergence from the model at the start of the stage.")
-    kl_budget: Share | None = Field(default=None, description="The stage ends where this divergence is larger.")
+    endpoint: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Address of `serve-model --trainable`, which samples; needs `lora`, since each version is loaded "
+        "as an adapter. Left out: the model samples in this process.",
+        exclude_if=lambda endpoint: endpoint is None,
+    )
+    kl: Share = Field(default=0.0, description=KL)
+    kl_budget: Share | None = Field(default=None, description=KL_BUDGET)
     guards: GuardSettings | None = Field(default=None, description="Limits of the guards; left out: the usual.")
+
+    @model_validator(mode="after")
+    def _has_adapter(self) -> LiveStage:
+        if self.endpoint is not None and not self.lora:
+            raise fault("endpoint: it samples from adapters", "add lora: RANK")
+        return self
 
 
 class AuditStage(_Stage):
@@ -125,6 +174,8 @@ class AuditStage(_Stage):
     )
 
 
-StageSpec = Annotated[EpisodesStage | RowsStage | LiveStage | AuditStage, Field(discriminator="kind")]
+StageSpec = Annotated[
+    EpisodesStage | AnswersStage | DistillStage | HintedStage | LiveStage | AuditStage, Field(discriminator="kind")
+]
 TRAINING = (RowsStage, LiveStage)
 """Stages that make a policy."""

@@ -18,12 +18,10 @@ from sciagent.agent import models
 from sciagent.domain.answers.training import TrainedPolicy, TrainedStep
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.building import build
 from sciagent.training.learner import running
 from sciagent.training.learner.settings import StepSettings, TrainingWish
-from sciagent.training.wish import DatasetWish
-from tests.support.conversing import conversing
 from tests.support.vllm import ROOT
+from tests.training.learner.made_sets import six_answers
 
 pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 LAUNCH = ("-m", "accelerate.commands.launch", "--num_processes", "2", "--main_process_port", "0")
@@ -55,14 +53,9 @@ def printed(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
 @pytest.fixture
 def wish(ledger: Ledger, tmp_path: Path, tiny: str) -> TrainingWish:
     """Six verified answers, three a step, three times."""
-    made = conversing(ledger, tmp_path / "campaign")
-    texts = ["CCO", "CCN", "CCS", "CCF", "c1ccccc1O", "c1ccccc1N"]
-    made.talk(1, texts)
-    for number, smiles in enumerate(texts):
-        made.verify(smiles, 4.0 + number / 2)
-    build(ledger, DatasetWish("sft", ["small"]), tmp_path / "sft")
+    rows = six_answers(ledger, tmp_path)
     name, settings = f"one-{tmp_path.name}"[:60], StepSettings(1e-3)
-    return TrainingWish("sft", tmp_path / "sft", tiny, tmp_path / "one", name, 3, 3, settings=settings, threads=1)
+    return TrainingWish("sft", rows, tiny, tmp_path / "one", name, 3, 3, settings=settings, threads=1)
 
 
 def alone(wish: TrainingWish, ledger: Ledger) -> tuple[TrainedPolicy, list[TrainedStep]]:

@@ -20,12 +20,10 @@ from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.building import build
 from sciagent.training.learner import running
 from sciagent.training.learner.settings import LossSettings, StepSettings, TrainingWish
 from sciagent.training.learner.state import RunFolder
-from sciagent.training.wish import DatasetWish
-from tests.support.conversing import conversing
+from tests.training.learner.made_sets import six_answers
 
 pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 
@@ -33,15 +31,10 @@ pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 @pytest.fixture
 def wish(ledger: Ledger, tmp_path: Path, tiny: str) -> TrainingWish:
     """Six verified answers, three a step, four times."""
-    made = conversing(ledger, tmp_path / "campaign")
-    texts = ["CCO", "CCN", "CCS", "CCF", "c1ccccc1O", "c1ccccc1N"]
-    made.talk(1, texts)
-    for number, smiles in enumerate(texts):
-        made.verify(smiles, 4.0 + number / 2)
-    build(ledger, DatasetWish("sft", ["small"]), tmp_path / "sft")
+    rows = six_answers(ledger, tmp_path)
     settings = StepSettings(3e-3, most_tokens=2000)
     return TrainingWish(
-        *("sft", tmp_path / "sft", tiny, tmp_path / "out", f"of-{tmp_path.name}"[:60], 3, 4),
+        *("sft", rows, tiny, tmp_path / "out", f"of-{tmp_path.name}"[:60], 3, 4),
         save_every=3,
         threads=1,
         settings=settings,

@@ -13,7 +13,7 @@ import torch
 from sciagent.training.learner.batches import micro_batch
 from sciagent.training.learner.rows import AnswerSpan, TrainingRow
 from sciagent.training.learner.settings import LossSettings, StepSettings
-from sciagent.training.learner.step import Learner, Teacher
+from sciagent.training.learner.step import DivergedError, Learner, Teacher
 from tests.training.learner.made_rows import CONTEXT, gradient, logprobs, sampled_rows
 
 
@@ -150,3 +150,30 @@ def test_the_probability_of_what_was_drawn_at_another_temperature_is_taken_at_it
         spans=(AnswerSpan(CONTEXT, len(row.ids), 0.6),),
     )
     assert Learner(model, StepSettings()).step([drawn]).masked == 0
+
+
+def test_a_checkpoint_of_an_adapter_holds_no_weights_of_the_base_model() -> None:
+    """The output layer shares its weights with the input embedding, so that they have two names."""
+    from peft import LoraConfig, get_peft_model
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    shape = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    base = LlamaForCausalLM(LlamaConfig(vocab_size=64, tie_word_embeddings=True, **shape))
+    learner = Learner(get_peft_model(base, LoraConfig(r=2, target_modules="all-linear")), StepSettings(1e-2))
+    row = TrainingRow((1, 2, 3, 4), (False, True, True, True), (1.0,) * 4)
+    learner.step([row])
+    state = copy.deepcopy(learner.state())
+    names = [name for name, each in learner.model.named_parameters() if each.requires_grad]
+    assert sorted(state["weights"]) == sorted(names) and all("lora" in name for name in names)
+    once = learner.step([row])
+    learner.restore(state)
+    assert learner.step([row]).loss == once.loss
+
+
+def test_a_gradient_that_is_not_finite_changes_no_weights(model: Any) -> None:
+    learner, rows = Learner(model, StepSettings(1e30)), sampled_rows(model, drift=0.1)
+    learner.step(rows)
+    before = [weights.detach().clone() for weights in model.parameters()]
+    with pytest.raises(DivergedError, match="lower --learning-rate"):
+        learner.step(rows)
+    assert all(torch.equal(old, new) for old, new in zip(before, model.parameters(), strict=True))

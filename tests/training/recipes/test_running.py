@@ -16,7 +16,7 @@ import pytest
 from sciagent.agent import models
 from sciagent.domain.answers.training import RecipeAnswer
 from tests.support.typed import call, refused
-from tests.training.recipes.made_recipes import TASK, write_practice
+from tests.training.recipes.made_recipes import MOLECULES, TASK, write_practice
 
 RECIPE = """
 recipe: small
@@ -35,6 +35,14 @@ evaluate:
   verifications: 2
   arms: {scripted: {policy: scripted}}
 """
+TAUGHT = """
+recipe: {name}
+model: {model}
+tasks: [{name}.yaml]
+stages:
+  - {{kind: demonstrations, groups: 4, siblings: 8, turns: 4}}
+  - {{kind: sft, epochs: 30, rows_per_step: 8, learning_rate: 3e-3, per_scaffold: 100}}
+"""
 AUDIT = "  - {kind: audit, tasks: [held.yaml]}\n"
 REWARDS = "prices: {llm_tokens: 1.0e-6}\nunsettled: settled\n"  # measured seconds would differ from run to run
 MAIN = "from sciagent.cli.main import main; main()"
@@ -47,9 +55,9 @@ def write(folder: Path, recipe: str) -> None:
     (folder / "rewards.yaml").write_text(REWARDS)
 
 
-def run(*more: str) -> tuple[int, list[dict[str, object]], RecipeAnswer]:
+def run(*more: str, recipe: str = "recipe", out: str = "out") -> tuple[int, list[dict[str, object]], RecipeAnswer]:
     """Exit code, the lines of the steps, and the answer."""
-    done = call("train", "recipe.yaml", "--out", "out", "--threads", "1", "--json", *more)
+    done = call("train", f"{recipe}.yaml", "--out", out, "--threads", "1", "--json", *more)
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     *steps, last = map(json.loads, done.stdout.splitlines())
     return done.exit_code, steps, RecipeAnswer.model_validate(last)
@@ -122,24 +130,37 @@ def test_after_kills_the_weights_are_those_of_an_undisturbed_run(done: Path, tmp
         assert files[0].read_bytes() == files[1].read_bytes()
 
 
+@pytest.mark.long
+def test_stages_with_teachers_are_added_at_the_end(done: Path) -> None:
+    teachers = "  - {kind: hinted, steps: 1}\n  - {kind: distill, teachers: {out-sft: 1.0}, steps: 1}\n"
+    (done / "taught.yaml").write_text(RECIPE + teachers)
+    code, steps, answer = run(recipe="taught")
+    assert code == 0 and [step["stage"] for step in steps] == ["hinted", "distill"]
+    hinted, distilled = answer.stages[-2:]
+    assert (hinted.parent, distilled.parent) == (models.find("out-grpo").policy, hinted.policy)
+    assert answer.policy == distilled.policy == models.find("out-distill").policy
+
+
 @pytest.mark.slow
 def test_a_worse_policy_is_not_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A learning rate of 1 ruins the model: it names no molecule any more."""
-    ruin = "  - {name: ruined, kind: sft, rows_per_step: 8, learning_rate: 1.0, at_least: 0}\n"
-    taught = RECIPE.replace("groups: 1, siblings: 6, turns: 2", "groups: 2, siblings: 6, turns: 4")
-    taught = taught.replace("epochs: 2", "epochs: 20").replace(
-        "hidden_size: 32, layers: 1", "hidden_size: 64, layers: 2"
-    )
-    write(tmp_path, taught + ruin + AUDIT + GATED)
-    (tmp_path / "held.yaml").write_text(TASK.format(name="held", window="[-20, 20]"))  # every molecule is a hit
+    """A model that learned to make greasy molecules learns to make watery ones, and is compared on greasy ones."""
+    greasy = TAUGHT.format(name="greasy", model="{new: {hidden_size: 64, layers: 2, vocabulary: 700}}")
+    watery = TAUGHT.format(name="watery", model="greasy-sft") + AUDIT + GATED.replace("ations: 2", "ations: 10")
+    for name, window in {"greasy": "[2.2, 20]", "watery": "[-20, 0.2]", "held": "[2.2, 20]"}.items():
+        (tmp_path / f"{name}.yaml").write_text(TASK.format(name=name, window=window))
+    (tmp_path / "molecules.csv").write_text(MOLECULES)
+    (tmp_path / "greasy-recipe.yaml").write_text(greasy)
+    (tmp_path / "watery-recipe.yaml").write_text(watery)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SCIAGENT_MODELS", str(tmp_path / "models"))
-    code, _, answer = run()
-    ruined = answer.stages[-1]
-    assert (code, answer.stopped_by, ruined.stage, ruined.taken) == (1, "worse", "ruined", False)
-    assert ruined.difference is not None and ruined.difference[2] < 0
-    assert answer.policy == models.find("out-grpo").policy, "the last good one"
-    (tmp_path / "recipe.yaml").write_text(taught + ruin + AUDIT + GATED + "on_worse: keep\n")
-    code, _, answer = run()
+    code, _, answer = run(recipe="greasy-recipe", out="greasy")
+    assert (code, answer.policy) == (0, models.find("greasy-sft").policy)
+    code, _, answer = run(recipe="watery-recipe", out="watery")
+    worse = answer.stages[-1]
+    assert (code, answer.stopped_by, worse.stage, worse.taken) == (1, "worse", "sft", False)
+    assert worse.difference is not None and worse.difference[2] < 0
+    assert answer.policy is None, "nothing was taken over"
+    (tmp_path / "watery-recipe.yaml").write_text(watery + "on_worse: keep\n")
+    code, _, answer = run(recipe="watery-recipe", out="watery")
     assert (code, answer.stopped_by, answer.stages[-1].stage) == (0, "stages", "audit")
-    assert answer.policy == models.find("out-grpo").policy and answer.stages[-1].difference is not None
+    assert "greasy-sft is the first policy, and the only one" in answer.stages[-1].told[0]

@@ -8,7 +8,7 @@ import pytest
 
 from sciagent.errors import SpecError, UnknownNameError
 from sciagent.training.recipes.spec import RecipeSpec, load_recipe, stage_number
-from sciagent.training.recipes.stages import EpisodesStage, LiveStage, RowsStage
+from sciagent.training.recipes.stages import AnswersStage, EpisodesStage, LiveStage
 
 WHOLE = """
 recipe: small
@@ -38,7 +38,7 @@ def read(tmp_path: Path, text: str) -> RecipeSpec:
 def test_a_recipe_is_read_with_its_stages(tmp_path: Path) -> None:
     spec = read(tmp_path, WHOLE)
     assert spec.names == ["demonstrations", "sft", "rollouts", "sft-2", "last", "audit"]
-    assert [type(stage) for stage in spec.stages[:2]] == [EpisodesStage, RowsStage]
+    assert [type(stage) for stage in spec.stages[:2]] == [EpisodesStage, AnswersStage]
     first, live = spec.stages[0], spec.stages[4]
     assert isinstance(first, EpisodesStage) and first.begins == "seeds"
     assert isinstance(live, LiveStage) and live.guards is not None and live.guards.control_gap is None
@@ -56,6 +56,7 @@ def test_a_recipe_is_read_with_its_stages(tmp_path: Path) -> None:
         ("from: seeds", "from: tomorrow", r"stages\[0\].from"),
         ("rewards: rewards.yaml\n", "", "rewards: required for live training, and missing"),
         ("  - {kind: sft, epochs: 4}\n", "", r"stages\[1\]: a new model is first taught by a stage of kind sft"),
+        ("kind: sft, epochs: 4", "kind: hinted", r"stages\[1\]: a new model is first taught by a stage of kind sft"),
         ("from: seeds", "form: seeds", 'unknown key; did you mean "from"'),
         ("name: last", "name: sft", r"stages\[4\]: the name sft is taken by an earlier stage"),
         ("{kind: rollouts}", "{kind: rollouts, policy: scripted}", "rollouts are made by the policy so far"),

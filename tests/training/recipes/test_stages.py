@@ -1,52 +1,19 @@
-"""The stages of a recipe, and the runs that they stand for."""
+"""The stages of a recipe refuse what cannot be run."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
-from sciagent.training.live.wish import TaskShare
-from sciagent.training.recipes.stages import AuditStage, LiveStage, RowsStage
-from sciagent.training.recipes.wishes import dataset_wish, live_wish, rows_wish
-
-HERE = Path()
-
-
-def test_a_stage_on_rows_is_a_run_of_sft() -> None:
-    stage = RowsStage(kind="hindsight", epochs=3, lora=4, at_least=0.2, per_scaffold=9, learning_rate=1e-3)
-    wish = rows_wish(stage, HERE / "rows", "tiny", HERE / "run", "new", 7, 1)
-    assert (wish.training, wish.epochs, wish.rank, wish.seed, wish.threads) == ("sft", 3, 4, 7, 1)
-    assert wish.settings.learning_rate == 1e-3
-    data = dataset_wish(stage, ["a", "b"], "")
-    assert (data.kind, data.test_share, data.selection.at_least, data.selection.per_scaffold) == (
-        "hindsight",
-        0,
-        0.2,
-        9,
-    )
-
-
-@pytest.mark.parametrize("kind", ["grpo", "ppo"])
-def test_a_live_stage_is_a_run_on_the_ladder(kind: str) -> None:
-    given = {"kind": kind, "from": "seeds", "steps": 5, "kl": 0.1, "guards": {"unsettled": None}}
-    stage = LiveStage.model_validate(given)
-    wish = live_wish(stage, [TaskShare(HERE)], HERE / "rewards", "tiny", HERE / "run", "new", 7, 1)
-    assert (wish.training, wish.begins, wish.steps, wish.settings.loss.kl) == (kind, "seeds", 5, 0.1)
-    assert wish.guards == {"unsettled": None} and (wish.settings.critic is not None) is (kind == "ppo")
-    wish.check()
-
-
-def test_the_groups_of_a_live_stage_are_rolled_out_by_actors() -> None:
-    stage = LiveStage.model_validate({"kind": "grpo", "ray": {"actors": 2, "address": "10.0.0.1:6379"}})
-    wish = live_wish(stage, [TaskShare(HERE)], HERE / "rewards", "tiny", HERE / "run", "new", 7, 1)
-    assert (wish.actors, wish.ray_address) == (2, "10.0.0.1:6379")
-    assert "ray" not in LiveStage(kind="grpo").model_dump(), "recipes without actors stay the same"
+from sciagent.training.recipes.stages import AuditStage, DistillStage, LiveStage
 
 
 def test_what_is_out_of_range_is_refused() -> None:
+    with pytest.raises(ValidationError, match="at least 1 item"):
+        DistillStage(kind="distill", teachers={})
     with pytest.raises(ValidationError, match="greater than or equal to 2"):
         LiveStage(kind="grpo", siblings=1)
     with pytest.raises(ValidationError, match="at least 1 item"):
         AuditStage(kind="audit", tasks=())
+    with pytest.raises(ValidationError, match="it samples from adapters"):
+        LiveStage(kind="grpo", endpoint="http://localhost:8000/v1")

@@ -1,4 +1,4 @@
-"""What a training takes from a data set: which rows, how they are read, and which of them stay together."""
+"""The rows that a training takes from a data set: a rule selects them, reads them, and keeps some of them together."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ class ValuedOutput(NamedTuple):
     """The output of a policy with a value head."""
 
     logits: Any
-    """As the policy returns them."""
+    """Logits of the policy, unchanged."""
     values: Any
     """(m,) values of the wanted states, in single precision."""
 
