@@ -17,6 +17,7 @@ SciagentError
 ├── SlurmError              Slurm refused a request or does not answer
 │   └── NoPartitionError    no partition of the site can hold a job (also a UsageError)
 └── CampaignError           a campaign cannot continue
+    └── DriverHeldError     another live process drives the campaign
 """
 
 from __future__ import annotations
@@ -112,6 +113,10 @@ class NoPartitionError(SlurmError, UsageError):
 
 class CampaignError(SciagentError):
     """A campaign cannot continue."""
+
+
+class DriverHeldError(CampaignError):
+    """Another live process drives the campaign."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -16,9 +16,9 @@ WINDOW = 8  # steps of the running mean
 
 
 def steps_of(path: Path) -> list[tuple[int, float, float]]:
-    """Returns (step, reward, entropy) of each step that a run printed."""
+    """Returns (step, reward, entropy) of each step that a run printed; steps without a known reward are left out."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("{")]
-    return [(row["step"], row["reward"], row["entropy"]) for row in rows if "step" in row]
+    return [(row["step"], row["reward"], row["entropy"]) for row in rows if row.get("reward") is not None]
 
 
 def running_means(values: Sequence[float], window: int = WINDOW) -> list[float]:

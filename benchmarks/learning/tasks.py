@@ -1,9 +1,10 @@
-"""Writes the campaign files of the experiment: 16 tasks to train on, 8 held-out tasks, and their boards.
+"""Writes the campaign files of the experiment: 16 tasks to train on, 8 held-out tasks, and their molecules.
 
-    python -m benchmarks.learning.tasks FOLDER [--model NAME]
+    python -m benchmarks.learning.tasks FOLDER [--model NAME] [--level training | default]
 
-A task is a goal and a board of 8 molecules that are verified before the first proposal. No goal and no molecule of a
-held-out board is in a training task.
+A task is a goal with molecules that are verified before the first proposal: a board of 8 for a held-out task, and for
+a training task a pool, from which each group of episodes draws 8. No goal and no molecule of a held-out board is in a
+training task. The level is that of xTB in the held-out tasks: the quick one of training, or the verifier's default.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import argparse
 import csv
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ WIDTH = 0.6  # eV
 LIMITS = (1.5, 2.5, None)  # of the dipole, in debye
 CENTRES = (1.6, 1.75, 2.05, 2.15, 2.45, 2.6, 2.7, 2.75, 3.05, 3.15, 3.2, 3.3, 3.65, 3.75, 3.85, 4.0)
 HELD_OUT = ((1.9, None), (2.3, 2.5), (2.9, 1.5), (3.5, 2.5))
+POOL = "pool.csv"
 QUICK = "{geometry: {method: mmff94, conformers: 1}}"
 
 TEXT = """campaign: {name}
@@ -44,7 +46,7 @@ proposer: {proposer}
 scheduler: {{kind: exhaustive}}
 workers: 1
 """
-PROPOSER = "{{kind: llm, model: {model}, seeds: {board}, tools: [modify], turns: 6, max_tokens: 80, context: 2048}}"
+PROPOSER = "{{kind: llm, model: {model}, seeds: {board}, tools: [modify], turns: 16, max_tokens: 80, context: 2048}}"
 
 
 class Task(NamedTuple):
@@ -56,8 +58,12 @@ class Task(NamedTuple):
     limit: float | None
     """Largest dipole in debye; None for any."""
     board: Sequence[str]
-    """SMILES."""
-    is_held_out: bool
+    """SMILES; empty if it draws from the pool."""
+
+    @property
+    def file(self) -> str:
+        """Returns the name of the file of its molecules."""
+        return f"{self.name}.csv" if self.board else POOL
 
     def text(self, proposer: str, *, quick: bool) -> str:
         """Returns the campaign file. quick: xTB on an MMFF94 geometry instead of the default settings of the rung."""
@@ -83,34 +89,41 @@ def molecules() -> list[str]:
 
 def tasks() -> list[Task]:
     """Returns the tasks of the experiment, always the same."""
-    return list(_tasks())
+    return [
+        *(Task(f"train{number:02}", centre, LIMITS[number % 3], []) for number, centre in enumerate(CENTRES)),
+        *(
+            Task(f"held{number}{'ab'[board]}", centre, limit, sorted(_shuffled()[board * BOARD : (board + 1) * BOARD]))
+            for number, (centre, limit) in enumerate(HELD_OUT)
+            for board in range(2)
+        ),
+    ]
 
 
-def _tasks() -> Iterator[Task]:
-    rng = random.Random("boards of benchmarks/learning")
-    pool = molecules()
-    rng.shuffle(pool)
-    held, rest = pool[: 2 * BOARD], pool[2 * BOARD :]
-    for number, centre in enumerate(CENTRES):
-        yield Task(f"train{number:02}", centre, LIMITS[number % 3], sorted(rng.sample(rest, BOARD)), False)
-    for number, (centre, limit) in enumerate(HELD_OUT):
-        for board in range(2):
-            part = sorted(held[board * BOARD : (board + 1) * BOARD])
-            yield Task(f"held{number}{'ab'[board]}", centre, limit, part, True)
+def pool() -> list[str]:
+    """Returns the SMILES of all molecules that are on no held-out board, sorted."""
+    return sorted(_shuffled()[2 * BOARD :])
 
 
-def write(folder: Path, model: str) -> None:
-    """Writes a board and a campaign file for each task."""
+def _shuffled() -> list[str]:
+    found = molecules()
+    random.Random("boards of benchmarks/learning").shuffle(found)
+    return found
+
+
+def write(folder: Path, model: str, *, quick: bool = True) -> None:
+    """Writes the pool, a board for each held-out task, and a campaign file for each task."""
     folder.mkdir(parents=True, exist_ok=True)
     for task in tasks():
-        (folder / f"{task.name}.csv").write_text("\n".join(["smiles", *task.board, ""]), encoding="utf-8")
-        proposer = PROPOSER.format(model=model, board=f"{task.name}.csv")
-        (folder / f"{task.name}.yaml").write_text(task.text(proposer, quick=True), encoding="utf-8")
+        (folder / task.file).write_text("\n".join(["smiles", *(task.board or pool()), ""]), encoding="utf-8")
+        proposer = PROPOSER.format(model=model, board=task.file)
+        text = task.text(proposer, quick=quick or not task.board)
+        (folder / f"{task.name}.yaml").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--model", default="learner")
+    parser.add_argument("--level", choices=("training", "default"), default="training")
     given = parser.parse_args()
-    write(given.folder, given.model)
+    write(given.folder, given.model, quick=given.level == "training")

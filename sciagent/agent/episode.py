@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from sciagent.agent.messages import Message, Sampled
 
@@ -42,6 +42,8 @@ class Episode:
     opening: tuple[Message, ...]
     """System and user message at the beginning of every prompt."""
     limits: EpisodeLimits
+    numbered: list[str] = field(default_factory=list)
+    """The molecules that the conversation has shown with a number, the first with #1."""
     turns: list[tuple[Message, ...]] = field(default_factory=list)
     """The answers so far, each with the messages that followed it."""
     first: int = 0
@@ -52,6 +54,8 @@ class Episode:
     """Number of tokens of the last prompt and its answer."""
     held: tuple[int, ...] = ()
     """Token ids of the last prompt and answer. For the next prompt, only the additional ids are stored."""
+    added: tuple[str, ...] = ()
+    """The molecules that got a number in the last turn."""
 
     @property
     def messages(self) -> list[Message]:
@@ -63,9 +67,14 @@ class Episode:
             later.insert(0, Message("user", f"(Turns 1 to {self.first} are left out: the conversation grew too long.)"))
         return [*self.opening, *later]
 
-    def observe(self, sampled: Sampled, observed: Sequence[Message]) -> None:
-        """Adds an answer and its observations. Drops the oldest turns at three quarters of the context."""
+    def observe(self, sampled: Sampled, observed: Sequence[Message], numbered: Sequence[str] = ()) -> None:
+        """Adds an answer and its observations. Drops the oldest turns at three quarters of the context.
+
+        numbered: the molecules to which the observations give the next numbers.
+        """
         self.turns.append((sampled.message, *observed))
+        self.numbered += numbered
+        self.added = tuple(numbered)
         self.tokens += sampled.output_tokens
         self.seconds += sampled.seconds
         self.last_length = sampled.prompt_tokens + sampled.output_tokens
@@ -74,13 +83,16 @@ class Episode:
             self.first = max(self.first, len(self.turns) - KEPT_TURNS)
 
     @property
-    def cursor(self) -> dict[str, float]:
+    def cursor(self) -> Mapping[str, Any]:
         """State stored with a turn; a resumed episode continues from it."""
-        return {"first": self.first, "tokens": self.tokens, "seconds": self.seconds, "length": self.last_length}
+        state = {"first": self.first, "tokens": self.tokens, "seconds": self.seconds, "length": self.last_length}
+        return {**state, "numbered": list(self.added)}
 
-    def restore(self, turn: tuple[Message, ...], cursor: Mapping[str, float]) -> None:
+    def restore(self, turn: tuple[Message, ...], cursor: Mapping[str, Any]) -> None:
         """Adds the next turn of the ledger."""
         self.turns.append(turn)
+        self.added = tuple(cursor.get("numbered", ()))
+        self.numbered += self.added
         self.first, self.tokens = int(cursor.get("first", 0)), int(cursor.get("tokens", 0))
         self.seconds, self.last_length = float(cursor.get("seconds", 0.0)), int(cursor.get("length", 0))
 

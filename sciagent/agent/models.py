@@ -75,7 +75,7 @@ class Model(BaseModel):
     @property
     def policy(self) -> str:
         """Name and hash of the weights, as written in the ledger."""
-        return f"{self.name}@{self.sha256[:12]}"
+        return policy_name(self.name, self.sha256)
 
     @property
     def size(self) -> int:
@@ -207,6 +207,17 @@ def own_template(folder: Path) -> str:
             f"{folder} has no chat template (chat_template.jinja): a base model cannot hold a conversation"
         )
     return template
+
+
+def policy_name(name: str, sha256: str) -> str:
+    """Returns name and hash of the weights, as written in the ledger."""
+    return f"{name}@{sha256[:12]}"
+
+
+def folder_sha256(folder: Path) -> str | None:
+    """Returns the SHA-256 of a folder's weights, as `Model` has it; None without safetensors."""
+    files = sorted(folder.glob("*.safetensors"))
+    return content_sha256(fingerprints(files)) if files else None
 
 
 def fingerprints(files: list[Path]) -> dict[str, File]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +24,6 @@ from sciagent.campaign.spec.load import load_spec
 from sciagent.campaign.spec.safety import is_reason
 from sciagent.domain.campaigns.directives import Verb
 from sciagent.domain.campaigns.ports import ProposalIn
-from sciagent.domain.jobs.states import CampaignState
 from sciagent.errors import UsageError
 from sciagent.execution.executor import executor_of
 from sciagent.report.answers import status
@@ -38,8 +36,7 @@ from sciagent.store.views import campaign_counts
 from sciagent.store.views.values import LedgerValue
 
 if TYPE_CHECKING:
-    from sciagent.api.running import Drive
-    from sciagent.campaign.driving.driver import Driver
+    from sciagent.api.running import Drive, SteppedDrive
     from sciagent.campaign.people.adding import AddedCandidate
     from sciagent.campaign.rollouts.groups import Skills
     from sciagent.domain.answers.environments import RolloutAnswer
@@ -48,8 +45,6 @@ if TYPE_CHECKING:
 
 PartSpec = Mapping[str, Any] | BaseModel
 """A part of a campaign, as a mapping of YAML keys or as a model."""
-
-ENDED = (CampaignState.INTERRUPTED, CampaignState.FINISHED, CampaignState.BUDGET_SPENT, CampaignState.FAILED)
 
 
 class Campaign:
@@ -122,7 +117,7 @@ class Campaign:
         self._source = source
         """YAML text of a campaign that is not entered yet; afterwards None."""
         self._built: Built | None = None
-        self._driver: Driver | None = None  # used by `step`
+        self._stepped: SteppedDrive | None = None  # used by `step`
         self._drive: Drive | None = None  # used by `run`; another thread may stop it
 
     @property
@@ -194,9 +189,10 @@ class Campaign:
     ) -> RolloutAnswer:
         """Rolls out groups of episodes that begin alike on a frozen snapshot; the ladder then decides about them all.
 
-        Groups that a kill or a stop left open are continued first, and then no new ones are begun. policy: `scripted`
-        or a model's name; default: the campaign's own. begins: what is seen, as `--from` says. skills: shown
-        or not, or both in `paired` groups. say: gets a line a step. Raises UsageError."""
+        Groups that a kill or a stop left open are continued first, and then no new ones are begun. policy: `scripted`,
+        or the name of a model, of a role or of a policy; default: the campaign's own. begins: the candidates that are
+        shown, as `--from` says. skills: shown or not, or both in `paired` groups. say: gets a line a step. Raises
+        UsageError."""
         from sciagent.api.interrupts import each_signal, raise_interrupt
         from sciagent.campaign.rollouts.drive import RolloutDrive, plan_of, policy_of
 
@@ -221,16 +217,10 @@ class Campaign:
         The first step makes this process the campaign's driver. `stop`, `close`, the end of the campaign and the exit
         of its `with` block release the driver. wait: longest time to wait for a job, in seconds.
         """
-        from sciagent.campaign.driving.driver import Driver
+        from sciagent.api.running import SteppedDrive
 
-        driver = self._driver = self._driver or Driver(self._for_driving()).__enter__()
-        with ExitStack() as leaving:
-            leaving.push(driver)
-            leaving.callback(setattr, self, "_driver", None)
-            ended = driver.step(wait)
-            if ended is None:  # the driver is kept for the next step
-                leaving.pop_all()
-        return str(ended or self.state)
+        self._stepped = self._stepped or SteppedDrive(self._for_driving)
+        return str(self._stepped.step(wait) or self.state)
 
     def stop(self, now: bool = False, reason: str = "") -> str:
         """Stops the campaign in this or another process; running jobs may finish. Returns its state.
@@ -240,8 +230,8 @@ class Campaign:
         """
         if self._drive is not None:
             self._drive.stop(now)
-        elif self._driver is not None:
-            self.close(now)
+        elif self._stepped is not None and self._stepped.is_open:
+            self._stepped.close(now)
         else:
             other_drivers.tell(self._store, self.name, Verb.STOP, settings.user(), reason, now)
         return self.state
@@ -389,11 +379,5 @@ class Campaign:
 
     def close(self, now: bool = False) -> None:
         """Ends the driver that `step` has started, after its running jobs finish. now: kill them instead."""
-        if self._driver is None:
-            return
-        if now:
-            self._driver.abort()
-        else:
-            self._driver.request_stop("its notebook or script let go of it")
-        while self.step() not in ENDED:
-            pass
+        if self._stepped is not None:
+            self._stepped.close(now)

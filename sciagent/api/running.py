@@ -1,10 +1,11 @@
-"""Drives a campaign in this process to its end: signals, display, report, and reconnection to a lost ledger. Runs an
-evaluation, with the same signals."""
+"""Drives a campaign in this process: to its end, with signals, display, report and reconnection to a lost ledger, or
+step by step. Runs an evaluation, with the same signals."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from sciagent.api.progress import Progress
 from sciagent.campaign.core.build import Built, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.domain.answers.evaluation import EvaluatedCampaign, EvaluationAnswer
+from sciagent.domain.jobs.states import CampaignState
 from sciagent.errors import LedgerAwayError
 from sciagent.execution.executor import Executor
 from sciagent.execution.worker.runner import patiently
@@ -83,6 +85,48 @@ class Drive:
         if self._driver is None:
             self._view.leave()
         self._view.note("finishing what runs; Ctrl-C again stops at once (nothing is lost either way)")
+
+
+class SteppedDrive:
+    """Runs of a campaign in this process, one step at a time.
+
+    A run ends with the campaign, at `close`, or with an error.
+    """
+
+    def __init__(self, opened: Callable[[], Built]) -> None:
+        """opened: returns the campaign as the ledger has it now; called once for each run."""
+        self._opened = opened
+        self._driver: Driver | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this process is the campaign's driver."""
+        return self._driver is not None
+
+    def step(self, wait: float = 0.25) -> CampaignState | None:
+        """Takes one step; the first one begins a run. Returns the state in which the run ended; None if it goes on.
+
+        wait: longest time to wait for a job, in seconds.
+        """
+        driver = self._driver = self._driver or Driver(self._opened()).__enter__()
+        with ExitStack() as leaving:
+            leaving.push(driver)
+            leaving.callback(setattr, self, "_driver", None)
+            ended = driver.step(wait)
+            if ended is None:  # the driver is kept for the next step
+                leaving.pop_all()
+        return ended
+
+    def close(self, now: bool = False) -> None:
+        """Ends the run after its running jobs finish. now: kill them instead."""
+        if self._driver is None:
+            return
+        if now:
+            self._driver.abort()
+        else:
+            self._driver.request_stop("its notebook or script let go of it")
+        while self.is_open:
+            self.step()
 
 
 def evaluate(

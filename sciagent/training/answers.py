@@ -97,6 +97,11 @@ class JudgedTurn:
             return False
         return (self.best.payoff or 0) >= at_least
 
+    def shortcoming(self, at_least: float) -> str:
+        """Returns why the best candidate is not verified as good; it is decided."""
+        is_enough = self.best is not None and (self.best.payoff or 0) >= at_least
+        return "turns: thrown out by the ladder" if is_enough else f"turns: worth less than {at_least:g}"
+
 
 def judged(connection: Connection, campaign: TrainingCampaign, episode: RecordedEpisode) -> list[JudgedTurn]:
     """Returns the turns of an episode with the verdicts on their candidates."""
@@ -114,7 +119,7 @@ def verified(turns: list[JudgedTurn], selection: Selection, limit: ScaffoldLimit
         elif each.best is None:
             selection.drop(UNDECIDED)
         elif not each.good(selection.at_least):
-            selection.drop(f"turns: worth less than {selection.at_least:g}")
+            selection.drop(each.shortcoming(selection.at_least))
         elif (why := limit.takes(each.task, each.best)) is not None:
             selection.drop(f"turns: {why}")
         else:
@@ -194,8 +199,13 @@ def _sampled(turn: AnsweredTurn) -> Cells:
 
 
 def _limited(limit: ScaffoldLimit, turn: JudgedTurn, hint: str) -> str | None:
-    """Counts a hint by the scaffold that it is about, or by its text; returns None, or why it is left out."""
-    return limit.takes_text(turn.task, hint) if turn.best is None else limit.takes(turn.task, turn.best, "hint")
+    """Counts a hint by the scaffold that it is about, or by its text; returns None, or why it is left out.
+
+    Hints without tokens are counted apart, since they would otherwise take the places of those that `train hindsight`
+    can use.
+    """
+    kind = "hint" if turn.turn.sampled is not None else "hint without tokens"
+    return limit.takes_text(turn.task, hint, kind) if turn.best is None else limit.takes(turn.task, turn.best, kind)
 
 
 def pairs(

@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?!\w)")
 
 
 class NoHint(StrEnum):
-    """Why an answer has no hint."""
+    """The reasons for which an answer has no hint."""
 
     NOTHING_PROPOSED = "the answer proposed nothing"
     NOTHING_KNOWN = "the verdict names no property and no reason"

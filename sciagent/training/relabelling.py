@@ -26,6 +26,7 @@ _OF_THE_OLD_GOAL = (
     (re.compile(r"(?m)^(#\d+ \S+): score \d\.\d\d$"), r"\1"),
     (re.compile(r", \d+ hits?(?=[,;.])"), ""),
     (re.compile(r", best score \d\.\d\d"), ""),
+    (re.compile(r"(?m)^((?:new|duplicate) #\d+: .*?); score \d\.\d+"), r"\1"),  # what an inline rung answered
     (re.compile(r"(?m)^(#\d+) \d\.\d{3} "), r"\1 "),  # the tool `best`
     (re.compile(r"(?m)^(\S+) \d\.\d{3} (?=[a-z])"), r"\1 "),  # the tool `history`
     (re.compile(r" \((?:above|below)_window\)"), ""),
@@ -34,7 +35,7 @@ _OF_THE_OLD_GOAL = (
 
 
 class NotRelabelled(StrEnum):
-    """Why a turn gets no other goal."""
+    """The reasons for which a turn gets no other goal."""
 
     NO_VALUE = "an objective has no plain value"
     NO_LIMIT = "no limit was missed by the values"

@@ -44,9 +44,10 @@ class ScaffoldLimit:
         self._counts[task, kind, verdict.scaffold] += 1
         return None
 
-    def takes_text(self, task: str, text: str) -> str | None:
+    def takes_text(self, task: str, text: str, kind: str = "") -> str | None:
         """Counts a row without a candidate, by its text; returns None, or why it is left out."""
-        if self._counts[task, "text", text] >= self._n:
+        place = task, f"text {kind}", text
+        if self._counts[place] >= self._n:
             return f"a text that {self._n} rows have"
-        self._counts[task, "text", text] += 1
+        self._counts[place] += 1
         return None

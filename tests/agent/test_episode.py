@@ -38,9 +38,10 @@ def test_who_resumes_holds_the_same_conversation(thinking: Thinking) -> None:
     first, again = episode(thinking, context=60), episode(thinking, context=60)
     for n in range(8):
         answer, seen = said(f"a{n}", "because", prompt=8 * n), Message("user", f"seen {n}")
-        first.observe(answer, [seen])
+        first.observe(answer, [seen], ["C" * n] if n % 2 else ())
         again.restore((from_json(to_json(answer.message)), seen), first.cursor)
         assert again.messages == first.messages and again.cursor == first.cursor
+    assert again.numbered == first.numbered == ["C", "CCC", "CCCCC", "CCCCCCC"]
 
 
 def test_a_conversation_that_comes_near_its_context_begins_a_branch_with_its_latest_turns() -> None:

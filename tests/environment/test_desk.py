@@ -45,7 +45,7 @@ def test_a_task_has_one_seed_and_a_group_one_policy(serve: Serve) -> None:
         modify = {"parent": "#1", "edit": "add substituent", "what": None, "where": None}
         by_task, by_seed, other = environment.open(2), environment.open(seed=task.seed), environment.open(3)
         seen = [texts([episode.call("modify", modify)]) for episode in (by_task, by_seed, other)]
-        assert seen[0][0].startswith("new: ") and seen[0] == seen[1] != seen[2]
+        assert seen[0][0].startswith("new #3: ") and seen[0] == seen[1] != seen[2]
 
 
 def test_so_many_episodes_may_be_open_and_no_more(serve: Serve) -> None:

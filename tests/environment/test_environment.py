@@ -35,7 +35,7 @@ def test_an_episode_is_recorded_charged_and_rewarded_as_a_rollout(serve: Serve, 
         assert first.messages[0]["tool_call_id"] == "a"
         second, third = played(episode, proposing("CCO", "CCCCO"))
         assert [reply.done for reply in (first, second, third)] == [False, False, True]
-        assert texts([second])[0].startswith("duplicate: CCO")
+        assert texts([second])[0].startswith("duplicate #1: CCO")
         found = episode.end()
     written = turns(ledger)
     assert [turn["message"]["content"] for turn in written] == ["longer", "", ""]
@@ -69,7 +69,7 @@ def test_siblings_at_once_get_what_they_get_one_after_the_other(serve: Serve, le
             each.end()
         with pytest.raises(EpisodeError, match="episode 1 has ended: ended by the client"):
             alike[0].call("budget")
-        assert all(answers[-1].startswith("new: CCCO") for answers in together), "no sibling sees another"
+        assert all(answers[-1].startswith("new #4: CCCO") for answers in together), "no sibling sees another"
         found = environment.rewards(alike[3].number)
         assert found.turns[0].advantage is not None, "the group is complete, so siblings are compared"
     assert {state for state, _ in trajectories(ledger).values()} == {"complete"}
@@ -150,7 +150,7 @@ def test_a_pause_holds_turns_and_a_stop_ends_the_environment(serve: Serve, ledge
             assert not held.done()
             with ledger.begin() as connection:
                 directives.write(connection, row.id, Verb.RESUME, who="me", why="")
-            assert texts([held.result(timeout=10)])[0].startswith("new: CCCO")
+            assert texts([held.result(timeout=10)])[0].startswith("new #3: CCCO")
         with ledger.begin() as connection:
             directives.write(connection, row.id, Verb.STOP, who="me", why="enough")
         with pytest.raises(EpisodeError, match=r"stopped by me: enough") as refused:

@@ -68,7 +68,7 @@ def test_siblings_begin_alike_and_are_rewarded_by_the_ladder(ladder: TrlLadder) 
     first, second = ladder(), ladder()
     opening = first.reset(**row)
     assert opening.startswith("Wanted: 1 ≤ logp ≤ 2.") and second.reset(**row) == opening
-    assert first.propose(smiles="CCCCO") == "new: CCCCO [e4afbc21], settled"
+    assert first.propose(smiles="CCCCO") == "new #3: CCCCO [e4afbc21], settled"
     assert second.propose(smile="CCCCO").startswith("error: smiles: missing"), "the ladder answers wrong arguments"
     assert second.finish(reason="enough") == "finished"
     assert "has ended: finished by the model" in second.propose(smiles="CCCCO")

@@ -73,7 +73,9 @@ def test_openenvs_client_plays_episodes(ledger: Ledger, tmp_path: Path) -> None:
             server.kill()
     assert server.returncode == 0, said
     assert played["tools"][0] == "propose" and played["roles"] == ["system", "user"]
-    assert played["said"][0] == played["said"][1] == "new: CCCO [e0daf595], settled", "siblings do not see each other"
+    assert played["said"][0] == played["said"][1] == "new #3: CCCO [e0daf595], settled", (
+        "siblings do not see each other"
+    )
     assert played["done"] == [False, False, True]
     first, second = show(ledger, publish(ledger, "rolled", REWARDS).version).episodes
     assert (first.group, first.sibling, first.policy, second.sibling) == (1, 0, "mine@3", 1)

@@ -54,7 +54,7 @@ def url(ledger: Ledger, tmp_path: Path, request: pytest.FixtureRequest) -> Itera
 def evaluated(folder: Path, url: str, model: ChatServer, *options: str) -> list[dict[str, Any]]:
     """Runs vf-eval; returns its episodes."""
     python = environments.interpreter("verifiers", VERIFIERS)
-    endpoint = ("-m", "scripted@1", "--client.base-url", model.url, "--client.api-key-var", "LOCAL_KEY")
+    endpoint = ("-m", "scripted@2", "--client.base-url", model.url, "--client.api-key-var", "LOCAL_KEY")
     place = ("--env.taskset.url", url, "--no-push", "--no-rich", "--output-dir", str(folder / "outputs"))
     variables = {"PYTHONPATH": str(ROOT / "environments" / "sciagent_ladder"), "HOME": str(folder), "LOCAL_KEY": "x"}
     variables["SCIAGENT_ENVIRONMENT_TOKEN"] = TOKEN
@@ -77,7 +77,7 @@ def test_vf_eval_rewards_a_model_as_the_ledger_does(
         assert trace["rewards"]["ladder"]["score"] == pytest.approx(theirs.outcome) and theirs.outcome
         assert trace["metrics"] == {"proposed": 3.0, "turns": 3.0}
         mine = [turn["reward"] for turn in trace["info"]["rewards"]["turns"]]
-        assert theirs.policy == "scripted@1" and mine == [turn.reward for turn in theirs.turns]
+        assert theirs.policy == "scripted@2" and mine == [turn.reward for turn in theirs.turns]
     assert sorted((each.group, each.sibling) for each in published.values()) == [(1, 0), (1, 1), (2, 0), (2, 1)]
     rows = turns(ledger)
     assert len(rows) == 12 and {row["cost"]["llm_tokens"] for row in rows} == {10.0}

@@ -1,4 +1,4 @@
-"""A bench in memory: it parses what is proposed and keeps it. Small molecules score low, so that ranks are known."""
+"""A bench in memory: it parses what is proposed and keeps it. Small molecules score low, so that the best are known."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class MemoryBench:
         self.molecules.setdefault(made.key, made)
         self.operations.setdefault(made.key, given.operation)
         self._remember(given, made.key, status, "")
-        return ProposalOut(given.text, status, made.key, standing="open")
+        return ProposalOut(given.text, status, made.key, standing="open", candidate=made.smiles)
 
     def _remember(self, given: ProposalIn, key: str | None, status: str, reason: str) -> None:
         score = self.molecules[key].heavy_atoms / 100 if key else None

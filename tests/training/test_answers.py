@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.answers import Selection
+from sciagent.training.answers import Selection, hindsight, judged
 from sciagent.training.building import build
+from sciagent.training.reading import TrainingCampaign
+from sciagent.training.splits import ScaffoldLimit
 from sciagent.training.wish import DatasetWish, Kind
 from tests.support.conversing import Conversing, conversing
 
@@ -54,6 +57,8 @@ def test_a_turn_with_a_candidate_that_waits_has_not_failed_yet(made: Conversing,
 def test_scores_under_the_old_goal_leave_the_prompt(made: Conversing, tmp_path: Path) -> None:
     learned = (
         "#1 CCN: score 0.53; xtb: homo_lumo_gap 8 eV\n#2 CC=O: score 0.20\nHits so far: 2.\n"
+        "new #9: CCC (modify: swap ring) [0a1b2c3d], settled; score 0.123; xtb: homo_lumo_gap 9 eV\n"
+        "duplicate #2: CC=O [4e5f6a7b], settled; score 0.200; it was proposed before, propose another\n"
         "Tried so far, by ring skeleton: c1ccccc1: 4, 1 hit, 2 turned down, best score 0.71; no ring: 3, 2 hits."
     )
     made.talk(1, ["CCO"], learned=learned)
@@ -62,6 +67,8 @@ def test_scores_under_the_old_goal_leave_the_prompt(made: Conversing, tmp_path: 
     assert learned in hinted["prompt"][1]["content"]
     assert relabelled["prompt"][1]["content"].endswith(
         "\n\n#1 CCN: xtb: homo_lumo_gap 8 eV\n#2 CC=O\n"
+        "new #9: CCC (modify: swap ring) [0a1b2c3d], settled; xtb: homo_lumo_gap 9 eV\n"
+        "duplicate #2: CC=O [4e5f6a7b], settled; it was proposed before, propose another\n"
         "Tried so far, by ring skeleton: c1ccccc1: 4, 2 turned down; no ring: 3."
     )
 
@@ -126,3 +133,17 @@ def test_different_prompts_are_never_compared(made: Conversing, tmp_path: Path) 
     rows, left_out = rows_of(made, "preference", tmp_path / "set")
     assert [(row["turn"], row["rejected_turn"]) for row in rows] == [(0, 0)]
     assert left_out == {"turns: no other answer to the same prompt": 2}
+
+
+def test_hints_without_tokens_leave_the_places_of_those_with_tokens(made: Conversing) -> None:
+    made.talk(1, ["CCO"])
+    made.talk(2, ["CCN"])
+    for smiles in ("CCO", "CCN"):
+        made.verify(smiles, 12.0)
+    campaign = TrainingCampaign(made.ledger, "small", made.watermark() + 1)
+    with made.ledger.read() as connection:
+        episodes = [campaign.episode(connection, row) for row in campaign.rows(connection)]
+        turns = [turn for episode in episodes for turn in judged(connection, campaign, episode)]
+    turns[0].turn = replace(turns[0].turn, sampled=None)  # as of a script
+    rows = hindsight(campaign, turns, Selection(), ScaffoldLimit(1))
+    assert ["prompt_ids" in row for row in rows if row["how"] == "hinted"] == [False, True]

@@ -23,6 +23,7 @@ from sciagent.training.answers import Selection
 from sciagent.training.building import build
 from sciagent.training.wish import DatasetWish, Kind
 from tests.support.conversing import Conversing, conversing
+from tests.support.rewarded import XTB
 
 SPEC = RewardSpec(prices={"core_seconds": 0.001}, unsettled="settled")
 
@@ -205,3 +206,13 @@ def _trajectories(connection: Any) -> list[tuple[int, int]]:
             t.trajectory.select().with_only_columns(t.trajectory.c.number, t.trajectory.c.id)
         )
     ]
+
+
+def test_what_a_gate_threw_out_is_not_called_worth_less(made: Conversing, tmp_path: Path) -> None:
+    made.talk(3, ["CCCl"])
+    made.check("CCCl")
+    made.order("CCCl", XTB)
+    made.answer("CCCl", XTB, {"homo_lumo_gap": 50.0})  # beyond the gate
+    built, _ = wished(made, "sft", tmp_path / "sft", selection=Selection(at_least=0))
+    assert built.left_out["turns: thrown out by the ladder"] == 1
+    assert not any("worth less" in why for why in built.left_out)

@@ -15,7 +15,7 @@ from sciagent.agent.policies import hermes
 from sciagent.agent.policies.batch_decoding import BatchDecoder, WantedAnswer, batches, can_batch
 from sciagent.agent.policies.decoding import ConstrainedAnswer, Decoder, Drawn
 from sciagent.agent.policies.rendering import extended_ids, prompt_ids
-from sciagent.domain.campaigns.policies import PolicyIdentity
+from sciagent.domain.campaigns.policies import IN_PROCESS, PolicyIdentity
 from sciagent.errors import UsageError
 
 
@@ -201,5 +201,5 @@ class LocalPolicy(InMemoryPolicy):
         loaded = AutoModelForCausalLM.from_pretrained(
             card.folder, dtype=dtype, local_files_only=True, use_safetensors=True
         )
-        identity = PolicyIdentity(card.policy, "in process", card.sha256)
+        identity = PolicyIdentity(card.policy, IN_PROCESS, card.sha256)
         super().__init__(loaded.to(where).eval(), tokenizer, identity, threads=threads)

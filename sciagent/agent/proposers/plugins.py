@@ -66,6 +66,12 @@ def names() -> tuple[str, ...]:
     return tuple(sorted({point.name for point in entry_points(group=GROUP)}))
 
 
+def provider(name: str) -> str:
+    """Returns `package version` of the distribution that offers an installed proposer."""
+    dists = (point.dist for point in entry_points(group=GROUP, name=name) if point.dist is not None)
+    return next((f"{dist.name} {dist.version}" for dist in dists), "unknown")
+
+
 def proposer_class(name: str) -> type[CampaignProposer]:
     """Returns the class of an installed proposer. Raises UnknownNameError, or UsageError if it does not load."""
     points = list({point.value: point for point in entry_points(group=GROUP, name=name)}.values())

@@ -118,11 +118,9 @@ def model_to_serve(what: str) -> ServedModel:
     if path.is_dir() and not (path / "config.json").is_file() and not _is_installed(what):
         raise UsageError(f"{what} is no model folder of Hugging Face: it has no config.json")
     if (path / "config.json").is_file():
-        name, files = models.checked(path.resolve().name), sorted(path.resolve().glob("*.safetensors"))
-        if not files:
-            return ServedModel(path.resolve(), (name,))
-        weights = models.content_sha256(models.fingerprints(files))
-        return ServedModel(path.resolve(), (f"{name}@{weights[:12]}", name), weights)
+        name, weights = models.checked(path.resolve().name), models.folder_sha256(path.resolve())
+        names = (name,) if weights is None else (models.policy_name(name, weights), name)
+        return ServedModel(path.resolve(), names, weights)
     card = models.find(what)
     return ServedModel(card.folder, (card.policy, card.name), card.sha256)
 

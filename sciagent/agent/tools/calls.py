@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from sciagent.agent.foreign.servers import Servers
 
 MAX_CALLS = 8  # calls carried out per answer
-RANKS = 8  # best molecules that a structured answer may name by rank
+SHOWN = 8  # best molecules that the opening of an episode lists, as #1, #2 and so on
+MOST_NUMBERS = 64  # that a structured answer may name
 TOOLS = (*MAKING, *LOOKING)
 GRAMMARS = ("llguidance", "xgrammar")  # libraries that restrict answers to a schema
 
@@ -62,28 +63,31 @@ class ToolResults:
     """The messages for the model."""
     finished: bool
     """Whether a call ended the episode."""
+    numbered: tuple[str, ...] = ()
+    """The molecules to which the calls gave the next numbers."""
 
 
 _NOT_FETCHED = Observation(False, "error: not called, for it came after finish; call it again if the episode goes on")
 
 
-def _by_rank(schema: JsonSchemaValue) -> JsonSchemaValue:
-    """Returns the schema with molecules by rank and random sites only, for a model that cannot write SMILES."""
-    ranks = {"type": "string", "enum": [f"#{place}" for place in range(1, RANKS + 1)]}
-    instead = dict.fromkeys(("parent", "first", "second", "molecule"), ranks) | {"where": {"type": "null"}}
+def _by_number(schema: JsonSchemaValue, most: int) -> JsonSchemaValue:
+    """Returns the schema with molecules by number and random sites only, for a model that cannot write SMILES."""
+    numbers = {"type": "string", "enum": [f"#{number}" for number in range(1, most + 1)]}
+    instead = dict.fromkeys(("parent", "first", "second", "molecule"), numbers) | {"where": {"type": "null"}}
 
-    def by_rank(node: dict[str, Any]) -> dict[str, Any]:
+    def by_number(node: dict[str, Any]) -> dict[str, Any]:
         return {name: instead.get(name, value) for name, value in node.items()}
 
-    return dict(json.loads(json.dumps(schema), object_hook=by_rank))
+    return dict(json.loads(json.dumps(schema), object_hook=by_number))
 
 
 class Toolbox:
     """The tools of an episode.
 
     structured: whether an answer is a JSON object with name and arguments, instead of a call in the provider's format.
-    foreign: MCP servers, whose tools structured answers cannot call. ranks: whether molecules are named by rank only;
-    None means as `structured`. strict: whether a server is to restrict calls to the schemas. predict: whether `modify`
+    foreign: MCP servers, whose tools structured answers cannot call. ranks: whether molecules are named by number only;
+    None means as `structured`. turns: of an episode; a structured answer may name the best at its beginning and one
+    molecule of each turn. strict: whether a server is to restrict calls to the schemas. predict: whether `modify`
     and `crossover` take predictions, as `propose` does.
     """
 
@@ -96,10 +100,12 @@ class Toolbox:
         ranks: bool | None = None,
         strict: bool = True,
         predict: bool = False,
+        turns: int = SHOWN,
     ) -> None:
         instead = {tool.name: tool for tool in PREDICTING} if predict else {}
         chosen = [instead.get(tool.name, tool) for tool in TOOLS if tool.name in names]
-        held = _by_rank if (structured if ranks is None else ranks) else dict[str, Any]
+        most = min(SHOWN + turns, MOST_NUMBERS)
+        held = partial(_by_number, most=most) if (structured if ranks is None else ranks) else dict[str, Any]
         self._limits, self._structured, self._foreign = limits, structured, foreign
         self._others = foreign.tools if foreign else {}
         self._registry = Registry(chosen, self._others)
@@ -145,15 +151,20 @@ class Toolbox:
         return fetched
 
     def run(
-        self, message: Message, bench: AgentBench, seed: int, fetched: Mapping[int, Observation] | None = None
+        self,
+        message: Message,
+        bench: AgentBench,
+        seed: int,
+        fetched: Mapping[int, Observation] | None = None,
+        numbered: Sequence[str] = (),
     ) -> ToolResults:
         """Carries out the calls of an answer in order, until a call ends the episode. Calls within the thinking are
-        ignored. fetched: the result of `fetch` for the same answer."""
+        ignored. fetched: the result of `fetch` for the same answer. numbered: the molecules shown so far, from #1."""
         calls = self._calls(message)
         if not calls:
             reply = f"Nothing was called. Call one of the tools: {', '.join(self._registry.names)}."
             return ToolResults((), (Message("user", reply),), finished=False)
-        done, replies = list[Mapping[str, Any]](), list[Message]()
+        done, replies, known = list[Mapping[str, Any]](), list[Message](), list(numbered)
         finished = False
         for place, call in enumerate(calls):
             if place >= MAX_CALLS:
@@ -161,13 +172,14 @@ class Toolbox:
             elif call.name in self._others:
                 seen = (fetched or {}).get(place, _NOT_FETCHED)
             else:
-                seen = self._registry.call(call.name, call.arguments, bench, seed=seed + place, limits=self._limits)
+                more: dict[str, Any] = {"seed": seed + place, "limits": self._limits, "numbered": known}
+                seen = self._registry.call(call.name, call.arguments, bench, **more)
             done.append(call_record(call.name, call.arguments, seen))
             role: Role = "tool" if message.calls else "user"
             replies.append(Message(role, seen.text, call_id=call.id if message.calls else "", name=call.name[:64]))
             if finished := seen.ended:
                 break
-        return ToolResults(done, tuple(replies), finished)
+        return ToolResults(done, tuple(replies), finished, tuple(known[len(numbered) :]))
 
     def _calls(self, message: Message) -> tuple[ToolCall, ...]:
         """Returns the calls of an answer. A JSON object as content, as in structured answers, is one call."""

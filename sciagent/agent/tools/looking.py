@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 from rdkit import Chem
 
-from sciagent.agent.tools.molecule_references import Reference, find
+from sciagent.agent.tools.molecule_references import Reference, find, number_of
 from sciagent.agent.tools.registry import Observation, Tool, ToolContext
 from sciagent.chemistry.editing.edits import canonical
 from sciagent.chemistry.editing.named import NAMED_EDITS, Site, sites
@@ -21,7 +21,7 @@ TOO_LARGE = 100  # heavy atoms; the sites of a larger molecule are not listed
 
 def inspect(run: ToolContext, molecule: Reference) -> Observation:
     """Show one molecule: formula, what was measured of it, and the sites where `modify` can edit it, by number."""
-    parsed = find(molecule, run.bench)
+    parsed = find(molecule, run)
     known = run.bench.known(parsed)
     lines = [
         f"{parsed.smiles} [{parsed.key[:8]}] {parsed.formula}, {parsed.heavy_atoms} heavy atoms, "
@@ -35,10 +35,11 @@ def inspect(run: ToolContext, molecule: Reference) -> Observation:
 
 
 def best(run: ToolContext, n: Count = 10) -> Observation:
-    """List the best molecules so far by score, 0 to 1, with the key and how each was made."""
+    """List the best molecules so far by score, 0 to 1, each with its number, its key and how it was made."""
     lines = [
-        f"#{rank} {row.score:.3f} {row.text} [{row.key[:8]}] {short(row.operation, 100)}".rstrip()
-        for rank, row in enumerate(run.bench.best(n), start=1)
+        f"#{number_of(row.text, run.numbered)} {row.score:.3f} {row.text} [{row.key[:8]}] "
+        f"{short(row.operation, 100)}".rstrip()
+        for row in run.bench.best(n)
     ]
     return Observation(True, "\n".join(lines) or "nothing is scored yet; propose something")
 

@@ -1,9 +1,14 @@
-"""Finds the molecule that a model names: by SMILES, by rank, or by the first digits of its key."""
+"""Finds the molecule that a model names: by SMILES, by number, or by the first digits of its key.
+
+A number is given to each molecule that an episode lists or proposes, in that order. It names the same molecule until
+the episode ends, whatever is found later.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Protocol
 
 from pydantic import Field
 
@@ -13,7 +18,7 @@ from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.text import short, shown
 from sciagent.errors import InvalidCandidateError
 
-LOOK = 200  # number of best and of latest molecules in which a rank or key is looked up
+LOOK = 200  # number of best and of latest molecules in which a key is looked up
 
 MAX_SMILES = 400
 
@@ -22,10 +27,10 @@ Reference = Annotated[
     Field(
         min_length=1,
         max_length=MAX_SMILES,
-        description='a SMILES, a rank in `best` such as "#1", or the first 8 digits or more of a key',
+        description='a SMILES, the number by which a molecule was shown, such as "#1", or 8 digits or more of a key',
     ),
 ]
-_RANK = re.compile(r"#(\d{1,6})")
+_NUMBER = re.compile(r"#(\d{1,6})")
 _KEY = re.compile(r"[0-9a-f]{8,64}")
 _NOT_SMILES = re.compile(r"[^A-Za-z0-9@+\-\[\]()=#$/\\%.:*~]")
 
@@ -40,25 +45,39 @@ def plain_smiles(text: str) -> str:
     return text
 
 
-def find(reference: str, bench: AgentBench) -> Molecule:
+class Numbered(Protocol):
+    """The part of a tool's context that knows molecules."""
+
+    @property
+    def bench(self) -> AgentBench: ...
+    @property
+    def numbered(self) -> list[str]: ...
+
+
+def find(reference: str, run: Numbered) -> Molecule:
     """Returns the molecule that the reference names. Raises CallError."""
-    if rank := _RANK.fullmatch(reference):
-        return _ranked(int(rank[1]), bench)
+    bench = run.bench
+    if number := _NUMBER.fullmatch(reference):
+        return _read(_of_number(int(number[1]), run.numbered))
     if _KEY.fullmatch(reference) and (text := _by_key(reference, bench)) is not None:
         return _read(text)
     if reference.startswith("#"):
-        raise CallError(f'{shown(reference)} is no rank; write "#1" for the best molecule, "#2" for the next')
+        raise CallError(f'{shown(reference)} is no number; write "#1" for the first molecule shown, "#2" for the next')
     return _read(plain_smiles(reference))
 
 
-def _ranked(rank: int, bench: AgentBench) -> Molecule:
-    best = bench.best(min(rank, LOOK)) if rank else []
-    if not 1 <= rank <= len(best):
-        have = f"the last of {len(best)} is #{len(best)}" if best else "nothing is ranked yet; give a SMILES"
-        raise CallError(
-            f"there is no #{rank}; ranks begin with #1, as `best` lists them" + (f"; {have}" if rank else "")
-        )
-    return _read(best[rank - 1].text)
+def number_of(text: str, numbered: list[str]) -> int:
+    """Returns the number of a molecule, from 1; a molecule that has none gets the next."""
+    if text not in numbered:
+        numbered.append(text)
+    return numbered.index(text) + 1
+
+
+def _of_number(number: int, numbered: Sequence[str]) -> str:
+    if not 1 <= number <= len(numbered):
+        have = f"the last so far is #{len(numbered)}" if numbered else "nothing has a number yet; give a SMILES"
+        raise CallError(f"there is no #{number}; {have}")
+    return numbered[number - 1]
 
 
 def _by_key(digits: str, bench: AgentBench) -> str | None:
@@ -83,5 +102,5 @@ def _read(text: str) -> Molecule:
             ) from None
         raise CallError(
             f"{shown(text)} is no molecule ({error.reason}: {short(error.detail, 160)}); "
-            'write a valid SMILES of one molecule, or "#1" for the best so far'
+            'write a valid SMILES of one molecule, or "#1" for the first one shown'
         ) from None

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, PlainValidator, WithJsonSchema
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError
 
-from sciagent.agent.tools.molecule_references import MAX_SMILES, Reference, find, plain_smiles
+from sciagent.agent.tools.molecule_references import MAX_SMILES, Reference, find, number_of, plain_smiles
 from sciagent.agent.tools.reading import CallError
 from sciagent.agent.tools.registry import STRICT, AgentBench, Observation, Tool, ToolContext
 from sciagent.chemistry.editing import edits, named
@@ -160,7 +160,7 @@ def neighbours(
 
 
 def _editable(reference: str, run: ToolContext) -> Molecule:
-    parent = find(reference, run.bench)
+    parent = find(reference, run)
     if parent.heavy_atoms > run.limits.max_heavy_atoms:
         most = run.limits.max_heavy_atoms
         raise CallError(f"{parent.heavy_atoms} heavy atoms are too many to edit; the limit is {most}")
@@ -216,7 +216,8 @@ def _proposed(run: ToolContext, proposal: ProposalIn) -> Observation:
     """Proposes a molecule and reports the bench's answer. A duplicate is a correct call; a refused proposal is not."""
     (out,) = run.bench.propose([replace(proposal, predicted=dict(run.predicted))])
     reason = ": ".join(part for part in (out.reason, out.detail) if part)
-    text = f"{out.status}: {proposal.text}"
+    number = f" #{number_of(out.candidate, run.numbered)}" if out.candidate else ""
+    text = f"{out.status}{number}: {proposal.text}"
     text += f" ({proposal.operation})" if proposal.parents else ""
     text += f" [{out.key[:8]}]" if out.key else ""
     text += f", {out.standing}" if out.standing else ""

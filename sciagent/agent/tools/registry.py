@@ -77,6 +77,8 @@ class ToolContext:
     """The episode's seed, for random choices."""
     limits: EditLimits = ANY
     """Bounds on edited molecules."""
+    numbered: list[str] = field(default_factory=list)
+    """The molecules that the episode has shown with a number, the first with #1. Tools add to it."""
     predicted: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Predictions of the call's molecule: `value` and `error` by property."""
 
@@ -138,16 +140,24 @@ class Registry:
         self.names = [*self._tools, *others]
 
     def call(
-        self, name: str, arguments: str, bench: AgentBench, *, seed: int = 0, limits: EditLimits = ANY
+        self,
+        name: str,
+        arguments: str,
+        bench: AgentBench,
+        *,
+        seed: int = 0,
+        limits: EditLimits = ANY,
+        numbered: list[str] | None = None,
     ) -> Observation:
         """Carries out a call as the model wrote it. Mistakes in the call are reported in the observation; errors of the
-        ledger or the campaign are raised."""
+        ledger or the campaign are raised. numbered: the molecules with a number; the call adds those that it shows."""
         tool = self._tools.get(name)
         try:
             if tool is None:
                 text, names = short(name, 40), self.names
                 raise CallError(f'no tool is called "{text}"{did_you_mean(text, names)}; there are: {", ".join(names)}')
-            observation = tool.run(ToolContext(bench, seed, limits), **_checked(tool, read_arguments(arguments)))
+            context = ToolContext(bench, seed, limits, [] if numbered is None else numbered)
+            observation = tool.run(context, **_checked(tool, read_arguments(arguments)))
         except CallError as error:
             usage = f"\nfor example: {tool.name} {json.dumps(dict(tool.example))}" if tool else ""
             observation = Observation(False, f"error: {bounded(str(error))[: 1990 - len(usage)]}{usage}")

@@ -13,7 +13,22 @@ from sciagent.agent.trace.linearise import RecordedCall
 
 def schema_of(sampling: Mapping[str, Any], tool_set: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Returns the schema that restricted a whole answer; None without one. sampling, tool_set: as in the ledger."""
-    return tool_set["answer_schema"] if sampling["grammar"] and tool_set["structured"] else None
+    return in_order(tool_set["answer_schema"]) if sampling["grammar"] and tool_set["structured"] else None
+
+
+def in_order(schema: Any) -> Any:
+    """Returns a schema whose objects have their properties in the order of `required`, which names all of them.
+
+    A grammar follows the order of the properties, and PostgreSQL keeps the order of lists alone.
+    """
+    if isinstance(schema, list):
+        return [in_order(each) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    found = {name: in_order(value) for name, value in schema.items()}
+    if isinstance(required := found.get("required"), list) and "properties" in found:
+        found["properties"] = {name: found["properties"][name] for name in [*required, *found["properties"]]}
+    return found
 
 
 def behaviour_of(

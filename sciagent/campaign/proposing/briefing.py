@@ -11,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.agent.tools.calls import SHOWN
 from sciagent.agent.tools.registry import Past
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
@@ -30,7 +31,6 @@ from sciagent.store.database.parts import WHOLE, CandidatePart
 from sciagent.store.results import candidates, pooled, scaffolds
 from sciagent.store.views import campaign_counts
 
-SHOWN = 8  # number of best candidates shown, which a structured answer can refer to
 MANY = 4000  # number of latest proposals and candidates that are counted
 CLASSES = 8  # number of scaffolds shown
 SCORED = 2000  # number of latest predictions that are scored
@@ -105,6 +105,11 @@ def _of_models(connection: Connection, built: Built) -> list[str]:
     for payload in reversed(connection.execute(notes).scalars().all()):
         lines.append(f"Note of an earlier episode: {payload['text']}")
     return lines
+
+
+def numbered(connection: Connection, built: Built) -> list[str]:
+    """Returns the molecules that the digest of the whole campaign lists, in the order of their numbers."""
+    return [text for _, _, text, *_ in standings.top(connection, built.row.id, SHOWN)]
 
 
 def _best_lines(connection: Connection, built: Built, part: CandidatePart) -> list[str]:

@@ -65,6 +65,7 @@ class ModelSource:
             spec.ranks,
             strict=self._strict,
             predict=bool(spec.predict),
+            turns=spec.turns,
         )
         self._asking = Asking(policy, spec.episodes, slot.bell, self._tools.fetch)
         if foreign is not None:
@@ -81,7 +82,8 @@ class ModelSource:
 
     def _resumed(self, connection: Connection, row: trajectories.TrajectoryRow) -> Episode:
         self._ids[row.number] = row.id
-        episode = Episode(row.number, row.seed, tuple(map(from_json, row.settings["opening"])), self._limits)
+        opening, numbered = tuple(map(from_json, row.settings["opening"])), list(row.settings.get("numbered", ()))
+        episode = Episode(row.number, row.seed, opening, self._limits, numbered)
         for turn in trajectories.turns(connection, row.id):
             episode.restore(
                 (from_json(turn["message"]), *map(from_json, turn["observations"])), dict(turn["cursor"] or {})
@@ -132,10 +134,12 @@ class ModelSource:
             skills = [skill.told for skill in self._spec.skills]
             messages = opening(goal, digest, left, self._tools.listed, self._structured, skills)
             seed, name = turn_seed(built, number, 0), self._slot.name or self._asking.policy.name
-            settings = {**self._slot.settings(), "opening": [to_json(message) for message in messages]}
+            numbered = briefing.numbered(connection, built)
+            told = {"opening": [to_json(message) for message in messages], "numbered": numbered}
+            settings = {**self._slot.settings(), **told}
             began: dict[str, Any] = {"proposer": name, "seed": seed, "policy_version": self._asking.policy.name}
             self._ids[number] = trajectories.open_(connection, built.row.id, number, settings=settings, **began)
-        return Episode(number, seed, messages, self._limits)
+        return Episode(number, seed, messages, self._limits, numbered)
 
     def take(self, limit: int) -> TurnResult | None:
         if self._seeds is not None:
@@ -168,9 +172,10 @@ class ModelSource:
         bench = AgentWorkbench(
             built, self._worker, self._lease.owner, room=min(limit, self._spec.batch), trajectory=episode.number
         )
-        answer = self._tools.run(sampled.message, bench, turn_seed(built, episode.number, number), answered.fetched)
+        seed = turn_seed(built, episode.number, number)
+        answer = self._tools.run(sampled.message, bench, seed, answered.fetched, episode.numbered)
         row = sampled_row(sampled, episode.held, self._sampling(episode))
-        episode.observe(sampled, answer.messages)
+        episode.observe(sampled, answer.messages, answer.numbered)
         ended = "finished by the model" if answer.finished else episode.ended
         observations = [to_json(message) for message in answer.messages]
         n_tokens = sampled.prompt_tokens + sampled.output_tokens

@@ -1,10 +1,15 @@
-"""The models of proposers that name a policy. A campaign keeps the version that it found when it started."""
+"""The policies that campaign files and commands name: a role, a model of this machine, or a policy of the ledger."""
 
 from __future__ import annotations
+
+from sqlalchemy.engine import Connection
 
 from sciagent.agent import models
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.spec.sources import LlmSpec
+from sciagent.domain.campaigns.policies import IN_PROCESS, PolicyIdentity
+from sciagent.errors import UnknownNameError, UsageError
+from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import policies, roles
 from sciagent.store.learning.policies import PolicyRow
 
@@ -18,8 +23,17 @@ def with_model(built: Built, proposer: str, spec: LlmSpec) -> LlmSpec:
     if spec.policy is None:
         return spec
     policy = _pinned(built, proposer, spec.policy)
-    name = models.of_weights(policy.base_sha256, policy.name).name if spec.endpoint is None else policy.name
+    name = _local_model(policy) if spec.endpoint is None else policy.name
     return spec.model_copy(update={"model": name, "policy": None})
+
+
+def named_model(ledger: Ledger, named: str) -> str:
+    """Returns the name of the model of this machine that a role, a model or a policy of the ledger stands for.
+
+    Raises UnknownNameError, and UsageError if the weights of the policy are not on this machine.
+    """
+    with ledger.begin() as connection:
+        return _local_model(_resolved(connection, named))
 
 
 def _pinned(built: Built, proposer: str, named: str) -> PolicyRow:
@@ -27,6 +41,33 @@ def _pinned(built: Built, proposer: str, named: str) -> PolicyRow:
         known = policies.pinned(connection, built.row.id, proposer)
         if known is not None:
             return known
-        policy = roles.resolved(connection, named)
+        policy = _resolved(connection, named)
         policies.pin(connection, built.row.id, proposer, named, policy.id)
         return policy
+
+
+def _resolved(connection: Connection, named: str) -> PolicyRow:
+    """Returns the policy of a role, of a model of this machine, or with this name in the ledger, in this order.
+
+    A model of this machine is entered in the ledger. Raises UnknownNameError.
+    """
+    here = {model.name: model for model in models.installed()}
+    known = roles.current(connection)
+    if named in here and named not in known:
+        identity = PolicyIdentity(here[named].policy, IN_PROCESS, here[named].sha256)
+        return policies.get(connection, policies.enter(connection, identity))
+    try:
+        return roles.resolved(connection, named)
+    except UnknownNameError:
+        names = (row.name.partition("@")[0] for row in policies.rows(connection))
+        raise UnknownNameError("role, model or policy", named, {*known, *here, *names}) from None
+
+
+def _local_model(policy: PolicyRow) -> str:
+    """Returns the name of the model of this machine with the weights of a policy. Raises UsageError."""
+    if policy.adapter_sha256 is not None:
+        raise UsageError(
+            f"{policy.name} is an adapter, which only a server can add to its base model: "
+            "sciagent adapters load, then `endpoint` in the campaign file"
+        )
+    return models.of_weights(policy.base_sha256, policy.name).name

@@ -31,6 +31,7 @@ class McpEpisode:
         self._tools, self._turns, self._lock = Registry(TOOLS), 0, threading.Lock()
         with built.ledger.read() as connection:
             learned, left = briefing.digest(connection, built), briefing.left(connection, built)
+            self._numbered = briefing.numbered(connection, built)
         self.instructions = f"{briefing.goal(built)}\n\nLeft to spend: {briefing.left_text(left)}.\n\n{learned}"
         with built.ledger.begin() as connection:
             directives.lock(connection, built.row.id)
@@ -66,7 +67,8 @@ class McpEpisode:
             number = self._turns
             bench = AgentWorkbench(built, self._worker, self._owner, room=ROOM, trajectory=self._number)
             seed = turn_seed(built, self._number, number)
-            seen = self._tools.call(name, text, bench, seed=seed, limits=built.edit_limits())
+            more: dict[str, Any] = {"limits": built.edit_limits(), "numbered": self._numbered}
+            seen = self._tools.call(name, text, bench, seed=seed, **more)
             calls = [call_record(name, text, seen)]
             observations = [to_json(Message("tool", seen.text, name=name[:64]))]
             with built.ledger.begin() as connection:

@@ -74,7 +74,9 @@ class BenchEntry:
         reason, detail = (place.reason, place.detail) if dropped and place else (self.reason, self.detail)
         key = self.candidate.key if self.candidate else None
         standing = str(place.standing) if place else None
-        return ProposalOut(self.given.text[:200], self.status, key, reason or None, detail[:300], standing)
+        text = self.candidate.smiles if self.candidate else ""
+        given = self.given.text[:200]
+        return ProposalOut(given, self.status, key, reason or None, detail[:300], standing, candidate=text)
 
 
 class FreshCandidate(NamedTuple):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from sqlalchemy.engine import Connection
 
@@ -18,7 +17,7 @@ from sciagent.rewards.spec import RewardSpec
 from sciagent.store.campaign_state import directives, watermarks
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import groups, rewards
-from sciagent.store.learning.rewards import RewardRow, RewardVersionRow
+from sciagent.store.learning.rewards import RewardVersionRow
 from sciagent.store.results import laws
 from sciagent.store.results.evidence import read_watermark
 
@@ -34,13 +33,7 @@ def publish(ledger: Ledger, name: str, spec: RewardSpec) -> PublishedRewards:
     with ledger.begin() as connection:
         as_of, previous = _asked(connection, built.row.id, spec)
     if previous is None or previous.watermark != as_of:
-        with ledger.read() as connection:  # nobody waits while the rewards are computed
-            law_id, law = law_of(built, connection, spec, as_of, previous)
-            rows = reward_rows(built, connection, spec, law, as_of)
-            guarded = guards(built, connection, rows, spec, as_of).model_dump(mode="json")
-        with ledger.begin() as connection:
-            new_law = law.state if law is not None and law_id is None else None
-            previous = _written(connection, built.row.id, spec, as_of, law_id, new_law, rows, guarded)
+        previous = _new_version(built, spec, as_of, previous)
     with ledger.read() as connection:
         return _published(connection, previous)
 
@@ -55,15 +48,44 @@ def publish_groups(built: Built, spec: RewardSpec, group_ids: Sequence[int]) -> 
     with built.ledger.begin() as connection:
         previous = rewards.last_of_any_scope(connection, campaign_id, spec.hash)
         as_of = watermarks.take(connection, [campaign_id])
-    with built.ledger.read() as connection:
+    return _new_version(built, spec, as_of, previous, group_ids)
+
+
+def _new_version(
+    built: Built,
+    spec: RewardSpec,
+    as_of: int,
+    previous: RewardVersionRow | None,
+    group_ids: Sequence[int] | None = None,
+) -> RewardVersionRow:
+    """Computes a version and writes it, with its law if that is new; returns the one that another process wrote in the
+    meantime. group_ids: only their episodes; None: all."""
+    with built.ledger.read() as connection:  # nobody waits while the rewards are computed
         law_id, law = law_of(built, connection, spec, as_of, previous)
-        only = groups.trajectories_of(connection, group_ids)
+        only = None if group_ids is None else groups.trajectories_of(connection, group_ids)
         rows = reward_rows(built, connection, spec, law, as_of, only)
         guarded = guards(built, connection, rows, spec, as_of).model_dump(mode="json")
+    campaign_id, scope = built.row.id, None if group_ids is None else rewards.scope_of(group_ids)
     with built.ledger.begin() as connection:
-        new_law = law.state if law is not None and law_id is None else None
-        scope = rewards.scope_of(group_ids)
-        return _written(connection, campaign_id, spec, as_of, law_id, new_law, rows, guarded, scope)
+        directives.lock(connection, campaign_id)
+        newest = rewards.last(connection, campaign_id, spec.hash, scope)
+        if newest is not None and newest.watermark == as_of:
+            return newest
+        if law is not None and law_id is None:
+            law_id = laws.write(connection, campaign_id, law.state, purpose="reward", watermark=as_of).id
+        version = rewards.write_version(
+            connection,
+            campaign_id,
+            spec_hash=spec.hash,
+            spec=spec.model_dump(mode="json"),
+            watermark=as_of,
+            law=law_id,
+            previous_id=None if newest is None else newest.id,
+            guards=guarded,
+            scope=scope,
+        )
+        rewards.write(connection, version, rows)
+        return rewards.get(connection, version)
 
 
 def check_scheduler(built: Built, spec: RewardSpec) -> None:
@@ -91,39 +113,6 @@ def _asked(connection: Connection, campaign_id: int, spec: RewardSpec) -> tuple[
     if previous is not None and previous.watermark == now and not watermarks.has_grown(connection, campaign_id, now):
         return now, previous
     return watermarks.take(connection, [campaign_id]), previous
-
-
-def _written(
-    connection: Connection,
-    campaign_id: int,
-    spec: RewardSpec,
-    as_of: int,
-    law_id: int | None,
-    new_law: Mapping[str, Any] | None,
-    rows: Sequence[RewardRow],
-    guarded: Mapping[str, Any],
-    scope: str | None = None,
-) -> RewardVersionRow:
-    """Writes a version, with its law if that is new; returns the one that another process wrote in the meantime."""
-    directives.lock(connection, campaign_id)
-    previous = rewards.last(connection, campaign_id, spec.hash, scope)
-    if previous is not None and previous.watermark == as_of:
-        return previous
-    if new_law is not None:
-        law_id = laws.write(connection, campaign_id, new_law, purpose="reward", watermark=as_of).id
-    version = rewards.write_version(
-        connection,
-        campaign_id,
-        spec_hash=spec.hash,
-        spec=spec.model_dump(mode="json"),
-        watermark=as_of,
-        law=law_id,
-        previous_id=None if previous is None else previous.id,
-        guards=guarded,
-        scope=scope,
-    )
-    rewards.write(connection, version, rows)
-    return rewards.get(connection, version)
 
 
 def law_of(

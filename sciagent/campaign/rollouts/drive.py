@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, get_args
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.proposing.at_once import Runs
-from sciagent.campaign.proposing.named_policies import with_model
+from sciagent.campaign.proposing.named_policies import named_model, with_model
 from sciagent.campaign.proposing.sources import start_policy
 from sciagent.campaign.rollouts.beginnings import beginning
 from sciagent.campaign.rollouts.groups import Group, RolloutPlan, Skills
@@ -49,18 +49,23 @@ def plan_of(
 
 @contextmanager
 def policy_of(built: Built, name: str | None) -> Iterator[BatchPolicy]:
-    """Starts the policy of rollouts, and closes it at the end. name: `scripted` or a model of this machine; None for
-    the campaign's own model. Raises UsageError if the model or its extra is missing."""
+    """Starts the policy of rollouts, and closes it at the end. name: `scripted`, a model of this machine, or a role or
+    policy of the ledger whose weights are on this machine; None for the campaign's own model. Raises UsageError if the
+    model or its extra is missing."""
     from sciagent.agent.policies.batches import InProcessPolicy, ThreadedPolicy
     from sciagent.agent.policies.local import LocalPolicy
 
     spec = model_spec(built)
-    spec = spec if name is not None else with_model(built, "", spec)
-    if (name or spec.model) == NAME and (name is not None or spec.endpoint is None):
+    if name is not None:
+        model = NAME if name == NAME else named_model(built.ledger, name)
+        here = {"model": model, "policy": None, "endpoint": None, "api_key_env": None}
+        spec = spec.model_copy(update=here)
+    else:
+        spec = with_model(built, "", spec)
+    if spec.model == NAME and spec.endpoint is None:
         policy: BatchPolicy = ScriptedPolicy()
     else:
-        here = {"model": name, "policy": None, "endpoint": None, "api_key_env": None} if name is not None else {}
-        client = start_policy(spec.model_copy(update=here))
+        client = start_policy(spec)
         policy = InProcessPolicy(client) if isinstance(client, LocalPolicy) else ThreadedPolicy(client)
     try:
         yield policy

@@ -187,7 +187,9 @@ def _open(
             group_id=row.id,
             sibling=sibling,
         )
-        episodes.append(Sibling(id_, sibling, Episode(number, start, messages, limits), EpisodeMemory()))
+        episodes.append(
+            Sibling(id_, sibling, Episode(number, start, messages, limits, frozen.numbered), EpisodeMemory())
+        )
     return Group(row, frozen, episodes)
 
 
@@ -220,7 +222,7 @@ def continued_group(connection: Connection, built: Built, row: GroupRow, spec: L
     messages, limits = tuple(map(from_json, row.opening)), episode_limits(spec, int(row.task["turns"]))
     episodes, answered = list[Sibling](), list[int]()
     for stored in groups.siblings(connection, row.id):
-        episode, memory = Episode(stored.number, stored.seed, messages, limits), EpisodeMemory()
+        episode, memory = Episode(stored.number, stored.seed, messages, limits, frozen.numbered), EpisodeMemory()
         turns = trajectories.turns(connection, stored.id)
         _replay(episode, memory, turns)
         answered += [turn["policy_id"] for turn in turns]

@@ -108,7 +108,8 @@ class RolloutRunner:
         self._strict = spec.strict is not False
         ranks, strict, predict = spec.ranks, self._strict, bool(spec.predict)
         limits = built.edit_limits()
-        self._tools = Toolbox(offered, limits, self._structured, None, ranks, strict=strict, predict=predict)
+        more: dict[str, Any] = {"strict": strict, "predict": predict, "turns": spec.turns}
+        self._tools = Toolbox(offered, limits, self._structured, None, ranks, **more)
         self._must_call = spec.tool_choice == "required" and not self._structured
         self._rungs = FastRungs(built, worker)
         identity = policy.identity(policy.name)
@@ -202,7 +203,8 @@ class RolloutRunner:
                 continue
             bench = self._bench(group, sibling)
             turns.append((group, sibling, sampled, sampling, asked, bench))
-            tasks.append(partial(self._tools.run, sampled.message, bench, self._seed(group, sibling)))
+            seed, numbered = self._seed(group, sibling), sibling.episode.numbered
+            tasks.append(partial(self._tools.run, sampled.message, bench, seed, numbered=numbered))
         made = [_Turn(*turn, answer) for turn, answer in zip(turns, self._rungs.run_all(tasks), strict=True)]
         rows = [self._row(turn) for turn in made]  # the episodes go on; an error ends the run and forgets them
         return CarriedOut(groups, [sibling for _, sibling in going], made, rows)
@@ -262,7 +264,7 @@ class RolloutRunner:
         episode, number = sibling.episode, len(sibling.episode.turns)
         row = sampled_row(sampled, episode.held, sampling)
         learned = bench.learned()
-        episode.observe(sampled, answer.messages)
+        episode.observe(sampled, answer.messages, answer.numbered)
         sibling.memory.extend(learned)
         sibling.ended = "finished by the model" if answer.finished else episode.ended
         policy_id = self._policy_id(group, sampled.policy)

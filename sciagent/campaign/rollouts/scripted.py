@@ -8,17 +8,17 @@ import re
 from collections.abc import Sequence
 
 from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, ToolCall
-from sciagent.agent.tools.calls import RANKS
+from sciagent.agent.tools.calls import SHOWN
 from sciagent.chemistry.editing.named import NAMED_EDITS, choices
 from sciagent.domain.campaigns.policies import SCRIPT, PolicyIdentity
 
 NAME = "scripted"
-VERSION = "scripted@1"  # raised when the script draws other calls from the same seeds
+VERSION = "scripted@2"  # raised when the script draws other calls from the same seeds
 
 
-# the best in the opening, and its own new molecules, with the score if there is one
-_SEEN = re.compile(r"^(?:#\d+ |new: )([^\s:;]+)(?:.*?\bscore (\d\.\d+))?", re.MULTILINE)
-_RANK = json.dumps("#1")  # in the schemas of tools that take molecules by rank
+# the best in the opening, and its own new molecules, with their numbers
+_SEEN = re.compile(r"^(?:new )?(#\d+):? ([^\s:;]+)", re.MULTILINE)
+_NUMBER = json.dumps("#1")  # in the schemas of tools that take molecules by number
 TRIES = 20  # edits that are drawn until one fits
 
 
@@ -26,7 +26,7 @@ class ScriptedPolicy:
     """Calls `modify` on a molecule of the conversation, with an edit and what it puts in, each drawn uniformly.
 
     The draw depends on the conversation and on the question's seed alone. The call has the form that the tools ask for:
-    a JSON object where answers are structured, and a parent by its rank where tools take molecules so.
+    a JSON object where answers are structured, and a parent by its number where tools take molecules so.
     """
 
     name = VERSION
@@ -45,23 +45,17 @@ def _drawn(question: EpisodeQuestion) -> Sampled:
     rng = random.Random(f"{VERSION} {question.sampling.seed}")
     schema = question.sampling.schema
     found = [seen for message in question.messages for seen in _SEEN.findall(message.content)]
-    if _RANK in json.dumps([schema, question.tools]):
-        parents = {f"#{place}": text for place, text in enumerate(_best(found), 1)}
+    if _NUMBER in (offered := json.dumps([schema, question.tools])):
+        parents = {number: text for number, text in found if json.dumps(number) in offered}
     else:
-        parents = {text: text for text, _ in found}
-    parent = rng.choice(list(parents)) if parents else f"#{rng.randint(1, RANKS)}"
+        parents = {text: text for _, text in found}
+    parent = rng.choice(list(parents)) if parents else f"#{rng.randint(1, SHOWN)}"
     arguments = {"parent": parent, **_edit(parents.get(parent, parent), rng), "where": None}
     if schema is None:
         message = Message("assistant", "", calls=(ToolCall("call_1", "modify", json.dumps(arguments)),))
     else:
         message = Message("assistant", json.dumps({"name": "modify", "arguments": arguments}))
     return Sampled(message, "calls", None, VERSION, prompt_tokens=0, output_tokens=0, seconds=0.0)
-
-
-def _best(found: Sequence[tuple[str, str]]) -> list[str]:
-    """Returns the molecules that ranks name, best first. found: molecules with the text of their score, or none."""
-    scores = {text: float(score) for text, score in found if score}
-    return sorted(scores, key=lambda text: -scores[text])[:RANKS]
 
 
 def _edit(parent: str, rng: random.Random) -> dict[str, str | None]:

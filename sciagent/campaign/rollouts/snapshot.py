@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.agent.tools.calls import SHOWN
 from sciagent.agent.tools.molecule_references import LOOK
 from sciagent.agent.tools.registry import Past
 from sciagent.campaign.core.build import Built
@@ -45,6 +46,11 @@ class Snapshot:
     """Keys of all candidates in the snapshot; not stored, since `seq` and `drawn` determine them."""
     drawn: tuple[int, ...] | None = None
     """Sequence numbers of the candidates that were drawn; None if all before `seq` are in the snapshot."""
+
+    @property
+    def numbered(self) -> list[str]:
+        """The molecules that the digest lists, in the order of their numbers."""
+        return [row.text for row in self.board[:SHOWN]]
 
     def to_json(self) -> Mapping[str, Any]:
         stated: dict[str, Any] = {

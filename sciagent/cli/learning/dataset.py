@@ -112,8 +112,8 @@ def export(
 ) -> None:
     """Write a data set in the form that a package for training reads.
 
-    From sft and hindsight: trl-sft. From preference: trl-dpo. From unpaired: trl-kto. From rows: trl-grpo. From all:
-    huggingface.
+    From sft and hindsight: trl-sft, verl, skyrl. From rows: trl-grpo, verl, skyrl. From preference: trl-dpo. From
+    unpaired: trl-kto. From all: huggingface.
     """
     from sciagent.training.exports.exporting import export as exported
 

@@ -21,11 +21,14 @@ def rollout(
     siblings: int = typer.Option(8, "--siblings", "-s", min=1, max=1000, help="Episodes in a group."),
     turns: int = typer.Option(6, "--turns", "-t", min=1, max=1000, help="Most answers in an episode."),
     policy: str | None = typer.Option(
-        None, help="`scripted`, or a name in `sciagent models list`; default: the campaign's own model."
+        None, help="`scripted`, a model, a role or a policy of the ledger; default: the campaign's own model."
     ),
     purpose: str = typer.Option("rollout", metavar="rollout|evaluation|demonstration", help="What it is for."),
     begins: str = typer.Option(
-        "now", "--from", metavar="now|seeds[:N]", help="What groups see: all candidates, or the seeds; N: N drawn ones."
+        "now",
+        "--from",
+        metavar="now[:N]|seeds[:N]",
+        help="What groups see: all candidates, or the seeds; N: N drawn ones.",
     ),
     skills: str = typer.Option(
         "with", metavar="with|without|paired", help="The proposer's skills in the prompt; paired: groups of both kinds."

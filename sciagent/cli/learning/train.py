@@ -15,12 +15,15 @@ from sciagent.cli.learning.training_options import (
     DivergenceOptions,
     LiveOptions,
     RowsOptions,
+    RunOptions,
+    refuse_stated,
     teacher_share,
     with_options,
 )
 from sciagent.cli.learning.training_steps import put_trained, shown
 from sciagent.cli.shared.common import Exit, say_upgraded
 from sciagent.errors import UsageError
+from sciagent.training.learner.settings import POLICY_RATE, SUPERVISED_RATE
 
 if TYPE_CHECKING:
     from sciagent.domain.answers.training import TrainedPolicy
@@ -59,7 +62,7 @@ def sft(
 
     Exit codes: 0 ok, 2 the call is wrong, 130 the run was stopped.
     """
-    _train(run, run.wish("sft", folder, run.step_settings(2e-5)))
+    _train(run, run.wish("sft", folder, run.step_settings(SUPERVISED_RATE)))
 
 
 @app.command(
@@ -79,7 +82,7 @@ def grpo(sources: Sources, *, run: RowsOptions, live: LiveOptions, divergence: D
 
     Exit codes: 0 ok, 2 the call is wrong, 130 the run was stopped.
     """
-    settings = run.step_settings(1e-6, divergence.loss())
+    settings = run.step_settings(POLICY_RATE, divergence.loss())
     _train_policy("grpo", sources, run, live, settings, divergence)
 
 
@@ -99,7 +102,7 @@ def ppo(
     """
     from dataclasses import replace
 
-    settings = replace(run.step_settings(1e-6, divergence.loss()), critic=critic.critic())
+    settings = replace(run.step_settings(POLICY_RATE, divergence.loss()), critic=critic.critic())
     _train_policy("ppo", sources, run, live, settings, divergence)
 
 
@@ -111,13 +114,17 @@ def _train_policy(
     settings: StepSettings,
     divergence: DivergenceOptions,
 ) -> None:
-    """Trains on a folder of rows, or on campaigns."""
-    if sources[0].is_file():
+    """Trains on a folder of rows, or on campaigns. Raises UsageError for options of the other one."""
+    if sources[0].is_file() or sources[0].suffix in (".yaml", ".yml"):
+        if missing := next((source for source in sources if not source.is_file()), None):
+            raise UsageError(f"{missing} is no file of a campaign")
+        refuse_stated(run, "for a folder of rows, and has no effect on campaigns", besides=RunOptions)
         limits = {"kl_budget": divergence.kl_budget, "guards": live.guards()}
         _train_live(run, live.wish(run, training, sources, settings, **limits))
-    elif len(sources) > 1 or live.rewards is not None:
-        raise UsageError(f"{sources[0]} is no file of a campaign")
+    elif len(sources) > 1:
+        raise UsageError(f"{sources[0]} is no file of a campaign; of folders of rows, state one")
     else:
+        refuse_stated(live, f"for campaigns, and has no effect on the folder of rows {sources[0]}")
         _train(run, run.wish(training, sources[0], settings, kl_budget=divergence.kl_budget))
 
 
@@ -142,7 +149,7 @@ def distill(
 
     Exit codes: 0 ok, 2 the call is wrong, 130 the run was stopped.
     """
-    settings = run.step_settings(2e-5, divergence.loss(distillation=1.0))
+    settings = run.step_settings(SUPERVISED_RATE, divergence.loss(distillation=1.0))
     shares = tuple(map(teacher_share, teacher))
     _train(run, run.wish("distill", folder, settings, kl_budget=divergence.kl_budget, teachers=shares))
 
@@ -150,7 +157,7 @@ def distill(
 @app.command(epilog="Example: sciagent train hindsight hindsight --model smollm2-sft --out smollm2-hindsight")
 @with_options
 def hindsight(
-    folder: Path = typer.Argument(metavar="ROWS_FOLDER", help="A folder of `dataset build hindsight`."),
+    folder: Path = typer.Argument(metavar="ROWS_FOLDER", help="A folder of `dataset build hindsight` or `skill`."),
     *,
     run: RowsOptions,
     divergence: DivergenceOptions,
@@ -164,7 +171,7 @@ def hindsight(
 
     Exit codes: 0 ok, 2 the call is wrong, 130 the run was stopped.
     """
-    settings = run.step_settings(2e-5, divergence.loss(distillation=1.0))
+    settings = run.step_settings(SUPERVISED_RATE, divergence.loss(distillation=1.0))
     _train(run, run.wish("hindsight", folder, settings, kl_budget=divergence.kl_budget))
 
 

@@ -31,15 +31,19 @@ class RunOptions:
 
     model: Annotated[str, typer.Option("--model", "-m", metavar="NAME", help="A model in `sciagent models list`.")]
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Of the run; named again, the run goes on.")
+        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder of the run; named again, the run goes on.")
     ]
     name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="Of the new model; default: the name of the folder.")
+        str | None, typer.Option("--name", metavar="NAME", help="Name of the new model; default: that of the folder.")
     ] = None
     steps: Annotated[int | None, typer.Option("--steps", min=1, help="Most steps; default: all rows.")] = None
-    learning_rate: Annotated[float | None, typer.Option("--learning-rate", min=0, help="Of AdamW.")] = None
+    learning_rate: Annotated[
+        float | None, typer.Option("--learning-rate", min=0, help="Of AdamW; default: 2e-5, for grpo and ppo 1e-6.")
+    ] = None
     lora: Annotated[int, typer.Option("--lora", min=0, metavar="RANK", help="Rank of an adapter; 0: all weights.")] = 0
-    seed: Annotated[int, typer.Option("--seed", help="Of the order of rows and of the adapter's first weights.")] = 0
+    seed: Annotated[
+        int, typer.Option("--seed", help="Seed of the order of rows and of the adapter's first weights.")
+    ] = 0
     most_tokens: Annotated[
         int, typer.Option("--most-tokens", min=1, help="Tokens computed at once; less needs less memory.")
     ] = 8192
@@ -50,7 +54,7 @@ class RunOptions:
         ),
     ] = None
     threads: Annotated[
-        int | None, typer.Option("--threads", min=1, help="Of a CPU; with 1, a run can be repeated exactly.")
+        int | None, typer.Option("--threads", min=1, help="Threads on a CPU; with 1, a run can be repeated exactly.")
     ] = None
     ledger: options.Ledger = None
     json: options.Json = False
@@ -72,6 +76,8 @@ class RunOptions:
 class RowsOptions(RunOptions):
     """The options of a run on the rows of a data set."""
 
+    PANEL = "Options for a folder of rows"
+
     rows_per_step: Annotated[int, typer.Option("--rows-per-step", min=1, help="Rows of a step; groups stay whole.")] = (
         32
     )
@@ -89,53 +95,53 @@ class RowsOptions(RunOptions):
 class LiveOptions:
     """The options of a run on the live ladder."""
 
+    PANEL = "Options for campaigns"
+
     rewards: Annotated[
-        Path | None, typer.Option("--rewards", metavar="FILE", help="Campaigns: the description of the rewards.")
+        Path | None, typer.Option("--rewards", metavar="FILE", help="The description of the rewards.")
     ] = None
     task: Annotated[
-        list[str], typer.Option("--task", metavar="FILE=WEIGHT", help="Campaigns: one more, with its share of groups.")
+        list[str], typer.Option("--task", metavar="FILE=WEIGHT", help="One more, with its share of groups.")
     ] = field(default_factory=list)
-    groups: Annotated[int, typer.Option("--groups", "-g", min=1, max=1000, help="Campaigns: groups of a step.")] = 4
-    siblings: Annotated[
-        int, typer.Option("--siblings", "-s", min=2, max=1000, help="Campaigns: episodes in a group.")
-    ] = 8
-    turns: Annotated[
-        int, typer.Option("--turns", "-t", min=1, max=1000, help="Campaigns: most answers in an episode.")
-    ] = 6
+    groups: Annotated[int, typer.Option("--groups", "-g", min=1, max=1000, help="Groups of a step.")] = 4
+    siblings: Annotated[int, typer.Option("--siblings", "-s", min=2, max=1000, help="Episodes in a group.")] = 8
+    turns: Annotated[int, typer.Option("--turns", "-t", min=1, max=1000, help="Most answers in an episode.")] = 6
     begins: Annotated[
         str,
-        typer.Option(
-            "--from", metavar="now|seeds[:N]", help="Campaigns: what groups see: all candidates, or seeds; N drawn."
-        ),
+        typer.Option("--from", metavar="now[:N]|seeds[:N]", help="What groups see: all candidates, or seeds; N drawn."),
     ] = "now"
     credit: Annotated[
-        str | None, typer.Option("--credit", help="Campaigns: estimator of the advantages; default: as in --rewards.")
+        str | None, typer.Option("--credit", help="Estimator of the advantages; default: as in --rewards.")
     ] = None
     further: Annotated[
-        int | None,
-        typer.Option(min=0, help="Campaigns: most groups in place of those that teach nothing; default: --groups."),
+        int | None, typer.Option(min=0, help="Most groups in place of those that teach nothing; default: --groups.")
     ] = None
     patience: Annotated[
-        float, typer.Option("--patience", min=0, metavar="SECONDS", help="Campaigns: longest wait for paid rungs.")
+        float, typer.Option("--patience", min=0, metavar="SECONDS", help="Longest wait for paid rungs.")
     ] = 3600.0
-    workers: Annotated[int | None, typer.Option("--workers", "-w", min=1, help="Campaigns: paid jobs at once.")] = None
+    workers: Annotated[int | None, typer.Option("--workers", "-w", min=1, help="Paid jobs at once.")] = None
+    parts: Annotated[
+        int, typer.Option("--parts", min=1, help="Parts of the groups; one samples while others are verified.")
+    ] = 4
+    ahead: Annotated[
+        int, typer.Option("--ahead", min=0, max=1, help="1 rolls out the next step while one is trained.")
+    ] = 0
     lag: Annotated[
-        int, typer.Option("--lag", min=0, help="Campaigns: most steps after which a late verdict is still trained.")
+        int, typer.Option("--lag", min=0, help="Most steps after which a late verdict is still trained.")
     ] = 1
     guard: Annotated[
         list[str],
         typer.Option(
             "--guard",
             metavar="NAME=LIMIT",
-            help="Campaigns: limit of a guard that stops the run, as control_gap=0.2 or unsettled=off; off: no guards.",
+            help="Limit of a guard that stops the run, as control_gap=0.2 or unsettled=off; off: no guards.",
         ),
     ] = field(default_factory=list)
     endpoint: Annotated[
-        str | None,
-        typer.Option("--endpoint", metavar="URL", help="Campaigns: sample by `serve-model --trainable`, with --lora."),
+        str | None, typer.Option("--endpoint", metavar="URL", help="Sample by `serve-model --trainable`, with --lora.")
     ] = None
     actors: Annotated[
-        int, typer.Option("--actors", min=0, help="Campaigns: processes of Ray that roll out; 0: this one does.")
+        int, typer.Option("--actors", min=0, help="Processes of Ray that roll out; 0: this one does.")
     ] = 0
     ray_address: Annotated[
         str | None, typer.Option("--ray-address", metavar="ADDRESS", help="Of a cluster for --actors; default: none.")
@@ -190,9 +196,9 @@ class DivergenceOptions:
 
     def loss(self, distillation: float = 0.0) -> LossSettings:
         """Returns the constants of the loss."""
-        from sciagent.training.learner.settings import LossSettings
+        from sciagent.training.learner.settings import LossSettings, filled
 
-        return LossSettings(kl=self.kl, entropy=self.entropy, distillation=distillation)
+        return filled(LossSettings, self, distillation=distillation)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,11 +216,9 @@ class CriticOptions:
 
     def critic(self) -> CriticSettings:
         """Returns the settings of the value head."""
-        from sciagent.training.learner.settings import CriticSettings
+        from sciagent.training.learner.settings import CriticSettings, filled
 
-        return CriticSettings(
-            learning_rate=self.value_learning_rate, discount=self.discount, decay=self.decay, passes=self.passes
-        )
+        return filled(CriticSettings, self, learning_rate=self.value_learning_rate)
 
 
 def teacher_share(text: str) -> TeacherShare:
@@ -229,6 +233,18 @@ def teacher_share(text: str) -> TeacherShare:
     if not name or not 0 < share.weight < float("inf"):
         raise UsageError(f"--teacher {text}: state NAME or NAME=WEIGHT, where the weight is a number above 0")
     return share
+
+
+def refuse_stated(options: Any, why: str, besides: type | None = None) -> None:
+    """Raises UsageError for an option that is not at its default. besides: a class whose options may be stated."""
+    allowed = {each.name for each in fields(besides)} if besides is not None else set()
+    hints = get_type_hints(type(options), include_extras=True)
+    for each in fields(options):
+        if each.name not in allowed and getattr(options, each.name) != _default(each):
+            [option] = hints[each.name].__metadata__
+            names = option.default, *(option.param_decls or ())  # inside Annotated, typer keeps the first name there
+            typed = next((name for name in names if str(name).startswith("--")), f"--{each.name.replace('_', '-')}")
+            raise UsageError(f"{typed} is {why}")
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -251,7 +267,10 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _parameters(kind: Any) -> list[inspect.Parameter]:
+    """Returns a parameter for each field. `--help` shows those that the class itself declares below its `PANEL`."""
     hints = get_type_hints(kind, include_extras=True)
+    for name in kind.__annotations__ if hasattr(kind, "PANEL") else ():
+        hints[name].__metadata__[0].rich_help_panel = kind.PANEL
     return [
         inspect.Parameter(
             each.name, inspect.Parameter.KEYWORD_ONLY, default=_default(each), annotation=hints[each.name]

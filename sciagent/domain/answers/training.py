@@ -13,9 +13,16 @@ class StepSeconds(AnswerModel):
     sample: float
     """Sampling of answers; 0 for rows that are on disk."""
     verify: float
-    """Waiting for verification; 0 for rows that are on disk."""
+    """Verification, which may run beside sampling; 0 for rows that are on disk."""
     update: float
     """The computation of the gradient and the update of the weights."""
+    wait: float | None = None
+    """The time for which sampling has waited for verification; None if it is not known."""
+
+    @property
+    def waited(self) -> float:
+        """The time for which sampling has waited: for all of verification, unless less is known."""
+        return self.verify if self.wait is None else self.wait
 
 
 class TrainedStep(AnswerModel):

@@ -26,7 +26,8 @@ class ProposalIn:
 @dataclass(frozen=True)
 class ProposalOut:
     """The workbench's reply to a proposal. status: new | duplicate | refused. standing: after the rungs that answer at
-    once. results: what inline rungs measured, one line each, after a line with the score."""
+    once. results: what inline rungs measured, one line each, after a line with the score. candidate: its canonical
+    SMILES, which `best` lists; empty for a text that was refused."""
 
     text: str
     status: str
@@ -35,6 +36,7 @@ class ProposalOut:
     detail: str = ""
     standing: str | None = None
     results: tuple[str, ...] = ()
+    candidate: str = ""
 
 
 @dataclass(frozen=True)

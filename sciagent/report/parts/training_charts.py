@@ -12,7 +12,7 @@ from sciagent.domain.text import cut
 from sciagent.report.parts.charts import COLOURS, LINES, contexted, figure, svg
 
 Points = Sequence[float | None]
-PHASES = {"sample": "sampling", "verify": "verification", "update": "update"}
+PHASES = {"sample": "sampling", "waited": "verification", "update": "update"}
 COLOURS_OF_PHASES = ("passed", "failed", "refused")
 SHARE = "share"
 NAMED = 0.14  # share of the axis from which a run has its name above it

@@ -1,7 +1,8 @@
 """Credit by the outcome: all turns of an episode have the same advantage.
 
 Source: the leave-one-out baseline of Kool, van Hoof and Welling (2019), "Buy 4 REINFORCE samples, get a baseline for
-free!"; without the division by a standard deviation this is GRPO (Shao et al. 2024, arXiv:2402.03300).
+free!". For n siblings it is n / (n - 1) times the advantage of GRPO (Shao et al. 2024, arXiv:2402.03300) without the
+division by a standard deviation.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from sciagent.domain.campaigns.chosen_units import Units, shown_spec
 from sciagent.domain.evidence import Computation
 from sciagent.domain.jobs.states import CAMPAIGN_TRANSITIONS, CampaignState, check_transition
 from sciagent.domain.properties import properties
-from sciagent.errors import CampaignError, StaleLeaseError, UnknownNameError
+from sciagent.errors import DriverHeldError, StaleLeaseError, UnknownNameError
 from sciagent.settings import lease_seconds
 from sciagent.store.campaign_state import calibrations
 from sciagent.store.database import tables as t
@@ -240,13 +240,13 @@ def driver_of(connection: Connection, campaign_id: int) -> DriverState | None:
 def take_driver(
     connection: Connection, campaign_id: int, owner: str, seconds: float = DRIVER_LEASE_SECONDS
 ) -> DriverLease:
-    """Take the driver lease. Raises CampaignError if a live driver holds it."""
+    """Take the driver lease. Raises DriverHeldError if a live driver holds it."""
     now = db_now(connection)
     c = t.campaign.c
     query = sa.select(c.name, c.driver, c.driver_until).where(c.id == campaign_id).with_for_update()
     name, holder, until = connection.execute(query).one()
     if holder and until and until > now and not owner_is_dead(holder):
-        raise CampaignError(
+        raise DriverHeldError(
             f'campaign "{name}" is being driven by {holder.rsplit(":", 2)[0]} (host:pid) until {until:%H:%M:%S} UTC; '
             "stop that process, or wait until its lease ends"
         )

@@ -60,6 +60,11 @@ def rows(connection: Connection) -> list[PolicyRow]:
     return [PolicyRow(*row) for row in connection.execute(sa.select(*columns).order_by(t.policy.c.id))]
 
 
+def get(connection: Connection, policy_id: int) -> PolicyRow:
+    """The policy with this id, which is in the ledger."""
+    return next(row for row in rows(connection) if row.id == policy_id)
+
+
 def find(connection: Connection, name: str) -> PolicyRow:
     """The policy of this name, with its hash or without; without, the last one, and rather whole weights than an
     adapter. Raises UnknownNameError."""
@@ -81,7 +86,7 @@ def pinned(connection: Connection, campaign_id: int, proposer: str) -> PolicyRow
     c = t.campaign_policy.c
     query = sa.select(c.policy_id).where(c.campaign_id == campaign_id, c.proposer == proposer)
     id_ = connection.execute(query).scalar()
-    return next((row for row in rows(connection) if row.id == id_), None)
+    return None if id_ is None else get(connection, id_)
 
 
 class NamedPolicy(NamedTuple):

@@ -48,7 +48,7 @@ def resolved(connection: Connection, named: str) -> PolicyRow:
     """The policy that a role points to, or that has this name. Raises UnknownNameError."""
     points = current(connection)
     if named in points:
-        return next(row for row in policies.rows(connection) if row.id == points[named].policy_id)
+        return policies.get(connection, points[named].policy_id)
     try:
         return policies.find(connection, named)
     except UnknownNameError:

@@ -7,6 +7,7 @@ import queue
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,12 +18,14 @@ from sciagent.training.evaluation.planning import PlannedCampaign
 from sciagent.training.evaluation.worker import answer, line_of
 
 Answer = Mapping[str, Any]
+PAUSE = 1.0  # seconds after a campaign was found with another process
 
 
 class Pool:
     """Workers that run campaigns. `stop` may be called from any thread.
 
     One worker is this process; more of them are processes of their own, since only then each counts its own core time.
+    A campaign that another evaluation runs is asked for again at the end, so that evaluations on one ledger share them.
     """
 
     def __init__(self, ledger: Ledger, workers: int) -> None:
@@ -30,7 +33,7 @@ class Pool:
         self._runs = CampaignRuns(ledger)
         self._processes: set[subprocess.Popen[str]] = set()
         self._lock = threading.Lock()
-        self._is_stopped = False
+        self._stopped = threading.Event()
 
     def run(self, campaigns: Sequence[PlannedCampaign]) -> Iterator[tuple[PlannedCampaign, EvaluatedCampaign | str]]:
         """Yields each campaign with its figures, or with why it has none, as they come. Those that were stopped are
@@ -45,7 +48,7 @@ class Pool:
 
     def stop(self, now: bool = False) -> None:
         """Stops the campaigns that run, and begins no more. now: jobs that run are ended, too."""
-        self._is_stopped = True
+        self._stopped.set()
         self._runs.stop(now)
         with self._lock:
             for process in self._processes:
@@ -53,9 +56,15 @@ class Pool:
                     process.stdin.close()
 
     def _here(self, campaigns: Sequence[PlannedCampaign]) -> Iterator[tuple[PlannedCampaign, Answer]]:
+        left = deque(campaigns)
         try:
-            for planned in campaigns:
-                yield planned, answer(self._runs, planned)
+            while left:
+                planned = left.popleft()
+                found = answer(self._runs, planned)
+                if "held" in found and not self._stopped.wait(PAUSE):
+                    left.append(planned)
+                else:
+                    yield planned, found
         finally:
             self._runs.close()
 
@@ -81,16 +90,19 @@ class Pool:
         """Hands campaigns to one process after another, until none is left. A process that dies is replaced."""
         process: subprocess.Popen[str] | None = None
         try:
-            while not self._is_stopped:
+            while not self._stopped.is_set():
                 planned = left.get_nowait()
                 process = process or self._started()
                 found = _ask(process, planned)
                 if found is None:
                     status = process.wait()
-                    found = {} if self._is_stopped else {"fault": f"its process ended with status {status}"}
+                    found = {} if self._stopped.is_set() else {"fault": f"its process ended with status {status}"}
                     self._ended(process)
                     process = None
-                put((planned, found))
+                if "held" in found and not self._stopped.wait(PAUSE):
+                    left.put(planned)
+                else:
+                    put((planned, found))
         except queue.Empty:
             pass
         finally:

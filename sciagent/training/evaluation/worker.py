@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sciagent.errors import SciagentError
+from sciagent.errors import DriverHeldError, SciagentError
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.evaluation.campaign_runs import CampaignRuns, fault_of
 from sciagent.training.evaluation.planning import PlannedCampaign
@@ -31,9 +31,11 @@ def _from_line(line: str) -> PlannedCampaign:
 
 
 def answer(runs: CampaignRuns, planned: PlannedCampaign) -> Mapping[str, Any]:
-    """Returns {figures}, {fault}, or {} for a campaign that was stopped."""
+    """Returns {figures}, {fault}, {held} for a campaign that another process runs, or {} for one that was stopped."""
     try:
         figures = runs.run(planned)
+    except DriverHeldError as error:
+        return {"held": fault_of(error)}
     except (SciagentError, OSError) as error:
         return {"fault": fault_of(error)}
     return {} if figures is None else {"figures": figures.model_dump()}

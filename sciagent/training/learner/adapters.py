@@ -9,7 +9,7 @@ from typing import Any
 
 from sciagent.agent.serving.lora_adapters import CONFIG, WEIGHTS, adapter_card
 from sciagent.agent.serving.served_cards import ServedCard
-from sciagent.domain.campaigns.policies import PolicyIdentity
+from sciagent.domain.campaigns.policies import IN_PROCESS, PolicyIdentity
 from sciagent.training.learner.loading import LoadedModel
 
 
@@ -36,4 +36,4 @@ def adapter_identity(loaded: LoadedModel, folder: Path, name: str) -> PolicyIden
     """Returns the identity of a written adapter on its base model. Its name is the one that servers give it."""
     base = ServedCard(name=loaded.card.policy, base_sha256=loaded.card.sha256)
     card = adapter_card(name, folder, base)
-    return PolicyIdentity(card.name, "in process", card.base_sha256, card.adapter_sha256)
+    return PolicyIdentity(card.name, IN_PROCESS, card.base_sha256, card.adapter_sha256)

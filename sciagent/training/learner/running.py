@@ -72,6 +72,7 @@ class _Run:
             self.folder = RunFolder(wish.out, self._asked)
         self._learner = _learner(wish, self._loaded, [teacher for teacher, _ in teachers])
         self.done = self._begun = self.folder.restore(self._learner)
+        self._is_written = publishing.is_written(wish.out, self.done)
 
     @property
     def _is_main(self) -> bool:
@@ -97,16 +98,16 @@ class _Run:
 
     def finish(self, ledger: Ledger | None) -> str:
         """Writes and publishes the policy, if that is not done yet; returns its name and hash."""
-        if self.done > self._begun or not (self._wish.out / publishing.POLICY).is_dir():
+        if self.done > self._begun or not self._is_written:
             self.folder.save(self._learner, self.done)
             weights = self._learner.sharded_weights()
             if self._is_main:
                 if weights is None:
-                    publishing.write_weights(self._loaded, self._learner.policy, self._wish.out)
+                    publishing.write_weights(self._loaded, self._learner.policy, self._wish.out, self.done)
                 else:
                     whole = load(self._wish.model, self._wish.rank, self._wish.seed)
                     whole.model.load_state_dict(weights, strict=False)
-                    publishing.write_weights(whole, whole.model, self._wish.out)
+                    publishing.write_weights(whole, whole.model, self._wish.out, self.done)
         if self._is_main:
             publishing.publish(self._loaded, self._wish.out, self._wish.name, self._asked, ledger)
         self._learner.accelerator.wait_for_everyone()

@@ -7,6 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 Wish = TypeVar("Wish")
+SUPERVISED_RATE = 2e-5
+"""Learning rate of AdamW for imitation and distillation, unless another is stated."""
+POLICY_RATE = 1e-6
+"""Learning rate of AdamW for policy gradients, unless another is stated."""
 
 
 @dataclass(frozen=True)

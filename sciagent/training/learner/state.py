@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,20 +23,26 @@ class RunFolder:
     """The folder of a training run."""
 
     def __init__(self, folder: Path, asked: Mapping[str, Any]) -> None:
-        """asked: all that decides what comes out. Raises UsageError if the folder holds anything but the same run."""
+        """asked: all that decides what comes out. Raises UsageError if the folder holds another run. The same
+        run may take more steps than before."""
         self.path = folder
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"{folder} is a file; name a folder with --out")
         folder.mkdir(parents=True, exist_ok=True)
         held = folder / ASKED
-        for leftover in folder.glob(".*.part"):
-            leftover.unlink()
+        for leftover in folder.glob(".*.part"):  # files, and the folders of weights and adapter
+            shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
         if not held.is_file():
             if any(folder.iterdir()):
                 raise UsageError(f"{folder} has files and is no training run; name another folder with --out")
-            replace(held, json.dumps(asked, indent=2, sort_keys=True).encode() + b"\n")
-        elif changed := _changed(json.loads(held.read_text(encoding="utf-8")), asked):
+            _write(held, asked)
+            return
+        before = json.loads(held.read_text(encoding="utf-8"))
+        is_longer = _is_longer(before, asked)
+        if changed := _changed(before | {"steps": asked.get("steps")} if is_longer else before, asked):
             raise UsageError(f"{folder} holds a training run with another {changed}; name another folder with --out")
+        if is_longer:
+            _write(held, asked)
 
     noted: Any = None
     """Notes that the restored checkpoint holds beside the learner."""
@@ -100,6 +107,16 @@ def replace(path: Path, content: bytes | memoryview) -> None:
         stream.flush()
         os.fsync(stream.fileno())
     part.replace(path)
+
+
+def _write(path: Path, asked: Mapping[str, Any]) -> None:
+    replace(path, json.dumps(asked, indent=2, sort_keys=True).encode() + b"\n")
+
+
+def _is_longer(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Returns whether a run is to take more steps than before; None, for all rows, is the most."""
+    known, wanted = before.get("steps"), now.get("steps")
+    return known is not None and (wanted is None or wanted > known)
 
 
 def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:

@@ -26,6 +26,7 @@ from sciagent.settings import lease_seconds, models_folder
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.learner.loading import LoadedModel, load
 from sciagent.training.live import tasks as live_tasks
+from sciagent.training.live import versions
 from sciagent.training.live.engines import Engine, InProcessEngine
 from sciagent.training.live.waves import LocalWaves, Stopped, Wave
 from sciagent.training.live.wish import LiveWish
@@ -126,7 +127,7 @@ class RolloutActor:
             torch.set_num_threads(wish.threads or 1)
             self._loaded = load(wish.model, wish.rank, wish.seed)
             self._learner = Learner(self._loaded.model, wish.settings)
-        self._learner.accelerator.unwrap_model(self._learner.model).load_state_dict(weights, strict=False)
+        versions.put(self._learner.policy, weights)
         return InProcessEngine().policy(self._learner, self._loaded, identity)
 
 
@@ -157,8 +158,7 @@ class SentEngine:
         if self._served is not None:
             policy = self._served.policy(learner, loaded, version)
             return ActorPolicy(SentPolicy(policy.identity(policy.name), None), self._actors)
-        model = learner.accelerator.unwrap_model(learner.model)
-        weights = {name: each.detach().cpu() for name, each in model.named_parameters() if each.requires_grad}
+        weights = {name: each.cpu() for name, each in versions.trained_weights(learner.policy).items()}
         return ActorPolicy(SentPolicy(version, ray.put(weights)), self._actors)
 
     def close(self) -> None:
@@ -215,7 +215,7 @@ class RolloutActors:
             [self._actors[n].wave.remote(step, *_flat(policy.sent), own) for n, own in sorted(of_actor.items())]
         )
         groups = [group for wave in waves for group in wave.groups]
-        return Wave(groups, max(w.sample_seconds for w in waves), max(w.verify_seconds for w in waves))
+        return Wave(groups, *(max(each) for each in zip(*(wave[1:] for wave in waves), strict=True)))
 
     def answers(self, sent: SentPolicy, questions: Sequence[EpisodeQuestion]) -> list[Sampled | PolicyError]:
         """Returns the answers in order; each actor answers its share of the questions."""

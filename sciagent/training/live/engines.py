@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -11,6 +12,7 @@ from sciagent.agent.policies.local import InMemoryPolicy
 from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.training.learner.loading import LoadedModel
 from sciagent.training.learner.step import Learner
+from sciagent.training.live import versions
 
 
 class Engine(Protocol):
@@ -23,14 +25,27 @@ class Engine(Protocol):
 
 
 class InProcessEngine:
-    """Samples from the learner's own weights: nothing is written or copied."""
+    """Samples in this process: from the learner's own weights, or from a copy of them beside the training."""
+
+    def __init__(self, is_beside: bool = False) -> None:
+        """is_beside: the weights change while a version of the policy is asked. One version is asked at a time."""
+        self._is_beside, self._copy = is_beside, None
 
     def policy(self, learner: Learner, loaded: LoadedModel, version: PolicyIdentity) -> BatchPolicy:
-        model = learner.accelerator.unwrap_model(learner.model)
-        return LearnersPolicy(learner, InMemoryPolicy(model, loaded.tokenizer, version, threads=2))
+        import torch
+
+        model = self._copied(learner.policy) if self._is_beside else learner.policy
+        threads = torch.get_num_threads()
+        return LearnersPolicy(learner, InMemoryPolicy(model, loaded.tokenizer, version, threads=threads))
+
+    def _copied(self, model: Any) -> Any:
+        if self._copy is None:
+            self._copy = copy.deepcopy(model)
+        versions.put(self._copy, versions.trained_weights(model))
+        return self._copy
 
     def close(self) -> None:
-        """Does nothing: the learner keeps the weights."""
+        """Does nothing: the weights go with the engine."""
 
 
 class LearnersPolicy:

@@ -22,6 +22,7 @@ class GatheredStep:
     """Groups whose siblings all earned the same, or that are undecided or broken."""
     sample_seconds: float = 0.0
     verify_seconds: float = 0.0
+    wait_seconds: float = 0.0
 
 
 class Gatherer:
@@ -44,6 +45,7 @@ class Gatherer:
                 (step.trained if group.has_something_to_learn else step.dropped).append(group)
             step.sample_seconds += wave.sample_seconds
             step.verify_seconds += wave.verify_seconds
+            step.wait_seconds += wave.wait_seconds
             place += n
         return step
 

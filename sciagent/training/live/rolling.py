@@ -43,7 +43,7 @@ def started(
 
 def _engine_of(wish: LiveWish) -> Engine:
     if wish.endpoint is None:
-        return InProcessEngine()
+        return InProcessEngine(is_beside=wish.ahead > 0)
     from sciagent.training.live.served import ServedEngine
 
     return ServedEngine(wish.endpoint, wish.name, wish.out / "adapters", versions=wish.lag + 1)

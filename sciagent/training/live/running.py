@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from threading import Event
 from typing import Any
 
+from sciagent.agent.policies.batches import BatchPolicy
 from sciagent.campaign.spec.load import load_spec
 from sciagent.domain.answers.training import StepSeconds, TrainedPolicy, TrainedStep
 from sciagent.domain.campaigns.policies import PolicyIdentity
@@ -27,12 +30,14 @@ from sciagent.training.live.engines import Engine
 from sciagent.training.live.gathering import GatheredStep, Gatherer
 from sciagent.training.live.guarding import RunGuards, settings_of
 from sciagent.training.live.late import LateVerdicts, TrainedGroup
+from sciagent.training.live.pacing import OneAhead, StepByStep, StepSource
+from sciagent.training.live.versions import Version
 from sciagent.training.live.waves import Stopped
 from sciagent.training.live.wish import LiveWish
 from sciagent.training.wish import DatasetWish
 
 RUN_ID, PAIRS = "run_id", "pairs"
-ELSEWHERE = {"threads", "save_every", "workers", "patience", "endpoint", "actors", "ray_address"}
+ELSEWHERE = {"threads", "save_every", "workers", "patience", "endpoint", "actors", "ray_address", "parts"}
 """Fields of a wish that may change when a run goes on."""
 
 
@@ -60,10 +65,12 @@ def train_live(
     learner = Learner(loaded.model, wish.settings, reference=reference, allowed=loaded.grammars.allowed)
     if learner.accelerator.num_processes > 1:
         raise UsageError("training on the live ladder runs in one process; start it without `accelerate launch`")
-    with rolling.started(wish, ledger, spec, loaded.context, _run_id(folder), engine, stop) as (sampling, waves):
+    run_id, stopping = _run_id(folder), stop or Event()
+    with rolling.started(wish, ledger, spec, loaded.context, run_id, engine, stopping) as (sampling, waves):
         names = [task.name for task in waves.tasks]
-        late = LateVerdicts(ledger, names, spec, loaded.context, -1 if wish.training == "ppo" else wish.lag)
-        run = LiveRun(wish, ledger, folder, loaded, learner, sampling, Gatherer(wish, waves), asked, late)
+        lag = -1 if wish.training == "ppo" else wish.lag - wish.ahead
+        late = LateVerdicts(ledger, names, spec, loaded.context, lag)
+        run = LiveRun(wish, ledger, folder, loaded, learner, sampling, Gatherer(wish, waves), asked, late, stopping)
         stopped_by = run.steps(tell)
     return run.answer(stopped_by)
 
@@ -88,9 +95,10 @@ class LiveRun:
         gatherer: Gatherer,
         asked: Mapping[str, Any],
         late: LateVerdicts,
+        stopping: Event,
     ) -> None:
         self._wish, self._ledger, self._folder, self._loaded = wish, ledger, folder, loaded
-        self._learner, self._engine, self._gatherer, self._asked = learner, engine, gatherer, asked
+        self._learner, self._engine, self._asked = learner, engine, asked
         self._done = folder.restore(learner)
         self._guards = RunGuards(wish, ledger, folder.path, self._done)
         noted = folder.noted or {"uses": [], "seen": {}, "refused": []}
@@ -98,24 +106,31 @@ class LiveRun:
         self._book()
         self._late = late
         late.restore(_run_id(folder), self._done, noted["seen"], [(name, id_) for name, id_ in noted["refused"]])
+        self._pace: StepSource = StepByStep(gatherer, self._policy)
+        if wish.ahead:
+            next_by = versions.of_note(noted.get("next_by"))
+            self._pace = OneAhead(gatherer, self._policy, wish.steps, stopping, next_by)
         fresh = not self._done and not loaded.rank
         self._identity = versions.of_card(loaded.card) if fresh else self._version()
         self._policy_id = versions.entered(ledger, self._identity, None, self._asked)
 
     def steps(self, tell: Tell) -> str:
         """Takes the steps that are left; returns why the run ended."""
+        with closing(self._pace):
+            return self._steps(tell)
+
+    def _steps(self, tell: Tell) -> str:
         wish = self._wish
         if (reason := self._guards.stopped()) is not None:
             return reason.name
         for number in range(self._done + 1, wish.steps + 1):
-            policy = self._engine.policy(self._learner, self._loaded, self._identity)
             try:
-                gathered = self._gatherer.gather(number, policy)
+                gathered, by = self._pace.gathered(number, self._now())
             except Stopped as stopped:
                 self._save()
                 return stopped.reason
-            step = self._train(gathered, self._late.changed(number))
-            step = step.model_copy(update={"notes": self._guards.check(gathered, step.kl, number - 1)})
+            step = self._train(gathered, by.identity.name, self._late.changed(number))
+            step = step.model_copy(update={"notes": self._guards.check(gathered, step.kl, by.steps)})
             self._folder.add_metrics(step.model_dump())
             tell(step, wish.steps)
             if (reason := self._guards.stopped()) is not None:
@@ -126,11 +141,20 @@ class LiveRun:
         self._save()
         return "steps"
 
-    def _train(self, gathered: GatheredStep, changed: Sequence[TrainedGroup]) -> TrainedStep:
-        """Takes a training step, and enters the new version of the policy. changed: earlier groups, with rows of the
-        change of their advantages."""
+    def _now(self) -> Version:
+        """Returns the policy as it is; its weights too if they are needed after they have changed."""
+        weights = versions.trained_weights(self._learner.policy) if self._wish.ahead else None
+        return Version(self._identity, self._done, weights)
+
+    def _policy(self, version: Version) -> BatchPolicy:
+        with versions.holding(self._learner.policy, version.weights):
+            return self._engine.policy(self._learner, self._loaded, version.identity)
+
+    def _train(self, gathered: GatheredStep, sampled_by: str, changed: Sequence[TrainedGroup]) -> TrainedStep:
+        """Takes a training step, and enters the new version of the policy. sampled_by: name of the version that sampled
+        it. changed: earlier groups, with rows of the change of their advantages."""
         rows = [row for group in gathered.trained for row in group.rows]
-        sampled_by, trained = self._identity, [*gathered.trained, *(each.group for each in changed)]
+        trained = [*gathered.trained, *(each.group for each in changed)]
         if trained:
             metrics = self._updated(rows, [each.group.rows for each in changed])
             self._identity = self._version()
@@ -142,7 +166,7 @@ class LiveRun:
             metrics = StepMetrics(0.0, None, 0.0, None, 0.0, 0.0, 0, 0.0)
         self._late.trained(gathered.number, [*gathered.trained, *gathered.dropped])
         self._done = gathered.number
-        return _told(gathered, metrics, len(rows), sampled_by.name, len(changed))
+        return _told(gathered, metrics, len(rows), sampled_by, len(changed))
 
     def _updated(self, rows: Sequence[TrainingRow], changed: Sequence[Sequence[TrainingRow]]) -> StepMetrics:
         """Updates the weights by the rows of a step and by those of changed rewards, each group of which has a gradient
@@ -154,8 +178,7 @@ class LiveRun:
         return self._learner.step(rows)
 
     def _version(self) -> PolicyIdentity:
-        model = self._learner.accelerator.unwrap_model(self._learner.model)
-        return versions.identity_of(self._loaded, model, self._wish.name)
+        return versions.identity_of(self._loaded, self._learner.policy, self._wish.name)
 
     def _save(self) -> None:
         """Writes the checkpoint with the uses of turns since the last one, then the uses into the ledger.
@@ -164,6 +187,8 @@ class LiveRun:
         """
         refused = sorted(map(list, self._late.refused))
         noted = {"uses": self._pending, "seen": dict(self._late.seen), "refused": refused}
+        if (next_by := self._pace.next_by) is not None:
+            noted["next_by"] = next_by.noted()
         self._folder.save(self._learner, self._done, noted)
         self._book()
 
@@ -179,10 +204,9 @@ class LiveRun:
         wish, policy = self._wish, None
         if stopped_by != "interrupt":
             self._late.close(self._done)
-            self._pairs()
-            if not (wish.out / publishing.POLICY).is_dir():
-                model = self._learner.accelerator.unwrap_model(self._learner.model)
-                publishing.write_weights(self._loaded, model, wish.out)
+            if not publishing.is_written(wish.out, self._done):
+                self._pairs()
+                publishing.write_weights(self._loaded, self._learner.policy, wish.out, self._done)
             policy = publishing.publish(self._loaded, wish.out, wish.name, self._asked, self._ledger).policy
         return TrainedPolicy(
             policy=policy,
@@ -197,7 +221,8 @@ class LiveRun:
     def _pairs(self) -> None:
         """Writes preference pairs of the groups whose rewards changed too late to be trained on."""
         refused, folder = self._late.refused, self._wish.out / PAIRS
-        if refused and not folder.exists():
+        shutil.rmtree(folder, ignore_errors=True)  # those of a run with fewer steps
+        if refused:
             names = sorted({name for name, _ in refused})
             ids = tuple(sorted(id_ for _, id_ in refused))
             build(self._ledger, DatasetWish("preference", names, groups=ids, test_share=0.0), folder)
@@ -206,7 +231,12 @@ class LiveRun:
 def _told(gathered: GatheredStep, metrics: StepMetrics, rows: int, policy: str, late: int) -> TrainedStep:
     groups = [*gathered.trained, *gathered.dropped]
     outcomes = [outcome for group in groups for outcome in group.outcomes]
-    seconds = StepSeconds(sample=gathered.sample_seconds, verify=gathered.verify_seconds, update=metrics.seconds)
+    seconds = StepSeconds(
+        sample=gathered.sample_seconds,
+        verify=gathered.verify_seconds,
+        wait=gathered.wait_seconds,
+        update=metrics.seconds,
+    )
     return TrainedStep(
         step=gathered.number,
         epoch=1,

@@ -75,7 +75,7 @@ class ServedEngine:
         """Writes the adapter as it is now, loads it, and returns its name, which is also that of its folder."""
         folder = self._folder / version.name
         folder.parent.mkdir(parents=True, exist_ok=True)
-        write_adapter(loaded, learner.accelerator.unwrap_model(learner.model), folder)
+        write_adapter(loaded, learner.policy, folder)
         return lora_adapters.load(self._endpoint, version.name, folder)
 
     def _unload(self, kept: int) -> None:

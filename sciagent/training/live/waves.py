@@ -45,6 +45,8 @@ class Wave(NamedTuple):
     """By task, and in the order in which they began."""
     sample_seconds: float
     verify_seconds: float
+    wait_seconds: float
+    """The time for which sampling has waited for verification; the rest of verification ran beside it."""
 
 
 class Waves(Protocol):
@@ -94,18 +96,18 @@ class LocalWaves:
         """Rolls out groups, as `Waves` says."""
         begun = time.monotonic()
         running = list(self._begun(step, policy, places))
-        roll_out(self._ledger, policy, running, self._go_on)
+        waited = roll_out(self._ledger, policy, running, self._go_on, self._wish.parts)
         inline = sum(each.runner.verified_seconds for each in running)
-        waited = time.monotonic()
+        rolled_out = time.monotonic()
         for each in running:
             each.task.driver.settle(self._wish.patience) if each.task.built.bought else None
-        verified, groups = time.monotonic(), list[RewardedGroup]()
+        settled, groups = time.monotonic() - rolled_out, list[RewardedGroup]()
         for each in running:
             ids = [group.row.id for group in each.groups]
             version = self._version(each.task, ids)
             with self._ledger.read() as connection:
                 groups += group_rows.read(connection, each.task.built, version, ids, self._context, self._wish.training)
-        return Wave(groups, waited - begun - inline, inline + verified - waited)
+        return Wave(groups, rolled_out - begun - waited, inline + settled, waited + settled)
 
     def _begun(self, number: int, policy: BatchPolicy, places: Mapping[str, Sequence[int]]) -> Iterator[TaskGroups]:
         """Yields the groups by task; those that an ended process has left in the ledger go on."""

@@ -54,8 +54,11 @@ class LiveWish:
     """Longest time, in seconds, that a step waits for paid rungs."""
     workers: int | None = None
     """Paid jobs, and processes of inline rungs, at once; None: as in the campaigns."""
+    parts: int = 4
+    """Parts of a step's groups that take turns: while one samples, the calls of the others are verified; 1: sampling
+    waits for each verification."""
     ahead: int = 0
-    """Steps by which sampling is ahead of training; only 0 is possible so far."""
+    """Steps by which sampling is ahead of training: 0 or 1."""
     lag: int = 1
     """Most versions by which the policy that is trained is ahead of the one that sampled."""
     rank: int = 0
@@ -90,7 +93,7 @@ class LiveWish:
         for task in self.tasks:
             if not 0 < task.weight < float("inf"):
                 raise UsageError(f"{task.file}: the weight {task.weight:g} is not above 0")
-        for name in ("steps", "groups", "siblings", "turns", "save_every"):
+        for name in ("steps", "groups", "siblings", "turns", "save_every", "parts"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name}: {getattr(self, name)} is below 1")
         if self.endpoint is not None and not self.rank:
@@ -98,7 +101,9 @@ class LiveWish:
         if self.ray_address is not None and not self.actors:
             raise UsageError(f"ray_address: {self.ray_address} has no actors; say how many with --actors")
         beginning(self.begins)
-        if self.ahead:
-            raise UsageError(f"ahead: {self.ahead} is not possible yet; each step samples with the policy as it is")
+        if not 0 <= self.ahead <= 1:
+            raise UsageError(f"ahead: {self.ahead} is neither 0 nor 1")
+        if self.ahead > self.lag:
+            raise UsageError(f"ahead: {self.ahead} is more than the {self.lag} versions that lag allows")
         if self.siblings < 2:
             raise UsageError("siblings: 1 has nobody to be compared with; take 2 or more")

@@ -53,7 +53,7 @@ def scalars(step: TrainedStep) -> Mapping[str, float]:
     found = dict[str, float]()
     for name, value in step.model_dump().items():
         if isinstance(value, Mapping):
-            found |= {f"{name}/{part}": float(number) for part, number in value.items()}
+            found |= {f"{name}/{part}": float(number) for part, number in value.items() if number is not None}
         elif isinstance(value, int | float) and name not in LEFT_OUT:
             found[name] = float(value)
     return found

@@ -122,16 +122,16 @@ class StageWorker:
         if not rows.is_dir():
             build(self._ledger, wishes.dataset_wish(stage, [t.row.name for t in tasks], self._settings.command), rows)
         model = policy or self._new_model(rows)
-        run = folder.path / RUN
-        wish = wishes.rows_wish(stage, rows, model, run, new, self._spec.seed, self._settings.threads)
-        return train(wish, self._ledger, tell)
+        return train(wishes.rows_wish(stage, rows, self._run(model, folder, new)), self._ledger, tell)
 
     def _trained_live(self, stage: LiveStage, name: str, new: str, folder: StageFolder, policy: str) -> TrainedPolicy:
-        base, run = self._settings.folder, folder.path / RUN
-        tasks = wishes.task_shares(self._spec, base)
-        rewards = base / str(self._spec.rewards)
-        wish = wishes.live_wish(stage, tasks, rewards, policy, run, new, self._spec.seed, self._settings.threads)
+        base = self._settings.folder
+        tasks, rewards = wishes.task_shares(self._spec, base), base / str(self._spec.rewards)
+        wish = wishes.live_wish(stage, tasks, rewards, self._run(policy, folder, new))
         return train_live(wish, self._ledger, partial(self._step, name), stop=self._stopping.event)
+
+    def _run(self, model: str, folder: StageFolder, new: str) -> wishes.StageRun:
+        return wishes.StageRun(model, folder.path / RUN, new, self._spec.seed, self._settings.threads)
 
     def _step(self, name: str, step: TrainedStep, of: int) -> None:
         self._watching.step(name, step, of)

@@ -15,6 +15,7 @@ PART = ConfigDict(extra="forbid", frozen=True)
 Whole = Annotated[int, Field(strict=True, ge=1, le=10**6)]
 Positive = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
+Portion = Annotated[float, Field(strict=True, ge=0, le=1)]
 StageName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
 Begins = Annotated[
     str,
@@ -48,7 +49,7 @@ class EpisodesStage(_Stage):
         default=None,
         min_length=1,
         max_length=200,
-        description="Demonstrations: `scripted` (left out), or a name in `sciagent models list`.",
+        description="Demonstrations: `scripted` (left out), or the name of a model, a role or a policy.",
     )
     groups: Whole = Field(default=4, description="Groups in each task.")
     siblings: Whole = Field(default=8, description="Episodes in a group.")
@@ -118,6 +119,17 @@ class RaySpec(BaseModel):
     address: str | None = Field(default=None, min_length=1, description="Of a cluster; left out: on this machine.")
 
 
+class CriticSpec(BaseModel):
+    """The value head of PPO, and the advantages that it gives."""
+
+    model_config = PART
+
+    passes: Whole = Field(default=4, description="Updates on the rows of a step.")
+    decay: Portion = Field(default=0.95, description="Lambda of GAE: 0 trusts the value head, 1 the rewards.")
+    discount: Portion = Field(default=1.0, description="Gamma: factor of the next turn's reward.")
+    learning_rate: Positive = Field(default=1e-3, description="Of the value head.")
+
+
 class LiveStage(_Training):
     """A stage that trains on the live ladder: each step rolls out groups, waits for the verdicts, and trains."""
 
@@ -133,6 +145,10 @@ class LiveStage(_Training):
     further: Annotated[int, Field(strict=True, ge=0)] | None = Field(
         default=None, description="Most groups of a step in place of those whose siblings earned the same."
     )
+    lag: Annotated[int, Field(strict=True, ge=0)] = Field(
+        default=1, description="Most steps after which a late verdict is still trained."
+    )
+    patience: Share = Field(default=3600.0, description="Longest wait of a step for paid rungs, in seconds.")
     ahead: Annotated[int, Field(strict=True, ge=0, le=1)] = Field(
         default=0, description="Steps by which sampling is ahead of training."
     )
@@ -150,12 +166,16 @@ class LiveStage(_Training):
     )
     kl: Share = Field(default=0.0, description=KL)
     kl_budget: Share | None = Field(default=None, description=KL_BUDGET)
+    entropy: Share = Field(default=0.0, description="Factor of a bonus for the entropy of the next token, in nats.")
+    critic: CriticSpec | None = Field(default=None, description="The value head of `ppo`; left out: as of the command.")
     guards: GuardSettings | None = Field(default=None, description="Limits of the guards; left out: the usual.")
 
     @model_validator(mode="after")
-    def _has_adapter(self) -> LiveStage:
+    def _fits(self) -> LiveStage:
         if self.endpoint is not None and not self.lora:
             raise fault("endpoint: it samples from adapters", "add lora: RANK")
+        if self.critic is not None and self.kind != "ppo":
+            raise fault(f"critic: a stage of kind {self.kind} has no value head", "leave it out, or take kind: ppo")
         return self
 
 

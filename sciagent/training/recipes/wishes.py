@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from sciagent.training.answers import Selection
 from sciagent.training.learner.settings import (
+    POLICY_RATE,
+    SUPERVISED_RATE,
     CriticSettings,
     LossSettings,
     StepSettings,
@@ -18,7 +20,7 @@ from sciagent.training.learner.settings import (
 )
 from sciagent.training.live.wish import LiveWish, TaskShare
 from sciagent.training.recipes.spec import RecipeSpec
-from sciagent.training.recipes.stages import AnswersStage, DistillStage, LiveStage, RowsStage, TaughtStage
+from sciagent.training.recipes.stages import AnswersStage, DistillStage, LiveStage, RowsStage
 from sciagent.training.wish import DatasetWish, Kind
 
 
@@ -29,6 +31,21 @@ class StageSet(NamedTuple):
     training: str
 
 
+@dataclass(frozen=True)
+class StageRun:
+    """The part of a stage's training that the recipe does not state for the stage."""
+
+    model: str
+    """Name of the model that is trained."""
+    out: Path
+    """Folder of the training."""
+    name: str
+    """Name of the new model."""
+    seed: int
+    threads: int | None
+    """Threads of PyTorch on a CPU; None: as many as there are cores."""
+
+
 SETS = {
     "sft": StageSet("sft", "sft"),
     "hindsight": StageSet("hindsight", "sft"),
@@ -36,7 +53,6 @@ SETS = {
     "hinted": StageSet("hindsight", "hindsight"),
 }
 """{kind of a stage: its data set and training}."""
-SFT_RATE, LIVE_RATE = 2e-5, 1e-6  # learning rates of the commands
 
 
 def task_shares(spec: RecipeSpec, folder: Path) -> list[TaskShare]:
@@ -52,58 +68,40 @@ def dataset_wish(stage: RowsStage, campaigns: Sequence[str], command: str) -> Da
     return DatasetWish(SETS[stage.kind].dataset, campaigns, selection, test_share=0.0, command=command)
 
 
-def rows_wish(
-    stage: RowsStage, rows: Path, model: str, out: Path, name: str, seed: int, threads: int | None
-) -> TrainingWish:
-    """Returns the run of a stage on a data set."""
-    loss = LossSettings(kl=stage.kl, distillation=1.0) if isinstance(stage, TaughtStage) else LossSettings()
+def rows_wish(stage: RowsStage, rows: Path, run: StageRun) -> TrainingWish:
+    """Returns the training of a stage on a data set. rows: its folder."""
+    loss = LossSettings() if isinstance(stage, AnswersStage) else filled(LossSettings, stage, distillation=1.0)
     teachers = stage.teachers.items() if isinstance(stage, DistillStage) else ()
     return filled(
         TrainingWish,
         stage,
+        run,
         training=SETS[stage.kind].training,
         rows=rows,
-        model=model,
-        out=out,
-        name=name,
         rank=stage.lora,
-        seed=seed,
         save_every=stage.save_every or 20,
-        threads=threads,
-        settings=StepSettings(stage.learning_rate or SFT_RATE, most_tokens=stage.most_tokens, loss=loss),
+        settings=StepSettings(stage.learning_rate or SUPERVISED_RATE, most_tokens=stage.most_tokens, loss=loss),
         teachers=tuple(TeacherShare(*each) for each in teachers),
     )
 
 
-def live_wish(
-    stage: LiveStage,
-    tasks: Sequence[TaskShare],
-    rewards: Path,
-    model: str,
-    out: Path,
-    name: str,
-    seed: int,
-    threads: int | None,
-) -> LiveWish:
-    """Returns the run of a stage on the live ladder."""
-    settings = StepSettings(
-        stage.learning_rate or LIVE_RATE, most_tokens=stage.most_tokens, loss=LossSettings(kl=stage.kl)
-    )
+def live_wish(stage: LiveStage, tasks: Sequence[TaskShare], rewards: Path, run: StageRun) -> LiveWish:
+    """Returns the training of a stage on the live ladder. rewards: file that describes them."""
+    rate, critic = stage.learning_rate or POLICY_RATE, None
+    if stage.kind == "ppo":
+        critic = CriticSettings() if stage.critic is None else filled(CriticSettings, stage.critic)
+    loss = filled(LossSettings, stage)
     return filled(
         LiveWish,
         stage,
+        run,
         tasks=tuple(tasks),
         rewards=rewards,
-        model=model,
-        out=out,
-        name=name,
         training=stage.kind,
         actors=0 if stage.ray is None else stage.ray.actors,
         ray_address=None if stage.ray is None else stage.ray.address,
         rank=stage.lora,
-        seed=seed,
         save_every=stage.save_every or 1,
-        threads=threads,
-        settings=replace(settings, critic=CriticSettings()) if stage.kind == "ppo" else settings,
+        settings=StepSettings(rate, most_tokens=stage.most_tokens, loss=loss, critic=critic),
         guards=None if stage.guards is None else stage.guards.model_dump(exclude_unset=True),
     )

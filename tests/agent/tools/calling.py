@@ -7,14 +7,21 @@ from typing import Any
 
 from sciagent.agent.tools import calls
 from sciagent.agent.tools.registry import Observation, Registry
-from sciagent.chemistry.editing.edits import EditLimits
+from sciagent.chemistry.editing.edits import ANY, EditLimits
 from tests.support.memory_bench import MemoryBench
 
 TOOLS = Registry(calls.TOOLS)
 
 
 def call(
-    bench: MemoryBench, name: str, *, seed: int = 0, limits: EditLimits | None = None, **given: Any
+    bench: MemoryBench,
+    name: str,
+    *,
+    seed: int = 0,
+    limits: EditLimits = ANY,
+    numbered: list[str] | None = None,
+    **given: Any,
 ) -> Observation:
-    more = {} if limits is None else {"limits": limits}
-    return TOOLS.call(name, json.dumps(given), bench, seed=seed, **more)
+    """Carries out a call. numbered: the molecules with a number; by default the best, as an opening would list them."""
+    known = [row.text for row in bench.best(calls.SHOWN)] if numbered is None else numbered
+    return TOOLS.call(name, json.dumps(given), bench, seed=seed, limits=limits, numbered=known)

@@ -125,7 +125,7 @@ def test_whatever_the_decoding_schema_allows_the_arguments_take():
             )
 
 
-def test_a_model_that_cannot_spell_names_molecules_by_rank():
+def test_a_model_that_cannot_spell_names_molecules_by_number():
     """In the provider's own form of a call as in an answer held to a schema; `ranks` says so, or that form does."""
     names = ("modify", "crossover")
     free, ranked = Toolbox(names), Toolbox(names, ranks=True)
@@ -141,6 +141,14 @@ def test_a_model_that_cannot_spell_names_molecules_by_rank():
     assert not meets(call, Toolbox(names, structured=True).answer_schema)
     assert {tool["function"]["strict"] for tool in Toolbox(names, strict=False).schemas} == {False}
     assert meets(call, Toolbox(names, structured=True, ranks=False).answer_schema)
+
+
+@pytest.mark.parametrize(("turns", "last"), [(1, 9), (6, 14), (56, 64), (1000, 64)])
+def test_an_answer_can_name_the_molecules_of_the_opening_and_one_of_each_turn(turns: int, last: int) -> None:
+    schema = Toolbox(("crossover",), structured=True, turns=turns).answer_schema
+    for number, holds in ((1, True), (last, True), (last + 1, False)):
+        call = {"name": "crossover", "arguments": {"first": "#1", "second": f"#{number}"}}
+        assert meets(call, schema) is holds
 
 
 def test_the_keys_of_a_tool_are_in_the_order_in_which_servers_write_them():

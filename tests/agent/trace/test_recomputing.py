@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,9 +10,10 @@ import pytest
 
 from sciagent.agent.messages import Sampling
 from sciagent.agent.policies.local import LocalPolicy
-from sciagent.agent.tools.calls import Toolbox
+from sciagent.agent.tools.calls import TOOLS, Toolbox
+from sciagent.agent.tools.registry import Tool, call_schema
 from sciagent.agent.trace.linearise import RecordedCall
-from sciagent.agent.trace.recomputing import behaviour_of
+from sciagent.agent.trace.recomputing import behaviour_of, in_order
 from tests.agent.policies.local_policy import TALK, TOOL, policy
 
 __all__ = ["policy"]
@@ -58,3 +60,29 @@ def test_a_token_that_the_schema_forbids_is_named(policy: LocalPolicy) -> None:
     assert tokens
     with pytest.raises(ValueError, match=r"turn 0: its schema does not allow output id \d+"):
         behaviour_of(policy, RecordedCall.of(0, tokens), stored(1.0, True), tools.content(required=False))
+
+
+def as_jsonb(value: Any) -> Any:
+    """Returns a value of JSON as PostgreSQL keeps it: the keys of objects by length, then by bytes."""
+    if isinstance(value, list):
+        return [as_jsonb(each) for each in value]
+    if isinstance(value, dict):
+        return {name: as_jsonb(value[name]) for name in sorted(value, key=lambda name: (len(name), name))}
+    return value
+
+
+def properties_of(schema: Any) -> list[list[str]]:
+    """Returns the names of the properties of all objects, in their order."""
+    if isinstance(schema, list):
+        return [names for each in schema for names in properties_of(each)]
+    if not isinstance(schema, dict):
+        return []
+    own = [list(schema["properties"])] if "properties" in schema else []
+    return own + [names for name in sorted(schema) for names in properties_of(schema[name])]
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+def test_a_grammar_keeps_the_order_of_arguments_in_every_database(tool: Tool) -> None:
+    schema = call_schema([tool])
+    assert properties_of(in_order(as_jsonb(schema))) == properties_of(schema)
+    assert json.dumps(in_order(schema)) == json.dumps(schema), "the grammars of SQLite ledgers stay as they are"

@@ -205,9 +205,13 @@ def test_who_resumes_goes_on_with_the_episode(ledger: Ledger, tmp_path: Path, se
         driver.run(lambda: driver.request_stop() if len(rows(ledger, t.turn)) >= 2 else None)
     before = rows(ledger, t.turn)
     asked = len(server.bodies)
-    server.respond = lambda body, n: (200, calls(propose(MOLECULES[n]), n=n))
+    modify = ("modify", {"parent": "#2", "edit": "add substituent", "what": "fluoro", "where": None})
+    server.respond = lambda body, n: (200, calls(modify, n=n))
     with Driver(open_stored(ledger, "talking", "test")) as again:
         assert again.run() is CampaignState.FINISHED
+    parents = sa.select(t.candidate.c.text).join(t.candidate_parent, t.candidate_parent.c.parent_id == t.candidate.c.id)
+    with ledger.read() as connection:
+        assert set(connection.execute(parents).scalars()) == {MOLECULES[1]}, "#2 is what the second turn proposed"
     turns = rows(ledger, t.turn)
     assert turns[: len(before)] == before and [one["number"] for one in turns] == list(range(5))
     assert len({one["trajectory_id"] for one in turns}) == 1

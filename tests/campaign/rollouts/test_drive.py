@@ -25,7 +25,7 @@ def written(folder: Path, **changed: str) -> Path:
 def test_the_command_rolls_out_and_the_same_command_begins_new_groups(tmp_path: Path) -> None:
     path = written(tmp_path)
     first = sciagent("rollout", str(path), "--groups", "2", "--siblings", "3", "--turns", "2", "--json", cwd=tmp_path)
-    assert first["state"] == "finished" and first["stopped"] is None and first["policy"] == "scripted@1"
+    assert first["state"] == "finished" and first["stopped"] is None and first["policy"] == "scripted@2"
     assert [(row["group"], row["state"], row["turns"]) for row in first["groups"]] == [
         (1, "complete", 6),
         (2, "complete", 6),

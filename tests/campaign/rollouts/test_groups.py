@@ -38,7 +38,9 @@ def test_a_group_goes_on_where_it_was_left(built: Built, worker: Worker) -> None
     [restored] = again.continued()
     for old, new in zip(groups[0].siblings, restored.siblings, strict=True):
         assert new.episode.messages == old.episode.messages
+        assert new.episode.numbered == old.episode.numbered and new.episode.numbered[:2] == ["CCO", "CO"]
         assert new.memory.proposals == old.memory.proposals
+    assert any(len(sibling.episode.numbered) == 3 for sibling in restored.siblings)
     assert restored.snapshot == groups[0].snapshot and restored.snapshot.keys == groups[0].snapshot.keys
     assert to_the_end(again, [restored]) == PLAN.turns - 1
 
@@ -47,7 +49,7 @@ def test_a_group_with_another_policy_is_broken(built: Built, worker: Worker, mon
     runner = runner_of(built, worker)
     runner.opened(PLAN)
     let_go(built)
-    monkeypatch.setattr("sciagent.campaign.rollouts.scripted.VERSION", "scripted@2")
+    monkeypatch.setattr("sciagent.campaign.rollouts.scripted.VERSION", "scripted@0")
     runner = runner_of(built, worker)
     assert runner.continued() == [] and runner.broken == [1]
     with built.ledger.read() as connection:

@@ -144,9 +144,7 @@ def test_two_siblings_with_one_candidate_earn_the_same_and_both_pay_for_it(built
         assert all(each["core_seconds"] >= cost["core_seconds"] > 0 for each in charged), "each turn is charged"
 
 
-def test_a_rank_names_the_episodes_own_candidate_once_the_inline_rung_has_answered(
-    built: Built, worker: Worker
-) -> None:
+def test_best_lists_the_episodes_own_candidate_once_the_inline_rung_has_answered(built: Built, worker: Worker) -> None:
     with built.ledger.read() as connection:
         frozen = snapshot.take(connection, built)
     memory, rungs = EpisodeMemory(), FastRungs(built, worker)

@@ -11,7 +11,7 @@ from sciagent.agent.tools.calls import Toolbox
 from sciagent.campaign.rollouts.scripted import ScriptedPolicy
 
 OPENING = "#1 Cc1ccccc1: score 0.60; xtb: dipole 0.3 D\n#2 c1ccccc1: score 0.20; xtb: dipole 0 D"
-FOUND = "new: Oc1ccccc1 (modify: add substituent hydroxy) [0a1b2c3d], settled; score 0.912; xtb: dipole 1.3 D"
+FOUND = "new #3: Oc1ccccc1 (modify: add substituent hydroxy) [0a1b2c3d], settled; score 0.912; xtb: dipole 1.3 D"
 MESSAGES = (Message("system", ""), Message("user", OPENING), Message("assistant", "{}"), Message("user", FOUND))
 
 
@@ -22,16 +22,12 @@ def answered(tools: Toolbox, seed: int) -> Message:
     return answer.message
 
 
-def test_a_structured_answer_is_json_and_names_a_parent_by_its_rank_among_all_that_have_a_score() -> None:
+def test_a_structured_answer_is_json_and_names_a_parent_by_its_number() -> None:
     tools = Toolbox(["modify"], structured=True)
     calls = [json.loads(answered(tools, seed).content) for seed in range(400)]
     assert {call["arguments"]["parent"] for call in calls} == {"#1", "#2", "#3"}
-    removals = [call["arguments"] for call in calls if call["arguments"]["edit"] == "remove substituent"]
-    # the phenol that was found last is the best, so that only ranks 1 and 2 have a group to remove
-    assert removals and {(removal["parent"], removal["what"]) for removal in removals} <= {
-        ("#1", "hydroxy"),
-        ("#2", "methyl"),
-    }
+    replaced = {call["arguments"]["parent"] for call in calls if call["arguments"]["edit"] == "replace substituent"}
+    assert replaced == {"#1", "#3"}, "the phenol has the best score and stays #3; #2 has no substituent"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The workbench of a rollout shows the snapshot and the episode's own candidates, by rank and by key."""
+"""The workbench of a rollout shows the snapshot and the episode's own candidates, by score and by key."""
 
 from __future__ import annotations
 

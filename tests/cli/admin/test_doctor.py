@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from sciagent.cli.admin.doctor import EXTRAS
 from tests.support.typed import call, data
 
 
@@ -23,3 +27,30 @@ def test_a_ledger_that_is_not_there_is_absent_and_engines_are_there(
     }
     assert not list(tmp_path.iterdir())
     assert "absent  ledger" in call("doctor").output  # other tests may have installed a verifier that is broken
+
+
+def test_all_extras_are_checked() -> None:
+    with (Path(__file__).parents[3] / "pyproject.toml").open("rb") as stream:
+        extras = tomllib.load(stream)["project"]["optional-dependencies"]
+    assert set(EXTRAS) == set(extras)
+    for extra, packages in EXTRAS.items():
+        assert set(packages) <= {re.split(r"[\[<>=; ]", need)[0] for need in extras[extra]}
+
+
+class Fine:
+    """A proposer of a package."""
+
+    def ask(self) -> None: ...
+
+
+def test_proposers_of_packages_are_listed_and_broken_ones_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = tmp_path / "acme_search-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-search\nVersion: 1.0\n", encoding="utf-8")
+    points = f"[sciagent.proposers]\nacme.fine = {__name__}:Fine\nacme.gone = nowhere_at_all:Gone\n"
+    (info / "entry_points.txt").write_text(points, encoding="utf-8")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    checks = {check["what"]: check for check in data("doctor")}
+    fine, gone = checks["proposer acme.fine"], checks["proposer acme.gone"]
+    assert (fine["state"], fine["detail"]) == ("ok", "from acme-search 1.0")
+    assert gone["state"] == "broken" and gone["detail"].startswith('the proposer "acme.gone" does not load')

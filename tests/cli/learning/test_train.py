@@ -57,7 +57,7 @@ def test_a_script_reads_a_line_of_json_for_each_step_and_one_at_the_end(folder: 
     lines = [json.loads(line) for line in told(*SFT, "--out", "lines", "--steps", "1", "--json").splitlines()]
     step, end = lines[-2:]
     assert {"step", "loss", "reward", "masked", "kl", "seconds"} <= set(step) and step["step"] == 1
-    assert set(step["seconds"]) == {"sample", "verify", "update"} and step["reward"] is None is step["kl"]
+    assert set(step["seconds"]) == {"sample", "verify", "wait", "update"} and step["reward"] is None is step["kl"]
     assert end["stopped_by"] == "steps" and end["steps"] == 1
     assert end["policy"].startswith("lines@") and end["parent"].startswith("tiny@")
 
@@ -68,10 +68,15 @@ def test_a_script_reads_a_line_of_json_for_each_step_and_one_at_the_end(folder: 
         (("sft", "sft", "--model", "tinny"), 'did you mean "tiny"'),
         (("sft", "nowhere", "--model", "tiny"), "sciagent dataset build sft"),
         (("grpo", "sft", "--model", "tiny"), "a data set of sft; `train grpo` takes rows"),
+        (("grpo", "gone.yaml", "--model", "tiny"), "gone.yaml is no file of a campaign"),
+        (("grpo", "sft", "sft", "--model", "tiny"), "of folders of rows, state one"),
+        (("grpo", "rows", "--model", "tiny", "--from", "seeds"), "--from is for campaigns, and has no effect"),
+        (("ppo", "gaps.yaml", "--model", "tiny", "--epochs", "2"), "--epochs is for a folder of rows"),
         (("sft", "sft", "--model", "tiny", "--name", "tiny"), "choose another name with --name"),
     ],
 )
 def test_a_mistake_is_named_and_nothing_is_written(folder: Path, more: tuple[str, ...], says: str) -> None:
+    (folder / "gaps.yaml").touch()
     done = call("train", *more, "--out", "new")
     assert done.exit_code != 0 and says in str(done.exception)
     assert not (folder / "new").exists()

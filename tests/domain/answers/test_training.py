@@ -27,7 +27,7 @@ STEP = TrainedStep(
 def test_a_step_has_what_scripts_read() -> None:
     line = json.loads(json.dumps(STEP.model_dump()))
     assert {"step", "loss", "reward", "masked", "kl", "seconds"} <= line.keys()
-    assert line["seconds"] == {"sample": 1.0, "verify": 0.0, "update": 2.0}
+    assert line["seconds"] == {"sample": 1.0, "verify": 0.0, "update": 2.0, "wait": None}
     assert line["reward"] is None, "an unknown reward is not 0"
 
 

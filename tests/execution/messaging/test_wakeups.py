@@ -89,9 +89,9 @@ def test_a_broker_that_is_away_costs_the_caller_nothing(url: str) -> None:
     for _ in range(500):
         wakeups.wake(QUEUE)
         wakeups.tell(1)
-    assert time.monotonic() - begun < 1
+    assert time.monotonic() - begun < 5
     assert wakeups.waiting(QUEUE) is None
-    assert time.monotonic() - begun < 2.5
+    assert time.monotonic() - begun < 8
     wakeups.close()
 
 
@@ -110,9 +110,9 @@ def disturbed(server: Valkey | RabbitMQ, seconds: float) -> None:
             begun = time.monotonic()
             wakeups.wake(QUEUE)
             wakeups.tell(7)
-            assert time.monotonic() - begun < 0.2
+            assert time.monotonic() - begun < 1
             assert wakeups.waiting(QUEUE) is None
-            assert time.monotonic() - begun < 1.3
+            assert time.monotonic() - begun < 3
         back()
         until(lambda: (wakeups.waiting(QUEUE) or 0) >= 2, "it counts again, and has kept what it had")
         until(lambda: ring(wakeups, bell), "the bell rings again")

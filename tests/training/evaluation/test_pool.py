@@ -1,4 +1,4 @@
-"""Evaluations in several processes."""
+"""Evaluations in several processes, and several evaluations on one ledger."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from sciagent.campaign.core.build import create_or_open
+from sciagent.campaign.spec.load import parse_spec
+from sciagent.domain.answers.evaluation import EvaluatedCampaign
+from sciagent.store.campaign_state import campaigns
+from sciagent.store.campaign_state.campaigns import new_owner
 from sciagent.store.database.ledger import Ledger
+from sciagent.training.evaluation import pool
 from sciagent.training.evaluation.evaluating import Evaluation
 from sciagent.training.evaluation.spec import load_evaluation
 from tests.training.evaluation.test_evaluating import evaluated
@@ -36,3 +42,27 @@ def test_a_stopped_pool_starts_nothing(recipe: Path) -> None:
     evaluation.stop()
     answer = evaluation.run(lambda campaign, done, of: None)
     assert answer.campaigns == () and answer.stopped is not None
+
+
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.long)])
+def test_a_campaign_that_another_process_runs_is_asked_for_again(
+    recipe: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    monkeypatch.setattr(pool, "PAUSE", 0.1)
+    place = str(recipe.parent / "s.db")
+    spec = load_evaluation(recipe).model_copy(update={"tasks": ("low.yaml",), "seeds": (1,)})
+    evaluation = Evaluation(spec, recipe.parent, Ledger(place), workers=workers)
+    first, other = evaluation._plan[0], Ledger(place)
+    built, _ = create_or_open(other, parse_spec(first.text, "first", first.base), first.text, "other")
+    with other.begin() as connection:
+        lease = campaigns.take_driver(connection, built.row.id, new_owner())
+    told = list[str]()
+
+    def tell(campaign: EvaluatedCampaign, done: int, of: int) -> None:
+        told.append(campaign.campaign)
+        if done == of - 1:
+            with other.begin() as connection:
+                campaigns.release_driver(connection, lease)
+
+    answer = evaluation.run(tell)
+    assert not answer.failed and len(told) == len(evaluation._plan) and told[-1] == first.name

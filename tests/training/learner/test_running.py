@@ -122,6 +122,16 @@ def test_the_budget_of_the_divergence_ends_a_run(wish: TrainingWish) -> None:
     assert answer.policy is not None
 
 
+def test_a_finished_run_goes_on_to_more_steps(wish: TrainingWish, tmp_path: Path) -> None:
+    first, _ = run(replace(wish, steps=2))
+    longer, told = run(replace(wish, steps=3))
+    assert [step.step for step in told] == [3] and longer.steps == 3
+    assert first.policy != longer.policy == models.find(wish.name).policy, "the name is that of the last weights"
+    models.remove(wish.name)
+    whole, _ = run(replace(wish, steps=3, out=tmp_path / "whole"))
+    assert whole.policy == longer.policy
+
+
 def test_what_cannot_be_done_is_refused_before_the_training(wish: TrainingWish, tmp_path: Path) -> None:
     run(replace(wish, steps=1))
 

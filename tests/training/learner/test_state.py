@@ -14,10 +14,19 @@ def test_a_folder_takes_the_same_run_again_and_no_other(tmp_path: Path) -> None:
     asked = {"seed": 1, "settings": {"learning_rate": 1e-5}}
     RunFolder(tmp_path / "run", asked)
     (tmp_path / "run" / ".checkpoint.pt.part").write_text("cut by a kill")
+    (tmp_path / "run" / ".policy.part").mkdir()
+    (tmp_path / "run" / ".policy.part" / "config.json").touch()
     RunFolder(tmp_path / "run", {"settings": {"learning_rate": 1e-5}, "seed": 1})
     assert not list((tmp_path / "run").glob(".*")), "what a kill left half written is removed"
     with pytest.raises(UsageError, match="with another seed;"):
         RunFolder(tmp_path / "run", asked | {"seed": 2})
+    RunFolder(tmp_path / "limited", asked | {"steps": 2})
+    for more in (3, None):
+        RunFolder(tmp_path / "limited", asked | {"steps": more})
+    with pytest.raises(UsageError, match="with another seed;"):
+        RunFolder(tmp_path / "limited", asked | {"steps": None, "seed": 2})
+    with pytest.raises(UsageError, match="with another steps;"):
+        RunFolder(tmp_path / "limited", asked | {"steps": 3})
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="is a file"):
         RunFolder(tmp_path / "file", asked)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -40,7 +41,11 @@ def test_rows_of_the_ledger_are_those_of_the_data_set(tmp_path: Path, monkeypatc
 
 
 def rounded(row: TrainingRow) -> TrainingRow:
-    """The row with numbers to the precision that Parquet keeps."""
-    episode = row.episode and row.episode._replace(rewards=tuple(round(each or 0, 5) for each in row.episode.rewards))
-    kept = {name: tuple(round(value, 5) for value in getattr(row, name)) for name in ("advantages", "behaviour")}
-    return replace(row, reward=round(row.reward or 0, 5), episode=episode, **kept)
+    """The row with numbers in single precision, as Parquet keeps them."""
+    episode = row.episode and row.episode._replace(rewards=tuple(single(each or 0) for each in row.episode.rewards))
+    advantages, behaviour = tuple(map(single, row.advantages)), tuple(map(single, row.behaviour or ()))
+    return replace(row, reward=single(row.reward or 0), episode=episode, advantages=advantages, behaviour=behaviour)
+
+
+def single(value: float) -> float:
+    return float(np.float32(value))

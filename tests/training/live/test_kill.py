@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -95,22 +95,34 @@ def told_of(ledger: Ledger, wish: LiveWish) -> Any:
     return weights, metrics, turns, len(used(ledger))
 
 
-def test_a_killed_run_goes_on_to_the_same_weights(tmp_path: Path, tiny: str) -> None:
+BESIDE = ("while sampling", "in the update", "between update and checkpoint", "between the checkpoint and the uses")
+
+
+@pytest.mark.parametrize(("ahead", "places"), [(0, tuple(PLACES)), (1, BESIDE)])
+def test_a_killed_run_goes_on_to_the_same_weights(tmp_path: Path, tiny: str, ahead: int, places: Sequence[str]) -> None:
     def started(name: str) -> tuple[LiveWish, Ledger]:
         folder = tmp_path / name
         folder.mkdir()
         files = [written(folder, each, text=TEXT) for each in ("one", "two")]
         ledger = Campaign.from_yaml(files[0], folder / "ledger.db").ledger.store
-        return replace(wish_of(folder, *files, siblings=2), name="killed"), ledger
+        wish = wish_of(folder, *files, siblings=2, steps=2 + ahead, ahead=ahead, parts=2)
+        return replace(wish, name="killed"), ledger
 
     wish, ledger = started("whole")
     run(wish, ledger)
     models.remove("killed")
     expected = told_of(ledger, wish)
     assert expected[3] > 0 and expected[1][0]["loss"] != expected[1][1]["loss"]
-    for number, (where, place) in enumerate(PLACES.items()):
+    by = [line["policy"] for line in expected[1]]
+    assert len(set(by)) == 2 and by[0] == by[ahead], "a step ahead is sampled by the version before the last update"
+    wish, ledger = started("longer")
+    for steps in (1, wish.steps):
+        run(replace(wish, steps=steps), ledger)
+    assert told_of(ledger, wish) == expected, "a finished run goes on to more steps"
+    models.remove("killed")
+    for number, where in enumerate(places):
         wish, ledger = started(f"at{number}")
-        killed(wish, tmp_path / f"at{number}" / "ledger.db", place)
+        killed(wish, tmp_path / f"at{number}" / "ledger.db", PLACES[where])
         run(wish, ledger)
         models.remove("killed")
         assert told_of(ledger, wish) == expected, where

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,16 +13,23 @@ import pytest
 import torch
 
 from sciagent import Campaign
+from sciagent.agent import models
+from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, Tokens, ToolCall
 from sciagent.agent.models import add_folder
 from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.rollouts.scripted import ScriptedPolicy
+from sciagent.domain.answers.training import TrainedStep
+from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.store.learning import uses
+from sciagent.training.learner.loading import LoadedModel
 from sciagent.training.learner.rows import TrainingRow
 from sciagent.training.learner.settings import StepSettings
 from sciagent.training.learner.step import Learner
 from sciagent.training.live.late import differences
+from sciagent.training.live.running import train_live
 from tests.support.tiny_model import write_tiny_model
-from tests.training.learner.made_rows import gradient, sampled_rows
-from tests.training.live.test_running import run, used, wish_of, written
+from tests.training.learner.made_rows import gradient, logprobs, sampled_rows
+from tests.training.live.test_running import used, wish_of, written
 
 PAID = """
 campaign: {name}
@@ -34,10 +42,12 @@ ladder:
   - {{rung: paid, verifier: fn.paid}}
 goal: {{kind: hits}}
 budget: {{proposals: 100000, core_seconds: 10000}}
-proposer: {{kind: llm, model: {model}, seeds: molecules.csv, max_tokens: 150, tools: [modify]}}
+proposer: {{kind: llm, model: {model}, seeds: molecules.csv, structured: false}}
 scheduler: {{kind: exhaustive}}
 workers: 1
 """
+SMALL, LARGE = ("CCN", "CCCN", "CCF", "CCCF"), ("Cc1ccccc1", "Nc1ccccc1", "Fc1ccccc1", "CCc1ccncc1")
+BROKEN = ("C1CC", "C1CCC(")
 
 
 @pytest.fixture(scope="module")
@@ -86,14 +96,48 @@ def paid(molecule: Any) -> tuple[float, float]:
     return float(molecule.heavy_atoms), 0.1
 
 
-@pytest.mark.long
+class Written:
+    """An engine whose answers are written: in each step two that are broken, a small molecule and a large one. The
+    learner knows the probabilities of their tokens."""
+
+    def __init__(self) -> None:
+        self._steps = 0
+
+    def policy(self, learner: Learner, loaded: LoadedModel, version: PolicyIdentity) -> WrittenAnswers:
+        self._steps += 1
+        said = (*BROKEN, SMALL[self._steps - 1], LARGE[self._steps - 1])
+        return WrittenAnswers(learner.policy, loaded.tokenizer, version, said)
+
+    def close(self) -> None: ...
+
+
+class WrittenAnswers(ScriptedPolicy):
+    def __init__(self, model: Any, tokenizer: Any, version: PolicyIdentity, said: Sequence[str]) -> None:
+        self._model, self._tokenizer, self._version, self._said = model, tokenizer, version, said
+        self.name = version.name
+
+    def answers(self, questions: Sequence[EpisodeQuestion]) -> list[Sampled | PolicyError]:
+        return [self._answer(smiles) for smiles, _ in zip(self._said, questions, strict=True)]
+
+    def identity(self, served: str) -> PolicyIdentity:
+        return self._version
+
+    def _answer(self, smiles: str) -> Sampled:
+        message = Message("assistant", "", calls=(ToolCall("call_1", "propose", json.dumps({"smiles": smiles})),))
+        prompt, ids = (1, 2, 3), tuple(self._tokenizer.encode(smiles))
+        known = logprobs(self._model, prompt + ids)[len(prompt) :]
+        tokens = Tokens(prompt, ids, known, (False,) * len(ids), "raw", "t", behaviour=known)
+        return Sampled(message, "calls", tokens, self.name, len(prompt), len(ids), seconds=0.0)
+
+
+@pytest.mark.parametrize("ahead", [0, 1])
 def test_verdicts_of_an_earlier_step_are_trained_within_the_lag_and_else_become_pairs(
-    tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch, ahead: int
 ) -> None:
     import sciagent
 
     sciagent.verifier(measures="heavy_atoms", unit="1", name="fn.paid", cost=0.01)(paid)
-    file = written(tmp_path, "late", text=PAID)
+    file = written(tmp_path, f"late{ahead}", text=PAID)
     ledger = Campaign.from_yaml(file, tmp_path / "ledger.db").ledger.store
     settle, calls = Driver.settle, iter(range(100))
 
@@ -101,8 +145,11 @@ def test_verdicts_of_an_earlier_step_are_trained_within_the_lag_and_else_become_
         return settle(self, seconds) if next(calls) in (0, 2) else False  # the first call is for the seeds
 
     monkeypatch.setattr(Driver, "settle", patient_in_the_second_step)
-    wish = wish_of(tmp_path, file, steps=4, groups=1, siblings=12, turns=1, further=0)
-    answer, told = run(wish, ledger)
+    few: dict[str, Any] = {"steps": 4, "groups": 1, "siblings": 4, "turns": 1, "further": 0}
+    wish = wish_of(tmp_path, file, **few, ahead=ahead, lag=1 + ahead, settings=StepSettings(1e-5))
+    told: list[TrainedStep] = []
+    answer = train_live(wish, ledger, lambda step, of: told.append(step), engine=Written())
+    models.remove(wish.name)
     assert answer.steps == 4 and answer.stopped_by == "steps"
     assert [step.late for step in told] == [0, 1, 0, 0]
     with ledger.read() as connection:
@@ -110,5 +157,17 @@ def test_verdicts_of_an_earlier_step_are_trained_within_the_lag_and_else_become_
     assert len(set(versions)) == 2, "the group is used with its first rewards, and with the later ones"
     assert len({(use["turn_id"], use["reward_version_id"]) for use in used(ledger)}) == len(used(ledger))
     card = (tmp_path / "run" / "pairs" / "README.md").read_text(encoding="utf-8")
-    assert "Episodes that were read: 24;" in card, "those of the two groups whose verdicts came too late"
-    assert pq.read_schema(tmp_path / "run" / "pairs" / "train.parquet").metadata[b"dataset"] == b"preference"
+    assert "Episodes that were read: 8;" in card, "those of the two groups whose verdicts came too late"
+    table = pq.read_table(tmp_path / "run" / "pairs" / "train.parquet")
+    assert table.schema.metadata[b"dataset"] == b"preference"
+    pairs = [(pair["group"], _smiles(pair["chosen"]), _smiles(pair["rejected"])) for pair in table.to_pylist()]
+    wanted = [(step, LARGE[step - 1], worse) for step in (3, 4) for worse in (*BROKEN, SMALL[step - 1])]
+    wanted += [(step, SMALL[step - 1], broken) for step in (3, 4) for broken in BROKEN]  # nearer to the window
+    assert sorted(pairs) == sorted(wanted), "the verdicts say which answer is the better one"
+
+
+def _smiles(messages: Sequence[Any]) -> str:
+    """Returns the molecule of an answer as it was written."""
+    [message] = messages
+    [call] = message["tool_calls"]
+    return str(json.loads(call["function"]["arguments"])["smiles"])

@@ -71,7 +71,7 @@ def test_what_fails_again_and_again_is_not_asked_for_any_more(monkeypatch: pytes
     assert cost_or_none(verifier, ETHANE) is None
     began = time.monotonic()
     assert cost_or_none(verifier, METHANE) is None
-    assert time.monotonic() - began < 0.1
+    assert time.monotonic() - began < 1
 
 
 def test_nothing_is_left_of_a_process_that_was_ended() -> None:

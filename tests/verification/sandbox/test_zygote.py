@@ -41,7 +41,7 @@ def test_a_killed_zygote_loses_what_ran_and_is_replaced(misbehaving: Path, mark:
 def test_a_worker_that_was_asked_nothing_is_not_waited_for(mark: str, tmp_path: Path) -> None:
     with Worker(tmp_path, preload=["pyscf.scf"]) as worker:
         begun = time.monotonic()
-    assert time.monotonic() - begun < 0.3, "it was closed while the nursery imported"
+    assert time.monotonic() - begun < 1, "it was closed while the nursery imported"
     assert not worker.folder.exists()
 
 
