@@ -48,6 +48,9 @@ class LateVerdicts:
         with ledger.read() as connection:
             now = read_watermark(connection)
         self._seen = dict.fromkeys(self._campaigns, now)
+        self._before = dict(self._seen)
+        self._early: dict[str, set[int]] = {name: set() for name in self._campaigns}
+        """Groups with news that were sampled but not trained yet at the last look: the next one looks at them again."""
         self.refused: set[tuple[str, int]] = set()
         """Campaign and id of the groups whose rewards changed too late."""
 
@@ -61,6 +64,7 @@ class LateVerdicts:
     def restore(self, run: str, done: int, seen: Mapping[str, int], refused: Sequence[tuple[str, int]]) -> None:
         """Goes on after a restart. run: its id. done: the last step. seen, refused: as they were after it."""
         self._seen |= {name: mark for name, mark in seen.items() if name in self._campaigns}
+        self._before = dict(self._seen)
         self.refused |= {(name, id_) for name, id_ in refused}
         steps: dict[int, list[RewardedGroup]] = {}
         for built in self._campaigns.values():
@@ -83,8 +87,9 @@ class LateVerdicts:
 
     @property
     def seen(self) -> Mapping[str, int]:
-        """The watermark up to which the evidence of each campaign was looked at."""
-        return self._seen
+        """The watermark from which a restart looks at the evidence of each campaign: that of the look before the last,
+        which repeats the last one for groups that were under way. What was trained then has no difference any more."""
+        return self._before
 
     def changed(self, step: int) -> list[TrainedGroup]:
         """Returns the groups whose rewards have changed since the last look, with rows of the difference.
@@ -107,9 +112,13 @@ class LateVerdicts:
         """Returns the groups with new evidence that are within the lag; notes the others as refused."""
         with self._ledger.read() as connection:
             now = read_watermark(connection)
-            ids = late.groups_with_news(connection, self._campaigns[name].row.id, self._seen[name])
-        self._seen[name] = now
-        mine = [self._known[id_] for id_ in ids if id_ in self._known]
+            ids = {
+                *late.groups_with_news(connection, self._campaigns[name].row.id, self._seen[name]),
+                *self._early[name],
+            }
+        self._before[name], self._seen[name] = self._seen[name], now
+        self._early[name] = {id_ for id_ in ids if id_ > max(self._known, default=0)}
+        mine = [self._known[id_] for id_ in sorted(ids) if id_ in self._known]
         for each in self._known.values():
             if step - each.step > self._lag:
                 each.group = replace(each.group, rows=[])  # what cannot be trained again need not be held

@@ -25,7 +25,7 @@ from sciagent.training.learner.loading import LoadedModel
 from sciagent.training.learner.rows import TrainingRow
 from sciagent.training.learner.settings import StepSettings
 from sciagent.training.learner.step import Learner
-from sciagent.training.live.late import differences
+from sciagent.training.live.late import LateVerdicts, TrainedGroup, differences
 from sciagent.training.live.running import train_live
 from tests.support.tiny_model import write_tiny_model
 from tests.training.learner.made_rows import gradient, logprobs, sampled_rows
@@ -164,6 +164,35 @@ def test_verdicts_of_an_earlier_step_are_trained_within_the_lag_and_else_become_
     wanted = [(step, LARGE[step - 1], worse) for step in (3, 4) for worse in (*BROKEN, SMALL[step - 1])]
     wanted += [(step, SMALL[step - 1], broken) for step in (3, 4) for broken in BROKEN]  # nearer to the window
     assert sorted(pairs) == sorted(wanted), "the verdicts say which answer is the better one"
+
+
+def test_a_verdict_between_the_rewards_of_a_step_and_its_training_is_not_missed(
+    tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sciagent
+
+    sciagent.verifier(measures="heavy_atoms", unit="1", name="fn.paid", cost=0.01)(paid)
+    file = written(tmp_path, "between", text=PAID)
+    ledger = Campaign.from_yaml(file, tmp_path / "ledger.db").ledger.store
+    settle, changed, drivers = Driver.settle, LateVerdicts.changed, list[Driver]()
+
+    def patient_with_the_seeds_alone(self: Driver, seconds: float) -> bool:
+        drivers.append(self)
+        return settle(self, seconds) if len(drivers) == 1 else False
+
+    def late_in_the_second_step(self: LateVerdicts, step: int) -> list[TrainedGroup]:
+        if step == 2:
+            assert settle(drivers[-1], 60.0), "both groups have their verdicts now"
+        return changed(self, step)
+
+    monkeypatch.setattr(Driver, "settle", patient_with_the_seeds_alone)
+    monkeypatch.setattr(LateVerdicts, "changed", late_in_the_second_step)
+    few: dict[str, Any] = {"steps": 3, "groups": 1, "siblings": 4, "turns": 1, "further": 0}
+    told: list[TrainedStep] = []
+    wish = wish_of(tmp_path, file, **few, lag=1, settings=StepSettings(1e-5))
+    train_live(wish, ledger, lambda step, of: told.append(step), engine=Written())
+    models.remove(wish.name)
+    assert [step.late for step in told] == [0, 1, 1]
 
 
 def _smiles(messages: Sequence[Any]) -> str:

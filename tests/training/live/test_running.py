@@ -22,7 +22,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.training.answers import Selection
 from sciagent.training.building import build
 from sciagent.training.learner import running as offline
-from sciagent.training.learner.settings import StepSettings, TrainingWish
+from sciagent.training.learner.settings import CriticSettings, StepSettings, TrainingWish
 from sciagent.training.live.running import train_live
 from sciagent.training.live.wish import LiveWish, TaskShare
 from sciagent.training.wish import DatasetWish
@@ -111,6 +111,18 @@ def test_from_a_random_model_to_a_campaign_that_the_trained_one_proposes_in(tmp_
     assert after.policy == answer.policy and after.turns == 2
     again, nothing = run(replace(wish_of(tmp_path, file), model="taught"), ledger)
     assert again == answer and not nothing, "a run that is complete has nothing left to do"
+
+
+def test_ppo_learns_values_from_episodes_that_its_policy_samples(tmp_path: Path, tiny: str) -> None:
+    file = written(tmp_path, "valued")
+    ledger = Campaign.from_yaml(file, tmp_path / "ledger.db").ledger.store
+    wish = replace(
+        wish_of(tmp_path, file, steps=1, settings=StepSettings(1e-3, critic=CriticSettings())), training="ppo"
+    )
+    answer, told = run(wish, ledger)
+    models.remove(wish.name)
+    assert answer.stopped_by == "steps" and [step.masked for step in told] == [0.0]
+    assert all(step.value_loss is not None and step.rows > 0 for step in told)
 
 
 def test_what_cannot_be_done_is_refused_before_the_first_turn(tmp_path: Path, tiny: str) -> None:
