@@ -117,7 +117,7 @@ def test_ppo_learns_values_from_episodes_that_its_policy_samples(tmp_path: Path,
     file = written(tmp_path, "valued")
     ledger = Campaign.from_yaml(file, tmp_path / "ledger.db").ledger.store
     wish = replace(
-        wish_of(tmp_path, file, steps=1, settings=StepSettings(1e-3, critic=CriticSettings())), training="ppo"
+        wish_of(tmp_path, file, steps=1, settings=StepSettings(1e-6, critic=CriticSettings())), training="ppo"
     )
     answer, told = run(wish, ledger)
     models.remove(wish.name)
