@@ -5,7 +5,9 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy import Column, Index, Integer, UniqueConstraint
 
+from sciagent.store.database import lab_tables as lab
 from sciagent.store.database import learning_tables as learning
+from sciagent.store.database import people_tables as people
 from sciagent.store.database import policy_tables as policies
 from sciagent.store.database.column_types import Id, Json, Key, String, Text, UtcDateTime
 from sciagent.store.database.table_parts import (
@@ -25,6 +27,8 @@ APPEND_ONLY = (
     *("artifact_removal", "law", "calibration", "turn", "proposal"),
     *learning.APPEND_ONLY,
     *policies.APPEND_ONLY,
+    *people.APPEND_ONLY,
+    *lab.APPEND_ONLY,
 )
 CHANGEABLE = {"trajectory": ("state", "ended_at", "ended_why")} | learning.CHANGEABLE
 """The columns that may change, by table; every other column of these tables stays as it was written."""
@@ -34,8 +38,11 @@ reward_spec, reward_version, reward = learning.reward_spec, learning.reward_vers
 training_use = learning.training_use
 evaluation, evaluation_arm = policies.evaluation, policies.evaluation_arm
 policy_role, campaign_policy = policies.policy_role, policies.campaign_policy
+person, membership, access, audit_entry = people.person, people.membership, people.access, people.audit_entry
+sample, lab_task, submission = lab.sample, lab.lab_task, lab.submission
 
-# a single row, locked in every evidence transaction, so that its numbers are in the order of commits
+# row 1: locked in every evidence transaction, so that its numbers are in the order of commits; row 2: the same for
+# the chain of `audit_entry`
 watermark = keyed("watermark", Column("id", Integer, primary_key=True), needed(Id, "value"))
 
 property_ = table(
@@ -97,6 +104,7 @@ campaign = table(
     needed(UtcDateTime, "created_at", "updated_at"),
     # whether a dispatcher is to drive the campaign, whoever created it
     needed(sa.Boolean, "hosted", server_default=sa.false()),
+    optional(UtcDateTime, "wakes_at"),  # of a waiting campaign: when a dispatcher looks at it without an answer
     Index("ix_campaign_hosted", "hosted", "state"),
 )
 

@@ -96,6 +96,8 @@ class LiveWish:
         for name in ("steps", "groups", "siblings", "turns", "save_every", "parts"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name}: {getattr(self, name)} is below 1")
+        if self.training == "ppo" and self.settings.critic is None:
+            raise UsageError("training: ppo needs a value head; say its settings in settings.critic")
         if self.endpoint is not None and not self.rank:
             raise UsageError(f"endpoint: {self.endpoint} samples from adapters; train one with --lora RANK")
         if self.ray_address is not None and not self.actors:

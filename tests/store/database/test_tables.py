@@ -12,7 +12,8 @@ from sciagent.store.campaign_state import calibrations, campaigns, directives, t
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import attempts, spend
+from sciagent.store.job_queue import attempts, jobs, spend
+from sciagent.store.job_queue.jobs import NewJob
 from sciagent.store.learning import evaluations, policies, roles, tool_sets
 from sciagent.store.results import evidence, laws
 from tests.support import rows
@@ -41,6 +42,8 @@ CHANGES = {
     "evaluation_arm": "name = 'x'",
     "policy_role": "why = 'x'",
     "campaign_policy": "named = 'x'",
+    "audit_entry": "who = 'x'",
+    "submission": "said = '{}'",
 }
 FIXED = {"trajectory": "settings = '{}'", "rollout_group": "opening = '[]'"}
 
@@ -82,7 +85,18 @@ def full(ledger: Ledger) -> Ledger:
             )
         )
         learn(connection, row.id)
+        answer(connection, row.id, rung_id, candidate_id)
     return ledger
+
+
+def answer(connection: sa.Connection, campaign_id: int, rung_id: int, candidate_id: int) -> None:
+    """Write what a person answered about a job, and the entry of that act."""
+    [job_id] = jobs.create_many(connection, [NewJob(campaign_id, rung_id, candidate_id, 0, "e" * 64, 1.0)])
+    now = db_now(connection)
+    said = {"key": "f" * 64, "job_id": job_id, "fence": 1, "revision": 0, "kind": "result", "said": {}, "files": []}
+    connection.execute(t.submission.insert().values(said | {"who": "anna", "at": now}))
+    act = {"who": "anna", "what": "enter", "object": "submission", "payload": {}, "at": now}
+    connection.execute(t.audit_entry.insert().values(act | {"previous_hash": "0" * 64, "hash": "1" * 64}))
 
 
 def learn(connection: sa.Connection, campaign_id: int) -> None:

@@ -24,6 +24,7 @@ WISH = LiveWish((TaskShare(Path("a.yaml")),), "tiny", Path("run"), "new", Path("
         ({"ahead": 2}, "ahead: 2 is neither 0 nor 1"),
         ({"ahead": 1, "lag": 0}, "more than the 0 versions that lag allows"),
         ({"parts": 0}, "parts: 0 is below 1"),
+        ({"training": "ppo"}, "ppo needs a value head"),
         ({"endpoint": "http://127.0.0.1:8000/v1"}, "train one with --lora RANK"),
         ({"ray_address": "10.0.0.1:6379"}, "say how many with --actors"),
     ],
