@@ -82,6 +82,9 @@ class RolloutActor:
         self._learner: Learner | None = None
         self._loaded: LoadedModel | None = None
 
+    def ready(self) -> None:
+        """Returns once the actor drives its campaigns."""
+
     def wave(self, step: int, sent: SentPolicy, weights: Any, places: Mapping[str, Sequence[int]]) -> Wave:
         """Rolls out groups of a step, as `Waves` says. weights: of the policy, if no server has them."""
         with self._policy(sent.identity, weights) as policy:
@@ -203,6 +206,7 @@ class RolloutActors:
         kind = ray.remote(num_cpus=1, max_restarts=RESTARTS, max_task_retries=RESTARTS, max_concurrency=2)(RolloutActor)
         self._actors = [kind.remote(ActorWish(own, url, spec, context, run)) for own, _ in found]
         self._of_task = {task.name: place for place, (_, tasks) in enumerate(found) for task in tasks}
+        self._asked([actor.ready.remote() for actor in self._actors])  # its campaigns are in the ledger then
 
     def wave(self, step: int, policy: BatchPolicy, places: Mapping[str, Sequence[int]]) -> Wave:
         """Rolls out groups of a step, each task by its actor, as `Waves` says."""
