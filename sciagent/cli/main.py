@@ -16,7 +16,7 @@ from sciagent.cli.campaigns import answers, calc, compare, export, files, plan, 
 from sciagent.cli.cluster import dispatcher, jobs, metrics, slurm, top, worker, workers
 from sciagent.cli.learning import dataset, environment, evaluate, policy, rewards, rollout, train
 from sciagent.cli.models import mcp, models, serve_model
-from sciagent.cli.people import directives, molecules
+from sciagent.cli.people import directives, lab, molecules
 from sciagent.cli.shared.common import Exit, put, say
 from sciagent.errors import LedgerAwayError, SciagentError, UsageError
 
@@ -136,6 +136,7 @@ PANELS: dict[str, tuple[Listed, ...]] = {
 }
 """{title of the panel: its commands}, in the order of the help: commands for beginners come first."""
 GROUPS = {
+    "lab": (lab.app, "Candidates", "Work of people: tasks and results"),
     "models": (models.app, "Agents", "Language models on this machine"),
     "adapters": (serve_model.app, "Agents", "LoRA adapters of a served model"),
     "rewards": (rewards.app, "Learning", "Rewards of the episodes of a campaign"),

@@ -11,6 +11,7 @@ RESOURCE_UNITS: dict[str, str] = {
     "llm_tokens": "1",
     "money": "EUR",
     "lab_slots": "1",
+    "person_hours": "h",
     "licences": "1",
 }
 

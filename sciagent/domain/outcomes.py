@@ -17,6 +17,7 @@ class Outcome(StrEnum):
     CRASHED = "crashed"
     BAD_ENVIRONMENT = "bad_environment"
     LOST = "lost"
+    NOT_OBTAINED = "not_obtained"  # people could not make or measure the candidate
 
     @property
     def rule(self) -> OutcomeRule:
@@ -48,6 +49,7 @@ OUTCOME_RULES: dict[Outcome, OutcomeRule] = {
         (Outcome.NOT_CONVERGED, Outcome.IMPLAUSIBLE, Outcome.UNSTABLE),
         OutcomeRule(Verdict.INCONCLUSIVE, is_evidence=True),
     ),
+    Outcome.NOT_OBTAINED: OutcomeRule(Verdict.FAIL, is_evidence=True),
     **dict.fromkeys((Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY), OutcomeRule(Verdict.INCONCLUSIVE, is_evidence=False)),
     **dict.fromkeys(
         (Outcome.CRASHED, Outcome.BAD_ENVIRONMENT, Outcome.LOST), OutcomeRule(Verdict.ERROR, is_evidence=False)
@@ -97,6 +99,11 @@ class Reason(StrEnum):
     NOT_MEASURED = "not_measured"
     # people
     VETOED = "vetoed"
+    SYNTHESIS_FAILED = "synthesis_failed"
+    DECOMPOSED = "decomposed"
+    INSOLUBLE = "insoluble"
+    IMPURE = "impure"
+    RETURNED = "returned"  # a person gave the task back; this says nothing of the candidate
     # engines
     EMBEDDING_FAILED = "embedding_failed"
     OVERLAPPING_ATOMS = "overlapping_atoms"

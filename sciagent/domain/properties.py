@@ -78,22 +78,28 @@ class Level:
 
     method: `GFN2-xTB`, `PBE0`, `RDKit`, `experiment`. basis: `def2-SVP` or empty. phase: `gas`, `water`, …
     geometry: protocol of the geometry (`GFN2-xTB//ETKDGv3x10`); empty for a method that needs no geometry.
+    conditions: of a measurement, such as `temperature 25 °C`.
     """
 
     method: str
     basis: str = ""
     phase: str = ""
     geometry: str = ""
+    conditions: str = ""
 
     @property
     def label(self) -> str:
         text = self.method + (f"/{self.basis}" if self.basis else "")
         text += f"({self.phase})" if self.phase and self.phase != "gas" else ""
-        return text + (f"//{self.geometry}" if self.geometry else "")
+        text += f"//{self.geometry}" if self.geometry else ""
+        return text + (f", {self.conditions}" if self.conditions else "")
 
     @property
     def hash(self) -> str:
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+        parts = asdict(self)
+        if not self.conditions:  # levels from before this part keep their hash
+            del parts["conditions"]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -112,6 +112,13 @@ def convert(quantity: Quantity, prop: Property) -> Quantity:
     return replace(quantity, value=value, uncertainty=spread, unit=prop.unit, censoring=censoring)
 
 
+def check_possible(quantity: Quantity, prop: Property) -> None:
+    """Raises UnitError for a value, in the canonical unit, that the property cannot have."""
+    too_low = prop.low is not None and quantity.value < prop.low
+    if too_low or (prop.high is not None and quantity.value > prop.high):
+        raise UnitError(f"{quantity} is outside what {prop.name} can be ({prop.low} to {prop.high} {prop.unit})")
+
+
 def express(quantity: Quantity, prop: Property, unit: str) -> Quantity:
     """Returns a quantity that is in the property's canonical unit in another of its units; the inverse of `convert`.
 

@@ -15,7 +15,7 @@ from sciagent.domain.candidates import Candidate
 from sciagent.domain.properties import PropertyAtLevel
 from sciagent.errors import SimulatorError, UsageError
 from sciagent.programs import Program, find
-from sciagent.verification.contract import Verifier
+from sciagent.verification.contract import BaseVerifier
 from sciagent.verification.registry import check_measures, provider, verifier_class, verifier_names
 
 
@@ -79,7 +79,7 @@ def _program(program: Program) -> Mapping[str, Any]:
     return {**entry, "path": str(found.path), "version": found.version, "missing": None}
 
 
-def _costs(verifier: Verifier[Any], samples: Mapping[str, Candidate]) -> Sequence[Mapping[str, Any]]:
+def _costs(verifier: BaseVerifier[Any], samples: Mapping[str, Candidate]) -> Sequence[Mapping[str, Any]]:
     """Returns the declared costs of the samples that the verifier accepts."""
     return [
         {"candidate": name, "atoms": candidate.n_atoms, **verifier.cost(candidate)}

@@ -1,4 +1,4 @@
-"""The contract of verifiers: the abstract class `Verifier` and the types that its methods take and return."""
+"""The contract of verifiers: the abstract classes `Verifier` and `WorldVerifier`, and the types of their methods."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from sciagent.domain.candidates import Candidate, CandidateKind
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import ArtifactFile, Computation, EvidenceKey, Finding, Measured, content_hash
+from sciagent.domain.jobs.lab import LabAnswer, LabForm
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Level, Property, PropertyAtLevel, at
 from sciagent.domain.quantities import Quantity
@@ -24,9 +25,9 @@ from sciagent.verification.files import WITH_PATHS, ReferenceFile, StructureFile
 from sciagent.verification.method_error import MethodError
 
 __all__ = [
-    "ArtifactFile", "Context", "Cost", "Finding", "Level", "Measured", "MethodError", "Outcome", "Prior", "Property",
-    "PropertyAtLevel", "Quantity", "Reason", "ReferenceFile", "Refusal", "Settings", "SimulatorError", "StructureFile",
-    "Tier", "Verifier", "at",
+    "ArtifactFile", "BaseVerifier", "Context", "Cost", "Finding", "LabAnswer", "LabForm", "Level", "Measured",
+    "MethodError", "Outcome", "Prior", "Property", "PropertyAtLevel", "Quantity", "Reason", "ReferenceFile",
+    "Refusal", "Settings", "SimulatorError", "StructureFile", "Tier", "Verifier", "WorldVerifier", "at",
 ]  # fmt: skip
 
 C = TypeVar("C", bound=Candidate)
@@ -82,8 +83,9 @@ class Prior:
     method: str | None = None
 
 
-class Verifier(ABC, Generic[C]):
-    """One calculation or measurement; an instance is configured by its settings and otherwise stateless.
+class BaseVerifier(ABC, Generic[C]):
+    """One calculation or measurement; an instance is configured by its settings and otherwise stateless. A calculation
+    is a `Verifier`, work of people a `WorldVerifier`.
 
     Raise `version` whenever the numbers change for the same settings: old evidence is then not reused.
     `reusable`: whether other campaigns may reuse the evidence. An `opinion` has at most the tier simulation, is not
@@ -165,13 +167,6 @@ class Verifier(ABC, Generic[C]):
     def cost(self, candidate: C) -> Cost:
         """Returns the expected cost of a verification on one core. The scheduler learns a correction factor."""
 
-    @abstractmethod
-    def verify(self, batch: Sequence[C], context: Context) -> Iterator[Finding]:
-        """Yields one finding for each candidate, in order.
-
-        If it raises SimulatorError, the candidate whose turn it is gets the outcome that the error names; any other
-        exception is recorded as `crashed`."""
-
     @cached_property
     def settings_hash(self) -> str:
         """The hash of all settings including defaults; a file enters by name and content. If evidence is not reusable,
@@ -195,6 +190,35 @@ class Verifier(ABC, Generic[C]):
     def failed(self, candidate: C, error: SimulatorError) -> Finding:
         """Returns the finding for an engine's error."""
         return error_finding(candidate.key, error)
+
+
+class Verifier(BaseVerifier[C]):
+    """A calculation, which a process of a worker runs."""
+
+    @abstractmethod
+    def verify(self, batch: Sequence[C], context: Context) -> Iterator[Finding]:
+        """Yields one finding for each candidate, in order.
+
+        If it raises SimulatorError, the candidate whose turn it is gets the outcome that the error names; any other
+        exception is recorded as `crashed`."""
+
+
+class WorldVerifier(BaseVerifier[C]):
+    """A measurement or a judgement by people, who read a form and answer it."""
+
+    tier = Tier.WORLD
+
+    def cost(self, candidate: C) -> Cost:
+        """Returns one slot in the laboratory. The campaign file may state another cost."""
+        return Cost(lab_slots=1)
+
+    @abstractmethod
+    def form(self, candidate: C) -> LabForm:
+        """Returns the question about the candidate."""
+
+    @abstractmethod
+    def read(self, candidate: C, answer: LabAnswer) -> Finding:
+        """Returns the finding of an answer. Raises UsageError for an answer that does not fit the form."""
 
 
 def error_finding(key: str, error: SimulatorError) -> Finding:

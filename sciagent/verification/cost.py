@@ -11,7 +11,7 @@ import numpy as np
 
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import MAX_AMOUNT, MEASURED, Cost
-from sciagent.verification.contract import Verifier
+from sciagent.verification.contract import BaseVerifier
 
 MIN_OBSERVATIONS = 5
 UNLEARNT_FACTOR = 3.0  # 90th percentile of actual over declared cost before the first observation
@@ -22,7 +22,7 @@ WINDOW = 200  # number of latest ratios that are kept
 NOTHING = Cost()
 
 
-def declared_cost(verifier: Verifier[Any], candidate: Candidate) -> Cost:
+def declared_cost(verifier: BaseVerifier[Any], candidate: Candidate) -> Cost:
     """Returns the declared cost. Raises TypeError or ValueError if it is invalid, and any exception of a plug-in's
     `cost`."""
     declared: object = verifier.cost(candidate)
@@ -34,7 +34,7 @@ def declared_cost(verifier: Verifier[Any], candidate: Candidate) -> Cost:
     return declared
 
 
-def cost_or_none(verifier: Verifier[Any], candidate: Candidate) -> Cost | None:
+def cost_or_none(verifier: BaseVerifier[Any], candidate: Candidate) -> Cost | None:
     """Returns the declared cost, or None if the plug-in fails. The job calls `cost` again and records the error as the
     candidate's (see `child`)."""
     try:

@@ -16,7 +16,7 @@ from typing import Any
 from sciagent.domain.properties import properties
 from sciagent.domain.tiers import Tier
 from sciagent.errors import UnknownNameError, UsageError
-from sciagent.verification.contract import PropertyAtLevel, Settings, Verifier
+from sciagent.verification.contract import BaseVerifier, PropertyAtLevel, Settings, Verifier, WorldVerifier
 from sciagent.verification.sandbox.declarations import asked_apart
 
 GROUP = "sciagent.verifiers"
@@ -96,7 +96,7 @@ def verifier_names() -> tuple[str, ...]:
 
 
 @cache
-def verifier_class(name: str) -> type[Verifier[Any]]:
+def verifier_class(name: str) -> type[BaseVerifier[Any]]:
     """Returns the class of a verifier. A third-party class runs its declarations in a separate process (see
     `sandbox.declarations`). Raises UnknownNameError, or UsageError if its package does not load."""
     if name not in _defined and any((file := folder / f"{name}{ENDING}").is_file() for folder in _sent):
@@ -126,17 +126,19 @@ def provider(name: str) -> str:
     return f"{dist.name} {dist.version}" if dist else "unknown"
 
 
-def check_class(verifier_type: object, name: str, package: str) -> type[Verifier[Any]]:
+def check_class(verifier_type: object, name: str, package: str) -> type[BaseVerifier[Any]]:
     """Returns the class if it meets the contract. Raises UsageError with package, verifier and fault."""
     where = f'verifier "{name}" of {package}'
-    if not (isinstance(verifier_type, type) and issubclass(verifier_type, Verifier)):
-        raise UsageError(f"{where}: {verifier_type!r} is no subclass of Verifier")
+    if not (isinstance(verifier_type, type) and issubclass(verifier_type, Verifier | WorldVerifier)):
+        raise UsageError(f"{where}: {verifier_type!r} is no subclass of Verifier or WorldVerifier")
     if missing := sorted(verifier_type.__abstractmethods__):
         raise UsageError(f"{where}: {verifier_type.__name__} lacks {', '.join(missing)}")
     _check_names(verifier_type, name, where)
     tier: object = getattr(verifier_type, "tier", None)
     if not isinstance(tier, Tier):
         raise UsageError(f"{where}: tier must be a Tier, such as Tier.FAST, not {tier!r}")
+    if (tier is Tier.WORLD) != issubclass(verifier_type, WorldVerifier):
+        raise UsageError(f"{where}: a WorldVerifier is of the tier world, and a Verifier is not")
     if verifier_type.kind not in KINDS:
         raise UsageError(f"{where}: kind must be one of {', '.join(KINDS)}, not {verifier_type.kind!r}")
     if verifier_type.opinion and (verifier_type.tier.order > Tier.SIMULATION.order or verifier_type.reusable):
@@ -149,7 +151,7 @@ def check_class(verifier_type: object, name: str, package: str) -> type[Verifier
     return verifier_type
 
 
-def _check_names(verifier_type: type[Verifier[Any]], name: str, where: str) -> None:
+def _check_names(verifier_type: type[BaseVerifier[Any]], name: str, where: str) -> None:
     for attribute in ("name", "version"):
         value = getattr(verifier_type, attribute, None)
         if not isinstance(value, str) or not value:
@@ -160,7 +162,7 @@ def _check_names(verifier_type: type[Verifier[Any]], name: str, where: str) -> N
         )
 
 
-def check_measures(verifier: Verifier[Any], package: str) -> None:
+def check_measures(verifier: BaseVerifier[Any], package: str) -> None:
     """Raises UsageError if a measured property is unregistered or is defined differently by another package."""
     registry, where = properties(), f'verifier "{verifier.name}" of {package}'
     try:

@@ -13,7 +13,21 @@ from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.domain.properties import DIPOLE, HOMO_LUMO_GAP, QED, SA_SCORE
 from sciagent.verification import registry
-from sciagent.verification.contract import Context, Cost, Finding, Level, PropertyAtLevel, Settings, Tier, Verifier, at
+from sciagent.verification.contract import (
+    Context,
+    Cost,
+    Finding,
+    LabAnswer,
+    LabForm,
+    Level,
+    Outcome,
+    PropertyAtLevel,
+    Settings,
+    Tier,
+    Verifier,
+    WorldVerifier,
+    at,
+)
 from sciagent_verifiers.fast.safety import MoleculeSafety
 
 
@@ -61,9 +75,19 @@ class Lattice(Checks):
     kind = "crystal"
 
 
-class Bench(Scf):
+class Bench(WorldVerifier[Any]):
     name = "fake.bench"
-    tier = Tier.WORLD
+    version = "1"
+
+    @property
+    def measures(self) -> tuple[PropertyAtLevel, ...]:
+        return at(Level("bench"), HOMO_LUMO_GAP, DIPOLE)
+
+    def form(self, candidate: Any) -> LabForm:
+        return LabForm((), "bench")
+
+    def read(self, candidate: Any, answer: LabAnswer) -> Finding:
+        return Finding(candidate.key, Outcome.OK)
 
 
 @dataclass(frozen=True)

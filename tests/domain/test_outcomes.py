@@ -18,6 +18,7 @@ TABLE = {
     "crashed": ("error", False),
     "bad_environment": ("error", False),
     "lost": ("error", False),
+    "not_obtained": ("fail", True),
 }
 
 
@@ -31,9 +32,10 @@ def test_the_table_is_whole() -> None:
     assert set(TABLE) == set(Outcome) == set(OUTCOME_RULES)
 
 
-def test_only_the_gate_passes_and_fails() -> None:
-    for rule in OUTCOME_RULES.values():
-        assert rule.verdict not in (Verdict.PASS, Verdict.FAIL)
+def test_only_the_gate_passes_and_fails_unless_people_could_not_obtain_it() -> None:
+    for outcome, rule in OUTCOME_RULES.items():
+        assert rule.verdict is not Verdict.PASS
+        assert (rule.verdict is Verdict.FAIL) == (outcome is Outcome.NOT_OBTAINED)
 
 
 def test_reasons_are_names_that_fit_their_column() -> None:

@@ -56,7 +56,7 @@ def with_(**attributes: Any) -> type:
 @pytest.mark.parametrize(
     ("found", "fault"),
     [
-        ("no class", "'no class' is no subclass of Verifier"),
+        ("no class", "'no class' is no subclass of Verifier or WorldVerifier"),
         (Verifier, "Verifier lacks cost, measures, verify"),
         (with_(version=1), 'version must be a text such as "1", not 1'),
         (with_(name=None), 'name must be a text such as "1", not None'),

@@ -42,7 +42,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs, spend
 from sciagent.store.results import evidence
-from sciagent.verification.contract import Verifier
+from sciagent.verification.contract import BaseVerifier
 from sciagent.verification.cost import CostModel, cost_or_none
 from sciagent.verification.registry import is_function, verifier_names
 from sciagent.verification.sandbox.host import Limits
@@ -55,7 +55,7 @@ class BuiltRung:
     id: int
     """Id of the rung's row in the ledger; 0 without a ledger."""
     spec: RungSpec
-    verifier: Verifier[Any]
+    verifier: BaseVerifier[Any]
     rules: RungRules
     limits: Limits
     cost_model: CostModel
@@ -72,8 +72,8 @@ class BuiltRung:
         return self.verifier.tier is Tier.FAST
 
     def declared(self, candidate: Candidate) -> Cost | None:
-        """Returns the cost that the verifier declares; None if it declares none."""
-        return cost_or_none(self.verifier, candidate)
+        """Returns the cost that the verifier declares, or the file for people; None if it declares none."""
+        return cost_or_none(self.verifier, candidate) if self.spec.lab is None else self.spec.lab.cost.total()
 
     @property
     def holds(self) -> dict[str, int]:
@@ -108,6 +108,10 @@ class BuiltLadder:
         """The leading fast and inline rungs, which run on each proposal at once, and the other rungs."""
         self.bought = all_rungs[leading:]
         """The rungs that run as jobs: the paid ones and the control."""
+        self.computed = tuple(rung for rung in self.bought if not rung.spec.is_world)
+        """The rungs whose jobs computers run."""
+        self.asked = tuple(rung for rung in self.bought if rung.spec.is_world)
+        """The rungs whose jobs people do."""
         self.free_gates = FreeGates(self.fast)
         self.terminal = spec.terminal_position
         self.decides_at_once = self.terminal < leading
@@ -121,7 +125,7 @@ class Built(BuiltLadder):
         super().__init__(spec, rungs)
         self.ledger = ledger
         self.row = row
-        self.together = {r.rules.position: n for r in self.bought if (n := r.verifier.together) > 1}
+        self.together = {r.rules.position: n for r in self.computed if (n := r.verifier.together) > 1}
         self.limit_by_rung = {spec.position(label): n for label, n in spec.budget.rungs.items()}
 
     def make_script(self, chosen: OneProposerSpec) -> Proposer:

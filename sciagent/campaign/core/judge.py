@@ -11,6 +11,7 @@ from sciagent.domain.campaigns.chosen_units import Units, show_window, shown_qua
 from sciagent.domain.campaigns.directives import SteeringState
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.evidence import Finding, Measured, at_highest_rung
+from sciagent.domain.jobs.lab import NOT_OBTAINED
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.objectives import UTILITY_FLOOR, Objective, Window, utility
 from sciagent.domain.outcomes import Reason, Verdict
@@ -183,7 +184,8 @@ def _ended(
     rung that measured a property."""
     is_hit, worth = False, None
     if where.standing is Standing.SETTLED:
-        worth = utility(objectives, {name: quantity.value for name, quantity in values.items()})
+        if last.reason not in NOT_OBTAINED:  # what cannot be made is worth nothing, whatever lower rungs say
+            worth = utility(objectives, {name: quantity.value for name, quantity in values.items()})
         limits = {o.property: o.accept for o in objectives}  # a lower rung may have measured an objective
         missed = _first_miss("objective", limits, values, highest.units) if last.verdict is Verdict.PASS else None
         last = missed or last

@@ -89,6 +89,30 @@ class _Call:
     """Number of further jobs that the call can take."""
 
 
+class Places(Protocol):
+    """The places of one dispatch."""
+
+    @property
+    def open(self) -> frozenset[Position]:
+        """Positions of rungs that have a place."""
+
+    @property
+    def wanted(self) -> int:
+        """Largest number of jobs that could be started now."""
+
+    @property
+    def has_free(self) -> bool:
+        """Whether a worker is still free."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether less urgent jobs have no place either, once `take` has returned None."""
+
+    def take(self, position: Position, ample: bool) -> int | None:
+        """Takes a place for a job of this rung; returns the number of its call, or None if there is no place. ample:
+        whether the budget suffices for many such jobs."""
+
+
 class LocalPlaces:
     """The places of one dispatch to the local pool: first the free workers, then one waiting job per worker.
 
@@ -96,28 +120,26 @@ class LocalPlaces:
     """
 
     is_full = True
-    """Whether less urgent jobs have no place either, once `take` has returned None."""
 
     def __init__(self, pace: Pace, free: int, waiting: int, wide: Mapping[Position, int]) -> None:
         self._pace, self._free, self._waiting, self._wide = pace, free, waiting, wide
         self._calls: list[_Call] = []
-        self.open = frozenset(wide)
-        """Positions of rungs that have a place."""
+        self._open = frozenset(wide)
+
+    @property
+    def open(self) -> frozenset[Position]:
+        return self._open
 
     @property
     def has_free(self) -> bool:
-        """Whether a worker is still free."""
         return self._free > 0
 
     @property
     def wanted(self) -> int:
-        """Largest number of jobs that could be started now."""
         ahead = self._waiting if any(map(self._pace.ahead, self._wide)) else 0
         return max(map(self._pace.group, self._wide), default=1) * (self._free + ahead)
 
     def take(self, position: Position, ample: bool) -> int | None:
-        """Takes a place for a job of this rung; returns the number of its call, or None if there is no place. ample:
-        whether the budget suffices for many such jobs."""
         for number, call in enumerate(self._calls):
             if ample and call.position == position and call.room > 0:
                 call.room -= 1
@@ -163,9 +185,6 @@ class Quota:
             return None
         self._left[position] -= 1
         return 0
-
-
-Places = LocalPlaces | Quota
 
 
 class Crew(Protocol):

@@ -112,6 +112,7 @@ def _plan(
     one."""
     declared = rung.declared(candidate)
     reservation, seconds = rung.reserves(declared), rung.lasts(declared)
+    reservation = budget.stocks_of(reservation) if rung.spec.is_world else reservation
     key = rung.verifier.evidence_key(candidate)
     job = PlannedJob(rung, candidate_id, candidate, key, declared, reservation)
     many = {resource: MARGIN * amount for resource, amount in reservation.items()}

@@ -16,11 +16,14 @@ from sciagent.campaign.driving.control_draws import ControlDraws
 from sciagent.campaign.driving.crew import Crew, Pace, Places
 from sciagent.campaign.driving.dispatch import WINDOW, promote, resume_queued
 from sciagent.campaign.driving.intake import Intake
+from sciagent.campaign.driving.joint_crew import JointCrew
 from sciagent.campaign.driving.local_jobs import LocalJobs, reap
 from sciagent.campaign.driving.mailbox import Mailbox
+from sciagent.campaign.driving.people_out import with_people
 from sciagent.campaign.driving.refitting import refit
 from sciagent.campaign.driving.remote_jobs import RemoteJobs
 from sciagent.campaign.driving.session import INTERRUPTED, DriverSession, Ending, Heartbeat
+from sciagent.campaign.driving.world_jobs import WorldJobs
 from sciagent.campaign.proposing.sources import MakeSource, source_of
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.errors import CampaignError, LedgerAwayError, SciagentError, StaleLeaseError
@@ -66,7 +69,7 @@ class Driver:
     def __enter__(self) -> Driver:
         built, session = self.built, self.session
         if self._runs_locally:
-            check_here(built.bought, self._workers or built.spec.workers)
+            check_here(built.computed, self._workers or built.spec.workers)
         check_here([rung for rung in built.fast if rung.spec.inline], self._workers or built.spec.workers)
         with built.ledger.begin() as connection:
             session.lease = campaigns.take_driver(connection, built.row.id, session.owner)
@@ -101,8 +104,14 @@ class Driver:
         jobs."""
         remote = RemoteJobs(self.session, self.pace, self._executor, not self._runs_locally, connection)
         if self._runs_locally:
-            return LocalJobs(self.session, self.pace, self._workers, self._bell), remote
-        return (remote,)
+            return self._with_people(LocalJobs(self.session, self.pace, self._workers, self._bell), connection), remote
+        return (self._with_people(remote, connection),)
+
+    def _with_people(self, computers: Crew, connection: Connection) -> Crew:
+        """Returns the crew together with that of people, if they do a rung."""
+        if not self.built.asked:
+            return computers
+        return JointCrew(computers, WorldJobs(self.session, self.pace, connection))
 
     def release(self) -> None:
         """Gives the lease back if this driver still holds it; also after the ledger was unreachable at the exit."""
@@ -240,11 +249,11 @@ class Driver:
         return session.nothing_left(self.intake.starved, self._shortfall)
 
     def _end(self, ending: Ending) -> CampaignState:
-        state, why = ending
         with self.session.begin() as connection:
+            state, why = with_people(connection, self.session, ending)
             campaigns.set_state(connection, self.built.row.id, state, why)
             self.session.log(connection, "ended", state=state, why=why)
-            if ending != INTERRUPTED:  # an interrupted campaign is continued by the next dispatcher
+            if ending != INTERRUPTED and state is not CampaignState.WAITING:  # a dispatcher goes on with these
                 campaigns.host(connection, self.built.row.id, False)
         return state
 

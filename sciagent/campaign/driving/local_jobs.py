@@ -39,7 +39,7 @@ class LocalJobs(Crew):
     def __init__(self, session: DriverSession, pace: Pace, workers: int | None, bell: threading.Event) -> None:
         super().__init__(session, pace)
         self._workers, spec = workers, session.built.spec
-        paid = [rung.verifier.name for rung in session.built.bought]
+        paid = [rung.verifier.name for rung in session.built.computed]
         self.pool = LocalPool(
             session.built.ledger, workers or spec.workers, session.built.scratch(), preload=paid, bell=bell
         )
@@ -150,12 +150,12 @@ class LocalJobs(Crew):
 
     def _take_up_rungs(self) -> None:
         built = self.session.built
-        self._wide = {rung.rules.position: rung.limits.threads for rung in built.bought}
+        self._wide = {rung.rules.position: rung.limits.threads for rung in built.computed}
         self._tasks = {
             rung.rules.position: Task(
                 built.row.id, rung.id, rung.verifier, rung.verifier.request_settings, rung.limits, rung.holds
             )
-            for rung in built.bought
+            for rung in built.computed
         }
 
     def close(self) -> None:

@@ -7,21 +7,20 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import BuiltRung
-from sciagent.campaign.core.record import Settling, settle, settling_of
 from sciagent.campaign.driving.crew import Crew, Pace, PlannedJob, Quota
+from sciagent.campaign.driving.offered_jobs import OfferedJob, offered_jobs, settle_ended
 from sciagent.campaign.driving.session import DriverSession
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.cost import Cost
-from sciagent.domain.evidence import Finding
 from sciagent.domain.jobs.resource_requests import text_of
-from sciagent.domain.jobs.states import JobState, Standing
+from sciagent.domain.jobs.states import JobState
 from sciagent.execution.executor import Executor
-from sciagent.store.campaign_state import campaigns, standings
+from sciagent.store.campaign_state import campaigns
 from sciagent.store.job_queue import jobs, offers, spend, workers
 from sciagent.store.job_queue.jobs import Offer
 from sciagent.store.job_queue.offers import Ended, Out
@@ -32,16 +31,6 @@ log = logging.getLogger(__name__)
 LONG_SECONDS = 10.0  # jobs this long are offered one per slot, shorter jobs two per slot
 WORKERS_SECONDS = 2.0  # interval between looks for registered workers
 MIN_SLOTS = 1  # slots assumed for a queue without workers, so that a job is ready when a worker comes
-
-
-@dataclass(frozen=True)
-class OfferedJob:
-    """A job that was offered to remote workers and is not settled yet."""
-
-    out: Out
-    position: Position
-    declared: Cost | None
-    reservation: Cost
 
 
 class RemoteJobs(Crew):
@@ -75,17 +64,12 @@ class RemoteJobs(Crew):
     def amend(self, connection: Connection) -> None:
         """Writes the rungs' settings for workers to the ledger, and loads the jobs that are offered or running."""
         built = self.session.built
-        campaigns.write_requests(connection, {rung.id: request_for_workers(rung) for rung in built.bought})
+        campaigns.write_requests(connection, {rung.id: request_for_workers(rung) for rung in built.computed})
         if self._takes_new:
-            offers.restate_needs(connection, {rung.id: text_of(rung.holds) for rung in built.bought})
+            offers.restate_needs(connection, {rung.id: text_of(rung.holds) for rung in built.computed})
         else:
             offers.withdraw(connection, built.row.id)
-        positions = {rung.id: rung.rules.position for rung in built.all_rungs}
-        held = spend.held(connection, built.row.id)
-        self._out = {
-            out.job_id: OfferedJob(out, positions[out.rung_id], None, Cost(held.get(out.job_id)))
-            for out in offers.outstanding(connection, built.row.id)
-        }
+        self._out = offered_jobs(connection, built, built.computed)
 
     def start(self, connection: Connection, planned: Sequence[PlannedJob]) -> list[int]:
         ids = jobs.create_many(connection, [job.row(self.session.built.row.id, offer_of(job)) for job in planned])
@@ -125,7 +109,7 @@ class RemoteJobs(Crew):
             if self._most[job.position] != 0:  # a job that no worker can run occupies no slot
                 by_queue[queue_of(built.all_rungs[job.position])] += slot
         places = {}
-        for rung in built.bought:
+        for rung in built.computed:
             position, queue = rung.rules.position, queue_of(rung)
             in_queue = max(self._slots.get(queue, 0), MIN_SLOTS) - by_queue[queue]
             at_once = max(self._most[position], MIN_SLOTS) - by_rung[position]
@@ -143,7 +127,7 @@ class RemoteJobs(Crew):
         alive, self._looked_at = workers.alive(connection), time.monotonic()
         before, self.unheld = self.unheld, {}
         self._slots, self._most = workers.slots_of(alive), {}
-        for rung in self.session.built.bought:
+        for rung in self.session.built.computed:
             label, can = rung.spec.rung, capacity(alive, queue_of(rung), rung.holds, rung.limits.memory_mb)
             self._most[rung.rules.position] = can.most
             if can.missing:
@@ -156,29 +140,15 @@ class RemoteJobs(Crew):
         if not self._out:
             return set()
         session, ledger = self.session, self.session.built.ledger
-        with ledger.read() as connection:
-            ended = offers.ended(connection, {id_: job.out for id_, job in self._out.items()})
+        ended = settle_ended(session, self._out)
         if not ended:
             return set()
-        with session.begin() as connection:
-            settlings = [
-                _settling(end, job)
-                for end in ended
-                if (job := self._out[end.job_id])
-                and (end.state is not JobState.CANCELLED or self._waits(connection, job))
-            ]
-            settle(connection, session.built, settlings)
         settled = [self._account(end) for end in ended]
         if any(end.state is JobState.CANCELLED for end in ended):
             with ledger.read() as connection:
                 session.recount(connection)
         session.purchasing.pool.touch(job.out.candidate_id for job in settled)
         return {job.position for job in settled}
-
-    def _waits(self, connection: Connection, job: OfferedJob) -> bool:
-        """Whether the candidate still waits for this rung; a person who cancelled its job may have moved it."""
-        row = standings.get(connection, self.session.built.row.id, job.out.candidate_id)
-        return bool(row["standing"] == Standing.PENDING and row["position"] == job.position)
 
     def _account(self, end: Ended) -> OfferedJob:
         """Updates budget, cost model and pace after a job is settled."""
@@ -234,10 +204,3 @@ def request_for_workers(rung: BuiltRung) -> dict[str, object]:
     verifier = rung.verifier
     request = {"settings": verifier.request_settings, "limits": asdict(rung.limits), "resources": rung.holds}
     return request | ({"together": verifier.together} if verifier.together > 1 else {})
-
-
-def _settling(end: Ended, job: OfferedJob) -> Settling:
-    candidate_id, finding = job.out.candidate_id, None
-    if end.state is not JobState.DONE and end.outcome is not None:
-        finding = Finding(str(candidate_id), end.outcome, reason=end.reason, detail=end.detail)
-    return settling_of(candidate_id, job.position, end.state, finding, end.kills, end.losses)

@@ -93,7 +93,7 @@ class DriverSession:
     def reached(self) -> Ending | None:
         """Returns the ending if no more jobs may start, otherwise None."""
         built, budget, goal = self.built, self.budget, self.built.spec.goal
-        if goal.kind == "hits" and goal.count is not None and self.hits >= goal.count:
+        if self.is_goal_reached:
             return CampaignState.FINISHED, f"{self.hits} hits; {goal.count} were asked for"
         if spent := budget.exhausted():
             return CampaignState.BUDGET_SPENT, spent
@@ -134,6 +134,12 @@ class DriverSession:
                 return CampaignState.BUDGET_SPENT, self.budget.goes_on(self.built, connection) or why
             waiting = self._waiting(connection)
         return self.purchasing.left_over(waiting) if waiting else (CampaignState.FINISHED, NOTHING_LEFT)
+
+    @property
+    def is_goal_reached(self) -> bool:
+        """Whether the campaign has as many hits as were asked for."""
+        goal = self.built.spec.goal
+        return goal.kind == "hits" and goal.count is not None and self.hits >= goal.count
 
     def _waiting(self, connection: Connection) -> int:
         """Returns the number of candidates that wait for a paid rung."""

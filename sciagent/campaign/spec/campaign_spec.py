@@ -31,7 +31,10 @@ from sciagent.yaml.files import file_hash
 from sciagent.yaml.validation import Faults, fault
 
 SCHEMA = 1
-AMENDABLE = ("budget", "goal.count", "workers", "description", "ladder.limits", "ladder.resources", "units")
+AMENDABLE = (
+    *("budget", "goal.count", "workers", "description", "units"),
+    *("ladder.limits", "ladder.resources", "ladder.lab"),
+)
 """The keys that may change in a running campaign."""
 _ABSENT = object()
 _NAMED_BY = ("rung", "property")
@@ -282,7 +285,9 @@ def _objective(objective: Objective) -> Mapping[str, Any]:
 
 def _rung(rung: RungSpec) -> Mapping[str, Any]:
     return {
-        **rung.model_dump(mode="json", include={"rung", "verifier", "limits", "on_refusal", "calibrate", "inline"}),
+        **rung.model_dump(
+            mode="json", include={"rung", "verifier", "limits", "on_refusal", "calibrate", "inline", "lab"}
+        ),
         **({"resources": rung.holds} if text_of(rung.holds) else {}),
         **(_of_control(rung) if rung.control else {}),
         "settings": rung.configured.settings.model_dump(mode="json"),

@@ -182,9 +182,10 @@ def _check_terminal(parts: Draft, faults: Faults) -> None:
         _check_label(parts.terminal, ("terminal",), parts, faults)
     if parts.terminal is not None and parts.labels.count(parts.terminal) == 1:
         for i, rung in parts.ladder.items():
-            if i > parts.labels.index(parts.terminal) and rung.tier is not Tier.WORLD:
+            if i > parts.labels.index(parts.terminal):
                 message = f'comes after the terminal rung "{parts.terminal}" and would never run'
-                faults.add(("ladder", i, "verifier"), message, "move it before the terminal rung, or leave it out")
+                hint = f"write terminal: {rung.rung}" if rung.is_world else "move it before the terminal rung"
+                faults.add(("ladder", i, "verifier"), message, f"{hint}, or leave it out")
 
 
 def _check_opinions(parts: Draft, faults: Faults) -> None:

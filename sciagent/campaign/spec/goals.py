@@ -291,6 +291,11 @@ class BudgetSpec(Part):
     llm_tokens: Limit | None = Field(None, description="Tokens of language models.")
     money: Limit | None = Field(None, description="Money, in EUR.")
     lab_slots: Limit | None = Field(None, description="Slots in the laboratory.")
+    person_hours: Limit | None = Field(
+        None,
+        exclude_if=lambda value: value is None,  # as in campaigns from before this key
+        description="Working time of people, in hours.",
+    )
     licences: Limit | None = Field(None, description="Uses of licensed programs.")
     wall_minutes: Positive | None = Field(None, description="Elapsed minutes, over all runs of the campaign.")
     proposals: Count | None = Field(None, description="Number of proposals.")

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from sciagent.campaign.spec.load import campaign_schema
 from sciagent.campaign.spec.rungs import find_verifier
 from sciagent.domain.properties import properties
-from sciagent.verification.contract import Verifier
+from sciagent.verification.contract import BaseVerifier
 from sciagent.verification.registry import provider, verifier_names
 
 Schema = dict[str, Any]
@@ -41,7 +41,7 @@ def reference(distribution: str | None = None) -> str:
     return "\n".join(parts).rstrip() + "\n"
 
 
-def _verifier(verifier: type[Verifier[Any]], seen: set[str]) -> Iterator[str]:
+def _verifier(verifier: type[BaseVerifier[Any]], seen: set[str]) -> Iterator[str]:
     yield f"### `{verifier.name}`\n"
     yield f"{_first_paragraph(verifier.__doc__)}\n"
     yield f"Tier `{verifier.tier}`, version {verifier.version}. {_measured(verifier)}\n"
@@ -49,7 +49,7 @@ def _verifier(verifier: type[Verifier[Any]], seen: set[str]) -> Iterator[str]:
     yield from _models(schema, schema, verifier.name, seen)
 
 
-def _measured(verifier: type[Verifier[Any]]) -> str:
+def _measured(verifier: type[BaseVerifier[Any]]) -> str:
     try:
         names = sorted({measure.property.name for measure in verifier().measures})
     except ValidationError:  # some setting has no default

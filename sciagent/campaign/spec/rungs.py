@@ -19,6 +19,7 @@ from sciagent.campaign.spec.goals import (
     fault_of,
     window_fault,
 )
+from sciagent.campaign.spec.lab import LabSpec
 from sciagent.domain.campaigns.derived import DerivedProperty, is_derived
 from sciagent.domain.evidence import canonical_json
 from sciagent.domain.jobs import resource_requests
@@ -26,7 +27,7 @@ from sciagent.domain.objectives import Window
 from sciagent.domain.properties import PropertyAtLevel, properties
 from sciagent.domain.tiers import Tier
 from sciagent.errors import UsageError, did_you_mean
-from sciagent.verification.contract import Verifier
+from sciagent.verification.contract import BaseVerifier
 from sciagent.verification.registry import check_measures, provider, verifier_class
 from sciagent.yaml.validation import Faults, fault
 
@@ -46,7 +47,7 @@ def default_label(verifier: str) -> str:
     return verifier.replace(".", "_").lower()
 
 
-def find_verifier(name: object) -> type[Verifier[Any]] | None:
+def find_verifier(name: object) -> type[BaseVerifier[Any]] | None:
     """Returns the verifier class; None if it does not exist or does not load."""
     try:
         return verifier_class(name) if isinstance(name, str) else None
@@ -80,7 +81,7 @@ Amount = Annotated[int, Field(strict=True, ge=1, le=resource_requests.MOST_OTHER
 class _SettingsWithVerifier(dict[str, Any]):
     """Settings as in the file, with the verifier built from them, so that each rung builds its verifier only once."""
 
-    verifier: Verifier[Any] | None = None
+    verifier: BaseVerifier[Any] | None = None
 
 
 class RungSpec(Part):
@@ -130,6 +131,11 @@ class RungSpec(Part):
         description="control: limits within which it confirms a candidate, in its own scale; default: those of the "
         "objectives that it measures.",
     )
+    lab: LabSpec | None = Field(
+        None,
+        exclude_if=lambda value: value is None,
+        description="Of a rung that people do: cost, deadline and approval of its tasks.",
+    )
     on_refusal: Literal["drop", "skip"] = Field(
         default_factory=lambda: "skip",
         description="If the verifier refuses a candidate: drop it, or skip the rung; default: drop if fast, else skip.",
@@ -137,7 +143,7 @@ class RungSpec(Part):
 
     _base: Path | None = PrivateAttr(None)
     _campaign: str = PrivateAttr("")
-    _verifier: Verifier[Any] | None = PrivateAttr(None)
+    _verifier: BaseVerifier[Any] | None = PrivateAttr(None)
     _defaults: Mapping[str, Any] = PrivateAttr({})
     _derived: tuple[DerivedProperty, ...] = PrivateAttr(())
 
@@ -152,7 +158,9 @@ class RungSpec(Part):
         given = data.get("limits", {})
         limits = {"wall_seconds": wall, "memory_mb": memory, **given} if isinstance(given, dict) else given
         on_refusal = "drop" if verifier.tier is Tier.FAST else "skip"
-        return {"rung": default_label(verifier.name), "on_refusal": on_refusal, **data, "limits": limits}
+        usual: dict[str, Any] = {"rung": default_label(verifier.name), "on_refusal": on_refusal}
+        usual |= {"lab": {}} if verifier.tier is Tier.WORLD else {}
+        return {**usual, **data, "limits": limits}
 
     @field_validator("verifier")
     @classmethod
@@ -206,6 +214,14 @@ class RungSpec(Part):
             )
         if others := set(info.data.get("resources") or {}) - {resource_requests.CORES}:
             raise fault(f"an inline rung runs beside the campaign's driver and holds cores alone, not {min(others)}")
+        return value
+
+    @field_validator("lab")
+    @classmethod
+    def _of_people(cls, value: LabSpec | None, info: ValidationInfo) -> LabSpec | None:
+        verifier = find_verifier(info.data.get("verifier"))
+        if value is not None and verifier is not None and verifier.tier is not Tier.WORLD:
+            raise fault(f'verifier "{verifier.name}" is run by computers; leave this out')
         return value
 
     @field_validator("gate", "accept")
@@ -270,6 +286,11 @@ class RungSpec(Part):
         return verifier_class(self.verifier).tier
 
     @property
+    def is_world(self) -> bool:
+        """Whether people do the rung."""
+        return self.tier is Tier.WORLD
+
+    @property
     def at_once(self) -> bool:
         """Whether the rung may answer inside the turn that proposes a candidate: it is fast, or marked inline."""
         return self.inline or self.tier is Tier.FAST
@@ -316,7 +337,7 @@ class RungSpec(Part):
         return changed
 
     @property
-    def configured(self) -> Verifier[Any]:
+    def configured(self) -> BaseVerifier[Any]:
         """The verifier with these settings, built once."""
         if self._verifier is None:
             self._verifier = verifier_class(self.verifier)({**self._defaults, **self.settings}, self._base)

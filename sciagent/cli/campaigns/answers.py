@@ -63,6 +63,8 @@ def _driver(status: CampaignCounts) -> str:
         return f"its driver{host} died: nothing is running. Nothing is lost; go on with: sciagent resume {name}"
     if state in ("created", "interrupted", "failed"):
         return f"go on with: sciagent resume {name}"
+    if state == "waiting":
+        return f"what is to be measured: sciagent lab list --campaign {name}; after an answer: sciagent resume {name}"
     return f"{_way_on(status)}sciagent resume {name}"
 
 

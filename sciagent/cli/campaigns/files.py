@@ -40,9 +40,9 @@ def init(
     json: options.Json = False,
 ) -> None:
     """Write a campaign folder that runs at once: the YAML with its comments, the seeds, a README."""
-    from sciagent.campaign.spec import templates
     from sciagent.campaign.spec.goals import NAME
     from sciagent.campaign.spec.load import load_spec
+    from sciagent.cli.campaigns import templates
 
     if list_:
         known = [{"name": each.name, "description": each.description} for each in templates.templates().values()]

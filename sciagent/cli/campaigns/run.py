@@ -120,6 +120,9 @@ def conclude(progress: Progress, campaign: Campaign, status: Status, report: Pat
     if state == "interrupted":
         say(f"{status.stop_reason or 'interrupted'}; go on with: sciagent resume {name}")
         raise typer.Exit(Exit.INTERRUPTED)
+    if state == "waiting":
+        say(f"{name} waits {status.stop_reason}; see: sciagent lab list --campaign {name}")
+        return
     if state not in ("finished", "budget_spent"):
         say(f"{name} is {state}; see: sciagent status {name}")
         raise typer.Exit(Exit.FAILED)

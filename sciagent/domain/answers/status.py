@@ -72,6 +72,21 @@ class RateUse(AnswerModel):
     """Amount spent in the last seven days, in the resource's unit."""
 
 
+class LabCounts(AnswerModel):
+    """The tasks of a campaign, counted."""
+
+    waiting: int
+    """Tasks that wait for the word of a chemist."""
+    queued: int
+    """Tasks that nobody has claimed."""
+    claimed: int
+    """Tasks that a person has claimed."""
+    answered: int
+    """Tasks that were answered."""
+    overdue: int
+    """Open tasks whose deadline has passed."""
+
+
 class CampaignCounts(AnswerModel):
     """The counts of a campaign; the query is cheap enough to run every second."""
 
@@ -113,6 +128,8 @@ class CampaignCounts(AnswerModel):
     """Driver of the campaign; null if it has no driver and its last driver ended properly."""
     control: ControlCounts | None = Field(default=None, exclude_if=lambda value: value is None)
     """Runs of the control; left out if the campaign has none."""
+    tasks: LabCounts | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Tasks of people; left out if they do no rung."""
     rungs: tuple[RungCounts, ...]
     """Counts, one entry per rung, in ladder order."""
     rates: Mapping[str, RateUse] = Field(default={}, exclude_if=lambda rates: not rates)

@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 
 from sciagent.domain.campaigns.ladder import Position
+from sciagent.domain.cost import Cost
 
 WEEK = 7 * 86400.0  # seconds
 SLACK = 1 + 1e-9  # tolerance for rounding errors in sums
@@ -138,6 +139,11 @@ class Budget:
             return None
         left = max(self._wall - self._wall_seconds(), 0.0)
         return f"{_amount(lasts)} seconds of wall time, and {_amount(left)} are left"
+
+    def stocks_of(self, cost: Mapping[str, float]) -> Cost:
+        """Returns the part of a cost that no weekly limit holds. A task of people reserves only this: its slot of a
+        week is booked when somebody claims it."""
+        return Cost({resource: amount for resource, amount in cost.items() if resource not in self._limits.rates})
 
     def reserve(self, position: Position, reservation: Mapping[str, float]) -> None:
         """Counts a started job of the rung and holds its reservation."""

@@ -22,7 +22,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.job_queue.leases import Claim
 from sciagent.store.results import candidates
-from sciagent.verification.contract import Verifier
+from sciagent.verification.contract import BaseVerifier
 from sciagent.verification.cost import cost_or_none
 from sciagent.verification.registry import verifier_class
 from sciagent.verification.sandbox.host import Limits, Request
@@ -36,7 +36,7 @@ class Task:
 
     campaign_id: int
     rung_id: int
-    verifier: Verifier[Any]
+    verifier: BaseVerifier[Any]
     settings: Mapping[str, Any]
     limits: Limits
     needs: dict[str, int]

@@ -38,7 +38,7 @@ from sciagent.store.job_queue.leases import Claim, JobEnd, LiveAttempt
 from sciagent.store.job_queue.spend import Bill, CostSeen
 from sciagent.store.results import evidence
 from sciagent.store.results.evidence import NewEvidence, RecordedEvidence
-from sciagent.verification.contract import Verifier
+from sciagent.verification.contract import BaseVerifier
 from sciagent.verification.cost import unmeasured
 from sciagent.verification.sandbox.host import HostResult
 
@@ -137,7 +137,7 @@ def complete(connection: Connection, results: Sequence[JobResult]) -> dict[int, 
 class DirectResult:
     """A verification without a job: of a fast rung, of `sciagent verify`, or before a promotion."""
 
-    verifier: Verifier[Any]
+    verifier: BaseVerifier[Any]
     candidate_id: int
     key: EvidenceKey
     result: HostResult

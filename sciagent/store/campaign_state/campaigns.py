@@ -192,7 +192,8 @@ def set_state(connection: Connection, campaign_id: int, state: CampaignState, st
     if old != state:
         check_transition(CAMPAIGN_TRANSITIONS, CampaignState(old), state)
     changed = sa.update(t.campaign).where(t.campaign.c.id == campaign_id)
-    connection.execute(changed.values(state=state, stop_reason=stop_reason, updated_at=db_now(connection)))
+    values = {"state": state, "stop_reason": stop_reason, "wakes_at": None}
+    connection.execute(changed.values(**values, updated_at=db_now(connection)))
 
 
 @dataclass(frozen=True)
@@ -295,14 +296,39 @@ def host(connection: Connection, campaign_id: int, hosted: bool) -> bool:
 
 
 def hosted(connection: Connection) -> list[tuple[int, str]]:
-    """(id, name) of campaigns that a dispatcher is to drive and that have no live driver."""
+    """(id, name) of campaigns that a dispatcher is to drive and that have no live driver. A waiting one is among them
+    once it is woken."""
     c, now = t.campaign.c, db_now(connection)
-    query = sa.select(c.id, c.name, c.driver, c.driver_until).where(c.hosted == sa.true()).order_by(c.id)
+    rests = sa.and_(c.state == CampaignState.WAITING, sa.or_(c.wakes_at.is_(None), c.wakes_at > now))
+    query = (
+        sa.select(c.id, c.name, c.driver, c.driver_until).where(c.hosted == sa.true(), sa.not_(rests)).order_by(c.id)
+    )
     return [
         (int(id_), name)
         for id_, name, driver, until in connection.execute(query).all()
         if not (driver and until and until > now) or owner_is_dead(driver)
     ]
+
+
+def with_rung(connection: Connection, candidate_id: int, computation: Computation) -> list[tuple[int, str]]:
+    """(id, name) of campaigns that have the candidate and a rung with this computation, in the order of their ids."""
+    c, r, cc = t.campaign.c, t.rung.c, t.campaign_candidate.c
+    name, version, settings_hash = computation
+    query = (
+        sa.select(c.id, c.name)
+        .join(t.rung, r.campaign_id == c.id)
+        .join(t.campaign_candidate, sa.and_(cc.campaign_id == c.id, cc.candidate_id == candidate_id))
+        .where(r.verifier == name, r.verifier_version == version, r.settings_hash == settings_hash)
+        .order_by(c.id)
+    )
+    return [(int(id_), text) for id_, text in connection.execute(query)]
+
+
+def wake(connection: Connection, campaign_id: int, at: datetime | None = None) -> None:
+    """Let a dispatcher take up the campaign if it is waiting. at: default: now."""
+    c = t.campaign.c
+    waits = sa.update(t.campaign).where(c.id == campaign_id, c.state == CampaignState.WAITING)
+    connection.execute(waits.values(wakes_at=at or db_now(connection)))
 
 
 AMBIGUOUS_STATE, NO_STATE = "ambiguous_protonation", "not_protonated"

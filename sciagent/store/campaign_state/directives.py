@@ -12,6 +12,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.campaigns.directives import SteeringState, Verb, fold_directives
 from sciagent.errors import UsageError
+from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.database.clock import db_now
@@ -68,6 +69,7 @@ def write(
     lock(connection, campaign_id)
     new = sa.insert(t.directive).values(campaign_id=campaign_id, candidate_id=candidate_id, rung_id=rung_id, verb=verb)
     new = new.values(payload=dict(payload or {}), who=who[:200], why=why[:MAX_WHY], at=db_now(connection))
+    campaigns.wake(connection, campaign_id)
     return int(connection.execute(new.returning(_D.id)).scalar_one())
 
 

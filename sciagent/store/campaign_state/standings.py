@@ -179,3 +179,15 @@ def top(connection: Connection, campaign_id: int, n: int, part: CandidatePart = 
         .limit(n)
     )
     return list(connection.execute(query))
+
+
+def last_reasons(connection: Connection, chosen: Sequence[tuple[int, int]]) -> dict[tuple[int, int], str]:
+    """{(rung id, candidate id): reason of the last decision to run the rung on the candidate}."""
+    d = t.decision.c
+    query = (
+        sa.select(d.rung_id, d.candidate_id, d.why)
+        .where(among(connection, d.rung_id, sorted({rung for rung, _ in chosen})), d.action == "run")
+        .where(among(connection, d.candidate_id, sorted({candidate for _, candidate in chosen})))
+        .order_by(d.id)
+    )
+    return {(rung, candidate): why or "" for rung, candidate, why in connection.execute(query)} if chosen else {}

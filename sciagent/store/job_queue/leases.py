@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent import settings
+from sciagent.domain.jobs import lab
 from sciagent.domain.jobs.states import AttemptState, JobState
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, insert_many
@@ -39,9 +40,10 @@ def claim(connection: Connection, job_id: int, owner: str, lease_seconds: float 
 
 
 def claim_many(
-    connection: Connection, job_ids: Sequence[int], owner: str, lease_seconds: float = LEASE_SECONDS
+    connection: Connection, job_ids: Sequence[int], owner: str, lease_seconds: float | None = LEASE_SECONDS
 ) -> dict[int, Claim]:
-    """Claim jobs; returns {job id: claim} of those that could be claimed."""
+    """Claim jobs; returns {job id: claim} of those that could be claimed. lease_seconds: None for a claim without end,
+    as people have it."""
     now, j = db_now(connection), t.job.c
     free = sa.or_(j.state == JobState.QUEUED, sa.and_(j.state == JobState.RUNNING, j.lease_until < now))
     claimed = connection.execute(
@@ -61,8 +63,9 @@ def start_many(connection: Connection, new: Sequence[NewJob], owner: str) -> lis
     return _attempts_of(connection, claimed, owner, now)
 
 
-def _lease(owner: str, now: datetime, seconds: float) -> Mapping[str, Any]:
-    return {"state": JobState.RUNNING, "lease_owner": owner, "lease_until": now + timedelta(seconds=seconds)}
+def _lease(owner: str, now: datetime, seconds: float | None) -> Mapping[str, Any]:
+    until = None if seconds is None else now + timedelta(seconds=seconds)
+    return {"state": JobState.RUNNING, "lease_owner": owner, "lease_until": until}
 
 
 def _attempts_of(connection: Connection, claimed: Sequence[Sequence[int]], owner: str, now: datetime) -> list[Claim]:
@@ -180,9 +183,9 @@ def expired(connection: Connection, limit: int) -> list[LiveAttempt]:
 
 
 def held_by_workers(connection: Connection, campaign_id: int) -> list[LiveAttempt]:
-    """The attempts of workers on jobs of the campaign. The jobs are locked."""
+    """The attempts of workers, not of people, on jobs of the campaign. The jobs are locked."""
     j = t.job.c
-    return _live(connection, j.campaign_id == campaign_id, j.queue.is_not(None))
+    return _live(connection, j.campaign_id == campaign_id, j.queue != lab.QUEUE)
 
 
 def _live(connection: Connection, *conditions: sa.ColumnElement[bool], limit: int | None = None) -> list[LiveAttempt]:

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.cost import Cost
+from sciagent.domain.jobs import lab
 from sciagent.domain.jobs.resource_requests import CORES, GPU, read
 from sciagent.domain.jobs.states import JobState, Standing
 from sciagent.domain.outcomes import Outcome, Reason
@@ -47,11 +48,12 @@ def restate_needs(connection: Connection, by_rung: Mapping[int, str | None]) -> 
 
 
 def withdraw(connection: Connection, campaign_id: int) -> list[int]:
-    """Withdraw the offers of jobs that no worker has claimed; returns their ids. They stay queued for a driver."""
+    """Withdraw the offers of jobs that no worker has claimed, except work of people; returns their ids. They stay
+    queued for a driver."""
     j = t.job.c
     changed = connection.execute(
         sa.update(t.job)
-        .where(j.campaign_id == campaign_id, j.state == JobState.QUEUED, j.queue.is_not(None))
+        .where(j.campaign_id == campaign_id, j.state == JobState.QUEUED, j.queue != lab.QUEUE)
         .values(queue=None, external=None, updated_at=db_now(connection))
         .returning(j.id)
     )

@@ -95,3 +95,11 @@ def cost_ratios(
     mine = (c.verifier == verifier, c.verifier_version == version, c.settings_hash == settings_hash)
     query = sa.select(c.amount, c.declared).where(*mine, c.resource == "core_seconds").order_by(c.id.desc()).limit(last)
     return [amount / declared for amount, declared in connection.execute(query) if declared > 0]
+
+
+def give_back(connection: Connection, attempt_id: int) -> None:
+    """Book the opposite of all that was booked for an attempt, dated like it."""
+    s = t.spend.c
+    names = ("campaign_id", "rung_id", "attempt_id", "resource", "amount", "at")
+    opposite = sa.select(s.campaign_id, s.rung_id, s.attempt_id, s.resource, -s.amount, s.at)
+    connection.execute(sa.insert(t.spend).from_select(names, opposite.where(s.attempt_id == attempt_id)))

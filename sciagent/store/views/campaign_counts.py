@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.answers.status import CampaignCounts, ControlCounts, RateUse, RungCounts
+from sciagent.domain.answers.status import CampaignCounts, ControlCounts, LabCounts, RateUse, RungCounts
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.jobs.budget import WEEK
 from sciagent.domain.jobs.states import CampaignState, JobState, Standing
@@ -28,6 +28,7 @@ from sciagent.store.campaign_state.campaigns import (
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 from sciagent.store.database.parts import WHOLE, CandidatePart
+from sciagent.store.lab import tasks
 
 _CC = t.campaign_candidate.c
 NAMED = 3  # most molecules that a remark names
@@ -129,6 +130,7 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
         vetoed=sum(place.candidates for place in standing if place.standing == Standing.VETOED),
         driver=driver_of(connection, row.id),
         control=_control_counts(ladder, jobs, costs),
+        tasks=_tasks(connection, row, ladder),
         rungs=tuple(
             _rung_counts(rung, standing, costs.get((rung.id, "core_seconds"), 0.0), jobs.get(rung.id, 0))
             for rung in ladder
@@ -137,6 +139,12 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
         rates=rates,
         notes=_on_protonation(connection, row),
     )
+
+
+def _tasks(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> LabCounts | None:
+    """Returns the counts of tasks of people; None if they do no rung."""
+    need_approval = {rung["rung"] for rung in row.spec.get("ladder", ()) if (rung.get("lab") or {}).get("approve")}
+    return tasks.counts(connection, row.id, [rung.id for rung in ladder if rung.tier == Tier.WORLD], need_approval)
 
 
 def _control_counts(

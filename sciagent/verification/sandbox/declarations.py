@@ -28,7 +28,7 @@ from typing import Any
 from sciagent.chemistry.payload import candidate_from_record, record_of
 from sciagent.domain.candidates import Candidate
 from sciagent.errors import SciagentError
-from sciagent.verification.contract import Refusal, Verifier
+from sciagent.verification.contract import BaseVerifier, Refusal
 from sciagent.verification.sandbox.processes import MARKER, MarkedProcess, limit_memory, virtual_size
 from sciagent.verification.sandbox.wire import Limits
 
@@ -112,7 +112,7 @@ asker = _Asker()
 atexit.register(asker.close)
 
 
-def _ask(verifier: Verifier[Any], what: str, candidate: Candidate | None = None) -> Any:
+def _ask(verifier: BaseVerifier[Any], what: str, candidate: Candidate | None = None) -> Any:
     """Returns the declaration; answers are cached."""
     key = (what, candidate.key if candidate else "")
     known: dict[tuple[str, str], Any] = vars(verifier).setdefault("_declared", {})
@@ -132,19 +132,19 @@ _ASKED = {
 }
 
 
-def asked_apart(kind: type[Verifier[Any]]) -> type[Verifier[Any]]:
-    """Returns a subclass that runs its declarations in a separate process, except those inherited from `Verifier`.
+def asked_apart(kind: type[BaseVerifier[Any]]) -> type[BaseVerifier[Any]]:
+    """Returns a subclass that runs its declarations in a separate process, except those inherited from `BaseVerifier`.
 
     In that process and in the processes of jobs it returns the class itself."""
     if MARKER in os.environ:
         return kind
-    own = {name: asked for name, asked in _ASKED.items() if getattr(kind, name) is not getattr(Verifier, name)}
+    own = {name: asked for name, asked in _ASKED.items() if getattr(kind, name) is not getattr(BaseVerifier, name)}
     names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
     return type(kind.__name__, (kind,), names | own)
 
 
 @cache
-def _class(name: str) -> type[Verifier[Any]]:
+def _class(name: str) -> type[BaseVerifier[Any]]:
     from sciagent.verification.registry import verifier_class
 
     kind = verifier_class(name)
@@ -153,7 +153,7 @@ def _class(name: str) -> type[Verifier[Any]]:
 
 
 @cache
-def _verifier(name: str, settings: str) -> Verifier[Any]:
+def _verifier(name: str, settings: str) -> BaseVerifier[Any]:
     return _class(name)(json.loads(settings))
 
 

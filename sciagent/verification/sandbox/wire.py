@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -154,7 +154,7 @@ def finding_to_wire(finding: Finding) -> Mapping[str, Any]:
         "detail": clean(str(finding.detail)),
         "diagnostics": finding.diagnostics,
         "measured": measured,
-        "levels": [[level.method, level.basis, level.phase, level.geometry] for level in levels],
+        "levels": [list(astuple(level)) for level in levels],
         "artifacts": [asdict(a) for a in finding.artifacts],
         **({} if finding.spent is None else {"spent": dict(finding.spent)}),
         **({} if finding.share == 1.0 else {"share": finding.share}),
@@ -199,8 +199,8 @@ def _measurements(levels: object, rows: object) -> tuple[Measured, ...]:
 
 
 def _level(texts: object) -> Level:
-    if not isinstance(texts, list) or len(texts) != 4:
-        raise WireError("a level is not four texts")
+    if not isinstance(texts, list) or len(texts) != 5:
+        raise WireError("a level is not five texts")
     return Level(*(_text(text, "level", 200) for text in texts))
 
 

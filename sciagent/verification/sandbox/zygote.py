@@ -39,6 +39,7 @@ def load(name: str) -> type[Verifier[Any]]:
     signal.alarm(IMPORT_SECONDS)  # ends the zygote if an import hangs
     try:
         kind = verifier_class(name)
+        assert issubclass(kind, Verifier), f"{name} is done by people"
         for module in ("sciagent.chemistry.payload", f"sciagent.chemistry.{kind.kind}", *kind.preload):
             importlib.import_module(module)
         kind.warm()

@@ -54,7 +54,14 @@ def local(tmp_path: Path) -> Iterator[Ledger]:
 def test_no_verifier_is_forgotten() -> None:
     points = distribution("sciagent").entry_points.select(group="sciagent.verifiers")
     ours = {point.name for point in points if point.value.startswith("sciagent_verifiers")}
-    others = {"lm.judge", "xtb.program", *PROGRAMS, "xtb.thermo", "pyscf.thermo"}  # with tests of their own
+    others = {
+        "lm.judge",
+        "xtb.program",
+        *PROGRAMS,
+        "xtb.thermo",
+        "pyscf.thermo",
+        "lab.measurement",
+    }  # with tests of their own
     assert ours <= {*CASES} | others
 
 

@@ -12,6 +12,7 @@ from sciagent.campaign.spec.campaign_spec import AMENDABLE, CampaignSpec, cores
 from sciagent.campaign.spec.load import load_spec, parse_spec
 from sciagent.campaign.spec.rungs import LimitsSpec
 from sciagent.domain.evidence import canonical_json
+from sciagent.errors import SpecError
 from sciagent.yaml.files import file_hash
 from tests.campaign.fake_verifiers import CAMPAIGN, Scf, changed, make_folder  # noqa: F401
 
@@ -70,9 +71,12 @@ def test_labels_terminal_scheduler_and_workers_have_defaults(folder: Path) -> No
     assert (spec.terminal, spec.scheduler.kind, spec.workers, spec.seed) == ("dft", "priced", cores(), 0)
 
 
-def test_the_terminal_rung_is_by_default_the_last_that_is_not_of_the_world(folder: Path) -> None:
-    spec = changed(folder, ("terminal: dft", "  - verifier: fake.bench"))
-    assert (spec.terminal, len(spec.ladder)) == ("dft", 3)
+def test_a_rung_of_people_is_terminal_only_if_the_file_says_so(folder: Path) -> None:
+    with pytest.raises(SpecError, match=r'"dft" and would never run\n +write terminal: fake_bench, or leave it out'):
+        changed(folder, ("terminal: dft", "  - verifier: fake.bench"))
+    spec = changed(folder, ("terminal: dft", "  - verifier: fake.bench\nterminal: fake_bench"))
+    assert (spec.terminal, len(spec.ladder)) == ("fake_bench", 3)
+    assert spec.ladder[2].lab is not None and spec.ladder[1].lab is None
 
 
 def test_the_canonical_form_is_json_without_a_trace_of_the_machine(spec: CampaignSpec, folder: Path) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.spec import templates
 from sciagent.campaign.spec.load import load_spec
+from sciagent.cli.campaigns import templates
 from sciagent.errors import UnknownNameError, UsageError
 
 

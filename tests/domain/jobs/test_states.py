@@ -32,8 +32,9 @@ cancelled_late:
 """
 CAMPAIGN = """
 created: running
-running: paused interrupted finished budget_spent failed
-paused: running interrupted finished budget_spent failed
+running: paused waiting interrupted finished budget_spent failed
+paused: running waiting interrupted finished budget_spent failed
+waiting: running
 interrupted: running
 finished: running
 budget_spent: running

@@ -1,0 +1,97 @@
+"""The crew of people: puts jobs on the lab's list, limits how many are on it, and settles what was answered.
+
+Nobody waits for people: a driver with nothing else to do ends, and its campaign is `waiting`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.driving.crew import Crew, Pace, PlannedJob, Quota
+from sciagent.campaign.driving.offered_jobs import OfferedJob, offered_jobs, settle_ended
+from sciagent.campaign.driving.session import DriverSession
+from sciagent.campaign.spec.campaign_spec import CampaignSpec
+from sciagent.campaign.spec.lab import AHEAD
+from sciagent.campaign.spec.rungs import RungSpec
+from sciagent.domain.campaigns.ladder import Position
+from sciagent.domain.jobs.lab import QUEUE
+from sciagent.store.job_queue import jobs, offers
+from sciagent.store.job_queue.jobs import Offer
+from sciagent.store.lab import tasks
+
+WEEKS = 2  # of a weekly limit that may be on the list
+OFFER = Offer(QUEUE, None, None)
+
+
+class WorldJobs(Crew):
+    """The crew of people. Tasks that are out do not count as running."""
+
+    running = 0
+
+    def __init__(self, session: DriverSession, pace: Pace, connection: Connection) -> None:
+        super().__init__(session, pace)
+        self._out: dict[int, OfferedJob] = {}
+        self.amend(connection)
+
+    def amend(self, connection: Connection) -> None:
+        """Loads the tasks that are out."""
+        self._out = offered_jobs(connection, self.session.built, self.session.built.asked)
+
+    def places(self, connection: Connection) -> Quota:
+        """Returns how many more tasks of each rung may be put on the list."""
+        out = tasks.open_by_rung(connection, self.session.built.row.id)
+        return Quota(
+            {
+                rung.rules.position: max(0, ahead(self.session.built.spec, rung.spec) - out.get(rung.id, (0, 0))[0])
+                for rung in self.session.built.asked
+            }
+        )
+
+    def start(self, connection: Connection, planned: Sequence[PlannedJob]) -> list[int]:
+        ids = jobs.create_many(connection, [job.row(self.session.built.row.id, OFFER) for job in planned])
+        self._add(connection, dict(zip(ids, planned, strict=True)))
+        return ids
+
+    def resume(self, connection: Connection, planned: Mapping[int, PlannedJob]) -> None:
+        offers.offer_many(connection, dict.fromkeys(planned, OFFER))
+        self._add(connection, planned)
+
+    def _add(self, connection: Connection, planned: Mapping[int, PlannedJob]) -> None:
+        due = {id_: job.rung.spec.lab.due_days for id_, job in planned.items() if job.rung.spec.lab is not None}
+        tasks.enter(connection, list(due), due)
+        for id_, job in planned.items():
+            out = offers.Out(id_, job.candidate_id, job.rung.id)
+            self._out[id_] = OfferedJob(out, job.position, job.declared, job.reservation)
+
+    def launch(self) -> int:
+        return 0
+
+    def settle(self) -> set[Position]:
+        """Places the candidates of answered tasks. What they cost was booked when they were claimed."""
+        ended = settle_ended(self.session, self._out)
+        if not ended:
+            return set()
+        done = [self._out.pop(end.job_id) for end in ended]
+        with self.session.built.ledger.read() as connection:
+            self.session.recount(connection)
+        self.session.purchasing.pool.touch(job.out.candidate_id for job in done)
+        return {job.position for job in done}
+
+    def recall(self) -> None:
+        """Does nothing: tasks stay on the list, which shows those of a resting campaign to nobody."""
+
+    def abort(self) -> None:
+        """Does nothing: no process waits for people."""
+
+    def close(self) -> None:
+        return None
+
+
+def ahead(spec: CampaignSpec, rung: RungSpec) -> int:
+    """Returns the largest number of tasks of a rung that nobody has claimed."""
+    if rung.lab is not None and rung.lab.ahead is not None:
+        return rung.lab.ahead
+    weekly = spec.budget.rates().get("lab_slots")
+    return AHEAD if weekly is None else max(1, round(WEEKS * weekly))

@@ -1,0 +1,134 @@
+"""Claims of tasks. A claim has no end: its person gives it back, or another one takes it over.
+
+The cost of a task is booked when it is claimed, and stays booked whatever comes of it. Only who gives it back within a
+day gets it back, dated to the claim, so that no week has more slots than its limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.budget_tracker import BudgetTracker
+from sciagent.campaign.core.build import Built, BuiltRung
+from sciagent.domain.cost import Cost
+from sciagent.domain.jobs.states import AttemptState, JobState
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.errors import UsageError
+from sciagent.store.campaign_state import campaigns, directives
+from sciagent.store.database.clock import db_now
+from sciagent.store.job_queue import attempts, leases, spend
+from sciagent.store.job_queue.attempts import AttemptEnd
+from sciagent.store.job_queue.leases import Claim, JobEnd
+from sciagent.store.lab import tasks
+from sciagent.store.lab.tasks import LabTask
+from sciagent.store.results import candidates
+
+GIVE_BACK = timedelta(days=1)  # after a claim, within which its cost is given back
+
+
+@contextmanager
+def locked(built: Built, task_id: int) -> Iterator[tuple[Connection, LabTask, BuiltRung]]:
+    """Opens a transaction under the lock of the campaign. Raises UsageError if the task is not one of the campaign."""
+    with built.ledger.begin() as connection:
+        task = tasks.find(connection, task_id)
+        rung = next((rung for rung in built.asked if task is not None and rung.id == task.rung_id), None)
+        if task is None or rung is None:
+            raise UsageError(f"task {task_id} is not on the list of {built.row.name}; see: sciagent lab list")
+        # in one order: a correction places the candidate again in each of them
+        for campaign_id, _ in campaigns.with_rung(connection, task.candidate_id, rung.verifier.computation):
+            directives.lock(connection, campaign_id)
+        yield connection, tasks.find(connection, task_id) or task, rung
+
+
+def claim(built: Built, task_id: int, who: str, *, take_over: bool = False) -> Claim:
+    """Claims a task for a person. take_over: also if somebody else has it, whose claim ends then.
+
+    Raises UsageError if the task is not free, is not approved, or the week's slots are used."""
+    with locked(built, task_id) as (connection, task, rung):
+        if task.state is JobState.RUNNING and take_over and task.claimed_by != who:
+            _end(connection, built, task, rung, f"taken over by {who}")
+            task = tasks.find(connection, task_id) or task
+        return claim_here(connection, built, task, rung, who)
+
+
+def claim_here(connection: Connection, built: Built, task: LabTask, rung: BuiltRung, who: str) -> Claim:
+    """Claims a task in the transaction of `locked`. Raises the errors of `claim`."""
+    if task.state is JobState.RUNNING:
+        raise UsageError(
+            f"task {task.id} is with {task.claimed_by} since {task.claimed_at:%Y-%m-%d %H:%M} UTC; take it over with: "
+            f"sciagent lab claim {task.id} --take-over"
+            if task.claimed_by != who
+            else f"task {task.id} is yours already"
+        )
+    if task.state is not JobState.QUEUED:
+        raise UsageError(f"task {task.id} is over: {task.state}")
+    if rung.spec.lab is not None and rung.spec.lab.approve and task.approved_by is None:
+        raise UsageError(f"task {task.id} waits for a chemist: sciagent lab approve {task.id}")
+    cost = _cost(connection, rung, task)
+    spend.release_many(connection, [task.id])
+    budget = BudgetTracker(built, connection)
+    if (wait := budget.resumes([cost])) is not None:
+        raise UsageError(f"no slot is left this week: {wait}")
+    if (shortfall := budget.shortfall(cost, 0.0)) is not None:
+        raise UsageError(f"the budget does not hold task {task.id}: {shortfall}")
+    made = leases.claim_many(connection, [task.id], who, None).get(task.id)
+    if made is None:
+        raise UsageError(f"task {task.id} is not wanted any more")
+    spend.book_many(connection, [spend.Bill(task.campaign_id, task.rung_id, made.attempt_id, cost)])
+    tasks.changed(connection, task.id)
+    return made
+
+
+def release(built: Built, task_id: int, who: str, why: str) -> bool:
+    """Gives a claimed task back to the list; returns whether its cost was given back, too. Raises UsageError if the
+    person does not have it."""
+    with locked(built, task_id) as (connection, task, rung):
+        if task.state is not JobState.RUNNING or task.claimed_by != who:
+            raise UsageError(f"task {task_id} is not claimed by {who}")
+        is_soon = _end(connection, built, task, rung, why)
+        campaigns.wake(connection, built.row.id)
+        return is_soon
+
+
+def approve(built: Built, task_id: int, who: str) -> None:
+    """Lets a task that needs a chemist's word go on the list."""
+    with locked(built, task_id) as (connection, task, _):
+        if task.approved_by is not None:
+            raise UsageError(f"task {task_id} is approved by {task.approved_by} already")
+        tasks.changed(connection, task_id, approved_by=who[:200], approved_at=db_now(connection))
+
+
+def _end(connection: Connection, built: Built, task: LabTask, rung: BuiltRung, why: str) -> bool:
+    """Ends the claim of a task without an answer. Returns whether its cost was given back."""
+    claim, begun = claim_of(connection, task)
+    cost, is_soon = _cost(connection, rung, task), db_now(connection) - begun <= GIVE_BACK
+    if is_soon:
+        spend.give_back(connection, claim.attempt_id)
+    state = JobState.CANCELLED if task.cancel_requested else JobState.QUEUED
+    kept = {} if is_soon else cost
+    outcome = Outcome.BAD_ENVIRONMENT, Reason.RETURNED, why[:2000]
+    attempts.end_many(connection, [AttemptEnd(claim.attempt_id, AttemptState.CANCELLED, kept, None, *outcome)])
+    leases.end_held(connection, [JobEnd(claim, state, None)])
+    attempts.mark_end(connection, [claim.attempt_id])
+    if state is JobState.QUEUED:
+        reserved = BudgetTracker(built, connection).stocks_of(cost)
+        spend.reserve_many(connection, task.campaign_id, {task.id: reserved})
+    tasks.changed(connection, task.id)
+    return is_soon
+
+
+def claim_of(connection: Connection, task: LabTask) -> tuple[Claim, datetime]:
+    """Returns the claim of a task that somebody has, and when it began."""
+    claim = tasks.claim_of(connection, task.id)
+    if claim is None or task.claimed_at is None:
+        raise UsageError(f"task {task.id} is not claimed")
+    return claim, task.claimed_at
+
+
+def _cost(connection: Connection, rung: BuiltRung, task: LabTask) -> Cost:
+    candidate = candidates.load(connection, [task.candidate_id])[task.candidate_id]
+    return rung.declared(candidate) or Cost()

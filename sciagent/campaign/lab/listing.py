@@ -1,0 +1,73 @@
+"""The list of tasks as people see it: what is asked, why, and who has it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.build import Built, BuiltRung, open_for_people
+from sciagent.domain.answers.lab import LabAsked, LabTaskAnswer, TaskState
+from sciagent.domain.jobs.lab import LabForm
+from sciagent.domain.jobs.states import JobState
+from sciagent.store.campaign_state import standings
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.lab.tasks import LabTask
+from sciagent.store.results import candidates
+from sciagent.verification.contract import WorldVerifier
+
+
+class TaskReader:
+    """Reads tasks of several campaigns; each campaign is opened once."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._built: dict[str, Built] = {}
+
+    def built(self, campaign: str) -> Built:
+        """Returns the campaign as people's commands see it."""
+        if campaign not in self._built:
+            self._built[campaign] = open_for_people(self._ledger, campaign)
+        return self._built[campaign]
+
+    def shown(self, connection: Connection, listed: Sequence[LabTask]) -> list[LabTaskAnswer]:
+        """Returns the tasks in their order."""
+        loaded = candidates.load(connection, [task.candidate_id for task in listed])
+        why = standings.last_reasons(connection, [(task.rung_id, task.candidate_id) for task in listed])
+        answers = []
+        for task in listed:
+            rung = next(rung for rung in self.built(task.campaign).asked if rung.id == task.rung_id)
+            assert isinstance(rung.verifier, WorldVerifier)  # the registry checks it
+            form = rung.verifier.form(loaded[task.candidate_id])
+            answers.append(_answer(task, rung, form, why.get((task.rung_id, task.candidate_id), "")))
+        return answers
+
+
+def _answer(task: LabTask, rung: BuiltRung, form: LabForm, why: str) -> LabTaskAnswer:
+    stated = "; ".join(f"{key} {value}" for key, value in form.conditions.items())
+    return LabTaskAnswer(
+        task=task.id,
+        code=task.code,
+        campaign=task.campaign,
+        rung=task.rung,
+        key=task.key,
+        smiles=task.smiles,
+        asks=tuple(LabAsked(property=asked.property.name, units=asked.units) for asked in form.asks),
+        method=form.method + (f", {stated}" if stated else ""),
+        why=why,
+        due_at=task.due_at,
+        state=state_of(task, needs_approval=rung.spec.lab is not None and rung.spec.lab.approve),
+        claimed_by=task.claimed_by,
+        is_unwanted=task.cancel_requested,
+    )
+
+
+def state_of(task: LabTask, *, needs_approval: bool) -> TaskState:
+    """Returns the state of a task in the words of its list."""
+    if task.state is JobState.RUNNING:
+        return "claimed"
+    if task.state is JobState.DONE:
+        return "answered"
+    if task.state is not JobState.QUEUED:
+        return "cancelled"
+    return "waiting" if needs_approval and task.approved_by is None else "queued"

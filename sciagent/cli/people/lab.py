@@ -1,0 +1,185 @@
+"""`sciagent lab`: the list of tasks that people do, and what they enter about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sciagent.api.terminal import Line, plain_table
+from sciagent.cli.shared import options
+from sciagent.cli.shared.common import open_ledger, put_answer
+from sciagent.errors import UsageError, did_you_mean
+from sciagent.settings import user
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from sciagent.campaign.lab.listing import TaskReader
+    from sciagent.domain.answers.lab import LabTaskAnswer
+    from sciagent.store.database.ledger import Ledger
+    from sciagent.store.lab.tasks import LabTask
+
+app = typer.Typer(help="Work of people: what to measure next, and what was measured.", no_args_is_help=True)
+COLUMNS = ("campaign", "molecule", "measure", "state", "due", "why")
+Task = Annotated[int, typer.Argument(metavar="TASK", help="Number of the task in `sciagent lab list`.")]
+
+
+@app.command("list", epilog="Example: sciagent lab list --mine")
+def list_(
+    campaign: options.Campaign = None,
+    mine: bool = typer.Option(False, "--mine", help="Only the tasks that you have claimed."),
+    limit: int = typer.Option(20, "--limit", "-n", min=1, max=1000, help="Most tasks shown."),
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """Show what to measure next, the most valuable first, and why."""
+    from sciagent.campaign.lab.listing import TaskReader
+    from sciagent.store.campaign_state import campaigns
+    from sciagent.store.lab import tasks
+
+    opened = open_ledger(ledger)
+    who = (as_who or user()) if mine else None
+    with opened.read() as connection:
+        id_ = None if campaign is None else campaigns.get(connection, campaign).id
+        listed = tasks.listed(connection, campaign_id=id_, claimed_by=who, limit=limit)
+        shown = TaskReader(opened).shown(connection, listed)
+    put_answer(shown, json, [_table(shown)] if shown else [Line("nothing is to be measured now")])
+
+
+def _table(shown: Sequence[LabTaskAnswer]) -> Table:
+    table = plain_table("", "task", "campaign", "molecule", "measure", "state", "due", "why", left=COLUMNS)
+    for each in shown:
+        measure = f"{', '.join(asked.property for asked in each.asks)} ({each.method})"
+        state = each.state + (f" by {each.claimed_by}" if each.claimed_by else "")
+        due = f"{each.due_at:%Y-%m-%d}" if each.due_at else ""
+        table.add_row(str(each.task), each.campaign, each.smiles, measure, state, due, each.why)
+    return table
+
+
+@app.command(epilog="Example: sciagent lab claim 4711")
+def claim(
+    task: Task,
+    take_over: bool = typer.Option(False, "--take-over", help="Also if somebody else has it, whose claim ends."),
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """Take a task. It is yours until you enter a result or give it back; its cost counts from now on."""
+    from sciagent.campaign.lab import claiming
+    from sciagent.domain.answers.lab import LabClaimed
+
+    opened = open_ledger(ledger)
+    who = as_who or user()
+    reader, found = _found(opened, task)
+    claiming.claim(reader.built(found.campaign), task, who, take_over=take_over)
+    said = f"task {task} is yours: {found.smiles}; then: sciagent lab enter {task} --value PROPERTY='VALUE UNIT'"
+    put_answer(LabClaimed(task=task, state="claimed", claimed_by=who), json, [Line(said)])
+
+
+@app.command(epilog="Example: sciagent lab release 4711 --reason 'the vial broke'")
+def release(
+    task: Task,
+    reason: options.Reason,
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """Give a task back to the list, such as after a lost vial. Within a day its cost is given back, too."""
+    from sciagent.campaign.lab import claiming
+    from sciagent.domain.answers.lab import LabClaimed
+    from sciagent.store.campaign_state import directives
+
+    opened = open_ledger(ledger)
+    reader, found = _found(opened, task)
+    given = claiming.release(reader.built(found.campaign), task, as_who or user(), directives.reason(reason))
+    said = f"task {task} is on the list again; " + ("its cost was given back" if given else "its cost stays booked")
+    answer = LabClaimed(task=task, state="queued", claimed_by=None, cost_given_back=given)
+    put_answer(answer, json, [Line(said)])
+
+
+@app.command(epilog="Example: sciagent lab approve 4711")
+def approve(task: Task, ledger: options.Ledger = None, as_who: options.Who = None, json: options.Json = False) -> None:
+    """Let a task go on the list, where the campaign asks for the word of a chemist (`lab: {approve: true}`)."""
+    from sciagent.campaign.lab import claiming
+    from sciagent.domain.answers.lab import LabClaimed
+
+    opened = open_ledger(ledger)
+    reader, found = _found(opened, task)
+    claiming.approve(reader.built(found.campaign), task, as_who or user())
+    put_answer(LabClaimed(task=task, state="queued", claimed_by=None), json, [Line(f"task {task} is approved")])
+
+
+@app.command(epilog="Example: sciagent lab enter 4711 --value 'homo_lumo_gap=4.31 eV'")
+def enter(
+    task: Task,
+    value: list[str] = typer.Option([], "--value", "-v", help="PROPERTY='VALUE UNIT', for each that is asked for."),
+    uncertainty: list[str] = typer.Option(
+        [], "--uncertainty", "-u", help="PROPERTY=VALUE: one standard deviation, in the unit of the value."
+    ),
+    below: bool = typer.Option(False, "--below", help="The values are limits: the true ones lie below them."),
+    above: bool = typer.Option(False, "--above", help="The values are limits: the true ones lie above them."),
+    not_obtained: str | None = typer.Option(
+        None, "--not-obtained", help="synthesis_failed, decomposed, insoluble or impure: there is no value."
+    ),
+    why: str = typer.Option("", "--why", help="Of a correction: the reason, which is kept with your name."),
+    key: str | None = typer.Option(None, "--key", help="A text of your own; a second sending with it changes nothing."),
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """Enter what was measured. For a task that is answered this is a correction, and needs --why."""
+    from sciagent.campaign.lab import answering
+    from sciagent.campaign.lab.typed_answers import typed_answer
+    from sciagent.domain.answers.lab import LabEntered
+
+    opened = open_ledger(ledger)
+    reader, found = _found(opened, task)
+    built = reader.built(found.campaign)
+    said: dict[str, Any] = {
+        "values": _pairs("--value", value),
+        "uncertainties": _pairs("--uncertainty", uncertainty),
+        "limit": "below" if below else "above" if above else "",
+        "not_obtained": not_obtained or "",
+    }
+    if below and above:
+        raise UsageError("--below and --above exclude each other")
+    more = {} if key is None else {"key": key[:64]}
+    entry = answering.LabEntry(typed_answer(said), said, as_who or user(), why=why or None, **more)
+    done = answering.enter(built, task, entry)
+    answer = LabEntered(task=task, state="answered", evidence_key=done.evidence_key, revision=done.revision)
+    what = f"correction {done.revision}" if done.revision else "answer"
+    line = f"the {what} of task {task} was recorded" + (" before; nothing is new" if done.was_known else "")
+    put_answer(answer, json, [Line(line)], *_next(built.row.hosted, found.campaign))
+
+
+def _next(hosted: bool, campaign: str) -> list[str]:
+    return [] if hosted else [f"the campaign goes on with: sciagent resume {campaign}"]
+
+
+def _found(ledger: Ledger, task_id: int) -> tuple[TaskReader, LabTask]:
+    """Returns a reader and the task. Raises UsageError if there is no such task."""
+    from sciagent.campaign.lab.listing import TaskReader
+    from sciagent.store.lab import tasks
+
+    with ledger.read() as connection:
+        task = tasks.find(connection, task_id)
+    if task is None:
+        raise UsageError(f"there is no task {task_id}; see: sciagent lab list")
+    return TaskReader(ledger), task
+
+
+def _pairs(option: str, given: list[str]) -> dict[str, str]:
+    """Returns {property: text}. Raises UsageError for a text without `=`, or a property that is named twice."""
+    pairs: dict[str, str] = {}
+    for text in given:
+        name, equals, rest = text.partition("=")
+        name = name.strip()
+        if not equals or not name or not rest.strip():
+            raise UsageError(f"{option} \"{text}\": write it as PROPERTY='VALUE UNIT'{did_you_mean(name, pairs)}")
+        if name in pairs:
+            raise UsageError(f"{option}: {name} is given twice")
+        pairs[name] = rest.strip()
+    return pairs

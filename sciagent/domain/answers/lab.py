@@ -1,0 +1,76 @@
+"""The answers about work of people: tasks, claims, and what was entered."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from sciagent.domain.answers.model import AnswerModel
+
+TaskState = Literal["waiting", "queued", "claimed", "answered", "cancelled"]
+
+
+class LabAsked(AnswerModel):
+    """A quantity that a task asks for."""
+
+    property: str
+    """Name of the property."""
+    units: tuple[str, ...]
+    """Units in which it may be entered."""
+
+
+class LabTaskAnswer(AnswerModel):
+    """A task for people."""
+
+    task: int
+    """Number of the task."""
+    code: str | None
+    """Code of its sample; null without one."""
+    campaign: str
+    """Name of the campaign."""
+    rung: str
+    """Label of the rung."""
+    key: str
+    """Key of the candidate."""
+    smiles: str
+    """The candidate as SMILES."""
+    asks: tuple[LabAsked, ...]
+    """Quantities that are to be measured."""
+    method: str
+    """Method of measurement, with its conditions."""
+    why: str
+    """Reason of the scheduler for the measurement."""
+    due_at: datetime | None
+    """Deadline (UTC); null without one."""
+    state: TaskState
+    """`waiting`: for the word of a chemist; `queued`: on the list; `claimed`; `answered`; `cancelled`."""
+    claimed_by: str | None
+    """The person who has claimed it."""
+    is_unwanted: bool = False
+    """Whether it is not wanted any more although somebody has claimed it; an answer still counts."""
+
+
+class LabClaimed(AnswerModel):
+    """A claim of a task, or its end."""
+
+    task: int
+    """Number of the task."""
+    state: TaskState
+    """State of the task now."""
+    claimed_by: str | None
+    """The person who has claimed it."""
+    cost_given_back: bool | None = None
+    """After a release: whether its cost was given back, as it is within a day."""
+
+
+class LabEntered(AnswerModel):
+    """What became of an answer."""
+
+    task: int
+    """Number of the task."""
+    state: TaskState
+    """State of the task now."""
+    evidence_key: str
+    """Key of the evidence that was made of it."""
+    revision: int
+    """0, or the number of the correction."""

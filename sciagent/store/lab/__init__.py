@@ -1,0 +1,1 @@
+"""Work of people in the ledger: tasks, samples, and what was answered."""

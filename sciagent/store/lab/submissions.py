@@ -1,0 +1,82 @@
+"""Submissions: what people entered, as they typed it. Evidence is made from them, and they are never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.store.database import tables as t
+from sciagent.store.database.clock import db_now
+
+
+@dataclass(frozen=True)
+class NewSubmission:
+    """What a person entered about a task."""
+
+    key: str
+    """Made by the sender; a second sending has the same one."""
+    job_id: int
+    fence: int
+    kind: str
+    """`result`, `not_obtained`, `returned`, `reviewed` or `sent_back`."""
+    who: str
+    said: Mapping[str, Any]
+    """Texts as they were typed."""
+    revision: int = 0
+    of_id: int | None = None
+    """Id of the submission that this one corrects or reviews."""
+    person_id: int | None = None
+    access_id: int | None = None
+    sample_id: int | None = None
+    files: Sequence[Mapping[str, Any]] = ()
+    """Name, sha256, size and media type of each attached file."""
+    why: str | None = None
+    evidence_id: int | None = None
+
+
+@dataclass(frozen=True)
+class Submission(NewSubmission):
+    """A submission in the ledger."""
+
+    id: int = 0
+    at: datetime | None = None
+
+
+def write(connection: Connection, new: NewSubmission) -> int:
+    """Append a submission; returns its id."""
+    values = {**vars(new), "said": dict(new.said), "files": [dict(file) for file in new.files]}
+    insert = sa.insert(t.submission).values(**values, at=db_now(connection))
+    return int(connection.execute(insert.returning(t.submission.c.id)).scalar_one())
+
+
+def with_key(connection: Connection, key: str) -> Submission | None:
+    """The submission with this key; None if there is none."""
+    return next(iter(_read(connection, t.submission.c.key == key)), None)
+
+
+def of_job(connection: Connection, job_id: int) -> list[Submission]:
+    """All submissions about a task, oldest first."""
+    return _read(connection, t.submission.c.job_id == job_id)
+
+
+def _read(connection: Connection, *where: sa.ColumnElement[bool]) -> list[Submission]:
+    rows = connection.execute(sa.select(t.submission).where(*where).order_by(t.submission.c.id))
+    return [Submission(**row._mapping) for row in rows]
+
+
+def evidence_key(connection: Connection, evidence_id: int) -> str:
+    """The key of the evidence that was made from a submission."""
+    e = t.evidence.c
+    return str(connection.execute(sa.select(e.key).where(e.id == evidence_id)).scalar_one())
+
+
+def attempt_of(connection: Connection, evidence_id: int) -> int | None:
+    """The attempt that paid for evidence; a correction of it names the same one."""
+    e = t.evidence.c
+    found: int | None = connection.execute(sa.select(e.attempt_id).where(e.id == evidence_id)).scalar_one()
+    return found

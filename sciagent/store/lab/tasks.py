@@ -1,0 +1,187 @@
+"""Tasks: the jobs that people do, with what only they have. A claim of a person has no end."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.domain.answers.status import LabCounts
+from sciagent.domain.jobs.lab import QUEUE
+from sciagent.domain.jobs.states import AttemptState, CampaignState, JobState
+from sciagent.store.database import tables as t
+from sciagent.store.database.bulk import insert_or_ignore
+from sciagent.store.database.clock import db_now
+from sciagent.store.job_queue import jobs
+from sciagent.store.job_queue.leases import Claim
+
+PAGE = 100
+
+
+@dataclass(frozen=True)
+class LabTask:
+    """A job that people do."""
+
+    id: int
+    """Id of the job."""
+    campaign_id: int
+    campaign: str
+    rung_id: int
+    rung: str
+    candidate_id: int
+    key: str
+    smiles: str
+    state: JobState
+    cancel_requested: bool
+    """Whether it is not wanted any more although a person has claimed it."""
+    priority: float
+    claimed_by: str | None
+    claimed_at: datetime | None
+    due_at: datetime | None
+    approved_by: str | None
+    version: int
+    code: str | None
+    """Code of its sample."""
+    created_at: datetime
+
+
+def enter(connection: Connection, job_ids: Sequence[int], due_days: Mapping[int, float | None]) -> None:
+    """Write what only tasks have. due_days: days until each task is due."""
+    now = db_now(connection)
+    rows = [
+        {"job_id": job_id, "version": 0, "due_at": None if days is None else now + timedelta(days=days)}
+        for job_id in job_ids
+        for days in [due_days[job_id]]
+    ]
+    insert_or_ignore(connection, t.lab_task, rows)
+
+
+def open_by_rung(connection: Connection, campaign_id: int) -> dict[int, tuple[int, int]]:
+    """{rung id: (number of tasks that nobody has claimed, number of claimed ones)} of the campaign."""
+    j = t.job.c
+    unclaimed = sa.func.sum(sa.case((j.state == JobState.QUEUED, 1), else_=0))
+    query = sa.select(j.rung_id, unclaimed, sa.func.count()).where(
+        j.campaign_id == campaign_id, j.state.in_(jobs.UNFINISHED), j.queue == QUEUE
+    )
+    found = connection.execute(query.group_by(j.rung_id)).all()
+    return {rung_id: (int(free), int(total) - int(free)) for rung_id, free, total in found}
+
+
+def counts(
+    connection: Connection, campaign_id: int, rung_ids: Sequence[int], need_approval: Collection[str]
+) -> LabCounts | None:
+    """The tasks of a campaign, counted; None if people do no rung. need_approval: labels of rungs whose tasks wait for
+    the word of a chemist."""
+    if not rung_ids:
+        return None
+    j, task = t.job.c, t.lab_task.c
+    waits = sa.and_(t.rung.c.name.in_(sorted(need_approval)), task.approved_by.is_(None))
+    of = sa.case((j.state != JobState.QUEUED, j.state), (waits, "waiting"), else_=j.state).label("of")
+    overdue = sa.case((sa.and_(j.state.in_(jobs.UNFINISHED), task.due_at < db_now(connection)), 1), else_=0)
+    query = (
+        sa.select(of, sa.func.count(), sa.func.sum(overdue))
+        .select_from(t.job.join(t.rung, t.rung.c.id == j.rung_id).join(t.lab_task, task.job_id == j.id))
+        .where(j.campaign_id == campaign_id, j.rung_id.in_(rung_ids))
+        .group_by(of)
+    )
+    rows = connection.execute(query).all()
+    by_state = {state: int(n) for state, n, _ in rows}
+    return LabCounts(
+        waiting=by_state.get("waiting", 0),
+        queued=by_state.get(JobState.QUEUED, 0),
+        claimed=by_state.get(JobState.RUNNING, 0),
+        answered=by_state.get(JobState.DONE, 0),
+        overdue=sum(int(late) for *_, late in rows),
+    )
+
+
+def unclaimed(connection: Connection, campaign_id: int) -> dict[int, int]:
+    """{job id: candidate id} of the campaign's tasks that nobody has claimed."""
+    j = t.job.c
+    query = sa.select(j.id, j.candidate_id).where(j.campaign_id == campaign_id, j.state == JobState.QUEUED)
+    return {id_: candidate_id for id_, candidate_id in connection.execute(query.where(j.queue == QUEUE))}
+
+
+def listed(
+    connection: Connection,
+    *,
+    campaign_id: int | None = None,
+    claimed_by: str | None = None,
+    after: tuple[float, int] | None = None,
+    limit: int = PAGE,
+) -> list[LabTask]:
+    """A page of open tasks, most urgent first, of campaigns that neither rest nor have ended. claimed_by: those of one
+    person alone. after: (priority, id) of the last task of the page before."""
+    j, c = t.job.c, t.campaign.c
+    at_rest = (CampaignState.PAUSED, CampaignState.INTERRUPTED, CampaignState.FAILED, CampaignState.CREATED)
+    query = _TASKS.where(j.queue == QUEUE, j.state.in_(jobs.UNFINISHED))
+    query = query.where(sa.or_(j.state == JobState.RUNNING, c.state.not_in(at_rest)))
+    if campaign_id is not None:
+        query = query.where(j.campaign_id == campaign_id)
+    if claimed_by is not None:
+        query = query.where(j.lease_owner == claimed_by)
+    if after is not None:
+        priority, id_ = after
+        query = query.where(sa.or_(j.priority < priority, sa.and_(j.priority == priority, j.id > id_)))
+    return [_task(row) for row in connection.execute(query.order_by(j.priority.desc(), j.id).limit(limit)).all()]
+
+
+def find(connection: Connection, task_id: int) -> LabTask | None:
+    """The task in any state; None if there is no such task."""
+    row = connection.execute(_TASKS.where(t.job.c.id == task_id, t.job.c.queue == QUEUE)).first()
+    return None if row is None else _task(row)
+
+
+def claim_of(connection: Connection, task_id: int) -> Claim | None:
+    """The claim of a task that somebody has; None if nobody has it."""
+    j, a = t.job.c, t.attempt.c
+    query = (
+        sa.select(a.id, j.fence)
+        .select_from(t.job.join(t.attempt, sa.and_(a.job_id == j.id, a.fence == j.fence)))
+        .where(j.id == task_id, j.state == JobState.RUNNING, a.state == AttemptState.RUNNING)
+    )
+    row = connection.execute(query).first()
+    return None if row is None else Claim(task_id, row.id, row.fence)
+
+
+def changed(connection: Connection, task_id: int, **values: object) -> None:
+    """Write values of `lab_task`, and raise its version."""
+    task = t.lab_task.c
+    update = sa.update(t.lab_task).where(task.job_id == task_id)
+    connection.execute(update.values(**values, version=task.version + 1))
+
+
+_A, _S = t.attempt.c, t.sample.c
+_TASKS = (
+    sa.select(
+        t.job.c.id,
+        t.job.c.campaign_id,
+        t.campaign.c.name.label("campaign"),
+        t.job.c.rung_id,
+        t.rung.c.name.label("rung"),
+        t.job.c.candidate_id,
+        t.candidate.c.key,
+        t.candidate.c.text.label("smiles"),
+        t.job.c.state,
+        t.job.c.cancel_requested,
+        t.job.c.priority,
+        t.job.c.lease_owner.label("claimed_by"),
+        _A.started_at.label("claimed_at"),
+        t.lab_task.c.due_at,
+        t.lab_task.c.approved_by,
+        t.lab_task.c.version,
+        _S.code,
+        t.job.c.created_at,
+    )
+    .select_from(jobs.NAMED.join(t.lab_task, t.lab_task.c.job_id == t.job.c.id))
+    .outerjoin(t.attempt, sa.and_(_A.job_id == t.job.c.id, _A.fence == t.job.c.fence, _A.state == AttemptState.RUNNING))
+    .outerjoin(t.sample, _S.id == t.lab_task.c.sample_id)
+)
+
+
+def _task(row: Any) -> LabTask:
+    return LabTask(**{**row._mapping, "state": JobState(row.state)})

@@ -1,0 +1,57 @@
+"""A campaign in which people decide: checks on four molecules, then a measurement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sciagent.campaign.core.build import Built, create_or_open
+from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.spec.load import parse_spec
+from sciagent.domain.jobs.states import CampaignState
+from sciagent.store.database.ledger import Ledger
+
+CAMPAIGN = """
+campaign: {name}
+subject: molecule
+seed: 1
+objectives:
+  - {{property: homo_lumo_gap, window: [4.0, {high}], unit: eV}}
+ladder:
+  - {{rung: checks, verifier: molecule.checks}}
+  - rung: lab
+    verifier: lab.measurement
+    settings: {{quantities: [homo_lumo_gap], method: UV-vis onset, conditions: {{temperature: 25 °C}}}}
+    lab: {lab}
+terminal: lab
+goal: {{kind: hits, count: 2}}
+budget: {budget}
+proposer: {{kind: screen, file: molecules.csv}}
+scheduler: {{kind: exhaustive}}
+workers: 1
+"""
+Make = Callable[..., Built]
+
+
+@pytest.fixture
+def make(ledger: Ledger, tmp_path: Path) -> Make:
+    """Makes a campaign and drives it until it waits for people."""
+    (tmp_path / "molecules.csv").write_text("smiles\nOc1ccccc1\nCc1ccccc1O\nCCO\nNc1ccccc1\n", encoding="utf-8")
+
+    def made(
+        name: str = "gaps", *, lab: str = "{ahead: 3}", budget: str = "{lab_slots: 9}", high: float = 4.6
+    ) -> Built:
+        text = CAMPAIGN.format(name=name, lab=lab, budget=budget, high=high)
+        built, _ = create_or_open(ledger, parse_spec(text, base=tmp_path), text, "test")
+        assert drive(built) is CampaignState.WAITING
+        return built
+
+    return made
+
+
+def drive(built: Built) -> CampaignState:
+    """Drives the campaign until it ends."""
+    with Driver(built) as driver:
+        return driver.run()

@@ -1,0 +1,132 @@
+"""Claims of tasks: who has one, what it costs, and when the cost comes back."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.lab import answering, claiming
+from sciagent.domain.jobs.lab import LabAnswer
+from sciagent.domain.jobs.states import CampaignState, JobState
+from sciagent.domain.outcomes import Reason
+from sciagent.errors import UsageError
+from sciagent.store.campaign_state import campaigns
+from sciagent.store.database import tables as t
+from sciagent.store.job_queue import leases, offers
+from sciagent.store.lab import tasks
+from sciagent.store.lab.tasks import LabTask
+from sciagent.store.views import campaign_counts
+from tests.campaign.lab.conftest import Make, drive
+
+NOT_OBTAINED = answering.LabEntry(LabAnswer(not_obtained=Reason.DECOMPOSED), {"not_obtained": "decomposed"}, "anna")
+
+
+def listed(built: Built) -> list[LabTask]:
+    with built.ledger.read() as connection:
+        return tasks.listed(connection, campaign_id=built.row.id)
+
+
+def slots(built: Built) -> tuple[float, float]:
+    """Slots that are spent, and slots that are reserved."""
+    with built.ledger.read() as connection:
+        spent = campaign_counts.spent(connection, built.row.id).get("lab_slots", 0.0)
+        held = sa.select(sa.func.sum(t.reservation.c.amount)).where(
+            t.reservation.c.resource == "lab_slots", t.reservation.c.released_at.is_(None)
+        )
+        return spent, float(connection.execute(held).scalar() or 0.0)
+
+
+def test_a_campaign_waits_for_as_many_tasks_as_it_may_list(make: Make) -> None:
+    built = make()
+    assert [task.smiles for task in listed(built)] == ["Oc1ccccc1", "Cc1ccccc1O", "CCO"], "3 of 4 molecules"
+    with built.ledger.read() as connection:
+        row = campaigns.get(connection, "gaps")
+        assert (row.state, row.stop_reason) == (CampaignState.WAITING, "for people: 3 tasks on the list, 0 claimed")
+        assert tasks.open_by_rung(connection, built.row.id) == {built.asked[0].id: (3, 0)}
+    assert slots(built) == (0, 3)
+
+
+def test_a_claim_has_no_end_and_belongs_to_one_person(make: Make) -> None:
+    built = make()
+    task = listed(built)[0]
+    first = claiming.claim(built, task.id, "anna")
+    with pytest.raises(UsageError, match=rf"task {task.id} is with anna since .* --take-over"):
+        claiming.claim(built, task.id, "ben")
+    with pytest.raises(UsageError, match="is yours already"):
+        claiming.claim(built, task.id, "anna")
+    with built.ledger.begin() as connection:
+        assert leases.expired(connection, 10) == [], "no reaper takes it"
+        assert (
+            offers.withdraw(connection, built.row.id) == [] and leases.held_by_workers(connection, built.row.id) == []
+        )
+    assert slots(built) == (1, 2), "its slot is booked"
+    second = claiming.claim(built, task.id, "ben", take_over=True)
+    assert second.fence == first.fence + 1
+    assert [each.claimed_by for each in listed(built)] == ["ben", None, None]
+    assert slots(built) == (1, 2), "taken over within a day: the first slot came back"
+    assert drive(built) is CampaignState.WAITING
+
+
+def test_a_task_given_back_within_a_day_costs_nothing(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    built = make()
+    soon, late = listed(built)[:2]
+    claiming.claim(built, soon.id, "anna")
+    assert claiming.release(built, soon.id, "anna", "the vial broke")
+    assert slots(built) == (0, 3)
+    claiming.claim(built, late.id, "anna")
+    monkeypatch.setattr(claiming, "GIVE_BACK", timedelta(0))
+    with pytest.raises(UsageError, match="is not claimed by ben"):
+        claiming.release(built, late.id, "ben", "mine now")
+    assert not claiming.release(built, late.id, "anna", "no time")
+    assert slots(built) == (1, 3), "the slot is spent, and the next claim takes another one"
+    with built.ledger.read() as connection:
+        costs = connection.execute(sa.select(t.attempt.c.reason, t.attempt.c.cost).order_by(t.attempt.c.id)).all()
+    assert [tuple(row) for row in costs][-2:] == [("returned", {}), ("returned", {"lab_slots": 1.0})]
+
+
+def test_a_week_has_no_more_slots_than_its_limit(make: Make) -> None:
+    built = make(lab="{ahead: 3}", budget="{lab_slots: {amount: 2, per: week}}")
+    first, second, third = listed(built)
+    assert slots(built) == (0, 0), "a task that nobody has claimed holds no slot of a week"
+    claiming.claim(built, first.id, "anna")
+    answering.enter(built, first.id, NOT_OBTAINED)
+    claiming.claim(built, second.id, "anna")
+    with pytest.raises(UsageError, match=r"no slot is left this week: lab_slots: 2 of 2 in seven days; more on"):
+        claiming.claim(built, third.id, "ben")
+    claiming.release(built, second.id, "anna", "wrong vial")
+    claiming.claim(built, third.id, "ben")
+
+
+def test_a_stock_that_is_used_holds_no_further_claim(make: Make) -> None:
+    built = make(budget="{lab_slots: 2}", lab="{ahead: 3}")
+    assert len(listed(built)) == 2, "tasks on the list hold the stock"
+
+
+def test_a_task_waits_for_a_chemist_where_the_campaign_asks_for_one(make: Make) -> None:
+    built = make(lab="{ahead: 1, approve: true}")
+    [task] = listed(built)
+    with pytest.raises(UsageError, match=f"waits for a chemist: sciagent lab approve {task.id}"):
+        claiming.claim(built, task.id, "anna")
+    claiming.approve(built, task.id, "carla")
+    with pytest.raises(UsageError, match="is approved by carla already"):
+        claiming.approve(built, task.id, "dora")
+    claiming.claim(built, task.id, "anna")
+    assert [(each.approved_by, each.version) for each in listed(built)] == [("carla", 2)]
+
+
+def test_the_end_of_a_campaign_takes_unclaimed_tasks_off_the_list(make: Make) -> None:
+    built = make()
+    first, second, third = listed(built)
+    claiming.claim(built, third.id, "anna")
+    for task in (first, second):
+        with built.ledger.begin() as connection:  # hits, as if they had been measured
+            connection.execute(
+                sa.update(t.campaign_candidate)
+                .where(t.campaign_candidate.c.candidate_id == task.candidate_id)
+                .values(is_hit=True, standing="settled", verdict="pass")
+            )
+    assert drive(built) is CampaignState.FINISHED
+    assert [(task.id, task.state) for task in listed(built)] == [(third.id, JobState.RUNNING)], "her work goes on"

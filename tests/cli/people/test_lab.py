@@ -1,0 +1,85 @@
+"""`sciagent lab`, as a chemist and a lab member type it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.typed import call, data, refused, told
+
+CAMPAIGN = """
+campaign: gaps
+subject: molecule
+seed: 1
+objectives: [{property: homo_lumo_gap, window: [4.0, 4.6], unit: eV}]
+ladder:
+  - {rung: checks, verifier: molecule.checks}
+  - rung: lab
+    verifier: lab.measurement
+    settings: {quantities: [homo_lumo_gap], method: UV-vis onset, conditions: {temperature: 25 °C}}
+    lab: {ahead: 2, due_days: 14}
+terminal: lab
+goal: {kind: hits}
+budget: {lab_slots: 9}
+proposer: {kind: screen, file: molecules.csv}
+scheduler: {kind: exhaustive}
+workers: 1
+"""
+
+
+@pytest.fixture
+def waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A campaign that waits for people, in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SCIAGENT_LEDGER", raising=False)
+    Path("molecules.csv").write_text("smiles\nOc1ccccc1\nCCO\n", encoding="utf-8")
+    Path("gaps.yaml").write_text(CAMPAIGN, encoding="utf-8")
+    assert call("run", "gaps.yaml", "--quiet").exit_code == 0, "to wait for people is no failure"
+
+
+def test_a_task_is_listed_claimed_and_answered(waiting: None) -> None:
+    first, second = data("lab", "list")
+    assert (first["smiles"], first["state"], first["claimed_by"]) == ("Oc1ccccc1", "queued", None)
+    assert first["method"] == "UV-vis onset, temperature 25 °C" and first["asks"][0]["property"] == "homo_lumo_gap"
+    assert first["why"] and first["due_at"] and first["rung"] == "lab"
+    number = str(first["task"])
+    assert data("lab", "claim", number, "--who", "anna")["claimed_by"] == "anna"
+    assert [task["task"] for task in data("lab", "list", "--mine", "--who", "anna")] == [first["task"]]
+    assert "is with anna" in refused("lab", "enter", number, "--value", "homo_lumo_gap=4.3 eV", "--who", "ben")
+    value = ("--value", "homo_lumo_gap=4.310 eV", "--uncertainty", "homo_lumo_gap=0.02", "--who", "anna")
+    entered = data("lab", "enter", number, *value)
+    assert (entered["state"], entered["revision"]) == ("answered", 0) and len(entered["evidence_key"]) == 64
+    assert "sciagent resume gaps" in told("lab", "enter", str(second["task"]), "--not-obtained", "insoluble")
+    assert call("resume", "gaps", "--quiet").exit_code == 0
+    status = data("status", "gaps")
+    assert (status["state"], status["hits"]) == ("finished", 1)
+    assert status["tasks"] == {"waiting": 0, "queued": 0, "claimed": 0, "answered": 2, "overdue": 0}
+    assert "needs a reason: --why" in refused("lab", "enter", number, *value)
+    assert data("lab", "enter", number, *value, "--why", "read again")["revision"] == 1
+    assert "nothing is to be measured now" in told("lab", "list")
+
+
+def test_a_task_is_given_back(waiting: None) -> None:
+    number = str(data("lab", "list")[0]["task"])
+    told("lab", "claim", number, "--who", "anna")
+    assert "queued" not in told("lab", "list", "--mine", "--who", "anna")
+    found = data("lab", "release", number, "--reason", "the vial broke", "--who", "anna")
+    assert (found["state"], found["cost_given_back"]) == ("queued", True)
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        (("claim", "4711"), "there is no task 4711; see: sciagent lab list"),
+        (("enter", "TASK"), "no value was given"),
+        (("enter", "TASK", "--value", "homo_lumo_gap"), "write it as PROPERTY='VALUE UNIT'"),
+        (("enter", "TASK", "--value", "dipole=1 D"), '"dipole" is not asked for'),
+        (("enter", "TASK", "--value", "homo_lumo_gap=4 eV", "--below", "--above"), "exclude each other"),
+        (("enter", "TASK", "--value", "homo_lumo_gap=400 eV"), "outside what homo_lumo_gap can be"),
+    ],
+)
+def test_what_does_not_fit_is_refused(waiting: None, words: tuple[str, ...], fault: str) -> None:
+    number = str(data("lab", "list")[0]["task"])
+    assert fault in refused("lab", *(number if word == "TASK" else word for word in words))
+    assert [task["state"] for task in data("lab", "list")] == ["queued", "queued"], "nothing was recorded"

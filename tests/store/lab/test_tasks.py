@@ -1,0 +1,65 @@
+"""The list of tasks: pages, states, and what rests."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+
+from sciagent.domain.jobs.lab import QUEUE
+from sciagent.domain.jobs.states import CampaignState
+from sciagent.store.campaign_state import campaigns
+from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import jobs, leases
+from sciagent.store.job_queue.jobs import NewJob, Offer
+from sciagent.store.lab import tasks
+from tests.support import rows
+
+
+@pytest.fixture
+def made(ledger: Ledger, row: CampaignRow) -> list[int]:
+    """Five tasks of a campaign that waits, the most urgent first; the last one is overdue."""
+    with ledger.begin() as connection:
+        rung = campaigns.rungs(connection, row.id)[-1]
+        new = [
+            NewJob(row.id, rung.id, candidate_id, 0, f"{place}" * 64, float(place), Offer(QUEUE, None, None))
+            for place, candidate_id in enumerate(rows.entered(connection, row, 5))
+        ]
+        ids = jobs.create_many(connection, new)
+        tasks.enter(connection, ids, {id_: -1.0 if id_ == ids[0] else 7.0 for id_ in ids})
+        campaigns.set_state(connection, row.id, CampaignState.RUNNING)
+        campaigns.set_state(connection, row.id, CampaignState.WAITING)
+    return ids[::-1]
+
+
+def test_the_list_pages_in_the_order_of_urgency(ledger: Ledger, row: CampaignRow, made: list[int]) -> None:
+    with ledger.read() as connection:
+        first = tasks.listed(connection, limit=2)
+        second = tasks.listed(connection, limit=2, after=(first[-1].priority, first[-1].id))
+        assert [task.id for task in (*first, *second)] == made[:4]
+        assert tasks.listed(connection, campaign_id=row.id + 1) == []
+        assert tasks.find(connection, 10**6) is None
+
+
+def test_a_resting_campaign_shows_only_what_is_claimed(ledger: Ledger, row: CampaignRow, made: list[int]) -> None:
+    with ledger.begin() as connection:
+        leases.claim_many(connection, [made[2]], "anna", None)
+        campaigns.set_state(connection, row.id, CampaignState.RUNNING)
+        campaigns.set_state(connection, row.id, CampaignState.PAUSED)
+    with ledger.read() as connection:
+        assert [(task.id, task.claimed_by) for task in tasks.listed(connection)] == [(made[2], "anna")]
+        assert tasks.listed(connection, claimed_by="ben") == []
+
+
+def test_tasks_are_counted_by_state(ledger: Ledger, row: CampaignRow, made: list[int]) -> None:
+    with ledger.begin() as connection:
+        rung = campaigns.rungs(connection, row.id)[-1]
+        leases.claim_many(connection, made[:1], "anna", None)
+        tasks.changed(connection, made[1], approved_by="carla")
+        connection.execute(sa.update(t.job).where(t.job.c.id == made[2]).values(state="done"))
+        found = tasks.counts(connection, row.id, [rung.id], [rung.name])
+        assert found is not None
+        assert found.model_dump() == {"waiting": 2, "queued": 1, "claimed": 1, "answered": 1, "overdue": 1}
+        assert tasks.counts(connection, row.id, [], []) is None
+        assert tasks.open_by_rung(connection, row.id) == {rung.id: (3, 1)}

@@ -1,0 +1,1 @@
+"""Verifiers whose answers come from people."""
