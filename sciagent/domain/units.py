@@ -38,6 +38,31 @@ CELSIUS_TO_KELVIN = Conversion(
     "degC", lambda value: value + 273.15, lambda value: value - 273.15, lambda value, uncertainty: uncertainty
 )
 
+HC = 1239.8419843320026
+"""Planck constant times speed of light, in eV nm. Source: CODATA 2018, exact."""
+
+
+def wavelength_of(unit: str) -> Conversion:
+    """Returns the conversion between an energy in eV and a wavelength in nm, for values in `unit`, which is either."""
+    return Conversion(unit, _hc_over, _hc_over, lambda value, uncertainty: HC / value**2 * uncertainty)
+
+
+def _hc_over(value: float) -> float:
+    return HC / value
+
+
+def logarithm_of(unit: str, factor: float, sign: int) -> Conversion:
+    """Returns the conversion to a decimal logarithm of an amount. factor: amount of one `unit` in the unit that the
+    logarithm is of. sign: -1 for a property such as pIC50."""
+
+    def value(amount: float) -> float:
+        return sign * math.log10(amount * factor)
+
+    def inverse(logarithm: float) -> float:
+        return float(10 ** (sign * logarithm) / factor)
+
+    return Conversion(unit, value, inverse, lambda amount, uncertainty: uncertainty / (amount * math.log(10)))
+
 
 # pint's spelling of units that chemists write differently
 _SPELLING = {"D": "debye", "e*angstrom": "elementary_charge * angstrom", "eV/atom": "eV", "meV/atom": "meV"} | {

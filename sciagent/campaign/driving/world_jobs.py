@@ -5,6 +5,7 @@ Nobody waits for people: a driver with nothing else to do ends, and its campaign
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from sqlalchemy.engine import Connection
@@ -20,6 +21,7 @@ from sciagent.domain.jobs.lab import QUEUE
 from sciagent.store.job_queue import jobs, offers
 from sciagent.store.job_queue.jobs import Offer
 from sciagent.store.lab import tasks
+from sciagent.store.views import campaign_counts
 
 WEEKS = 2  # of a weekly limit that may be on the list
 OFFER = Offer(QUEUE, None, None)
@@ -41,13 +43,17 @@ class WorldJobs(Crew):
 
     def places(self, connection: Connection) -> Quota:
         """Returns how many more tasks of each rung may be put on the list."""
-        out = tasks.open_by_rung(connection, self.session.built.row.id)
-        return Quota(
-            {
-                rung.rules.position: max(0, ahead(self.session.built.spec, rung.spec) - out.get(rung.id, (0, 0))[0])
-                for rung in self.session.built.asked
-            }
-        )
+        built = self.session.built
+        out = tasks.open_by_rung(connection, built.row.id)
+        quota = {}
+        for rung in built.asked:
+            free, claimed = out.get(rung.id, (0, 0))
+            room = ahead(built.spec, rung.spec) - free
+            if rung.rules.is_terminal and (count := built.spec.goal.count) and built.spec.goal.kind == "hits":
+                verified = campaign_counts.verifications(connection, built.row.id, built.terminal) - free - claimed
+                room = min(room, enough(count, self.session.hits, verified) - free - claimed)
+            quota[rung.rules.position] = max(0, room)
+        return Quota(quota)
 
     def start(self, connection: Connection, planned: Sequence[PlannedJob]) -> list[int]:
         ids = jobs.create_many(connection, [job.row(self.session.built.row.id, OFFER) for job in planned])
@@ -87,6 +93,19 @@ class WorldJobs(Crew):
 
     def close(self) -> None:
         return None
+
+
+def enough(count: int, hits: int, verified: int) -> int:
+    """Returns the number of open tasks that are likely to bring the missing hits: the least n with
+    hits + n p - sqrt(n p (1 - p)) >= count, at the share p = (hits + 1) / (verified + 2) of hits so far.
+
+    Source of p: Laplace's rule of succession. What is out counts, so that a goal is not overshot by all of it.
+    """
+    missing, p = count - hits, (hits + 1) / (max(verified, hits) + 2)
+    if missing <= 0:
+        return 0
+    root = (math.sqrt(p * (1 - p)) + math.sqrt(p * (1 - p) + 4 * p * missing)) / (2 * p)
+    return math.ceil(root**2 - 1e-9)
 
 
 def ahead(spec: CampaignSpec, rung: RungSpec) -> int:

@@ -9,11 +9,26 @@ from typing import Any
 
 from sciagent.domain.jobs.lab import NOT_OBTAINED, LabAnswer
 from sciagent.domain.outcomes import Reason
-from sciagent.domain.properties import properties
+from sciagent.domain.properties import Property, properties
 from sciagent.domain.quantities import Censoring, Quantity
-from sciagent.errors import UnknownNameError, UsageError, did_you_mean
+from sciagent.errors import UnitError, UnknownNameError, UsageError, did_you_mean
 
-NUMBER = re.compile(r"([<>]?)\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*)")
+NUMBER = re.compile(
+    r"(?P<sign>[<>]?) ?(?P<digits>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
+    r"(?: ?(?:±|\+/-) ?(?P<spread>[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?))? ?(?P<unit>[^0-9<>±].*)?"
+)
+SPELLED = {"\u2212": "-", "\u2013": "-", "\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u00b5": "u", "\u03bc": "u"}
+UNITS = {
+    "°C": "degC",
+    "C": "degC",
+    "M": "mol/L",
+    "mM": "mmol/L",
+    "uM": "umol/L",
+    "nM": "nmol/L",
+    "%": "%",
+    "ε": "L/mol/cm",
+}
+NOTHING = ("n.d.", "nd", "n/a", "na", "none", "-", "?")  # what people write where there is no value
 
 
 def typed_answer(said: Mapping[str, Any]) -> LabAnswer:
@@ -40,20 +55,42 @@ def typed_answer(said: Mapping[str, Any]) -> LabAnswer:
 
 
 def typed(name: str, text: str, spread: str | None = None, limit: str = "") -> Quantity:
-    """Returns a quantity as it was typed, such as `12.3 mg/L` or `<0.05 mM`. Raises UsageError."""
+    """Returns a quantity as it was typed, such as `12.3 mg/L`, `<0.05 mM` or `12.3±0.1 °C`. Raises UsageError with what
+    would be right."""
     known = properties()
     if name not in known:
         raise UnknownNameError("property", name, known)
-    found = NUMBER.fullmatch(text.strip())
-    if found is None:
-        hint = "; write a point: " + text.replace(",", ".") if "," in text else ""
-        raise UsageError(f'{name}: "{text}" is no number with a unit{hint}')
-    sign, digits, unit = found.groups()
-    unit = unit.strip() or ("1" if "1" in known[name].units else "")
+    plain = "".join(SPELLED.get(letter, letter) for letter in text).strip()
+    found = NUMBER.fullmatch(plain)
+    if found is None or "," in plain:
+        raise UsageError(f'{name}: "{text}" is no number with a unit{_hint(plain)}')
+    digits, unit = found["digits"], _unit(name, (found["unit"] or "").strip(), known[name])
+    if found["spread"] and spread is not None:
+        raise UsageError(f"{name}: the uncertainty is given twice, as {found['spread']} and as {spread}")
+    censoring = {"<": Censoring.BELOW, ">": Censoring.ABOVE}.get(found["sign"], Censoring(limit or "none"))
+    as_typed = f"{found['sign']}{digits}{'' if unit == '1' else ' ' + unit}"
+    return Quantity(float(digits), unit, _number(name, found["spread"] or spread), censoring, as_typed=as_typed)
+
+
+def _hint(plain: str) -> str:
+    if plain.lower() in NOTHING:
+        return "; where there is no value, say why: it was not obtained, or give the task back"
+    if re.search(r"[0-9],[0-9]", plain):
+        return "; write a decimal point: " + plain.replace(",", ".")
+    return "; write it as 12.3 mg/L, <0.05 mg/L or 12.3 ± 0.1 mg/L"
+
+
+def _unit(name: str, text: str, prop: Property) -> str:
+    unit = text if text in prop.units else UNITS.get(text, text)
+    if not unit and "1" in prop.units:
+        return "1"
     if not unit:
-        raise UsageError(f"{name}: {digits} has no unit; one of: {', '.join(known[name].units)}")
-    censoring = {"<": Censoring.BELOW, ">": Censoring.ABOVE}.get(sign, Censoring(limit or "none"))
-    return Quantity(float(digits), unit, _number(name, spread), censoring, as_typed=f"{sign}{digits} {unit}".strip())
+        raise UsageError(f"{name}: the number has no unit; one of: {', '.join(prop.units)}")
+    if unit not in prop.units:
+        raise UnitError(
+            f'{name} is not given in "{text}"{did_you_mean(unit, prop.units)}; it takes: {", ".join(prop.units)}'
+        )
+    return unit
 
 
 def _number(name: str, text: str | None) -> float | None:

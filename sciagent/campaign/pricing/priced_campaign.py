@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import numpy as np
 import sqlalchemy as sa
@@ -95,10 +96,13 @@ class Numeraire:
         return {a.name: price * float(w) / a.limit for w, a in zip(self.weights, self.allowances, strict=True)}
 
 
-def allowances(spec: CampaignSpec, paid: Sequence[Position]) -> tuple[Allowance, ...]:
-    """Returns the limits of the budget, named as in `BudgetTracker.limits`. paid: positions of the rungs to buy."""
+def allowances(spec: CampaignSpec, paid: Sequence[Position], since: datetime | None = None) -> tuple[Allowance, ...]:
+    """Returns the limits of the budget, named as in `BudgetTracker.limits`. A weekly limit that has an end counts for
+    all weeks until then. paid: positions of the rungs to buy. since: beginning of the campaign; default: now."""
     budget = spec.budget
-    limits = [Allowance(name, limit, name) for name, limit in (budget.stocks() | budget.rates()).items()]
+    weeks = budget.weeks(since or datetime.now(UTC))
+    rates = {name: rate * (1.0 if weeks is None else weeks) for name, rate in budget.rates().items()}
+    limits = [Allowance(name, limit, name) for name, limit in (budget.stocks() | rates).items()]
     for label, limit in budget.rungs.items():
         if (position := spec.position(label)) in paid:
             limits.append(Allowance(f"rung {position}", float(limit), rung=PaidIndex(list(paid).index(position))))
@@ -167,7 +171,7 @@ def priced_campaign(built: Built, connection: Connection) -> PricedCampaign | No
     teacher = spec.law.source if isinstance(spec, PricedSpec) and spec.law is not None else None
     source = None if teacher is None else campaigns.get(connection, teacher).id
     pool = LedgerPool(built, schema.paid, schema, connection, source)
-    numeraire = Numeraire(allowances(built.spec, schema.paid))
+    numeraire = Numeraire(allowances(built.spec, schema.paid, built.row.created_at))
     similarity = pool.structures if built.spec.subject == "molecule" else None
     budget = 1.0 if numeraire.allowances else math.inf
     scheduler = Priced(schema.aims, similarity, built.spec.seed, budget, schema.trusted)

@@ -316,6 +316,8 @@ class Pricing(Purchasing):
     def _used(self) -> dict[str, float]:
         """Returns the amounts spent or reserved, by allowance."""
         used = self.budget.used()
+        if self._built.spec.budget.until is not None:
+            used |= self.budget.used_in_all()
         if "wall_seconds" in used:
             used["wall_seconds"] *= self._built.spec.workers
         return used

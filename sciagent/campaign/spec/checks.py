@@ -115,6 +115,7 @@ def check_together(parts: Draft) -> None:
         _check_charges(parts, faults)
         _check_terminal(parts, faults)
         _check_opinions(parts, faults)
+        _check_weekly_slots(parts, faults)
         known = _check_derived(parts, faults)
         _check_objectives(parts, faults, known)
         limits = [objective.accept() for objective in parts.objectives.values()]
@@ -186,6 +187,15 @@ def _check_terminal(parts: Draft, faults: Faults) -> None:
                 message = f'comes after the terminal rung "{parts.terminal}" and would never run'
                 hint = f"write terminal: {rung.rung}" if rung.is_world else "move it before the terminal rung"
                 faults.add(("ladder", i, "verifier"), message, f"{hint}, or leave it out")
+
+
+def _check_weekly_slots(parts: Draft, faults: Faults) -> None:
+    """Adds a fault for weekly slots of people without an end, which `priced` would take for all slots there are."""
+    weekly = set() if parts.budget is None or parts.budget.until is not None else set(parts.budget.rates())
+    taken = {name for rung in parts.ladder.values() if rung.lab is not None for name in rung.lab.cost.total()}
+    if parts.scheduler == "priced" and (name := next(iter(sorted(weekly & taken)), None)):
+        message = f"a weekly limit of {name}, and nothing says for how many weeks"
+        faults.add(("budget", name), message, "add budget.until, such as until: '2027-03-31'", on_key=True)
 
 
 def _check_opinions(parts: Draft, faults: Faults) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import UTC, date, datetime, time
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -21,6 +22,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from sciagent.domain.cost import RESOURCE_UNITS
+from sciagent.domain.jobs.budget import WEEK
 from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.properties import Property, properties
 from sciagent.domain.quantities import conversion_factor, in_canonical_unit, spread_in_canonical_unit
@@ -298,6 +300,11 @@ class BudgetSpec(Part):
     )
     licences: Limit | None = Field(None, description="Uses of licensed programs.")
     wall_minutes: Positive | None = Field(None, description="Elapsed minutes, over all runs of the campaign.")
+    until: date | None = Field(
+        None,
+        exclude_if=lambda value: value is None,
+        description="Last day of the weekly limits, in quotes. The scheduler plans with what they allow until then.",
+    )
     proposals: Count | None = Field(None, description="Number of proposals.")
     verifications: Count | None = Field(
         None,
@@ -313,7 +320,16 @@ class BudgetSpec(Part):
     def _some_entry(self) -> BudgetSpec:
         if not self.model_dump(exclude_defaults=True):
             raise fault("is empty; state at least one limit", f"budget takes: {', '.join(type(self).model_fields)}")
+        with Faults() as faults:
+            if self.until is not None and not self.rates():
+                faults.add(("until",), "is the end of weekly limits, and there are none")
         return self
+
+    def weeks(self, since: datetime) -> float | None:
+        """Returns the weeks of the weekly limits, from the campaign's beginning; None if they have no end."""
+        if self.until is None:
+            return None
+        return max(0.0, (datetime.combine(self.until, time.max, UTC) - since).total_seconds() / WEEK)
 
     def stocks(self) -> dict[str, float]:
         """Returns the limits for the whole campaign, by resource of `domain.cost.RESOURCE_UNITS`."""

@@ -178,6 +178,10 @@ class Budget:
         used |= {f"rung {p}": float(self._jobs[p]) for p in self._limits.jobs}
         return used | ({} if self._limits.wall_seconds is None else {"wall_seconds": self._wall_seconds()})
 
+    def used_in_all(self) -> dict[str, float]:
+        """Returns the amounts of the weekly limits that were spent in all weeks, or are reserved."""
+        return {r: self._spent[r] + self._reserved[r] for r in self._limits.rates}
+
     def exhausted(self) -> str | None:
         """Returns a text on the limit that is used up for good; None if there is none. For rates see `resumes`."""
         if self._wall_seconds() >= self._wall:

@@ -182,3 +182,13 @@ def test_a_rung_more_and_another_order_are_told(spec: CampaignSpec) -> None:
 def test_a_spec_without_a_folder_names_its_files_and_does_not_look_for_them(spec: CampaignSpec) -> None:
     again = CampaignSpec.model_validate(spec.model_dump(exclude_unset=True))
     assert again.canonical()["proposer"]["seeds"] == {"name": "seeds.csv", "sha256": None}
+
+
+def test_weekly_slots_of_people_need_an_end_under_the_priced_scheduler(folder: Path) -> None:
+    people = ("terminal: dft", "  - verifier: fake.bench\nterminal: fake_bench")
+    weekly = ("  core_seconds: 3600\n", "  core_seconds: 3600\n  lab_slots: {amount: 5, per: week}\n")
+    priced = ("scheduler: {kind: thresholds}", "scheduler: {kind: priced}")
+    changed(folder, people, weekly)
+    with pytest.raises(SpecError, match="nothing says for how many weeks"):
+        changed(folder, people, weekly, priced)
+    changed(folder, people, (weekly[0], weekly[1] + "  until: '2027-03-31'\n"), priced)

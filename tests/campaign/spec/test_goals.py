@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from sciagent.campaign.spec.goals import BudgetSpec
 from sciagent.domain.cost import RESOURCE_UNITS
@@ -53,3 +55,11 @@ def test_best_needs_no_limits(folder: Path) -> None:
 
 def test_the_budget_knows_every_resource() -> None:
     assert set(RESOURCE_UNITS) < set(BudgetSpec.model_fields)
+
+
+def test_weekly_limits_end_with_the_last_day() -> None:
+    budget = BudgetSpec.model_validate({"lab_slots": {"amount": 5, "per": "week"}, "until": "2027-01-14"})
+    assert budget.weeks(datetime(2027, 1, 1, tzinfo=UTC)) == pytest.approx(2, abs=1e-6)
+    assert budget.weeks(datetime(2027, 2, 1, tzinfo=UTC)) == 0
+    with pytest.raises(ValidationError, match="is the end of weekly limits, and there are none"):
+        BudgetSpec.model_validate({"lab_slots": 5, "until": "2027-01-14"})
