@@ -13,6 +13,7 @@ from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.record import Settling, settle
 from sciagent.campaign.lab.claiming import claim_here, claim_of, locked
 from sciagent.campaign.lab.restating import restate
+from sciagent.campaign.lab.sampling import fitting
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
 from sciagent.domain.jobs.lab import LabAnswer
@@ -44,6 +45,8 @@ class LabEntry:
     """Made by the sender, so that an answer that is sent twice is recorded once."""
     why: str | None = None
     """Reason of a correction."""
+    sample: str | None = None
+    """Scanned code of the vial that was measured."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +70,9 @@ def enter(built: Built, task_id: int, entry: LabEntry) -> Recorded:
     with locked(built, task_id) as (connection, task, rung):
         if (before := submissions.with_key(connection, entry.key)) is not None:
             return _again(connection, task, entry, before)
+        sample = None if entry.sample is None else fitting(connection, task, entry.sample).id
         if task.state is JobState.DONE:
-            return _correct(connection, built, task, rung, entry)
+            return _correct(connection, built, task, rung, entry, sample)
         if task.state is JobState.QUEUED:
             claim_here(connection, built, task, rung, entry.who)
             task = tasks.find(connection, task_id) or task
@@ -76,10 +80,12 @@ def enter(built: Built, task_id: int, entry: LabEntry) -> Recorded:
             raise UsageError(f"task {task_id} is over: {task.state}; nothing was recorded")
         if task.claimed_by != entry.who:
             claim_here(connection, built, task, rung, entry.who)  # raises the error that says who has it
-        return _complete(connection, built, task, rung, entry)
+        return _complete(connection, built, task, rung, entry, sample)
 
 
-def _complete(connection: Connection, built: Built, task: LabTask, rung: BuiltRung, entry: LabEntry) -> Recorded:
+def _complete(
+    connection: Connection, built: Built, task: LabTask, rung: BuiltRung, entry: LabEntry, sample: int | None
+) -> Recorded:
     claim, begun = claim_of(connection, task)
     candidate, finding = _finding(connection, rung, task, entry)
     key = rung.verifier.evidence_key(candidate)
@@ -94,11 +100,11 @@ def _complete(connection: Connection, built: Built, task: LabTask, rung: BuiltRu
     [recorded] = evidence.record_once(connection, [new])
     evidence_id = recorded if isinstance(recorded, int) else recorded.id
     attempts.mark_end(connection, [claim.attempt_id], None if isinstance(recorded, int) else recorded.watermark)
-    submission = NewSubmission(
-        entry.key, task.id, claim.fence, _kind(finding), entry.who, entry.said, evidence_id=evidence_id
-    )
+    kind = _kind(finding)
+    submission = NewSubmission(entry.key, task.id, claim.fence, kind, entry.who, entry.said, sample_id=sample)
+    submission = replace(submission, evidence_id=evidence_id)
     submissions.write(connection, submission)
-    tasks.changed(connection, task.id)
+    tasks.changed(connection, task.id, **({} if sample is None else {"sample_id": sample}))
     settle(connection, built, [Settling(task.candidate_id, rung.rules.position)])
     campaigns.wake(connection, built.row.id)
     return Recorded(task.id, JobState.DONE, key.hash, key.revision)
@@ -119,7 +125,9 @@ def _again(connection: Connection, task: LabTask, entry: LabEntry, before: Submi
     return Recorded(task.id, task.state, known or "", before.revision, was_known=True)
 
 
-def _correct(connection: Connection, built: Built, task: LabTask, rung: BuiltRung, entry: LabEntry) -> Recorded:
+def _correct(
+    connection: Connection, built: Built, task: LabTask, rung: BuiltRung, entry: LabEntry, sample: int | None
+) -> Recorded:
     """Records a revision of a task that is done, and places its candidate again in every campaign with the rung."""
     if not entry.why:
         raise UsageError(f"task {task.id} is answered; a correction needs a reason: --why")
@@ -137,7 +145,7 @@ def _correct(connection: Connection, built: Built, task: LabTask, rung: BuiltRun
         connection,
         NewSubmission(
             entry.key, task.id, last.fence, _kind(finding), entry.who, entry.said,
-            revision=key.revision, of_id=last.id, why=entry.why, evidence_id=evidence_id,
+            revision=key.revision, of_id=last.id, why=entry.why, evidence_id=evidence_id, sample_id=sample,
         ),
     )  # fmt: skip
     tasks.changed(connection, task.id)

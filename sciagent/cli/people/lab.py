@@ -112,6 +112,32 @@ def approve(task: Task, ledger: options.Ledger = None, as_who: options.Who = Non
     put_answer(LabClaimed(task=task, state="queued", claimed_by=None), json, [Line(f"task {task} is approved")])
 
 
+@app.command(epilog="Example: sciagent lab sample 4711 --form 'HCl, 1 H2O' --purity 0.98 --purity-how 'HPLC, 254 nm'")
+def sample(
+    task: Task,
+    form: str = typer.Option(..., "--form", help="Salt form and solvates, such as 'free base' or 'HCl, 1 H2O'."),
+    source: str = typer.Option("made", "--source", help="made, bought or given."),
+    lot: str | None = typer.Option(None, "--lot", help="Batch."),
+    purity: float | None = typer.Option(None, "--purity", help="Mass fraction, from 0 to 1."),
+    purity_how: str | None = typer.Option(None, "--purity-how", help="Method by which the purity was found."),
+    made_by: str | None = typer.Option(None, "--made-by", help="Who made it."),
+    place: str | None = typer.Option(None, "--place", help="Where it is kept."),
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """Register the vial of a task. Its code goes on the label: ten signs and a check sign that finds misreading."""
+    from sciagent.campaign.lab import sampling
+    from sciagent.domain.answers.lab import LabSampleAnswer
+
+    opened = open_ledger(ledger)
+    reader, found = _found(opened, task)
+    about: dict[str, Any] = {"lot": lot, "purity": purity, "purity_how": purity_how, "made_by": made_by, "place": place}
+    made = sampling.register(reader.built(found.campaign), task, as_who or user(), form, source, **about)
+    answer = LabSampleAnswer(code=made.code, task=task, smiles=found.smiles, form=made.form, source=source, **about)
+    put_answer(answer, json, [Line(f"{made.code}: {found.smiles}, {made.form}, for task {task}")])
+
+
 @app.command(epilog="Example: sciagent lab enter 4711 --value 'homo_lumo_gap=4.31 eV'")
 def enter(
     task: Task,
@@ -125,6 +151,7 @@ def enter(
         None, "--not-obtained", help="synthesis_failed, decomposed, insoluble or impure: there is no value."
     ),
     why: str = typer.Option("", "--why", help="Of a correction: the reason, which is kept with your name."),
+    sample: str | None = typer.Option(None, "--sample", help="Code of the vial; that of another compound is refused."),
     key: str | None = typer.Option(None, "--key", help="A text of your own; a second sending with it changes nothing."),
     ledger: options.Ledger = None,
     as_who: options.Who = None,
@@ -147,7 +174,7 @@ def enter(
     if below and above:
         raise UsageError("--below and --above exclude each other")
     more = {} if key is None else {"key": key[:64]}
-    entry = answering.LabEntry(typed_answer(said), said, as_who or user(), why=why or None, **more)
+    entry = answering.LabEntry(typed_answer(said), said, as_who or user(), why=why or None, sample=sample, **more)
     done = answering.enter(built, task, entry)
     answer = LabEntered(task=task, state="answered", evidence_key=done.evidence_key, revision=done.revision)
     what = f"correction {done.revision}" if done.revision else "answer"

@@ -63,6 +63,33 @@ class LabClaimed(AnswerModel):
     """After a release: whether its cost was given back, as it is within a day."""
 
 
+class LabSampleAnswer(AnswerModel):
+    """A vial of a candidate."""
+
+    code: str
+    """Code on its label: ten signs and a check sign."""
+    task: int | None
+    """Number of the task that it was registered for."""
+    smiles: str
+    """The candidate as SMILES."""
+    form: str
+    """Salt form and solvates."""
+    source: str
+    """`made`, `bought` or `given`."""
+    lot: str | None = None
+    """Batch."""
+    purity: float | None = None
+    """Mass fraction, from 0 to 1."""
+    purity_how: str | None = None
+    """Method by which the purity was found."""
+    made_by: str | None = None
+    """Who made it."""
+    place: str | None = None
+    """Where it is kept."""
+    state: str = "ok"
+    """`ok`, `empty` or `bad`."""
+
+
 class LabEntered(AnswerModel):
     """What became of an answer."""
 

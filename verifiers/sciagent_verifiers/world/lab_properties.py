@@ -37,7 +37,7 @@ def _band(name: str, description: str) -> Property:
 LAB_PROPERTIES: Sequence[Property] = (
     Property("solubility", _MOLAR, "amount that dissolves, at the conditions of the level", low=0, high=60),
     Property("mass_solubility", ("g/L", "mg/mL", "mg/L", "ug/mL"), "mass that dissolves", low=0, high=5000),
-    Property("log_molar_solubility", ("1", *_MOLAR[:3]), "decimal logarithm of the solubility in mol/L", low=-15, high=2,
+    Property("log_molar_solubility", ("1", *_MOLAR[:3]), "decimal logarithm of a solubility in mol/L", low=-15, high=2,
              conversions=_LOGS),
     Property("pka", ("1",), "negative decimal logarithm of the acid dissociation constant", low=-20, high=60),
     Property("logd", ("1",), "decimal logarithm of the distribution coefficient, at a pH", low=-15, high=20),

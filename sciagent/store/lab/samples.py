@@ -1,0 +1,75 @@
+"""Samples: vials of a candidate, each with a code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.domain.jobs.sample_codes import new_code
+from sciagent.store.database import tables as t
+from sciagent.store.database.clock import db_now
+
+SOURCES = ("made", "bought", "given")
+STATES = ("ok", "empty", "bad")
+
+
+@dataclass(frozen=True)
+class NewSample:
+    """A vial that is to be registered."""
+
+    candidate_id: int
+    form: str
+    """Salt form and solvates, such as `free base` or `HCl, 1 H2O`."""
+    source: str
+    """One of `SOURCES`."""
+    who: str
+    lot: str | None = None
+    amount: float | None = None
+    amount_unit: str | None = None
+    purity: float | None = None
+    """Mass fraction, from 0 to 1."""
+    purity_how: str | None = None
+    made_by: str | None = None
+    made_on: date | None = None
+    place: str | None = None
+    parent_id: int | None = None
+    """Id of the sample that it was taken from."""
+
+
+@dataclass(frozen=True)
+class Sample(NewSample):
+    """A registered vial."""
+
+    id: int = 0
+    code: str = ""
+    state: str = "ok"
+    created_at: datetime | None = None
+
+
+def register(connection: Connection, new: NewSample) -> Sample:
+    """Register a sample under a new code."""
+    values = {**vars(new), "code": new_code(), "state": "ok", "created_at": db_now(connection)}
+    row = connection.execute(sa.insert(t.sample).values(**values).returning(t.sample)).one()
+    return Sample(**row._mapping)
+
+
+def find(connection: Connection, code: str) -> Sample | None:
+    """The sample with this code; None if there is none."""
+    row = connection.execute(sa.select(t.sample).where(t.sample.c.code == code)).first()
+    return None if row is None else Sample(**row._mapping)
+
+
+def of_candidate(connection: Connection, candidate_id: int, limit: int = 100) -> list[Sample]:
+    """Samples of a candidate, the newest first."""
+    query = (
+        sa.select(t.sample).where(t.sample.c.candidate_id == candidate_id).order_by(t.sample.c.id.desc()).limit(limit)
+    )
+    return [Sample(**row._mapping) for row in connection.execute(query)]
+
+
+def set_state(connection: Connection, sample_id: int, state: str) -> None:
+    """Write that a sample is `ok`, `empty` or `bad`."""
+    connection.execute(sa.update(t.sample).where(t.sample.c.id == sample_id).values(state=state))
