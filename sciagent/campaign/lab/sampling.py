@@ -9,11 +9,11 @@ from sciagent.campaign.lab.claiming import locked
 from sciagent.domain.jobs.sample_codes import read_code
 from sciagent.errors import UsageError
 from sciagent.store.lab import samples, tasks
-from sciagent.store.lab.samples import NewSample, Sample
+from sciagent.store.lab.samples import NewSample, Vial
 from sciagent.store.lab.tasks import LabTask
 
 
-def register(built: Built, task_id: int, who: str, form: str, source: str, **more: object) -> Sample:
+def register(built: Built, task_id: int, who: str, form: str, source: str, **more: object) -> Vial:
     """Registers a sample of the task's molecule, which the task then names. more: other fields of `NewSample`.
 
     Raises UsageError for an empty form, an unknown source, or a purity that is no fraction."""
@@ -31,7 +31,7 @@ def register(built: Built, task_id: int, who: str, form: str, source: str, **mor
     return made
 
 
-def fitting(connection: Connection, task: LabTask, text: str) -> Sample:
+def fitting(connection: Connection, task: LabTask, text: str) -> Vial:
     """Returns the sample with a scanned code. Raises UsageError if it is not of the task's molecule, or not usable."""
     code = read_code(text)
     sample = samples.find(connection, code)

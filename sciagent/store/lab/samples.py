@@ -40,7 +40,7 @@ class NewSample:
 
 
 @dataclass(frozen=True)
-class Sample(NewSample):
+class Vial(NewSample):
     """A registered vial."""
 
     id: int = 0
@@ -49,25 +49,25 @@ class Sample(NewSample):
     created_at: datetime | None = None
 
 
-def register(connection: Connection, new: NewSample) -> Sample:
+def register(connection: Connection, new: NewSample) -> Vial:
     """Register a sample under a new code."""
     values = {**vars(new), "code": new_code(), "state": "ok", "created_at": db_now(connection)}
     row = connection.execute(sa.insert(t.sample).values(**values).returning(t.sample)).one()
-    return Sample(**row._mapping)
+    return Vial(**row._mapping)
 
 
-def find(connection: Connection, code: str) -> Sample | None:
+def find(connection: Connection, code: str) -> Vial | None:
     """The sample with this code; None if there is none."""
     row = connection.execute(sa.select(t.sample).where(t.sample.c.code == code)).first()
-    return None if row is None else Sample(**row._mapping)
+    return None if row is None else Vial(**row._mapping)
 
 
-def of_candidate(connection: Connection, candidate_id: int, limit: int = 100) -> list[Sample]:
+def of_candidate(connection: Connection, candidate_id: int, limit: int = 100) -> list[Vial]:
     """Samples of a candidate, the newest first."""
     query = (
         sa.select(t.sample).where(t.sample.c.candidate_id == candidate_id).order_by(t.sample.c.id.desc()).limit(limit)
     )
-    return [Sample(**row._mapping) for row in connection.execute(query)]
+    return [Vial(**row._mapping) for row in connection.execute(query)]
 
 
 def set_state(connection: Connection, sample_id: int, state: str) -> None:
