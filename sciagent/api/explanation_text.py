@@ -29,7 +29,7 @@ VERDICTS = {
 }
 _INDEX = re.compile(r", index \S+ at price [^;\s]+")  # part of the reason of a `priced` decision; --full shows it
 KINDS = {"class": " (± usual for such molecules)", "molecule": " (± of this molecule)"}
-JOBS = {"queued": "decided, waits for a worker", "running": "is at work", "cancelled": "cancelled, not run"}
+JOBS = {"queued": "decided, waits for a worker or a person", "running": "is at work", "cancelled": "cancelled, not run"}
 RESOURCES = {"core_seconds": "core-second", "wall_seconds": "core-second (by the clock)", "gpu_seconds": "GPU-second"}
 
 
@@ -211,6 +211,9 @@ def _judgement(rung: RungStory, full: bool, waived_by: str | None) -> Iterator[P
 
 
 def _origin(rung: RungStory, evidence: EvidenceStory) -> str:
+    if evidence.source.startswith("task "):
+        why = f", correction {evidence.revision}: {evidence.why}" if evidence.revision else ""
+        return f"entered by {evidence.who} {_moment(evidence.at)} ({evidence.source}){why}"
     if rung.reused:
         where = f"campaign {evidence.campaign}" if evidence.campaign else "`sciagent verify`"
         return f"known before from {where} ({_day(evidence.at)}), under the same settings: cost nothing"
