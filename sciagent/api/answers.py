@@ -88,14 +88,28 @@ def budget_line(status: CampaignCounts) -> str:
         limits = status.budget.get("rungs")
         if not isinstance(limits, Mapping) or control.rung not in limits:
             parts.append(f"{control.rung}, the control: {control.jobs} runs")
+    if (most := status.budget.get("proposals")) is not None:
+        parts[0] = f"{status.proposals} of {most} proposals"
+    return " · ".join([*parts, *_limits(status, jobs), *_tasks(status)])
+
+
+def _limits(status: CampaignCounts, jobs: Mapping[str, int]) -> Iterator[str]:
+    """Yields what is used of each limit, proposals apart. jobs: number of jobs by rung."""
     for name, limit in status.budget.items():
         if isinstance(limit, Mapping):
-            parts += [f"{rung}: {jobs.get(rung, 0)} of {n}" for rung, n in limit.items()]
-        elif name == "proposals":
-            parts[0] = f"{status.proposals} of {limit} proposals"
-        elif limit is not None:
-            parts.append(f"{name} {status.spent.get(name, 0.0):.1f} of {limit:g}")
-    return " · ".join(parts)
+            yield from (f"{rung}: {jobs.get(rung, 0)} of {n}" for rung, n in limit.items())
+        elif name != "proposals" and limit is not None:
+            yield f"{name} {status.spent.get(name, 0.0):.1f} of {limit:g}"
+    for name, rate in status.rates.items():
+        yield f"{name} {rate.used:g} of {rate.amount:g} in seven days"
+
+
+def _tasks(status: CampaignCounts) -> Iterator[str]:
+    """Yields the tasks of people; nothing if they do no rung."""
+    if (tasks := status.tasks) is not None:
+        late = f", {tasks.overdue} overdue" if tasks.overdue else ""
+        waits = f", {tasks.waiting} to be approved" if tasks.waiting else ""
+        yield f"tasks: {tasks.queued} on the list{waits}, {tasks.claimed} claimed, {tasks.answered} answered{late}"
 
 
 class LadderResult(LadderAnswer):

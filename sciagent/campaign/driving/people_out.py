@@ -21,11 +21,7 @@ def with_people(connection: Connection, session: DriverSession, ending: Ending) 
     if session.is_goal_reached:
         withdraw(connection, built)
         return ending
-    counts = tasks.open_by_rung(connection, built.row.id).values()
-    free, claimed = sum(n for n, _ in counts), sum(n for _, n in counts)
-    if not free + claimed:
-        return ending
-    return CampaignState.WAITING, f"for people: {free} tasks on the list, {claimed} claimed"
+    return (CampaignState.WAITING, "for people") if tasks.open_by_rung(connection, built.row.id) else ending
 
 
 def withdraw(connection: Connection, built: Built) -> None:

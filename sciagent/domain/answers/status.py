@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import date, datetime
 
 from pydantic import Field
 
@@ -70,6 +70,8 @@ class RateUse(AnswerModel):
     """The span of time: `week`."""
     used: float
     """Amount spent in the last seven days, in the resource's unit."""
+    until: date | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Last day of the limit; left out if the file states none."""
 
 
 class LabCounts(AnswerModel):

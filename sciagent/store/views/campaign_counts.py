@@ -118,7 +118,7 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
         amended=row.state in ENDED and _amended_since_end(connection, row.id),
         trouble=slurm_warning(connection, row.id),
         spent=spent(connection, row.id) | {"wall_minutes": row.wall_seconds / 60},
-        budget={name: limit for name, limit in row.spec.get("budget", {}).items() if name not in rates},
+        budget={name: limit for name, limit in row.spec.get("budget", {}).items() if name not in {*rates, "until"}},
         proposals=count(connection, t.proposal, own),
         unreadable=count(connection, t.proposal, *unreadable),
         candidates=sum(place.candidates for place in standing),
@@ -220,7 +220,8 @@ def _rates(connection: Connection, row: CampaignRow) -> dict[str, RateUse]:
     since = db_now(connection).timestamp() - WEEK if rates else 0.0
     for resource, amount, _ in spent_since(connection, row.id, sorted(rates), since):
         used[resource] += amount
-    return {resource: RateUse(**limit, used=used[resource]) for resource, limit in rates.items()}
+    more = {"until": budget["until"]} if "until" in budget else {}
+    return {resource: RateUse(**limit, **more, used=used[resource]) for resource, limit in rates.items()}
 
 
 def _rung_counts(rung: RungRow, places: Sequence[LadderPlace], core_seconds: float, jobs: int) -> RungCounts:

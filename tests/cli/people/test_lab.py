@@ -21,7 +21,7 @@ ladder:
     lab: {ahead: 2, due_days: 14}
 terminal: lab
 goal: {kind: hits}
-budget: {lab_slots: 9}
+budget: {lab_slots: {amount: 9, per: week}, until: '2027-06-30'}
 proposer: {kind: screen, file: molecules.csv}
 scheduler: {kind: exhaustive}
 workers: 1
@@ -54,6 +54,7 @@ def test_a_task_is_listed_claimed_and_answered(waiting: None) -> None:
     assert call("resume", "gaps", "--quiet").exit_code == 0
     status = data("status", "gaps")
     assert (status["state"], status["hits"]) == ("finished", 1)
+    assert status["rates"]["lab_slots"] == {"amount": 9, "per": "week", "used": 2, "until": "2027-06-30"}
     assert status["tasks"] == {"waiting": 0, "queued": 0, "claimed": 0, "answered": 2, "overdue": 0}
     assert "needs a reason: --why" in refused("lab", "enter", number, *value)
     assert data("lab", "enter", number, *value, "--why", "read again")["revision"] == 1
@@ -83,3 +84,10 @@ def test_what_does_not_fit_is_refused(waiting: None, words: tuple[str, ...], fau
     number = str(data("lab", "list")[0]["task"])
     assert fault in refused("lab", *(number if word == "TASK" else word for word in words))
     assert [task["state"] for task in data("lab", "list")] == ["queued", "queued"], "nothing was recorded"
+
+
+def test_the_status_says_what_people_have(waiting: None) -> None:
+    data("lab", "enter", str(data("lab", "list")[0]["task"]), "--not-obtained", "insoluble")
+    text = " ".join(told("status", "gaps").split())
+    assert "lab_slots 1 of 9 in seven days · tasks: 1 on the list, 0 claimed, 1 answered" in text
+    assert "what is to be measured: sciagent lab list --campaign gaps" in text
