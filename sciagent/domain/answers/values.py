@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Self
 
+from pydantic import Field
+
 from sciagent.domain.answers.margins import LimitMargin
 from sciagent.domain.answers.model import AnswerModel
 from sciagent.domain.candidate_names import Names, label
@@ -36,7 +38,7 @@ class CandidateName(AnswerModel):
 
 
 class ShownValue(AnswerModel):
-    """A number with its unit, uncertainty and level; `2.92 ± 0.06 eV` as text."""
+    """A number with its unit, uncertainty and level; `2.92 ± 0.06 eV` as text, and `< 0.1 eV` for a limit."""
 
     value: float
     """Value in `unit`."""
@@ -49,6 +51,8 @@ class ShownValue(AnswerModel):
     uncertainty_kind: str | None
     """`molecule`: the uncertainty is the spread over conformers, seeds or replicates of this molecule. `class`: it is
     the usual one of such molecules. Null where the evidence does not say."""
+    censoring: Censoring = Field(default=Censoring.NONE, exclude_if=lambda censoring: censoring is Censoring.NONE)
+    """`below` or `above` where the value is a limit, such as one of detection; left out otherwise."""
 
     @classmethod
     def of(cls, measured: Measured, **more: object) -> Self:
@@ -57,7 +61,7 @@ class ShownValue(AnswerModel):
         return cls(**{name: fields[name] for name in cls.model_fields})
 
     def __str__(self) -> str:
-        return show(self.value, self.uncertainty, self.unit)
+        return self.censoring.sign + show(self.value, self.uncertainty, self.unit)
 
 
 class RungValue(ShownValue):
@@ -74,9 +78,6 @@ class PropertyValue(ShownValue):
     """Name of the property."""
     censoring: Censoring
     """`below` or `above` where the value is a limit of detection."""
-
-    def __str__(self) -> str:
-        return self.censoring.sign + super().__str__()
 
     def line(self) -> str:
         """Returns a line such as `homo_lumo_gap = 2.92 ± 0.06 eV  [GFN2-xTB]`."""

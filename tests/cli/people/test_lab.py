@@ -91,3 +91,9 @@ def test_the_status_says_what_people_have(waiting: None) -> None:
     text = " ".join(told("status", "gaps").split())
     assert "lab_slots 1 of 9 in seven days · tasks: 1 on the list, 0 claimed, 1 answered" in text
     assert "what is to be measured: sciagent lab list --campaign gaps" in text
+
+
+def test_a_limit_is_shown_as_one(waiting: None) -> None:
+    data("lab", "enter", str(data("lab", "list")[0]["task"]), "--value", "homo_lumo_gap=<3.9 eV")
+    assert "< 3.9" in told("best", "gaps")
+    assert data("best", "gaps")[0]["values"]["homo_lumo_gap"]["censoring"] == "below"
