@@ -42,20 +42,26 @@ def test_a_dispatcher_goes_on_after_each_answer(ledger: Ledger, tmp_path: Path) 
         assert isinstance(found, list)
         return found
 
-    command = [sys.executable, "-m", "sciagent", "dispatcher", "--reports", "reports"]
-    with subprocess.Popen(
-        command, cwd=tmp_path, env=environment(**env), stderr=subprocess.DEVNULL, start_new_session=True
-    ) as host:
-        until(lambda: state() == "waiting")
+    def rests() -> bool:
+        """Whether the campaign waits and its driver has gone."""
         with ledger.read() as connection:
-            assert campaigns.driver_of(connection, 1) is None and campaigns.hosted(connection) == []
+            return state() == "waiting" and campaigns.driver_of(connection, 1) is None
+
+    command = [sys.executable, "-m", "sciagent", "dispatcher", "--reports", "reports"]
+    host = subprocess.Popen(command, cwd=tmp_path, env=environment(**env), stderr=subprocess.DEVNULL)
+    try:
+        until(rests)
+        with ledger.read() as connection:
+            assert campaigns.hosted(connection) == []
         driven, [first] = wall(), listed()
         assert first["smiles"] == "Oc1ccccc1"
         value = ("--value", "homo_lumo_gap=4.3 eV", "--who", "anna")
         sciagent("lab", "enter", str(first["task"]), *value, "--json", cwd=tmp_path, **env)
-        second = until(lambda: state() == "waiting" and (found := listed()) and found[0])
+        second = until(lambda: (found := listed()) and found[0])
         assert second["smiles"] == "Cc1ccccc1O" and driven <= wall() < driven + 60
         sciagent("lab", "enter", str(second["task"]), *value, "--json", cwd=tmp_path, **env)
         until(lambda: state() == "finished")
+    finally:
         host.terminate()
+        host.wait(timeout=60)
     assert "Cc1ccccc1O" in (tmp_path / "reports" / "gaps.report.html").read_text(encoding="utf-8")
