@@ -6,6 +6,7 @@ SciagentError
 │   ├── UnitError           a unit that the property does not take
 │   ├── InputFileError      a mistake in a seed or import file: file, line, column
 │   ├── UnknownNameError    a name that does not exist, with the nearest one that does
+│   ├── AnsweredMeanwhileError  another person answered a task while one was typing
 │   └── EpisodeError        an environment refused what a client asked for
 ├── InvalidCandidateError   a structure that cannot become a candidate, with a named reason
 ├── SimulatorError          an engine gave no reliable result, with outcome and reason
@@ -53,6 +54,14 @@ class UnknownNameError(UsageError):
         names = sorted(known)
         super().__init__(f'unknown {what} "{name}"{did_you_mean(name, names)}; known: {", ".join(names) or "none"}')
         self.name = name
+
+
+class AnsweredMeanwhileError(UsageError):
+    """Another person answered a task while one was typing; nothing was recorded."""
+
+    def __init__(self, task: int, who: str) -> None:
+        super().__init__(f"{who} answered task {task} while you were typing; nothing of yours was recorded yet")
+        self.who = who
 
 
 class EpisodeError(UsageError):

@@ -16,7 +16,7 @@ from sciagent.cli.campaigns import answers, calc, compare, export, files, plan, 
 from sciagent.cli.cluster import dispatcher, jobs, metrics, slurm, top, worker, workers
 from sciagent.cli.learning import dataset, environment, evaluate, policy, rewards, rollout, train
 from sciagent.cli.models import mcp, models, serve_model
-from sciagent.cli.people import directives, lab, molecules
+from sciagent.cli.people import audit, directives, lab, molecules, person
 from sciagent.cli.shared.common import Exit, put, say
 from sciagent.errors import LedgerAwayError, SciagentError, UsageError
 
@@ -136,7 +136,9 @@ PANELS: dict[str, tuple[Listed, ...]] = {
 }
 """{title of the panel: its commands}, in the order of the help: commands for beginners come first."""
 GROUPS = {
-    "lab": (lab.app, "Candidates", "Work of people: tasks and results"),
+    "lab": (lab.app, "Laboratory", "Work of people: tasks and results"),
+    "person": (person.app, "Laboratory", "Accounts of people, and their roles"),
+    "audit": (audit.app, "Laboratory", "The trail of what people did"),
     "models": (models.app, "Agents", "Language models on this machine"),
     "adapters": (serve_model.app, "Agents", "LoRA adapters of a served model"),
     "rewards": (rewards.app, "Learning", "Rewards of the episodes of a campaign"),

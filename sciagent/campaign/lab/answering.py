@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from sciagent.domain.evidence import Finding
 from sciagent.domain.jobs.lab import LabAnswer
 from sciagent.domain.jobs.states import AttemptState, JobState
 from sciagent.domain.outcomes import Outcome
-from sciagent.errors import EvidenceConflictError, UsageError
+from sciagent.errors import AnsweredMeanwhileError, EvidenceConflictError, UsageError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.clock import db_now
 from sciagent.store.job_queue import attempts, leases
@@ -47,6 +47,10 @@ class LabEntry:
     """Reason of a correction."""
     sample: str | None = None
     """Scanned code of the vial that was measured."""
+    files: Sequence[Mapping[str, Any]] = ()
+    """Name, sha256, size and media type of each attached file."""
+    seen: int | None = None
+    """Id of the last submission that the person saw, 0 for none; None: not compared."""
 
 
 @dataclass(frozen=True)
@@ -56,98 +60,134 @@ class Recorded:
     task: int
     state: str
     evidence_key: str
+    """Empty while the answer waits for its review."""
     revision: int
     was_known: bool = False
     """Whether the same answer had been recorded before."""
+    in_review: bool = False
+    """Whether a second person has to accept it before it becomes evidence."""
 
 
 def enter(built: Built, task_id: int, entry: LabEntry) -> Recorded:
     """Records an answer; a task that nobody has is claimed first. For a task that is done, the answer is a correction,
-    which needs a reason.
+    which needs a reason. Where the rung asks for a review, a second person decides whether it becomes evidence.
 
     Raises UsageError if the answer does not fit the form, another person has the task, or the task was cancelled;
-    EvidenceConflictError if another answer was sent with the same key, or another correction came first."""
+    AnsweredMeanwhileError if somebody answered after `entry.seen`; EvidenceConflictError if another answer was sent
+    with the same key."""
     with locked(built, task_id) as (connection, task, rung):
         if (before := submissions.with_key(connection, entry.key)) is not None:
             return _again(connection, task, entry, before)
+        _check_seen(connection, task, entry)
         sample = None if entry.sample is None else fitting(connection, task, entry.sample).id
-        if task.state is JobState.DONE:
-            return _correct(connection, built, task, rung, entry, sample)
+        if task.state is JobState.DONE and not entry.why:
+            raise UsageError(f"task {task_id} is answered; a correction needs a reason: --why")
         if task.state is JobState.QUEUED:
             claim_here(connection, built, task, rung, entry.who)
             task = tasks.find(connection, task_id) or task
-        if task.state is not JobState.RUNNING:
+        if task.state not in (JobState.RUNNING, JobState.DONE):
             raise UsageError(f"task {task_id} is over: {task.state}; nothing was recorded")
-        if task.claimed_by != entry.who:
+        if task.state is JobState.RUNNING and task.claimed_by != entry.who:
             claim_here(connection, built, task, rung, entry.who)  # raises the error that says who has it
-        return _complete(connection, built, task, rung, entry, sample)
+        finding = finding_of(connection, rung, task, entry.answer)
+        new = NewSubmission(
+            entry.key, task.id, 0, _kind(finding), entry.who, entry.said, sample_id=sample, files=entry.files,
+            why=entry.why if task.state is JobState.DONE else None,
+        )  # fmt: skip
+        if rung.spec.lab is not None and rung.spec.lab.review:
+            return _await_review(connection, task, rung, new)
+        return record(connection, built, task, rung, finding, new)
+
+
+def record(
+    connection: Connection, built: Built, task: LabTask, rung: BuiltRung, finding: Finding, new: NewSubmission
+) -> Recorded:
+    """Makes evidence of an answer: the first of a task that is claimed, or a revision of one that is done. The evidence
+    bears the name of `new.who`."""
+    if task.state is JobState.DONE:
+        return _correct(connection, built, task, rung, finding, new)
+    return _complete(connection, built, task, rung, finding, new)
 
 
 def _complete(
-    connection: Connection, built: Built, task: LabTask, rung: BuiltRung, entry: LabEntry, sample: int | None
+    connection: Connection, built: Built, task: LabTask, rung: BuiltRung, finding: Finding, new: NewSubmission
 ) -> Recorded:
     claim, begun = claim_of(connection, task)
-    candidate, finding = _finding(connection, rung, task, entry)
+    candidate = candidates.load(connection, [task.candidate_id])[task.candidate_id]
     key = rung.verifier.evidence_key(candidate)
     state = AttemptState.CANCELLED_LATE if task.cancel_requested else AttemptState.DONE
     seconds = (db_now(connection) - begun).total_seconds()
     cost = rung.declared(candidate) or Cost()  # booked when the task was claimed
     attempts.end_many(connection, [AttemptEnd(claim.attempt_id, state, cost, seconds, finding.outcome, finding.reason)])
     leases.end_held(connection, [JobEnd(claim, JobState.DONE, finding.outcome)])
-    new = NewEvidence(
-        finding, key, task.candidate_id, attempt_id=claim.attempt_id, source=f"task {task.id}", who=entry.who
+    made = NewEvidence(
+        finding, key, task.candidate_id, attempt_id=claim.attempt_id, source=f"task {task.id}", who=_measured_by(new)
     )
-    [recorded] = evidence.record_once(connection, [new])
+    [recorded] = evidence.record_once(connection, [made])
     evidence_id = recorded if isinstance(recorded, int) else recorded.id
     attempts.mark_end(connection, [claim.attempt_id], None if isinstance(recorded, int) else recorded.watermark)
-    kind = _kind(finding)
-    submission = NewSubmission(entry.key, task.id, claim.fence, kind, entry.who, entry.said, sample_id=sample)
-    submission = replace(submission, evidence_id=evidence_id)
-    submissions.write(connection, submission)
-    tasks.changed(connection, task.id, **({} if sample is None else {"sample_id": sample}))
+    new = replace(new, fence=claim.fence, evidence_id=evidence_id)
+    submissions.write(connection, new, task.campaign_id, _act(new, "entered"))
+    tasks.changed(connection, task.id, **({} if new.sample_id is None else {"sample_id": new.sample_id}))
     settle(connection, built, [Settling(task.candidate_id, rung.rules.position)])
     campaigns.wake(connection, built.row.id)
     return Recorded(task.id, JobState.DONE, key.hash, key.revision)
 
 
-def _finding(connection: Connection, rung: BuiltRung, task: LabTask, entry: LabEntry) -> tuple[Any, Finding]:
+def finding_of(connection: Connection, rung: BuiltRung, task: LabTask, answer: LabAnswer) -> Finding:
+    """Returns what an answer says of the task's molecule. Raises UsageError if it does not fit the form."""
     verifier = rung.verifier
     assert isinstance(verifier, WorldVerifier)  # the registry checks it
-    candidate = candidates.load(connection, [task.candidate_id])[task.candidate_id]
-    return candidate, verifier.read(candidate, entry.answer)
+    return verifier.read(candidates.load(connection, [task.candidate_id])[task.candidate_id], answer)
+
+
+def _await_review(connection: Connection, task: LabTask, rung: BuiltRung, new: NewSubmission) -> Recorded:
+    before = submissions.of_job(connection, task.id)
+    revision = 0
+    if task.state is JobState.DONE:
+        _, last = evidence.latest(connection, [task.candidate_id], rung.verifier.computation)[task.candidate_id]
+        revision = last + 1
+    fence = before[-1].fence if task.state is JobState.DONE else claim_of(connection, task)[0].fence
+    of_id = before[-1].id if before else None
+    new = replace(new, fence=fence, revision=revision, of_id=of_id)
+    id_ = submissions.write(connection, new, task.campaign_id, "entered for review")
+    tasks.changed(connection, task.id, in_review_id=id_)
+    return Recorded(task.id, task.state, "", revision, in_review=True)
+
+
+def _check_seen(connection: Connection, task: LabTask, entry: LabEntry) -> None:
+    if entry.seen is None:
+        return
+    later = [each for each in submissions.of_job(connection, task.id) if each.id > entry.seen]
+    if later:
+        raise AnsweredMeanwhileError(task.id, later[-1].who)
 
 
 def _again(connection: Connection, task: LabTask, entry: LabEntry, before: Submission) -> Recorded:
     """Returns what became of an answer that was sent before. Raises EvidenceConflictError if it was another one."""
-    if before.job_id != task.id or dict(before.said) != dict(entry.said):
+    same_files = [dict(file) for file in before.files] == [dict(file) for file in entry.files]
+    if before.job_id != task.id or dict(before.said) != dict(entry.said) or not same_files:
         raise EvidenceConflictError(f"the key {entry.key} was used for another answer; nothing was recorded")
     known = submissions.evidence_key(connection, before.evidence_id) if before.evidence_id is not None else None
-    return Recorded(task.id, task.state, known or "", before.revision, was_known=True)
+    return Recorded(task.id, task.state, known or "", before.revision, was_known=True, in_review=known is None)
 
 
 def _correct(
-    connection: Connection, built: Built, task: LabTask, rung: BuiltRung, entry: LabEntry, sample: int | None
+    connection: Connection, built: Built, task: LabTask, rung: BuiltRung, finding: Finding, new: NewSubmission
 ) -> Recorded:
     """Records a revision of a task that is done, and places its candidate again in every campaign with the rung."""
-    if not entry.why:
-        raise UsageError(f"task {task.id} is answered; a correction needs a reason: --why")
-    candidate, finding = _finding(connection, rung, task, entry)
+    candidate = candidates.load(connection, [task.candidate_id])[task.candidate_id]
     current, revision = evidence.latest(connection, [task.candidate_id], rung.verifier.computation)[task.candidate_id]
     key = replace(rung.verifier.evidence_key(candidate), revision=revision + 1)
     attempt_id = submissions.attempt_of(connection, current.id)
-    new = NewEvidence(
-        finding, key, task.candidate_id, attempt_id=attempt_id, source=f"task {task.id}", who=entry.who,
-        why=entry.why, supersedes=current.id,
+    made = NewEvidence(
+        finding, key, task.candidate_id, attempt_id=attempt_id, source=f"task {task.id}", who=_measured_by(new),
+        why=new.why, supersedes=current.id,
     )  # fmt: skip
-    [evidence_id] = evidence.record(connection, [new])
+    [evidence_id] = evidence.record(connection, [made])
     last = submissions.of_job(connection, task.id)[-1]
-    submissions.write(
-        connection,
-        NewSubmission(
-            entry.key, task.id, last.fence, _kind(finding), entry.who, entry.said,
-            revision=key.revision, of_id=last.id, why=entry.why, evidence_id=evidence_id, sample_id=sample,
-        ),
-    )  # fmt: skip
+    new = replace(new, fence=last.fence, revision=key.revision, of_id=last.id, evidence_id=evidence_id)
+    submissions.write(connection, new, task.campaign_id, _act(new, "corrected"))
     tasks.changed(connection, task.id)
     restate(connection, built, task.candidate_id, rung.verifier.computation, f"task {task.id} was corrected")
     return Recorded(task.id, JobState.DONE, key.hash, key.revision)
@@ -155,3 +195,12 @@ def _correct(
 
 def _kind(finding: Finding) -> str:
     return "result" if finding.outcome is Outcome.OK else "not_obtained"
+
+
+def _act(new: NewSubmission, otherwise: str) -> str:
+    return "accepted" if new.kind == submissions.REVIEWED else otherwise
+
+
+def _measured_by(new: NewSubmission) -> str:
+    """Returns who measured; a reviewer's submission names the person."""
+    return str(new.said["measured_by"]) if new.kind == submissions.REVIEWED else str(new.who)

@@ -25,6 +25,7 @@ from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.leases import Claim, JobEnd
 from sciagent.store.lab import tasks
 from sciagent.store.lab.tasks import LabTask
+from sciagent.store.people import audit
 from sciagent.store.results import candidates
 
 GIVE_BACK = timedelta(days=1)  # after a claim, within which its cost is given back
@@ -51,6 +52,7 @@ def claim(built: Built, task_id: int, who: str, *, take_over: bool = False) -> C
     with locked(built, task_id) as (connection, task, rung):
         if task.state is JobState.RUNNING and take_over and task.claimed_by != who:
             _end(connection, built, task, rung, f"taken over by {who}")
+            note(connection, task, who, "took over", before=task.claimed_by)
             task = tasks.find(connection, task_id) or task
         return claim_here(connection, built, task, rung, who)
 
@@ -75,11 +77,12 @@ def claim_here(connection: Connection, built: Built, task: LabTask, rung: BuiltR
         raise UsageError(f"no slot is left this week: {wait}")
     if (shortfall := budget.shortfall(cost, 0.0)) is not None:
         raise UsageError(f"the budget does not hold task {task.id}: {shortfall}")
-    made = leases.claim_many(connection, [task.id], who, None).get(task.id)
+    made = leases.claim_many(connection, [task.id], str(who), None).get(task.id)
     if made is None:
         raise UsageError(f"task {task.id} is not wanted any more")
     spend.book_many(connection, [spend.Bill(task.campaign_id, task.rung_id, made.attempt_id, cost)])
     tasks.changed(connection, task.id)
+    note(connection, task, who, "claimed", fence=made.fence)
     return made
 
 
@@ -89,7 +92,10 @@ def release(built: Built, task_id: int, who: str, why: str) -> bool:
     with locked(built, task_id) as (connection, task, rung):
         if task.state is not JobState.RUNNING or task.claimed_by != who:
             raise UsageError(f"task {task_id} is not claimed by {who}")
+        if task.in_review_id is not None:
+            raise UsageError(f"the answer of task {task_id} waits for its review; it cannot be given back")
         is_soon = _end(connection, built, task, rung, why)
+        note(connection, task, who, "gave back", why=why)
         campaigns.wake(connection, built.row.id)
         return is_soon
 
@@ -100,6 +106,12 @@ def approve(built: Built, task_id: int, who: str) -> None:
         if task.approved_by is not None:
             raise UsageError(f"task {task_id} is approved by {task.approved_by} already")
         tasks.changed(connection, task_id, approved_by=who[:200], approved_at=db_now(connection))
+        note(connection, task, who, "approved")
+
+
+def note(connection: Connection, task: LabTask, who: str, what: str, **payload: object) -> None:
+    """Appends an act on a task to the audit trail."""
+    audit.append(connection, who, what, "task", task.id, campaign_id=task.campaign_id, **payload)
 
 
 def _end(connection: Connection, built: Built, task: LabTask, rung: BuiltRung, why: str) -> bool:

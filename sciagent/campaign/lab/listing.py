@@ -64,6 +64,8 @@ def _answer(task: LabTask, rung: BuiltRung, form: LabForm, why: str) -> LabTaskA
 
 def state_of(task: LabTask, *, needs_approval: bool) -> TaskState:
     """Returns the state of a task in the words of its list."""
+    if task.in_review_id is not None:
+        return "in_review"
     if task.state is JobState.RUNNING:
         return "claimed"
     if task.state is JobState.DONE:

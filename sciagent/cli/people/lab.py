@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,8 +17,9 @@ from sciagent.settings import user
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from sciagent.campaign.lab.answering import Recorded
     from sciagent.campaign.lab.listing import TaskReader
-    from sciagent.domain.answers.lab import LabTaskAnswer
+    from sciagent.domain.answers.lab import LabTaskAnswer, TaskState
     from sciagent.store.database.ledger import Ledger
     from sciagent.store.lab.tasks import LabTask
 
@@ -160,7 +162,6 @@ def enter(
     """Enter what was measured. For a task that is answered this is a correction, and needs --why."""
     from sciagent.campaign.lab import answering
     from sciagent.campaign.lab.typed_answers import typed_answer
-    from sciagent.domain.answers.lab import LabEntered
 
     opened = open_ledger(ledger)
     reader, found = _found(opened, task)
@@ -173,13 +174,51 @@ def enter(
     }
     if below and above:
         raise UsageError("--below and --above exclude each other")
-    more = {} if key is None else {"key": key[:64]}
-    entry = answering.LabEntry(typed_answer(said), said, as_who or user(), why=why or None, sample=sample, **more)
+    key = uuid.uuid4().hex if key is None else key[:64]
+    entry = answering.LabEntry(typed_answer(said), said, as_who or user(), key, why or None, sample)
     done = answering.enter(built, task, entry)
-    answer = LabEntered(task=task, state="answered", evidence_key=done.evidence_key, revision=done.revision)
+    _put_recorded(done, json, built.row.hosted, found.campaign)
+
+
+@app.command(epilog="Example: sciagent lab review 4711 --send-back 'the unit looks wrong'")
+def review(
+    task: Task,
+    send_back: str = typer.Option("", "--send-back", metavar="WHY", help="Give it back to who entered it, and why."),
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """Accept the answer of another person, where the campaign asks for it (`lab: {review: true}`), or send it back."""
+    from sciagent.campaign.lab import reviewing
+    from sciagent.domain.answers.lab import LabClaimed
+    from sciagent.store.campaign_state import directives
+    from sciagent.store.lab import tasks
+
+    opened = open_ledger(ledger)
+    who = as_who or user()
+    reader, found = _found(opened, task)
+    built = reader.built(found.campaign)
+    if not send_back:
+        _put_recorded(reviewing.accept(built, task, who), json, built.row.hosted, found.campaign)
+        return
+    reviewing.send_back(built, task, who, directives.reason(send_back))
+    with opened.read() as connection:
+        now = tasks.find(connection, task) or found
+    answer = LabClaimed(task=task, state="claimed" if now.claimed_by else "answered", claimed_by=now.claimed_by)
+    put_answer(answer, json, [Line(f"the answer of task {task} was sent back")])
+
+
+def _put_recorded(done: Recorded, json: bool, hosted: bool, campaign: str) -> None:
+    from sciagent.domain.answers.lab import LabEntered
+
+    state: TaskState = "in_review" if done.in_review else "answered"
+    answer = LabEntered(task=done.task, state=state, evidence_key=done.evidence_key, revision=done.revision)
     what = f"correction {done.revision}" if done.revision else "answer"
-    line = f"the {what} of task {task} was recorded" + (" before; nothing is new" if done.was_known else "")
-    put_answer(answer, json, [Line(line)], *_next(built.row.hosted, found.campaign))
+    line = f"the {what} of task {done.task} was recorded" + (" before; nothing is new" if done.was_known else "")
+    if done.in_review:
+        put_answer(answer, json, [Line(f"{line}; it waits for another person: sciagent lab review {done.task}")])
+    else:
+        put_answer(answer, json, [Line(line)], *_next(hosted, campaign))
 
 
 def _next(hosted: bool, campaign: str) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from sciagent.domain.answers.model import AnswerModel
 
-TaskState = Literal["waiting", "queued", "claimed", "answered", "cancelled"]
+TaskState = Literal["waiting", "queued", "claimed", "in_review", "answered", "cancelled"]
 
 
 class LabAsked(AnswerModel):
@@ -43,7 +43,8 @@ class LabTaskAnswer(AnswerModel):
     due_at: datetime | None
     """Deadline (UTC); null without one."""
     state: TaskState
-    """`waiting`: for the word of a chemist; `queued`: on the list; `claimed`; `answered`; `cancelled`."""
+    """`waiting`: for the word of a chemist; `queued`: on the list; `claimed`; `in_review`: for a second
+    person; `answered`; `cancelled`."""
     claimed_by: str | None
     """The person who has claimed it."""
     is_unwanted: bool = False
@@ -98,6 +99,6 @@ class LabEntered(AnswerModel):
     state: TaskState
     """State of the task now."""
     evidence_key: str
-    """Key of the evidence that was made of it."""
+    """Key of the evidence that was made of it; empty while it waits for its review."""
     revision: int
     """0, or the number of the correction."""

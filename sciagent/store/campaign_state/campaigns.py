@@ -111,6 +111,11 @@ def names(connection: Connection) -> list[str]:
     return list(connection.execute(sa.select(t.campaign.c.name).order_by(t.campaign.c.id)).scalars())
 
 
+def name_of(connection: Connection, campaign_id: int) -> str:
+    """The name of a campaign whose id a row of the ledger names."""
+    return str(connection.execute(sa.select(t.campaign.c.name).where(t.campaign.c.id == campaign_id)).scalar_one())
+
+
 def find(connection: Connection, name: str) -> CampaignRow | None:
     """The campaign of this name; None if there is none."""
     columns = [t.campaign.c[name_] for name_ in CampaignRow.__dataclass_fields__]

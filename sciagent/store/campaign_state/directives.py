@@ -16,6 +16,7 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.database.clock import db_now
+from sciagent.store.people import audit
 
 MAX_WHY = 2000
 _D = t.directive.c
@@ -70,7 +71,10 @@ def write(
     new = sa.insert(t.directive).values(campaign_id=campaign_id, candidate_id=candidate_id, rung_id=rung_id, verb=verb)
     new = new.values(payload=dict(payload or {}), who=who[:200], why=why[:MAX_WHY], at=db_now(connection))
     campaigns.wake(connection, campaign_id)
-    return int(connection.execute(new.returning(_D.id)).scalar_one())
+    id_ = int(connection.execute(new.returning(_D.id)).scalar_one())
+    about: dict[str, object] = {"candidate": candidate_id, "why": why[:MAX_WHY]}
+    audit.append(connection, who, str(verb), "directive", id_, campaign_id=campaign_id, **about)
+    return id_
 
 
 def last(connection: Connection, campaign_id: int) -> int:

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from sqlalchemy import Column, ForeignKey, Index, Integer
 
 from sciagent.store.database.column_types import Id, Json, String, Text, UtcDateTime
-from sciagent.store.database.table_parts import keyed, needed, optional, reference, references, table
+from sciagent.store.database.table_parts import index_of_some, keyed, needed, optional, reference, references, table
 
 APPEND_ONLY = ("submission",)
 
@@ -40,10 +40,13 @@ lab_task = keyed(
     reference("assigned_to", "person", nullable=True),
     optional(String(200), "approved_by"),
     references("sample", nullable=True),
+    reference("in_review_id", "submission", nullable=True),  # the answer that waits for a second person
     optional(Text, "note"),
     Index("ix_lab_task_sample", "sample_id"),
     Index("ix_lab_task_due", "due_at"),
 )
+_in_review = lab_task.c.in_review_id.is_not(None)
+index_of_some("ix_lab_task_in_review", _in_review, lab_task.c.in_review_id)
 
 # the original record of what a person entered; evidence is made from it
 submission = table(

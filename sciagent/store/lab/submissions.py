@@ -10,8 +10,12 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.people.actor import account
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
+from sciagent.store.people import audit
+
+REVIEWED, SENT_BACK = "reviewed", "sent_back"  # kinds of a reviewer's submission
 
 
 @dataclass(frozen=True)
@@ -30,8 +34,6 @@ class NewSubmission:
     revision: int = 0
     of_id: int | None = None
     """Id of the submission that this one corrects or reviews."""
-    person_id: int | None = None
-    access_id: int | None = None
     sample_id: int | None = None
     files: Sequence[Mapping[str, Any]] = ()
     """Name, sha256, size and media type of each attached file."""
@@ -43,20 +45,35 @@ class NewSubmission:
 class Submission(NewSubmission):
     """A submission in the ledger."""
 
+    person_id: int | None = None
+    """The account; None for one that was typed at the command line."""
+    access_id: int | None = None
     id: int = 0
     at: datetime | None = None
 
 
-def write(connection: Connection, new: NewSubmission) -> int:
-    """Append a submission; returns its id."""
-    values = {**vars(new), "said": dict(new.said), "files": [dict(file) for file in new.files]}
-    insert = sa.insert(t.submission).values(**values, at=db_now(connection))
-    return int(connection.execute(insert.returning(t.submission.c.id)).scalar_one())
+def write(connection: Connection, new: NewSubmission, campaign_id: int, what: str) -> int:
+    """Append a submission and its entry of the audit trail; returns its id. what: the act, such as `entered`."""
+    values = {**vars(new), "said": dict(new.said), "files": [dict(file) for file in new.files], "who": str(new.who)}
+    person_id, access_id = account(new.who)
+    values |= {"person_id": person_id, "access_id": access_id, "at": db_now(connection)}
+    insert = sa.insert(t.submission).values(**values)
+    id_ = int(connection.execute(insert.returning(t.submission.c.id)).scalar_one())
+    digest = audit.submission_digest(connection, id_)
+    about: dict[str, object] = {"task": new.job_id, "submission_sha256": digest}
+    audit.append(connection, new.who, what, "submission", id_, campaign_id=campaign_id, **about)
+    return id_
 
 
 def with_key(connection: Connection, key: str) -> Submission | None:
     """The submission with this key; None if there is none."""
     return next(iter(_read(connection, t.submission.c.key == key)), None)
+
+
+def by_id(connection: Connection, submission_id: int) -> Submission:
+    """The submission with an id that a row of the ledger names."""
+    [found] = _read(connection, t.submission.c.id == submission_id)
+    return found
 
 
 def of_job(connection: Connection, job_id: int) -> list[Submission]:

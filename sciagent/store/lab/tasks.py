@@ -44,6 +44,8 @@ class LabTask:
     due_at: datetime | None
     approved_by: str | None
     version: int
+    in_review_id: int | None
+    """The answer that waits for a second person."""
     code: str | None
     """Code of its sample."""
     created_at: datetime
@@ -174,6 +176,7 @@ _TASKS = (
         t.lab_task.c.due_at,
         t.lab_task.c.approved_by,
         t.lab_task.c.version,
+        t.lab_task.c.in_review_id,
         _S.code,
         t.job.c.created_at,
     )

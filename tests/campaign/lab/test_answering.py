@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import sqlalchemy as sa
 
@@ -19,7 +21,7 @@ from sciagent.store.views import campaign_counts
 from tests.campaign.lab.conftest import Make, drive
 
 
-def entry(gap: str = "4.31 eV", who: str = "anna", **more: str) -> LabEntry:
+def entry(gap: str = "4.31 eV", who: str = "anna", **more: Any) -> LabEntry:
     """An answer: a gap as it was typed, or a reason why there is none."""
     values = {} if "not_obtained" in more else {"homo_lumo_gap": gap}
     said = {"values": values, "uncertainties": {}, "limit": "", "not_obtained": more.pop("not_obtained", "")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -20,14 +21,14 @@ def test_the_vial_of_another_compound_is_refused_and_nothing_is_written(make: Ma
     first, second, _ = task_ids(built)
     right = sampling.register(built, first, "ben", "HCl, 1 H2O", "made", purity=0.98, lot="AB-12")
     wrong = sampling.register(built, second, "ben", "free base", "bought")
-    with pytest.raises(UsageError, match=f"this vial is another compound: {wrong.code} is not of task {first}"):
+    with pytest.raises(UsageError, match=re.escape(f"another compound: {wrong.code} is not of task {first}")):
         answering.enter(built, first, replace(entry(), sample=wrong.code))
     with pytest.raises(UsageError, match="was misread"):
         answering.enter(built, first, replace(entry(), sample="0" * 10 + "1"))
     with built.ledger.begin() as connection:
         assert connection.execute(sa.select(sa.func.count()).select_from(t.submission)).scalar() == 0
         samples.set_state(connection, right.id, "empty")
-    with pytest.raises(UsageError, match=f"the sample {right.code} is empty"):
+    with pytest.raises(UsageError, match=re.escape(f"the sample {right.code} is empty")):
         answering.enter(built, first, replace(entry(), sample=right.code))
     with built.ledger.begin() as connection:
         samples.set_state(connection, right.id, "ok")

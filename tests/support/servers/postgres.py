@@ -201,5 +201,5 @@ def empty(url: str, tables: Sequence[str]) -> None:
             admin.execute("SET LOCAL session_replication_role = replica")
             for table in tables:
                 admin.execute(f'DELETE FROM "{table}"')
-            admin.execute("INSERT INTO watermark (id, value) VALUES (1, 0)")
+            admin.execute("INSERT INTO watermark (id, value) VALUES (1, 0), (2, 0)")
             admin.execute("SELECT setval(oid, 1, false) FROM pg_class WHERE relkind = 'S'")

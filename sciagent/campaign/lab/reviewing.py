@@ -1,0 +1,73 @@
+"""Review and signature: a second person accepts an answer or sends it back, and people sign what is recorded."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Literal
+
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.lab.answering import Recorded, finding_of, record
+from sciagent.campaign.lab.claiming import locked
+from sciagent.campaign.lab.typed_answers import typed_answer
+from sciagent.errors import UsageError
+from sciagent.store.lab import submissions, tasks
+from sciagent.store.lab.submissions import REVIEWED, SENT_BACK, NewSubmission, Submission
+from sciagent.store.lab.tasks import LabTask
+from sciagent.store.people import audit
+
+Meaning = Literal["measured", "reviewed", "approved"]
+
+
+def accept(built: Built, task_id: int, who: str) -> Recorded:
+    """Makes evidence of the answer that waits. Raises UsageError if none waits, or the same person entered it."""
+    with locked(built, task_id) as (connection, task, rung):
+        waiting = _waiting(connection, task, who)
+        finding = finding_of(connection, rung, task, typed_answer(waiting.said))
+        said = {**waiting.said, "measured_by": waiting.who}
+        new = NewSubmission(
+            uuid.uuid4().hex, task.id, waiting.fence, REVIEWED, who, said,
+            of_id=waiting.id, sample_id=waiting.sample_id, files=waiting.files, why=waiting.why,
+        )  # fmt: skip
+        tasks.changed(connection, task.id, in_review_id=None)
+        return record(connection, built, task, rung, finding, new)
+
+
+def send_back(built: Built, task_id: int, who: str, why: str) -> None:
+    """Gives an answer that waits back to the person who entered it. Raises UsageError as `accept` does."""
+    with locked(built, task_id) as (connection, task, _):
+        waiting = _waiting(connection, task, who)
+        new = NewSubmission(
+            uuid.uuid4().hex, task.id, waiting.fence, SENT_BACK, who, {}, revision=waiting.revision,
+            of_id=waiting.id, why=why,
+        )  # fmt: skip
+        submissions.write(connection, new, task.campaign_id, "sent back")
+        tasks.changed(connection, task.id, in_review_id=None)
+
+
+def sign(built: Built, task_id: int, who: str, name: str, meaning: Meaning, seen: int) -> None:
+    """Signs the last submission of a task; the entry of the audit trail has the printed name, the meaning, and the hash
+    of the submission. seen: id of the submission that the person read.
+
+    The caller has asked for the password. Raises UsageError if another submission came since."""
+    with locked(built, task_id) as (connection, task, _):
+        signed = [each for each in submissions.of_job(connection, task_id) if each.kind != SENT_BACK]
+        if not signed or signed[-1].id != seen:
+            raise UsageError(f"task {task_id} was changed since you read it; read it again before you sign")
+        about: dict[str, object] = {
+            "task": task_id,
+            "name": name,
+            "meaning": meaning,
+            "submission_sha256": audit.submission_digest(connection, seen),
+        }
+        audit.append(connection, who, "signed", "submission", seen, campaign_id=task.campaign_id, **about)
+
+
+def _waiting(connection: Connection, task: LabTask, who: str) -> Submission:
+    if task.in_review_id is None:
+        raise UsageError(f"no answer of task {task.id} waits for a review")
+    waiting = submissions.by_id(connection, task.in_review_id)
+    if waiting.who == who:
+        raise UsageError(f"you entered the answer of task {task.id}; another person reviews it")
+    return waiting

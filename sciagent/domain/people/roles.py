@@ -1,0 +1,71 @@
+"""Roles of people in campaigns, and the rights that each one has.
+
+A role guards acts and decisions, not chemistry: evidence is shared by the campaigns of a ledger by design. Whoever must
+not see a structure needs a ledger of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Role(StrEnum):
+    """The role of a person in a campaign; each has the rights of those before it."""
+
+    VIEWER = "viewer"
+    LAB = "lab"
+    CHEMIST = "chemist"
+
+
+class Right(StrEnum):
+    """What somebody may do."""
+
+    READ = "read"
+    """See campaigns, candidates and tasks."""
+    WORK = "work"
+    """Claim tasks, enter and correct results, review those of others."""
+    DECIDE = "decide"
+    """Approve tasks, pause campaigns, hold and veto candidates."""
+    ADMINISTER = "administer"
+    """Make accounts and read the audit trail. It brings no right to write evidence."""
+
+
+NEEDED = {Right.READ: Role.VIEWER, Right.WORK: Role.LAB, Right.DECIDE: Role.CHEMIST}
+"""The lowest role with each right."""
+_ORDER = list(Role)
+
+
+@dataclass(frozen=True)
+class Rights:
+    """The rights of a person."""
+
+    is_admin: bool = False
+    roles: Mapping[int | None, Role] = field(default_factory=dict)
+    """Role by id of the campaign; that under None holds in all campaigns."""
+    scopes: frozenset[Right] | None = None
+    """Rights that a token is limited to; None: all of its person."""
+
+    def may(self, right: Right, campaign_id: int | None = None) -> bool:
+        """Returns whether the person has the right in a campaign. None: in at least one."""
+        if self.scopes is not None and right not in self.scopes:
+            return False
+        if right is Right.ADMINISTER:
+            return self.is_admin
+        if right is Right.READ and self.is_admin:
+            return True
+        held = self.roles.values() if campaign_id is None else self._held(campaign_id)
+        return any(_ORDER.index(role) >= _ORDER.index(NEEDED[right]) for role in held)
+
+    def campaigns(self, right: Right) -> list[int] | None:
+        """Returns the ids of the campaigns in which the person has the right; None for all."""
+        if (right is Right.READ and self.is_admin) or Rights(roles=self._everywhere()).may(right):
+            return None
+        return [id_ for id_ in self.roles if id_ is not None and self.may(right, id_)]
+
+    def _held(self, campaign_id: int) -> list[Role]:
+        return [role for id_, role in self.roles.items() if id_ in (None, campaign_id)]
+
+    def _everywhere(self) -> dict[int | None, Role]:
+        return {id_: role for id_, role in self.roles.items() if id_ is None}

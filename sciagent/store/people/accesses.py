@@ -1,0 +1,123 @@
+"""Sessions, tokens and one-time links. The ledger keeps only the hash of each secret."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.domain.people.roles import Right
+from sciagent.store.database import tables as t
+from sciagent.store.database.clock import db_now
+from sciagent.store.people import audit
+
+SEEN_EVERY = timedelta(minutes=5)  # between two notes of when a session was used
+_A = t.access.c
+
+
+class AccessKind(StrEnum):
+    """The kind of an access."""
+
+    SESSION = "session"
+    TOKEN = "token"
+    INVITE = "invite"
+    RESET = "reset"
+
+
+LIFETIMES = {
+    AccessKind.SESSION: timedelta(days=14),
+    AccessKind.TOKEN: timedelta(days=365),
+    AccessKind.INVITE: timedelta(days=7),
+    AccessKind.RESET: timedelta(days=1),
+}
+
+
+@dataclass(frozen=True)
+class Access:
+    """A session, a token or a link."""
+
+    id: int
+    person_id: int
+    kind: AccessKind
+    csrf: str | None
+    label: str
+    scopes: Sequence[str]
+    address: str | None
+    created_at: datetime
+    seen_at: datetime | None
+    expires_at: datetime
+    revoked_at: datetime | None
+
+
+def create(
+    connection: Connection,
+    who: str,
+    person_id: int,
+    kind: AccessKind,
+    *,
+    label: str = "",
+    scopes: Collection[Right] = (),
+    address: str | None = None,
+    lifetime: timedelta | None = None,
+) -> tuple[str, int]:
+    """Make an access; returns (secret, id). The secret is not kept. A new link ends the earlier ones."""
+    if kind in (AccessKind.INVITE, AccessKind.RESET):
+        revoke_all(connection, person_id, (AccessKind.INVITE, AccessKind.RESET))
+    secret, now = secrets.token_urlsafe(32), db_now(connection)
+    values = {
+        "person_id": person_id,
+        "kind": str(kind),
+        "secret_hash": _hash(secret),
+        "csrf": secrets.token_hex(32) if kind is AccessKind.SESSION else None,
+        "label": label[:200],
+        "scopes": sorted(map(str, scopes)),
+        "address": address and address[:64],
+        "created_at": now,
+        "expires_at": now + (lifetime or LIFETIMES[kind]),
+    }
+    id_ = int(connection.execute(sa.insert(t.access).values(**values).returning(_A.id)).scalar_one())
+    audit.append(connection, who, "opened", str(kind), id_, person_id=person_id, label=label[:200])
+    return secret, id_
+
+
+def find(connection: Connection, secret: str, kinds: Collection[AccessKind]) -> Access | None:
+    """The access with this secret, if it is of one of the kinds, and neither expired nor revoked."""
+    names = [name for name in Access.__dataclass_fields__]
+    query = sa.select(*(_A[name] for name in names)).where(
+        _A.secret_hash == _hash(secret), _A.kind.in_([str(kind) for kind in kinds]),
+        _A.revoked_at.is_(None), _A.expires_at > db_now(connection),
+    )  # fmt: skip
+    row = connection.execute(query).first()
+    return None if row is None else Access(**{**row._mapping, "kind": AccessKind(row.kind)})
+
+
+def wants_touch(connection: Connection, access: Access) -> bool:
+    """Whether it is time to note that an access is used."""
+    return access.seen_at is None or db_now(connection) - access.seen_at > SEEN_EVERY
+
+
+def touch(connection: Connection, access_id: int) -> None:
+    """Note that an access is used."""
+    connection.execute(sa.update(t.access).where(_A.id == access_id).values(seen_at=db_now(connection)))
+
+
+def revoke(connection: Connection, who: str, access: Access) -> None:
+    """End an access."""
+    connection.execute(sa.update(t.access).where(_A.id == access.id).values(revoked_at=db_now(connection)))
+    audit.append(connection, who, "closed", str(access.kind), access.id, person_id=access.person_id)
+
+
+def revoke_all(connection: Connection, person_id: int, kinds: Collection[AccessKind] = tuple(AccessKind)) -> None:
+    """End all accesses of a person, such as after a new password."""
+    mine = sa.and_(_A.person_id == person_id, _A.kind.in_([str(kind) for kind in kinds]), _A.revoked_at.is_(None))
+    connection.execute(sa.update(t.access).where(mine).values(revoked_at=db_now(connection)))
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()

@@ -1,0 +1,160 @@
+"""The audit trail: what people did, each entry with the hash of the one before it.
+
+A changed or removed entry breaks the chain, and `check` finds it. Whoever owns the database can write the whole chain
+anew; so the last hash belongs into a notebook, and `check` with that hash finds a rewritten tail.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.domain.people.actor import account
+from sciagent.errors import UsageError
+from sciagent.store.database import tables as t
+from sciagent.store.database.clock import db_now
+from sciagent.store.database.column_types import storable_json
+
+COUNTER = 2  # row of the table watermark
+FIRST = "0" * 64  # hash before the first entry
+PAGE = 1000
+_A = t.audit_entry.c
+_HASHED = ("id", "at", "who", "what", "object", "object_id", "campaign_id", "person_id", "access_id", "payload")
+
+
+@dataclass(frozen=True)
+class AuditEntry:
+    """An act of a person."""
+
+    id: int
+    """Numbers have no gap, in the order of the commits."""
+    at: datetime
+    who: str
+    what: str
+    """The act, such as `claimed`."""
+    object: str
+    """The kind of thing that it was done to, such as `task`."""
+    object_id: int | None
+    campaign_id: int | None
+    person_id: int | None
+    """The account; None for an act at the command line."""
+    access_id: int | None
+    payload: Mapping[str, Any]
+    previous_hash: str
+    hash: str
+
+    def digest(self) -> str:
+        """Returns the hash that the entry must have."""
+        values = {name: getattr(self, name) for name in _HASHED} | {"at": self.at.astimezone(UTC).isoformat()}
+        return digest_of({**values, "payload": dict(self.payload), "previous_hash": self.previous_hash})
+
+
+@dataclass(frozen=True)
+class AuditCheck:
+    """The result of a check of the chain."""
+
+    entries: int
+    """Number of entries that were read."""
+    head: str
+    """Hash of the last entry that fits."""
+    fault: str | None
+    """The first fault; None without one."""
+
+
+def digest_of(values: Mapping[str, Any]) -> str:
+    """Returns the SHA-256 of values as JSON with sorted keys."""
+    text = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def append(
+    connection: Connection,
+    who: str,
+    what: str,
+    object_: str,
+    object_id: int | None = None,
+    *,
+    campaign_id: int | None = None,
+    **payload: object,
+) -> None:
+    """Append an act. Other acts wait for the end of the transaction, so that the chain has the order of the commits."""
+    counter = sa.update(t.watermark).where(t.watermark.c.id == COUNTER).values(value=t.watermark.c.value + 1)
+    id_ = int(connection.execute(counter.returning(t.watermark.c.value)).scalar_one())
+    person_id, access_id = account(who)
+    before = connection.execute(sa.select(_A.hash).where(_A.id == id_ - 1)).scalar() or FIRST
+    stored = storable_json(json.loads(json.dumps(payload, default=str)))
+    entry = AuditEntry(
+        id_, db_now(connection), str(who)[:200], what, object_, object_id, campaign_id, person_id, access_id, stored,
+        before, "",
+    )  # fmt: skip
+    connection.execute(sa.insert(t.audit_entry).values(**{**vars(entry), "hash": entry.digest()}))
+
+
+def head(connection: Connection) -> AuditEntry | None:
+    """The last entry; None before the first act."""
+    return next(_read(connection, sa.select(t.audit_entry).order_by(_A.id.desc()).limit(1)), None)
+
+
+def entries(connection: Connection, after: int = 0) -> Iterator[AuditEntry]:
+    """Entries after a number, oldest first, read in pages."""
+    while True:
+        query = sa.select(t.audit_entry).where(_A.id > after).order_by(_A.id).limit(PAGE)
+        page = list(_read(connection, query))
+        yield from page
+        if len(page) < PAGE:
+            return
+        after = page[-1].id
+
+
+def check(connection: Connection, since: str | None = None) -> AuditCheck:
+    """Check the chain. since: hash of an entry that was noted before; the entries after it are checked.
+
+    Raises UsageError if no entry has that hash, as after the entry or one before it was rewritten."""
+    last, before = 0, FIRST
+    if since is not None:
+        start = connection.execute(sa.select(_A.id).where(_A.hash == since)).scalar()
+        if start is None:
+            raise UsageError(f"no entry of the audit trail has the hash {since[:64]}: what was noted was rewritten")
+        last, before = start - 1, connection.execute(sa.select(_A.hash).where(_A.id == start - 1)).scalar() or FIRST
+    n = 0
+    for entry in entries(connection, last):
+        if fault := _fault(connection, entry, last, before):
+            return AuditCheck(n, before, fault)
+        last, before, n = entry.id, entry.hash, n + 1
+    counted = int(connection.execute(sa.select(t.watermark.c.value).where(t.watermark.c.id == COUNTER)).scalar_one())
+    missing = f"entries {last + 1} to {counted} are missing" if last < counted else None
+    return AuditCheck(n, before, missing)
+
+
+def _fault(connection: Connection, entry: AuditEntry, last: int, before: str) -> str | None:
+    if entry.id != last + 1:
+        return f"entry {last + 1} is missing"
+    if entry.previous_hash != before or entry.digest() != entry.hash:
+        return f"entry {entry.id} ({entry.what}, {entry.who}, {entry.at:%Y-%m-%d %H:%M} UTC) was changed"
+    said = entry.payload.get("submission_sha256")
+    if entry.object == "submission" and said != submission_digest(connection, entry.object_id or 0):
+        return f"submission {entry.object_id}, which entry {entry.id} names, was changed"
+    return None
+
+
+def submission_digest(connection: Connection, submission_id: int) -> str | None:
+    """The hash of a submission: what was typed, the files, the reason, and the key of its evidence; None if it is
+    missing."""
+    s = t.submission.c
+    names = ("key", "job_id", "fence", "kind", "revision", "of_id", "who", "said", "files", "why", "sample_id")
+    query = sa.select(*(s[name] for name in names), t.evidence.c.key.label("evidence_key"))
+    query = query.select_from(t.submission.outerjoin(t.evidence, t.evidence.c.id == s.evidence_id))
+    row = connection.execute(query.where(s.id == submission_id)).first()
+    return None if row is None else digest_of(dict(row._mapping))
+
+
+def _read(connection: Connection, query: sa.Select[Any]) -> Iterator[AuditEntry]:
+    for row in connection.execute(query):
+        yield AuditEntry(**row._mapping)

@@ -1,0 +1,1 @@
+"""Pages for people: the form of the laboratory, and the window of the chemist."""

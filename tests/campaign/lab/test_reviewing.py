@@ -1,0 +1,81 @@
+"""Review and signature: a second person decides whether an answer becomes evidence."""
+
+from __future__ import annotations
+
+import pytest
+
+from sciagent.campaign.lab import answering, claiming, reviewing
+from sciagent.campaign.lab.listing import TaskReader
+from sciagent.domain.people.actor import Actor
+from sciagent.errors import AnsweredMeanwhileError, UsageError
+from sciagent.store.lab import submissions, tasks
+from sciagent.store.people import audit, persons
+from tests.campaign.lab.conftest import Make
+from tests.campaign.lab.test_answering import entry, place, task_ids
+
+REVIEW = "{ahead: 3, review: true}"
+
+
+def test_an_answer_waits_for_another_person(make: Make) -> None:
+    built = make(lab=REVIEW)
+    first = task_ids(built)[0]
+    done = answering.enter(built, first, entry("4.31 eV"))
+    assert (done.in_review, done.evidence_key, place(built, first)[0]) == (True, "", "pending")
+    with built.ledger.read() as connection:
+        [shown] = TaskReader(built.ledger).shown(connection, [task for task in [tasks.find(connection, first)] if task])
+    assert shown.state == "in_review"
+    with pytest.raises(UsageError, match="cannot be given back"):
+        claiming.release(built, first, "anna", "the vial broke")
+    with pytest.raises(UsageError, match="another person reviews it"):
+        reviewing.accept(built, first, "anna")
+    reviewing.send_back(built, first, "ben", "the unit looks wrong")
+    with pytest.raises(UsageError, match="no answer of task"):
+        reviewing.accept(built, first, "ben")
+    answering.enter(built, first, entry("4.20 eV"))
+    accepted = reviewing.accept(built, first, "ben")
+    assert (accepted.revision, place(built, first)) == (0, ("settled", "pass", True))
+    with built.ledger.read() as connection:
+        kinds = [each.kind for each in submissions.of_job(connection, first)]
+        whats = [each.what for each in audit.entries(connection) if each.object == "submission"]
+    assert kinds == ["result", "sent_back", "result", "reviewed"]
+    assert whats == ["entered for review", "sent back", "entered for review", "accepted"]
+
+
+def test_a_correction_is_reviewed_too(make: Make) -> None:
+    built = make(lab=REVIEW)
+    first = task_ids(built)[0]
+    answering.enter(built, first, entry("4.31 eV"))
+    reviewing.accept(built, first, "ben")
+    waiting = answering.enter(built, first, entry("5.9 eV", why="wrong lamp"))
+    assert waiting.in_review and place(built, first) == ("settled", "pass", True), "nothing provisional moves a verdict"
+    assert reviewing.accept(built, first, "ben").revision == 1
+    assert place(built, first) == ("settled", "fail", False)
+
+
+def test_a_signature_names_what_is_signed(make: Make) -> None:
+    built = make()
+    first = task_ids(built)[0]
+    with built.ledger.begin() as connection:
+        anna = Actor("anna", persons.add(connection, "root", "anna", "Anna Berg").id)
+    answering.enter(built, first, entry("4.31 eV", who=anna))
+    with built.ledger.read() as connection:
+        [submission] = submissions.of_job(connection, first)
+    assert submission.person_id == anna.person_id
+    reviewing.sign(built, first, anna, "Anna Berg", "measured", submission.id)
+    answering.enter(built, first, entry("4.13 eV", who=anna, why="digits were swapped"))
+    with pytest.raises(UsageError, match="changed since you read it"):
+        reviewing.sign(built, first, anna, "Anna Berg", "measured", submission.id)
+    with built.ledger.read() as connection:
+        [signed] = [each for each in audit.entries(connection) if each.what == "signed"]
+        assert signed.payload["submission_sha256"] == audit.submission_digest(connection, submission.id)
+        assert (signed.payload["name"], signed.payload["meaning"], signed.object_id) == ("Anna Berg", "measured", 1)
+
+
+def test_who_types_while_another_answers_is_told(make: Make) -> None:
+    built = make()
+    first = task_ids(built)[0]
+    answering.enter(built, first, entry("4.31 eV", seen=0))
+    with pytest.raises(AnsweredMeanwhileError, match="anna answered task"):
+        answering.enter(built, first, entry("4.42 eV", who="ben", why="mine is better", seen=0))
+    with built.ledger.read() as connection:
+        assert len(submissions.of_job(connection, first)) == 1
