@@ -199,7 +199,7 @@ def stored(name: str) -> dict[str, dict[float, float]]:
 
 def colours() -> dict[str, str]:
     """The report's, for light."""
-    sheet = (resources.files("sciagent.report") / "static" / "report.css").read_text(encoding="utf-8")
+    sheet = (resources.files("sciagent.report") / "static" / "colours.css").read_text(encoding="utf-8")
     shown: dict[str, str] = {}
     for name, code in re.findall(r"--c-(\w+): (#[0-9a-f]{6})", sheet):
         shown.setdefault(name, code)

@@ -49,6 +49,14 @@ def wake(store: Ledger, name: str, who: str) -> str | None:
     return f"{driver.host} (process {driver.pid})"
 
 
+def hand_in(store: Ledger, name: str, who: str) -> None:
+    """Hands a campaign to the dispatcher, which drives it when one is at work."""
+    with store.begin() as connection:
+        row = campaigns.get(connection, name)
+        campaigns.host(connection, row.id, True)
+        campaigns.log_event(connection, row.id, "submitted", {"who": str(who)})
+
+
 def driver_line(store: Ledger, name: str) -> str:
     """Returns a sentence on the driver that will act on a person's decision, and when."""
     with store.read() as connection:

@@ -16,7 +16,7 @@ from sciagent.cli.campaigns import answers, calc, compare, export, files, plan, 
 from sciagent.cli.cluster import dispatcher, jobs, metrics, slurm, top, worker, workers
 from sciagent.cli.learning import dataset, environment, evaluate, policy, rewards, rollout, train
 from sciagent.cli.models import mcp, models, serve_model
-from sciagent.cli.people import audit, directives, lab, molecules, person
+from sciagent.cli.people import audit, directives, lab, molecules, person, serve
 from sciagent.cli.shared.common import Exit, put, say
 from sciagent.errors import LedgerAwayError, SciagentError, UsageError
 
@@ -104,6 +104,7 @@ PANELS: dict[str, tuple[Listed, ...]] = {
         Listed(directives.hold, "Start no more jobs on a candidate", "hold 'O=Cc1ccccc1' --reason 'wait for the NMR'"),
         Listed(directives.release, "Let a held candidate continue", "release 3eb4b86e --reason 'NMR is fine'"),
     ),
+    "Laboratory": (Listed(serve.serve, "Serve the form and the window", "serve --port 8080"),),
     "Data": (
         Listed(export.export, "Write candidates and values to a file", "export quickstart -o quickstart.csv"),
         Listed(molecules.import_, "Import values from a CSV as evidence", IMPORT),

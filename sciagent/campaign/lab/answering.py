@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.record import Settling, settle
-from sciagent.campaign.lab.claiming import claim_here, claim_of, locked
+from sciagent.campaign.lab.claiming import claim_here, claim_of, found, locked
 from sciagent.campaign.lab.restating import restate
 from sciagent.campaign.lab.sampling import fitting
 from sciagent.domain.cost import Cost
@@ -75,28 +75,34 @@ def enter(built: Built, task_id: int, entry: LabEntry) -> Recorded:
     Raises UsageError if the answer does not fit the form, another person has the task, or the task was cancelled;
     AnsweredMeanwhileError if somebody answered after `entry.seen`; EvidenceConflictError if another answer was sent
     with the same key."""
-    with locked(built, task_id) as (connection, task, rung):
-        if (before := submissions.with_key(connection, entry.key)) is not None:
-            return _again(connection, task, entry, before)
-        _check_seen(connection, task, entry)
-        sample = None if entry.sample is None else fitting(connection, task, entry.sample).id
-        if task.state is JobState.DONE and not entry.why:
-            raise UsageError(f"task {task_id} is answered; a correction needs a reason: --why")
-        if task.state is JobState.QUEUED:
-            claim_here(connection, built, task, rung, entry.who)
-            task = tasks.find(connection, task_id) or task
-        if task.state not in (JobState.RUNNING, JobState.DONE):
-            raise UsageError(f"task {task_id} is over: {task.state}; nothing was recorded")
-        if task.state is JobState.RUNNING and task.claimed_by != entry.who:
-            claim_here(connection, built, task, rung, entry.who)  # raises the error that says who has it
-        finding = finding_of(connection, rung, task, entry.answer)
-        new = NewSubmission(
-            entry.key, task.id, 0, _kind(finding), entry.who, entry.said, sample_id=sample, files=entry.files,
-            why=entry.why if task.state is JobState.DONE else None,
-        )  # fmt: skip
-        if rung.spec.lab is not None and rung.spec.lab.review:
-            return _await_review(connection, task, rung, new)
-        return record(connection, built, task, rung, finding, new)
+    with locked(built, task_id) as (connection, _, _):
+        return enter_here(connection, built, task_id, entry)
+
+
+def enter_here(connection: Connection, built: Built, task_id: int, entry: LabEntry) -> Recorded:
+    """Records an answer in a transaction that has locked the campaigns. Raises the errors of `enter`."""
+    task, rung = found(connection, built, task_id)
+    if (before := submissions.with_key(connection, entry.key)) is not None:
+        return _again(connection, task, entry, before)
+    _check_seen(connection, task, entry)
+    sample = None if entry.sample is None else fitting(connection, task, entry.sample).id
+    if task.state is JobState.DONE and not entry.why:
+        raise UsageError(f"task {task_id} is answered; a correction needs a reason: --why")
+    if task.state is JobState.QUEUED:
+        claim_here(connection, built, task, rung, entry.who)
+        task = tasks.find(connection, task_id) or task
+    if task.state not in (JobState.RUNNING, JobState.DONE):
+        raise UsageError(f"task {task_id} is over: {task.state}; nothing was recorded")
+    if task.state is JobState.RUNNING and task.claimed_by != entry.who:
+        claim_here(connection, built, task, rung, entry.who)  # raises the error that says who has it
+    finding = finding_of(connection, rung, task, entry.answer)
+    new = NewSubmission(
+        entry.key, task.id, 0, _kind(finding), entry.who, entry.said, sample_id=sample, files=entry.files,
+        why=entry.why if task.state is JobState.DONE else None,
+    )  # fmt: skip
+    if rung.spec.lab is not None and rung.spec.lab.review:
+        return _await_review(connection, task, rung, new)
+    return record(connection, built, task, rung, finding, new)
 
 
 def record(

@@ -6,7 +6,7 @@ day gets it back, dated to the claim, so that no week has more slots than its li
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
@@ -35,14 +35,29 @@ GIVE_BACK = timedelta(days=1)  # after a claim, within which its cost is given b
 def locked(built: Built, task_id: int) -> Iterator[tuple[Connection, LabTask, BuiltRung]]:
     """Opens a transaction under the lock of the campaign. Raises UsageError if the task is not one of the campaign."""
     with built.ledger.begin() as connection:
-        task = tasks.find(connection, task_id)
-        rung = next((rung for rung in built.asked if task is not None and rung.id == task.rung_id), None)
-        if task is None or rung is None:
-            raise UsageError(f"task {task_id} is not on the list of {built.row.name}; see: sciagent lab list")
-        # in one order: a correction places the candidate again in each of them
-        for campaign_id, _ in campaigns.with_rung(connection, task.candidate_id, rung.verifier.computation):
-            directives.lock(connection, campaign_id)
-        yield connection, tasks.find(connection, task_id) or task, rung
+        lock_all(connection, [(built, task_id)])
+        yield connection, *found(connection, built, task_id)
+
+
+def found(connection: Connection, built: Built, task_id: int) -> tuple[LabTask, BuiltRung]:
+    """Returns a task and its rung. Raises UsageError if the task is not one of the campaign."""
+    task = tasks.find(connection, task_id)
+    rung = next((rung for rung in built.asked if task is not None and rung.id == task.rung_id), None)
+    if task is None or rung is None:
+        raise UsageError(f"task {task_id} is not on the list of {built.row.name}; see: sciagent lab list")
+    return task, rung
+
+
+def lock_all(connection: Connection, several: Iterable[tuple[Built, int]]) -> None:
+    """Locks all campaigns that an answer to one of the tasks may touch, in one order: a correction places the candidate
+    again in each campaign with the rung."""
+    campaign_ids = set()
+    for built, task_id in several:
+        task, rung = found(connection, built, task_id)
+        shared = campaigns.with_rung(connection, task.candidate_id, rung.verifier.computation)
+        campaign_ids |= {id_ for id_, _ in shared}
+    for campaign_id in sorted(campaign_ids):
+        directives.lock(connection, campaign_id)
 
 
 def claim(built: Built, task_id: int, who: str, *, take_over: bool = False) -> Claim:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import Literal
+from typing import Literal, get_args
 
 from sqlalchemy.engine import Connection
 
@@ -18,6 +18,8 @@ from sciagent.store.lab.tasks import LabTask
 from sciagent.store.people import audit
 
 Meaning = Literal["measured", "reviewed", "approved"]
+MEANINGS: tuple[Meaning, ...] = get_args(Meaning)
+"""What a signature may mean."""
 
 
 def accept(built: Built, task_id: int, who: str) -> Recorded:

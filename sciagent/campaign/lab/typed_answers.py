@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+import statistics
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from sciagent.domain.jobs.lab import NOT_OBTAINED, LabAnswer
@@ -28,11 +30,15 @@ UNITS = {
     "%": "%",
     "ε": "L/mol/cm",
 }
+MEANINGS = {"standard": 1.0, "interval_95": 1 / 1.959964, "tolerance": 1 / math.sqrt(3)}
+"""{what ± means: factor to one standard uncertainty}; a tolerance is a uniform distribution (JCGM 100, 4.3.7)."""
+MOST_READINGS = 1000
 NOTHING = ("n.d.", "nd", "n/a", "na", "none", "-", "?")  # what people write where there is no value
 
 
 def typed_answer(said: Mapping[str, Any]) -> LabAnswer:
-    """Returns the answer. said: `values` and `uncertainties` by property, `limit`, `not_obtained`.
+    """Returns the answer. said: `values` and `uncertainties` by property, `limit`, `not_obtained`; where a
+    form asked, also `means` (one of MEANINGS) and `readings`, whose mean stands in `values`.
 
     Raises UsageError with the fix for a text that is no number, and for values beside `not_obtained`."""
     if text := said.get("not_obtained"):
@@ -49,9 +55,39 @@ def typed_answer(said: Mapping[str, Any]) -> LabAnswer:
     for name in spreads:
         if name not in said["values"]:
             raise UsageError(f"an uncertainty of {name}, but no value")
+    means, readings = said.get("means", {}), said.get("readings", {})
     return LabAnswer(
-        {name: typed(name, text, spreads.get(name), said["limit"]) for name, text in said["values"].items()}
+        {
+            name: _meant(typed(name, text, spreads.get(name), said["limit"]), means.get(name, ""), readings.get(name))
+            for name, text in said["values"].items()
+        }
     )
+
+
+def mean_of(name: str, text: str) -> tuple[str, str, int]:
+    """Returns (mean, standard error, number) of readings, as texts. text: numbers between spaces, semicolons or lines.
+
+    Raises UsageError for fewer than two readings, or one that is no number."""
+    given = re.split(r"[\s;]+", "".join(SPELLED.get(letter, letter) for letter in text).strip(" ;\n\t"))
+    if not 2 <= len(given) <= MOST_READINGS:
+        raise UsageError(f"{name}: {len(given)} reading; give 2 to {MOST_READINGS}, or type the value above")
+    wrong = next((each for each in given if NUMBER.fullmatch(each) is None or "<" in each or ">" in each), None)
+    if wrong is not None:
+        raise UsageError(f'{name}: the reading "{wrong[:40]}" is no number{_hint(wrong)}')
+    values = [float(each) for each in given]
+    digits = max(len(each.partition(".")[2]) for each in given)
+    error = statistics.stdev(values) / math.sqrt(len(values))
+    return f"{statistics.fmean(values):.{digits + 1}f}", f"{error:.3g}", len(values)
+
+
+def _meant(quantity: Quantity, means: str, readings: str | None) -> Quantity:
+    """Returns the quantity with its standard uncertainty (k = 1). means: what the person says that ± is."""
+    n = len(re.split(r"[\s;]+", readings.strip(" ;\n\t"))) if readings else 1
+    if means and means not in MEANINGS:
+        raise UsageError(f'"{means[:40]}" is no meaning of ±; one of: {", ".join(MEANINGS)}')
+    factor = MEANINGS[means or "standard"]
+    spread = None if quantity.uncertainty is None else quantity.uncertainty * factor
+    return replace(quantity, uncertainty=spread, n=n)
 
 
 def typed(name: str, text: str, spread: str | None = None, limit: str = "") -> Quantity:

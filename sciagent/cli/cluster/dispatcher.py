@@ -37,6 +37,7 @@ def submit(
     The same file again, or the name, goes on with a campaign that was stopped or amended.
     """
     from sciagent.api.campaign import Campaign
+    from sciagent.api.other_drivers import hand_in
     from sciagent.store.campaign_state import campaigns
     from sciagent.store.job_queue import workers
 
@@ -48,11 +49,9 @@ def submit(
     for line in submitted.amended:
         say(f"amended: {line}")
     name = submitted.name
-    with opened.begin() as connection:
-        row = campaigns.get(connection, name)
-        campaigns.host(connection, row.id, True)
-        campaigns.log_event(connection, row.id, "submitted", {"who": person})
-        driver = campaigns.driver_of(connection, row.id)
+    hand_in(opened, name, person)
+    with opened.read() as connection:
+        driver = campaigns.driver_of(connection, campaigns.get(connection, name).id)
         served = [worker for worker in workers.alive(connection) if worker.executor == "dispatcher"]
     lines = [f"submitted {name}; see: sciagent status {name}"]
     if driver and driver.alive:

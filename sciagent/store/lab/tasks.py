@@ -112,16 +112,23 @@ def listed(
     connection: Connection,
     *,
     campaign_id: int | None = None,
+    among: Collection[int] | None = None,
     claimed_by: str | None = None,
+    in_review: bool = False,
     after: tuple[float, int] | None = None,
     limit: int = PAGE,
 ) -> list[LabTask]:
-    """A page of open tasks, most urgent first, of campaigns that neither rest nor have ended. claimed_by: those of one
-    person alone. after: (priority, id) of the last task of the page before."""
+    """A page of open tasks, most urgent first, of campaigns that neither rest nor have ended. among: ids of
+    the campaigns that may be shown; None: all. claimed_by: those of one person alone. in_review: those whose answer
+    waits for a second person, also corrections. after: (priority, id) of the last task of the page before."""
     j, c = t.job.c, t.campaign.c
     at_rest = (CampaignState.PAUSED, CampaignState.INTERRUPTED, CampaignState.FAILED, CampaignState.CREATED)
-    query = _TASKS.where(j.queue == QUEUE, j.state.in_(jobs.UNFINISHED))
-    query = query.where(sa.or_(j.state == JobState.RUNNING, c.state.not_in(at_rest)))
+    query = _TASKS.where(t.lab_task.c.in_review_id.is_not(None))
+    if not in_review:
+        query = _TASKS.where(j.queue == QUEUE, j.state.in_(jobs.UNFINISHED))
+        query = query.where(sa.or_(j.state == JobState.RUNNING, c.state.not_in(at_rest)))
+    if among is not None:
+        query = query.where(j.campaign_id.in_(list(among)))
     if campaign_id is not None:
         query = query.where(j.campaign_id == campaign_id)
     if claimed_by is not None:
@@ -130,6 +137,14 @@ def listed(
         priority, id_ = after
         query = query.where(sa.or_(j.priority < priority, sa.and_(j.priority == priority, j.id > id_)))
     return [_task(row) for row in connection.execute(query.order_by(j.priority.desc(), j.id).limit(limit)).all()]
+
+
+def of_candidate(connection: Connection, candidate_id: int, limit: int = 20) -> list[LabTask]:
+    """The tasks of a candidate in all campaigns, open ones first, then the newest."""
+    j = t.job.c
+    open_first = sa.case((j.state.in_(jobs.UNFINISHED), 0), else_=1)
+    query = _TASKS.where(j.candidate_id == candidate_id, j.queue == QUEUE)
+    return [_task(row) for row in connection.execute(query.order_by(open_first, j.id.desc()).limit(limit))]
 
 
 def find(connection: Connection, task_id: int) -> LabTask | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -100,6 +100,17 @@ def append(
 def head(connection: Connection) -> AuditEntry | None:
     """The last entry; None before the first act."""
     return next(_read(connection, sa.select(t.audit_entry).order_by(_A.id.desc()).limit(1)), None)
+
+
+def last(connection: Connection, n: int) -> list[AuditEntry]:
+    """The last n entries, newest first."""
+    return list(_read(connection, sa.select(t.audit_entry).order_by(_A.id.desc()).limit(n)))
+
+
+def of_object(connection: Connection, object_: str, object_ids: Sequence[int]) -> list[AuditEntry]:
+    """The entries about some objects, oldest first."""
+    query = sa.select(t.audit_entry).where(_A.object == object_, _A.object_id.in_(object_ids)).order_by(_A.id)
+    return list(_read(connection, query.limit(PAGE)))
 
 
 def entries(connection: Connection, after: int = 0) -> Iterator[AuditEntry]:

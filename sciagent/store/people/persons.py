@@ -129,6 +129,12 @@ def roles(connection: Connection, person_ids: Sequence[int]) -> dict[int, dict[i
     return found
 
 
+def campaign_names(connection: Connection, campaign_ids: Sequence[int]) -> dict[int, str]:
+    """{campaign id: name}, for showing roles."""
+    query = sa.select(t.campaign.c.id, t.campaign.c.name).where(t.campaign.c.id.in_(campaign_ids))
+    return {id_: name for id_, name in connection.execute(query)}
+
+
 def rights(connection: Connection, person: Person) -> Rights:
     """The rights of a person; none if the account is disabled."""
     if person.disabled_at is not None:

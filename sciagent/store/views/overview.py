@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -87,6 +88,33 @@ def recent(connection: Connection, days: float = 7.0, limit: int = 100) -> list[
     live = c.state.in_([CampaignState.RUNNING, CampaignState.PAUSED])
     query = _GOING.where(sa.or_(c.updated_at > db_now(connection) - timedelta(days=days), live))
     return [Going._make(row) for row in connection.execute(query.order_by(c.id.desc()).limit(limit))]
+
+
+class Listed(NamedTuple):
+    """A campaign in the list of all."""
+
+    id: int
+    name: str
+    state: str
+    subject: str
+    created_at: datetime
+    updated_at: datetime
+
+
+def page(
+    connection: Connection, *, among: Collection[int] | None = None, before: int | None = None, limit: int = 50
+) -> list[Listed]:
+    """A page of campaigns, newest first. among: ids of those that may be shown; None: all."""
+    c = t.campaign.c
+    query = sa.select(c.id, c.name, c.state, c.spec, c.created_at, c.updated_at).order_by(c.id.desc()).limit(limit)
+    if among is not None:
+        query = query.where(c.id.in_(list(among)))
+    if before is not None:
+        query = query.where(c.id < before)
+    return [
+        Listed(row.id, row.name, row.state, str(row.spec.get("subject", "")), row.created_at, row.updated_at)
+        for row in connection.execute(query)
+    ]
 
 
 class Failure(NamedTuple):

@@ -1,0 +1,1 @@
+"""Log in, log out, choose a password."""

@@ -1,0 +1,128 @@
+"""Log in, log out, choose a password by a one-time link, and end sessions."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from sciagent.domain.people.actor import Actor
+from sciagent.domain.people.roles import Right
+from sciagent.errors import UsageError
+from sciagent.store.people import accesses, audit, persons
+from sciagent.store.people.accesses import LIFETIMES, AccessKind
+from sciagent.web.security import passwords
+from sciagent.web.security.rules import ANYONE, Pages, Rule
+from sciagent.web.security.visitors import cookie_name
+from sciagent.web.site import own_path, site_of, texts, to, visitor, wants_json
+
+LINKS = (AccessKind.INVITE, AccessKind.RESET)
+WRONG = "login and password do not fit"
+SPENT = "this link was used before, has expired, or was replaced by a newer one; ask for another one"
+pages = Pages()
+
+
+@pages.get("/login", ANYONE)
+def log_in_form(request: Request, next: str = "/") -> Response:
+    if visitor(request).person is not None:
+        return to(own_path(next))
+    return site_of(request).page(request, "login.html.j2", next=own_path(next), login="", fault=None)
+
+
+@pages.post("/login", ANYONE)
+def log_in(request: Request) -> Response:
+    """Opens a session. From the form that a script shows over another page it answers JSON with the new form token."""
+    site, said = site_of(request), texts(request)
+    login, after = said.get("login", "").strip().lower(), own_path(said.get("next", "/"))
+    try:
+        person = passwords.checked(site.ledger, login, said.get("password", ""))
+        fault = WRONG if person is None else None
+    except passwords.LockedError as error:
+        person, fault = None, str(error)
+    if person is None:
+        if wants_json(request):
+            return JSONResponse({"detail": fault}, 403)
+        return site.page(request, "login.html.j2", 403, next=after, login=login[:64], fault=fault)
+    response = _with_session(request, person.id, person.login)
+    if wants_json(request):
+        return response
+    response.status_code, response.headers["location"] = 303, after
+    return response
+
+
+def _with_session(request: Request, person_id: int, login: str) -> Response:
+    """Returns an answer with the cookie of a new session; whatever session the browser had ends."""
+    site = site_of(request)
+    old = visitor(request).access
+    address = request.client.host if request.client else None
+    with site.ledger.begin() as connection:
+        if old is not None and old.kind is AccessKind.SESSION:
+            accesses.revoke(connection, login, old)
+        who = Actor(login, person_id)
+        secret, _ = accesses.create(connection, who, person_id, AccessKind.SESSION, address=address)
+        made = accesses.find(connection, secret, (AccessKind.SESSION,))
+    response = JSONResponse({"csrf": made.csrf if made else "", "login": login})
+    response.set_cookie(
+        cookie_name(site.secure), secret, max_age=int(LIFETIMES[AccessKind.SESSION].total_seconds()), path="/",
+        secure=site.secure, httponly=True, samesite="lax",
+    )  # fmt: skip
+    return response
+
+
+@pages.post("/logout", Rule(Right.READ))
+def log_out(request: Request) -> Response:
+    site, who = site_of(request), visitor(request)
+    if who.access is not None:
+        with site.ledger.begin() as connection:
+            accesses.revoke(connection, who.who, who.access)
+    response = to("/login")
+    response.delete_cookie(cookie_name(site.secure), path="/", secure=site.secure, httponly=True, samesite="lax")
+    return response
+
+
+@pages.get("/welcome/{secret}", ANYONE)
+def choose_form(request: Request, secret: str) -> Response:
+    """Shows the form of a one-time link; opening it does not use it up, since mail programs open links, too."""
+    site = site_of(request)
+    with site.ledger.read() as connection:
+        access = accesses.find(connection, secret, LINKS)
+        person = None if access is None else persons.by_id(connection, access.person_id)
+    if person is None:
+        return site.page(request, "message.html.j2", 404, title="This link does not work", text=SPENT)
+    return site.page(request, "welcome.html.j2", person=person, secret=secret, fault=None)
+
+
+@pages.post("/welcome/{secret}", ANYONE)
+def choose(request: Request, secret: str) -> Response:
+    """Sets the password, ends all sessions of the person, and opens one."""
+    site, said = site_of(request), texts(request)
+    with site.ledger.read() as connection:
+        access = accesses.find(connection, secret, LINKS)
+        person = None if access is None else persons.by_id(connection, access.person_id)
+    if person is None:
+        return site.page(request, "message.html.j2", 404, title="This link does not work", text=SPENT)
+    try:
+        if said.get("password") != said.get("again"):
+            raise UsageError("the two passwords differ")
+        hashed = passwords.hashed(said.get("password", ""), person.login)
+    except UsageError as error:
+        return site.page(request, "welcome.html.j2", 400, person=person, secret=secret, fault=str(error))
+    with site.ledger.begin() as connection:
+        if accesses.find(connection, secret, LINKS) is None:
+            raise UsageError(SPENT)
+        accesses.revoke_all(connection, person.id, (AccessKind.SESSION, *LINKS))
+        persons.set_password(connection, Actor(person.login, person.id), person.id, hashed)
+    response = _with_session(request, person.id, person.login)
+    response.status_code, response.headers["location"] = 303, "/"
+    return response
+
+
+@pages.get("/people", Rule(Right.ADMINISTER))
+def people(request: Request, after: str = "") -> Response:
+    """Shows the accounts, and the last acts of the trail."""
+    site = site_of(request)
+    with site.ledger.read() as connection:
+        listed = persons.listed(connection, after[:64])
+        roles = persons.roles(connection, [person.id for person in listed])
+        acts = audit.last(connection, 50)
+        names = persons.campaign_names(connection, [id_ for held in roles.values() for id_ in held if id_ is not None])
+    return site.page(request, "people.html.j2", people=listed, roles=roles, acts=acts, names=names)

@@ -1,0 +1,80 @@
+"""The application: all routes, each with its rule, and what is said when one fails."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.staticfiles import StaticFiles
+
+from sciagent.errors import AnsweredMeanwhileError, EvidenceConflictError, LedgerAwayError, SciagentError, UsageError
+from sciagent.store.database.ledger import Ledger
+from sciagent.web.accounts import pages as accounts
+from sciagent.web.lab import api as lab_api
+from sciagent.web.lab import attachments, labels, sheets
+from sciagent.web.lab import pages as lab
+from sciagent.web.security.headers import Guarded
+from sciagent.web.security.rules import LogInError, rules_of
+from sciagent.web.site import Site, to, wants_json
+from sciagent.web.window import live
+from sciagent.web.window import pages as window
+
+PARTS = (accounts, lab, lab_api, attachments, labels, sheets, window, live)
+TITLES = {400: "That does not work", 403: "Not allowed", 404: "Not found", 409: "Meanwhile", 503: "One moment"}
+
+
+def application(ledger: Ledger, *, secure: bool = False) -> FastAPI:
+    """Returns the application of a ledger. secure: whether browsers reach it by TLS. Raises RuntimeError for a route
+    without a rule."""
+    site = Site(ledger, secure=secure)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        site.ticker.start()
+        yield
+        site.ticker.stop()
+
+    app = FastAPI(lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None)
+    app.state.site = site
+    for part in PARTS:
+        part.pages.add_to(app)
+    app.mount(
+        "/static", StaticFiles(directory=Path(__file__).parent / "static", packages=[("sciagent.report", "static")])
+    )
+    rules_of(app)
+    app.add_middleware(Guarded, secure=secure)
+    for kind in (LogInError, HTTPException, SciagentError, RequestValidationError):
+        app.add_exception_handler(kind, failed)
+    return app
+
+
+def failed(request: Request, error: Exception) -> Response:
+    """Returns what is said of an error: to a script as JSON, to a person as a page; who has to log in is sent there."""
+    if isinstance(error, LogInError):
+        if wants_json(request):
+            return JSONResponse({"detail": "log in first"}, 401, {"www-authenticate": "Bearer"})
+        query = f"?{request.url.query}" if request.url.query else ""
+        return to("/login", next=request.url.path + query if request.method == "GET" else "/")
+    status, text = _said(error)
+    if wants_json(request):
+        return JSONResponse({"detail": text}, status)
+    site: Site = request.app.state.site
+    return site.page(request, "message.html.j2", status, title=TITLES.get(status, "Something went wrong"), text=text)
+
+
+def _said(error: Exception) -> tuple[int, str]:
+    if isinstance(error, HTTPException):
+        return error.status_code, str(error.detail)
+    if isinstance(error, RequestValidationError):
+        return 400, "the address has a part that is no number"
+    if isinstance(error, AnsweredMeanwhileError | EvidenceConflictError):
+        return 409, str(error)
+    if isinstance(error, LedgerAwayError):
+        return 503, "the ledger does not answer; nothing was recorded. Try again in a moment"
+    return (400 if isinstance(error, UsageError) else 500), str(error)

@@ -1,0 +1,1 @@
+"""Pages of the laboratory: my list, one task, labels, sheets."""

@@ -1,0 +1,240 @@
+"""The list of a person, one task a page, and what people do with a task."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from sciagent.campaign.core.build import Built, open_for_people
+from sciagent.campaign.lab import answering, claiming, reviewing, sampling
+from sciagent.campaign.lab.listing import TaskReader
+from sciagent.campaign.lab.typed_answers import typed_answer
+from sciagent.domain.jobs.sample_codes import read_code
+from sciagent.domain.people.roles import Right
+from sciagent.errors import AnsweredMeanwhileError, UsageError
+from sciagent.store.campaign_state import directives
+from sciagent.store.lab import samples, tasks
+from sciagent.store.lab.tasks import LabTask
+from sciagent.web.lab.attachments import kept
+from sciagent.web.lab.form_fields import LIMITS, TypedForm
+from sciagent.web.lab.shown import MEANINGS, REASONS, read_task
+from sciagent.web.security import passwords
+from sciagent.web.security.rules import Pages, Rule
+from sciagent.web.site import site_of, texts, to, visitor, wants_json
+
+PAGE = 25
+READ, WORK, DECIDE = (Rule(right, of="task") for right in (Right.READ, Right.WORK, Right.DECIDE))
+pages = Pages()
+
+
+@pages.get("/tasks", Rule(Right.READ))
+def task_list(request: Request, after: str = "", saved: int = 0) -> Response:
+    """Shows what the person has claimed, what waits for a review, and what is next, the most valuable first."""
+    site, who = site_of(request), visitor(request)
+    among = who.rights.campaigns(Right.READ)
+    reader = TaskReader(site.ledger)
+    with site.ledger.read() as connection:
+        own = tasks.listed(connection, among=among, claimed_by=str(who.who)) if not after else []
+        review = tasks.listed(connection, among=among, in_review=True) if not after else []
+        listed = tasks.listed(connection, among=among, after=_cursor(after), limit=PAGE + 1)
+        more, listed = listed[PAGE - 1 :][:1] if len(listed) > PAGE else [], listed[:PAGE]
+        mine = {task.id for task in own} | {task.id for task in review}
+        shown = [
+            reader.shown(connection, part)
+            for part in (
+                [task for task in own if task.in_review_id is None],
+                review,
+                [task for task in listed if task.id not in mine],
+            )
+        ]
+    cursor = f"{more[0].priority!r},{more[0].id}" if more else ""
+    names = ("own", "review", "following")
+    return site.page(request, "tasks.html.j2", **dict(zip(names, shown, strict=True)), more=cursor, saved=saved)
+
+
+def _cursor(text: str) -> tuple[float, int] | None:
+    priority, _, id_ = text.partition(",")
+    try:
+        return (float(priority), int(id_)) if id_ else None
+    except ValueError:
+        return None
+
+
+@pages.get("/scan", Rule(Right.READ))
+def scan(request: Request, code: str = "") -> Response:
+    """Opens the task of a vial, from a scanner that types, or by hand. The code may be the address on the label."""
+    return _open_vial(request, code.strip().rstrip("/").rpartition("/")[2])
+
+
+@pages.get("/s/{code}", Rule(Right.READ))
+def vial(request: Request, code: str) -> Response:
+    """Opens the task of a vial, from the QR code of its label."""
+    return _open_vial(request, code)
+
+
+def _open_vial(request: Request, code: str) -> Response:
+    """Shows the task of a vial: one that the person has claimed, else an open one, else the last."""
+    site, who = site_of(request), visitor(request)
+    with site.ledger.read() as connection:
+        sample = samples.find(connection, read_code(code))
+        if sample is None:
+            raise UsageError(f"no vial has the code {code[:20]}")
+        of = tasks.of_candidate(connection, sample.candidate_id)
+    found = [task for task in of if who.rights.may(Right.READ, task.campaign_id)]
+    if not found:
+        raise UsageError(f"nothing is to be measured on the vial {sample.code}")
+    best = next((task for task in found if task.claimed_by == who.who), found[0])
+    return to(f"/tasks/{best.id}", vial=sample.code)
+
+
+@pages.get("/tasks/{task}", READ)
+def task_page(request: Request, task: int, vial: str = "", saved: int = 0) -> Response:
+    """Shows one task with its form."""
+    return _page(request, task, TypedForm({"sample": vial[:40]}), saved=saved)
+
+
+def _page(
+    request: Request,
+    task: int,
+    form: TypedForm,
+    status: int = 200,
+    fault: str | None = None,
+    saved: int = 0,
+    conflict: bool = False,
+) -> Response:
+    site = site_of(request)
+    page = read_task(site.ledger, task)
+    with site.ledger.read() as connection:
+        found = tasks.find(connection, task)
+    campaign_id = found.campaign_id if found else None
+    may = {right: visitor(request).rights.may(right, campaign_id) for right in Right}
+    words = {"reasons": REASONS, "meanings": MEANINGS, "limits": LIMITS, "key": form.of("key") or uuid.uuid4().hex}
+    return site.page(
+        request, "task.html.j2", status, page=page, task=page.task, form=form, fault=fault, saved=saved, may=may,
+        conflict=conflict, **words,
+    )  # fmt: skip
+
+
+@pages.post("/tasks/{task}/enter", WORK)
+def enter(request: Request, task: int) -> Response:
+    """Records what was measured, and shows the next task of the person. Whatever is refused stays in the form."""
+    site, form = site_of(request), TypedForm(texts(request))
+    page = read_task(site.ledger, task)
+    try:
+        said = form.said(page.task.asks)
+        answer = typed_answer(said)
+        entry = answering.LabEntry(
+            answer, said, visitor(request).who, form.of("key")[:64] or uuid.uuid4().hex, form.of("why") or None,
+            form.of("sample") or None, kept(site.ledger, request.state.form), _seen(form),
+        )  # fmt: skip
+        done = answering.enter(_built(request, page.task.campaign), task, entry)
+    except UsageError as error:
+        conflict = isinstance(error, AnsweredMeanwhileError)
+        status = 409 if conflict else 400
+        if wants_json(request):
+            return JSONResponse({"detail": str(error), "conflict": conflict}, status)
+        return _page(request, task, form, status, str(error), conflict=conflict)
+    after = _next(request, task)
+    said_of = {"task": task, "in_review": done.in_review, "revision": done.revision, "next": after}
+    return JSONResponse(said_of) if wants_json(request) else to(after, saved=task)
+
+
+def _seen(form: TypedForm) -> int | None:
+    text = form.of("seen")
+    return int(text) if text.isdigit() and len(text) < 18 else None
+
+
+def _next(request: Request, task: int) -> str:
+    """Returns the page of the person's next task: one that they have claimed, else the list."""
+    site, who = site_of(request), visitor(request)
+    with site.ledger.read() as connection:
+        own = tasks.listed(connection, claimed_by=str(who.who), limit=20)
+    following = next((each for each in own if each.id != task and each.in_review_id is None), None)
+    return f"/tasks/{following.id}" if following else "/tasks"
+
+
+@pages.post("/tasks/{task}/claim", WORK)
+def claim(request: Request, task: int) -> Response:
+    built = _of(request, task)
+    claiming.claim(built, task, visitor(request).who, take_over=texts(request).get("take_over") == "yes")
+    return to(f"/tasks/{task}")
+
+
+@pages.post("/tasks/{task}/release", WORK)
+def release(request: Request, task: int) -> Response:
+    claiming.release(_of(request, task), task, visitor(request).who, _reason(request))
+    return to("/tasks")
+
+
+@pages.post("/tasks/{task}/approve", DECIDE)
+def approve(request: Request, task: int) -> Response:
+    claiming.approve(_of(request, task), task, visitor(request).who)
+    return to(f"/tasks/{task}")
+
+
+@pages.post("/tasks/{task}/review", WORK)
+def review(request: Request, task: int) -> Response:
+    """Accepts the answer of another person, or sends it back with a reason."""
+    built, who = _of(request, task), visitor(request).who
+    if texts(request).get("decision") == "accept":
+        reviewing.accept(built, task, who)
+    else:
+        reviewing.send_back(built, task, who, _reason(request))
+    return to(f"/tasks/{task}")
+
+
+@pages.post("/tasks/{task}/sign", WORK)
+def sign(request: Request, task: int) -> Response:
+    """Signs the last answer, after the password was typed once more."""
+    site, said, person = site_of(request), texts(request), visitor(request).person
+    assert person is not None  # the rule of the route saw to it
+    meaning = next((each for each in reviewing.MEANINGS if each == said.get("meaning")), None)
+    if meaning is None:
+        raise UsageError("say what the signature means")
+    if passwords.checked(site.ledger, person.login, said.get("password", "")) is None:
+        raise UsageError("the password does not fit; nothing was signed")
+    seen = _seen(TypedForm(said)) or 0
+    reviewing.sign(_of(request, task), task, visitor(request).who, person.name, meaning, seen)
+    return to(f"/tasks/{task}")
+
+
+@pages.post("/tasks/{task}/sample", WORK)
+def register(request: Request, task: int) -> Response:
+    """Registers a vial of the task's molecule; its label is printed next."""
+    said = texts(request)
+    more: dict[str, object] = {name: said.get(name, "").strip() or None for name in ("lot", "purity_how", "place")}
+    made = sampling.register(
+        _of(request, task), task, visitor(request).who, said.get("form", ""), said.get("source", "made"),
+        purity=_fraction(said), **more,
+    )  # fmt: skip
+    return to("/labels", codes=made.code)
+
+
+def _fraction(said: Mapping[str, str]) -> float | None:
+    text = said.get("purity", "").strip().rstrip("%").strip()
+    if not text:
+        return None
+    try:
+        return float(text) / 100
+    except ValueError:
+        raise UsageError(f'the purity "{text[:20]}" is no number; write it in percent, such as 98.5') from None
+
+
+def _reason(request: Request) -> str:
+    return directives.reason(texts(request).get("why", ""))
+
+
+def _of(request: Request, task_id: int) -> Built:
+    site = site_of(request)
+    with site.ledger.read() as connection:
+        task: LabTask | None = tasks.find(connection, task_id)
+    if task is None:
+        raise UsageError(f"there is no task {task_id}")
+    return _built(request, task.campaign)
+
+
+def _built(request: Request, campaign: str) -> Built:
+    return open_for_people(site_of(request).ledger, campaign)

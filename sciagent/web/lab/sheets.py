@@ -1,0 +1,213 @@
+"""A sheet for many tasks: a CSV template with their numbers, a trial run that marks each cell, then all or nothing."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from starlette.datastructures import UploadFile
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sciagent.campaign.core.build import Built
+from sciagent.campaign.lab import answering, claiming
+from sciagent.campaign.lab.answering import LabEntry
+from sciagent.campaign.lab.listing import TaskReader
+from sciagent.campaign.lab.typed_answers import typed_answer
+from sciagent.domain.answers.lab import LabTaskAnswer
+from sciagent.domain.people.actor import Actor
+from sciagent.domain.people.roles import Right, Rights
+from sciagent.errors import SciagentError, UsageError, did_you_mean
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.lab import tasks
+from sciagent.web.lab.form_fields import TypedForm
+from sciagent.web.security.rules import Pages, Rule
+from sciagent.web.site import site_of, to, visitor
+
+MOST_ROWS, MOST_BYTES = 500, 2_000_000
+FIXED = ("task", "code", "smiles")
+WORDS = ("not_obtained", "why", "comment")
+PARTS = ("value", "unit", "spread")
+pages = Pages()
+
+
+class TrialRunError(Exception):
+    """Undoes the transaction of a trial run."""
+
+
+@dataclass
+class SheetRow:
+    """A row of a sheet: its cells as typed, and what is wrong with it."""
+
+    line: int
+    cells: Mapping[str, str]
+    fault: str = ""
+    fault_in: str = ""
+    """The column that is at fault; empty for the whole row."""
+    done: str = ""
+
+
+@dataclass
+class Sheet:
+    """A sheet as it was read."""
+
+    columns: Sequence[str]
+    rows: list[SheetRow]
+    text: str = ""
+    fault: str = ""
+    written: bool = field(default=False)
+
+    @property
+    def is_right(self) -> bool:
+        return not self.fault and bool(self.rows) and not any(row.fault for row in self.rows)
+
+
+@pages.get("/sheet.csv", Rule(Right.WORK))
+def template(request: Request) -> Response:
+    """Returns a CSV with the tasks of the person, or those that are next, and empty columns for their values."""
+    site, who = site_of(request), visitor(request)
+    reader = TaskReader(site.ledger)
+    with site.ledger.read() as connection:
+        among = who.rights.campaigns(Right.WORK)
+        own = tasks.listed(connection, among=among, claimed_by=str(who.who), limit=MOST_ROWS)
+        shown = reader.shown(connection, own or tasks.listed(connection, among=among, limit=25))
+    units = {asked.property: asked.units[0] for task in shown for asked in task.asks}
+    names = [f"{part}.{name}" for name in units for part in PARTS]
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\r\n")
+    writer.writerow([*FIXED, *names, *WORDS])
+    for task in shown:
+        asked = {each.property for each in task.asks}
+        cells = [units[name] if part == "unit" and name in asked else "" for name in units for part in PARTS]
+        writer.writerow([task.task, task.code or "", task.smiles, *cells, "", "", ""])
+    headers = {"content-disposition": 'attachment; filename="tasks.csv"'}
+    return Response("\ufeff" + out.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
+
+
+@pages.get("/sheet", Rule(Right.WORK))
+def sheet_form(request: Request) -> Response:
+    return site_of(request).page(request, "sheet.html.j2", sheet=None)
+
+
+@pages.post("/sheet", Rule(Right.WORK))
+def sheet(request: Request) -> Response:
+    """Tries a sheet, and shows what is wrong; the second time, without a fault, everything is written at once."""
+    site, who, form = site_of(request), visitor(request), request.state.form
+    given = form.get("file")
+    text = _decoded(given) if isinstance(given, UploadFile) and given.filename else str(form.get("text", ""))
+    read = read_sheet(text)
+    if not read.fault:
+        write_sheet(site.ledger, read, who.who, who.rights, is_trial=form.get("write") != "yes")
+    if read.written:
+        return to("/tasks", saved=read.rows[-1].cells["task"])
+    return site.page(request, "sheet.html.j2", 200 if read.is_right else 400, sheet=read)
+
+
+def _decoded(file: UploadFile) -> str:
+    content = file.file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise UsageError(f"the sheet has more than {MOST_BYTES:,} bytes; split it")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise UsageError("the sheet is not UTF-8 text; save it as: CSV UTF-8 (with commas)") from None
+
+
+def read_sheet(text: str) -> Sheet:
+    """Returns the rows of a sheet; rows without an answer are left out."""
+    lines = text.removeprefix("\ufeff").splitlines()
+    head = lines[0] if lines else ""
+    if ";" in head and "," not in head:
+        fault = "the sheet has semicolons between its cells, as a German Excel writes; save it as CSV with commas, and "
+        return Sheet((), [], text, fault + "numbers with a decimal point")
+    reader = csv.DictReader(io.StringIO("\n".join(lines)))
+    columns = [name.strip() for name in reader.fieldnames or ()]
+    reader.fieldnames = columns
+    if "task" not in columns:
+        return Sheet(columns, [], text, "the sheet has no column `task`; take the template")
+    rows = []
+    for cells in reader:
+        kept = {name: (value or "").strip() for name, value in cells.items() if isinstance(name, str)}
+        answered = any(kept.get(name) for name in columns if name.startswith("value.") or name == "not_obtained")
+        if answered:
+            too_many = "it has more cells than the head" if None in cells else ""
+            rows.append(SheetRow(reader.line_num, kept, too_many))
+    fault = "" if rows else "no row has a value, or a reason why there is none"
+    if len(rows) > MOST_ROWS:
+        fault = f"{len(rows)} rows; {MOST_ROWS} are the most"
+    return Sheet(columns, rows, text, fault)
+
+
+def write_sheet(ledger: Ledger, sheet: Sheet, who: Actor, rights: Rights, *, is_trial: bool) -> None:
+    """Writes all rows in one transaction, or none if one has a fault. is_trial: undo it in any case."""
+    reader = TaskReader(ledger)
+    ready = [(row, *found) for row in sheet.rows if (found := _ready(ledger, reader, sheet, row, who, rights))]
+    try:
+        with ledger.begin() as connection:
+            claiming.lock_all(connection, [(built, task_id) for _, built, task_id, _ in ready])
+            for row, built, task_id, entry in ready:
+                try:
+                    with connection.begin_nested():
+                        done = answering.enter_here(connection, built, task_id, entry)
+                except SciagentError as error:
+                    row.fault = str(error)
+                    continue
+                row.done = "known" if done.was_known else "for review" if done.in_review else "evidence"
+            if is_trial or not sheet.is_right:
+                raise TrialRunError
+    except TrialRunError:
+        return
+    sheet.written = True
+
+
+def _ready(
+    ledger: Ledger, reader: TaskReader, sheet: Sheet, row: SheetRow, who: Actor, rights: Rights
+) -> tuple[Built, int, LabEntry] | None:
+    """Returns what a row would write; None if it has a fault, which is noted with its column."""
+    if row.fault:
+        return None
+    try:
+        task = _task(ledger, reader, row, rights)
+        said = _said(sheet, row, task)
+        answer = typed_answer(said)
+    except SciagentError as error:
+        row.fault = str(error)
+        name = row.fault.partition(":")[0]
+        row.fault_in = row.fault_in or (f"value.{name}" if f"value.{name}" in sheet.columns else "")
+        return None
+    # the same row sent again writes nothing
+    key = hashlib.sha256(f"{who}\n{sorted(row.cells.items())}".encode()).hexdigest()
+    built = reader.built(task.campaign)
+    return (
+        built,
+        task.task,
+        LabEntry(answer, said, who, key, row.cells.get("why") or None, row.cells.get("code") or None),
+    )
+
+
+def _task(ledger: Ledger, reader: TaskReader, row: SheetRow, rights: Rights) -> LabTaskAnswer:
+    number = row.cells["task"]
+    row.fault_in = "task"
+    with ledger.read() as connection:
+        task = tasks.find(connection, int(number)) if number.isdigit() and len(number) < 18 else None
+        if task is None or not rights.may(Right.WORK, task.campaign_id):
+            raise UsageError(f'there is no task "{number[:20]}"')
+        [shown] = reader.shown(connection, [task])
+    if (smiles := row.cells.get("smiles")) and smiles != shown.smiles:
+        row.fault_in = "smiles"
+        raise UsageError(f"task {number} is {shown.smiles}; rows were moved against each other")
+    row.fault_in = ""
+    return shown
+
+
+def _said(sheet: Sheet, row: SheetRow, task: LabTaskAnswer) -> dict[str, object]:
+    asked = {each.property for each in task.asks}
+    for column in sheet.columns:
+        part, _, name = column.partition(".")
+        if name and part in PARTS and name not in asked and row.cells.get(column) and part != "unit":
+            row.fault_in = column
+            raise UsageError(f"task {task.task} does not ask for {name}{did_you_mean(name, sorted(asked))}")
+    return TypedForm(row.cells).said(task.asks)

@@ -1,0 +1,109 @@
+"""A task as its page shows it: the question, what is known, and what was answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.lab.listing import TaskReader
+from sciagent.domain.answers.lab import LabTaskAnswer
+from sciagent.domain.jobs.lab import NOT_OBTAINED
+from sciagent.domain.properties import properties
+from sciagent.errors import UsageError
+from sciagent.store.campaign_state import campaigns
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.lab import samples, submissions, tasks
+from sciagent.store.lab.samples import Vial
+from sciagent.store.lab.submissions import Submission
+from sciagent.store.lab.tasks import LabTask
+from sciagent.store.people import audit
+from sciagent.store.people.audit import AuditEntry
+from sciagent.store.views import report_candidates
+
+REASONS = {
+    "synthesis_failed": "the synthesis failed",
+    "decomposed": "it decomposed",
+    "insoluble": "it did not dissolve",
+    "impure": "it could not be purified",
+}
+"""{reason: words} for which a molecule could not be measured."""
+assert set(REASONS) == set(NOT_OBTAINED)
+MEANINGS = {
+    "standard": "one standard deviation",
+    "interval_95": "95 % interval",
+    "tolerance": "tolerance of the instrument",
+}
+
+
+@dataclass(frozen=True)
+class Known:
+    """A value that a rung found before."""
+
+    rung: str
+    property: str
+    value: str
+    level: str
+
+
+@dataclass(frozen=True)
+class TaskPage:
+    """A task with everything that its page shows."""
+
+    task: LabTaskAnswer
+    labels: dict[str, str]
+    """Words for each property that is asked for."""
+    known: Sequence[Known]
+    answers: Sequence[Submission]
+    """What people entered, oldest first."""
+    signatures: Sequence[AuditEntry]
+    vials: Sequence[Vial]
+    waiting: Submission | None
+    """The answer that waits for a second person."""
+
+    @property
+    def last(self) -> int:
+        """Returns the id of the last submission; 0 without one."""
+        return self.answers[-1].id if self.answers else 0
+
+    @property
+    def latest(self) -> Submission | None:
+        """Returns the last answer that has values or a reason."""
+        return next((each for each in reversed(self.answers) if each.kind != submissions.SENT_BACK), None)
+
+
+def read_task(ledger: Ledger, task_id: int) -> TaskPage:
+    """Returns a task for its page. Raises UsageError if there is none."""
+    with ledger.read() as connection:
+        task = tasks.find(connection, task_id)
+        if task is None:
+            raise UsageError(f"there is no task {task_id}")
+        [shown] = TaskReader(ledger).shown(connection, [task])
+        answers = submissions.of_job(connection, task_id)
+        signed = audit.of_object(connection, "submission", [each.id for each in answers])
+        return TaskPage(
+            shown,
+            {asked.property: label_of(asked.property) for asked in shown.asks},
+            _known(connection, task),
+            answers,
+            [entry for entry in signed if entry.what == "signed"],
+            samples.of_candidate(connection, task.candidate_id, 20),
+            next((each for each in answers if each.id == task.in_review_id), None),
+        )
+
+
+def label_of(name: str) -> str:
+    """Returns words for a property."""
+    return name.replace("_", " ") if name in properties() else name
+
+
+def _known(connection: Connection, task: LabTask) -> list[Known]:
+    row = campaigns.get(connection, task.campaign)
+    answers = report_candidates.answers(connection, row, [task.candidate_id]).get(task.candidate_id, ())
+    return [
+        Known(answer.rung, label_of(measured.property), str(measured.quantity), measured.level.label)
+        for answer in answers
+        if answer.rung != task.rung
+        for measured in answer.measured
+    ]

@@ -1,0 +1,141 @@
+"""A rule for every route: the right that it needs, and in which campaign. An application with a route that has none
+does not start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import Depends, FastAPI, HTTPException
+from fastapi.routing import APIRoute
+from sqlalchemy.engine import Connection
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from starlette.routing import Mount, Route
+
+from sciagent.domain.people.roles import Right
+from sciagent.store.campaign_state import campaigns
+from sciagent.store.lab import tasks
+from sciagent.web.security.visitors import Visitor, csrf_fits, is_same_origin, visitor_of
+
+MAX_FIELDS = 2000
+NOT_FOUND = "there is no such page, or you may not see it"
+
+
+class LogInError(Exception):
+    """The page needs a person, and nobody has logged in."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a route needs."""
+
+    right: Right | None
+    """None: nobody has to log in."""
+    of: str = ""
+    """Parameter of the path that names what the right is needed for: `campaign` or `task`; empty: any campaign."""
+
+    async def __call__(self, request: Request) -> None:
+        """Checks who asks, then reads the form. Raises LogInError, or HTTPException with 403 or 404."""
+        site = request.app.state.site
+        visitor = await run_in_threadpool(visitor_of, request, site.ledger, site.secure)
+        request.state.visitor = visitor
+        if self.right is not None:
+            if visitor.person is None:
+                raise LogInError
+            await run_in_threadpool(self._check, request, visitor)
+        if request.method == "POST":
+            await _read_form(request, visitor, is_open=self.right is None)
+
+    def _check(self, request: Request, visitor: Visitor) -> None:
+        assert self.right is not None
+        campaign_id = None
+        if self.of:
+            with request.app.state.site.ledger.read() as connection:
+                campaign_id = _campaign_of(connection, self.of, str(request.path_params[self.of]))
+            if campaign_id is None or not visitor.rights.may(Right.READ, campaign_id):
+                raise HTTPException(404, NOT_FOUND)
+        if not visitor.rights.may(self.right, campaign_id):
+            raise HTTPException(403, f"your role does not include the right to {self.right} here")
+
+
+ANYONE = Rule(None)
+
+
+def _campaign_of(connection: Connection, kind: str, name: str) -> int | None:
+    if kind == "campaign":
+        row = campaigns.find(connection, name)
+        return None if row is None else row.id
+    task = tasks.find(connection, int(name)) if name.isdigit() and len(name) < 18 else None
+    return None if task is None else task.campaign_id
+
+
+async def _read_form(request: Request, visitor: Visitor, *, is_open: bool) -> None:
+    """Reads the form of a POST. Raises HTTPException with 403 if it does not come from a page of this session."""
+    has_token = visitor.access is not None and not visitor.csrf
+    if not has_token and not is_same_origin(request.headers, request.headers.get("host", "")):
+        raise HTTPException(403, "this form did not come from a page of this server")
+    if request.headers.get("content-type", "").startswith("application/json"):
+        request.state.form = FormData()
+        given = request.headers.get("x-csrf-token", "")
+    else:
+        request.state.form = form = await request.form(max_files=20, max_fields=MAX_FIELDS, max_part_size=1_000_000)
+        given = request.headers.get("x-csrf-token") or str(form.get("csrf", ""))
+    if not has_token and not is_open and not csrf_fits(visitor, given):
+        raise HTTPException(403, "this form is older than your session; load the page again")
+
+
+@dataclass(frozen=True)
+class Page:
+    """A route with its rule."""
+
+    method: str
+    path: str
+    function: Callable[..., Any]
+    rule: Rule
+
+
+class Pages:
+    """Routes that each have a rule."""
+
+    def __init__(self) -> None:
+        self._pages: list[Page] = []
+
+    def get(self, path: str, rule: Rule) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Returns a decorator that answers GET at a path."""
+        return self._added("GET", path, rule)
+
+    def post(self, path: str, rule: Rule) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Returns a decorator that answers POST at a path."""
+        return self._added("POST", path, rule)
+
+    def _added(self, method: str, path: str, rule: Rule) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
+            self._pages.append(Page(method, path, function, rule))
+            return function
+
+        return decorated
+
+    def add_to(self, app: FastAPI) -> None:
+        """Adds the routes to an application."""
+        for page in self._pages:
+            app.add_api_route(
+                page.path, page.function, methods=[page.method], dependencies=[Depends(page.rule)], response_model=None
+            )
+
+
+def rules_of(app: FastAPI) -> dict[tuple[str, str], Rule]:
+    """Returns {(method, path): rule} of all routes. Raises RuntimeError if one has no rule."""
+    found = {}
+    for route in app.routes:
+        if isinstance(route, Mount) and route.path == "/static":
+            continue
+        methods = route.methods or set() if isinstance(route, Route) else set()
+        rules = [each.call for each in route.dependant.dependencies] if isinstance(route, APIRoute) else []
+        rule = next((each for each in rules if isinstance(each, Rule)), None)
+        if rule is None:
+            raise RuntimeError(f"the route {getattr(route, 'path', route)} has no rule: who may call it?")
+        found.update({(method, str(route.path)): rule for method in methods})  # type: ignore[attr-defined]
+    return found

@@ -1,0 +1,106 @@
+"""What all pages share: the ledger, the templates, the drawings of molecules, and who visits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote
+
+import jinja2
+from fastapi.responses import HTMLResponse, RedirectResponse
+from markupsafe import Markup
+from starlette.datastructures import FormData
+from starlette.requests import Request
+
+from sciagent import __version__
+from sciagent.domain.people.roles import Right
+from sciagent.errors import InvalidCandidateError
+from sciagent.store.database.ledger import Ledger
+from sciagent.web.security.visitors import Visitor
+from sciagent.web.window.figures import Figures
+from sciagent.web.window.live import Ticker
+
+KEPT_DRAWINGS = 2000
+
+
+class Site:
+    """A server's ledger and templates."""
+
+    def __init__(self, ledger: Ledger, *, secure: bool = False) -> None:
+        """secure: whether the browser speaks TLS with it, or with a proxy before it."""
+        self.ledger, self.secure = ledger, secure
+        self.ticker, self.figures = Ticker(ledger), Figures(ledger)
+        loader = jinja2.PackageLoader("sciagent.web", "templates")
+        self._templates = jinja2.Environment(
+            loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        )
+        self._templates.filters |= {"day": _day, "moment": _moment, "drawing": drawing, "number": _number}
+        self._templates.globals |= {"version": __version__, "Right": Right, "quote": quote}
+
+    def page(self, request: Request, name: str, status: int = 200, /, **values: object) -> HTMLResponse:
+        """Returns a page from a template."""
+        template = self._templates.get_template(name)
+        visitor: Visitor = getattr(request.state, "visitor", Visitor())
+        shared = {"visitor": visitor, "path": request.url.path, "query": request.url.query, "tick": self.ticker.tick}
+        return HTMLResponse(template.render(shared | values), status)
+
+
+def site_of(request: Request) -> Site:
+    """Returns the site that a request came to."""
+    site: Site = request.app.state.site
+    return site
+
+
+def visitor(request: Request) -> Visitor:
+    """Returns who sent a request; the rule of the route has looked."""
+    found: Visitor = request.state.visitor
+    return found
+
+
+def texts(request: Request) -> dict[str, str]:
+    """Returns the texts of a form by field; of a field that comes twice, the last."""
+    form: FormData = request.state.form
+    return {name: value for name, value in form.multi_items() if isinstance(value, str)}
+
+
+def to(path: str, **query: object) -> RedirectResponse:
+    """Returns the answer that sends a browser to another page after a form was read. path: one of this server."""
+    shown = "&".join(f"{name}={quote(str(value), safe='')}" for name, value in query.items() if value is not None)
+    return RedirectResponse(path + (f"?{shown}" if shown else ""), 303)
+
+
+def own_path(text: str, otherwise: str = "/") -> str:
+    """Returns a path of this server as it came in a query; `otherwise` for any other text, such as another host."""
+    is_own = text.startswith("/") and not text.startswith(("//", "/\\")) and text.isprintable() and len(text) < 500
+    return text if is_own else otherwise
+
+
+def wants_json(request: Request) -> bool:
+    """Returns whether a script asks, not a person."""
+    return "application/json" in request.headers.get("accept", "") or request.url.path.startswith("/api/")
+
+
+@lru_cache(KEPT_DRAWINGS)
+def drawing(smiles: str) -> Markup:
+    """Returns a drawing of a molecule; empty if it cannot be read."""
+    from sciagent.chemistry import depiction
+    from sciagent.chemistry.molecule import parse_molecule
+
+    try:
+        return Markup(depiction.drawing(parse_molecule(smiles, standardise="parent")))
+    except InvalidCandidateError:
+        return Markup("")
+
+
+def _day(at: datetime | None) -> str:
+    return "" if at is None else f"{at:%Y-%m-%d}"
+
+
+def _moment(at: datetime | None) -> str:
+    return "" if at is None else f"{at:%Y-%m-%d %H:%M} UTC"
+
+
+def _number(value: float | Mapping[str, Any] | None) -> str:
+    return "" if not isinstance(value, int | float) else f"{value:,.10g}" if abs(value) < 1e6 else f"{value:,.4g}"

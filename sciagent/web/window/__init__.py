@@ -1,0 +1,1 @@
+"""The window of the chemist: campaigns and candidates, live."""

@@ -1,0 +1,88 @@
+"""Figures of campaigns that are too dear to be counted at every reload: each says how old it is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from markupsafe import Markup
+
+from sciagent.domain.answers.status import Status
+from sciagent.domain.answers.values import BestCandidate
+from sciagent.report import answers
+from sciagent.report.parts import charts
+from sciagent.store.campaign_state import campaigns
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.results.evidence import know_properties
+from sciagent.store.views.report_progress import progress
+
+SHARE = 0.03  # of the time is spent on counting, at most
+OLDEST = 60.0  # seconds, whatever counting takes
+BEST = 12  # candidates on the page of a campaign
+_DRAWING = threading.Lock()  # matplotlib's settings are those of the process
+
+
+@dataclass(frozen=True)
+class CampaignFigures:
+    """The figures of a campaign at one moment."""
+
+    status: Status
+    best: Sequence[BestCandidate]
+    chart: Markup
+    """Hits, or the best utility, against the booked cost."""
+    at: datetime
+    tick: int
+    took: float
+    """Seconds that counting took."""
+
+    @property
+    def age(self) -> float:
+        """Returns the age in seconds."""
+        return (datetime.now(UTC) - self.at).total_seconds()
+
+
+@dataclass
+class _Kept:
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    figures: CampaignFigures | None = None
+
+
+class Figures:
+    """Counts the figures of a campaign when somebody looks and the ledger has changed, and shares them."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._kept: dict[str, _Kept] = {}
+        self._lock = threading.Lock()
+
+    def of(self, campaign: str, tick: int) -> CampaignFigures:
+        """Returns the figures of a campaign. tick: the present one; figures of an earlier tick are counted again unless
+        that would take more than `SHARE` of the time. Whoever comes while another counts gets the earlier ones."""
+        with self._lock:
+            kept = self._kept.setdefault(campaign, _Kept())
+        before = kept.figures
+        if before is not None and (before.tick == tick or before.age < min(OLDEST, before.took / SHARE)):
+            return before
+        if kept.lock.acquire(blocking=before is None):
+            try:
+                if kept.figures is before:
+                    kept.figures = self._count(campaign, tick)
+            finally:
+                kept.lock.release()
+        return kept.figures or self._count(campaign, tick)
+
+    def _count(self, campaign: str, tick: int) -> CampaignFigures:
+        began, at = time.monotonic(), datetime.now(UTC)
+        with self._ledger.read() as connection:
+            know_properties(connection)
+            row = campaigns.get(connection, campaign)
+            status, best = answers.status(connection, row), answers.best(connection, row, BEST)
+            terminal = next(rung for rung in campaigns.rungs(connection, row.id) if rung.name == row.spec["terminal"])
+            steps = progress(connection, row, terminal, points=200)
+        with _DRAWING:
+            chart = charts.progress({"": steps}, row.has_limits)
+        drawn = Markup(chart)
+        return CampaignFigures(status, best, drawn, at, tick, time.monotonic() - began)

@@ -1,0 +1,124 @@
+"""The campaigns, one campaign live, its candidates, and one candidate; and a chemist's decisions on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sciagent.api import other_drivers
+from sciagent.api.explanation_text import paragraphs
+from sciagent.campaign.core.build import Built, open_for_people
+from sciagent.campaign.people import steering
+from sciagent.campaign.people.explaining import explain_named
+from sciagent.campaign.people.resolving import Named, resolve
+from sciagent.domain.answers.explanation import Explanation
+from sciagent.domain.campaigns.directives import Verb
+from sciagent.domain.people.roles import Right
+from sciagent.errors import UsageError
+from sciagent.store.campaign_state import campaigns, directives
+from sciagent.store.lab import tasks
+from sciagent.store.results.evidence import know_properties
+from sciagent.store.views import overview, report_candidates
+from sciagent.web.security.rules import Pages, Rule
+from sciagent.web.site import site_of, texts, to, visitor
+
+PAGE = 24
+STEER: dict[str, Callable[[Built, Named, str, str], steering.SteeringResult]] = {
+    "hold": steering.hold,
+    "release": steering.release,
+    "veto": steering.veto,
+    "promote": steering.promote,
+}
+READ, DECIDE = (Rule(right, of="campaign") for right in (Right.READ, Right.DECIDE))
+pages = Pages()
+
+
+@pages.get("/", Rule(Right.READ))
+def start(request: Request) -> Response:
+    """Shows what the person's role is about: tasks to those who measure, campaigns to the others."""
+    rights = visitor(request).rights
+    return to("/tasks" if rights.may(Right.WORK) and not rights.may(Right.DECIDE) else "/campaigns")
+
+
+@pages.get("/campaigns", Rule(Right.READ))
+def campaign_list(request: Request, after: int = 0) -> Response:
+    """Shows the campaigns that the person may see, the newest first."""
+    site, among = site_of(request), visitor(request).rights.campaigns(Right.READ)
+    with site.ledger.read() as connection:
+        listed = overview.page(connection, among=among, before=after or None, limit=PAGE + 1)
+    more = listed[PAGE - 1].id if len(listed) > PAGE else 0
+    return site.page(request, "campaigns.html.j2", campaigns=listed[:PAGE], more=more)
+
+
+@pages.get("/campaigns/{campaign}", READ)
+def campaign_page(request: Request, campaign: str) -> Response:
+    """Shows one campaign: what became of its candidates, what is spent and left, and the best."""
+    site = site_of(request)
+    figures = site.figures.of(campaign, site.ticker.tick)
+    with site.ledger.read() as connection:
+        row = campaigns.get(connection, campaign)
+        out = tasks.listed(connection, campaign_id=row.id, limit=PAGE)
+    may = {right: visitor(request).rights.may(right, row.id) for right in Right}
+    return site.page(request, "campaign.html.j2", row=row, figures=figures, status=figures.status, out=out, may=may)
+
+
+@pages.get("/campaigns/{campaign}/candidates", READ)
+def candidate_list(request: Request, campaign: str, after: int = 0, hits: str = "", find: str = "") -> Response:
+    """Shows the candidates as they came, a page at a time; `find` opens one by SMILES or the beginning of its key."""
+    site = site_of(request)
+    with site.ledger.read() as connection:
+        row = campaigns.get(connection, campaign)
+        if find.strip():
+            return to(f"/campaigns/{campaign}/candidates/{resolve(connection, row, find[:2000]).key}")
+        listed = report_candidates.arrived(connection, row, after, PAGE + 1, hits=bool(hits))
+    more = listed[PAGE - 1].seq if len(listed) > PAGE else 0
+    return site.page(
+        request, "candidates.html.j2", row=row, candidates=listed[:PAGE], more=more, hits=hits, after=after
+    )
+
+
+@pages.get("/campaigns/{campaign}/candidates/{key}", READ)
+def candidate_page(request: Request, campaign: str, key: str) -> Response:
+    """Shows one candidate: evidence with its origin and revisions, and why it is where it is."""
+    site = site_of(request)
+    answer = explain_named(site.ledger, key[:2000], campaign)
+    if not isinstance(answer, Explanation):
+        raise UsageError(f"{key[:80]} was proposed and refused; it is no candidate")
+    with site.ledger.read() as connection:
+        row = campaigns.get(connection, campaign)
+    may = {right: visitor(request).rights.may(right, row.id) for right in Right}
+    shown = {"row": row, "answer": answer, "story": answer.campaigns[0], "trail": list(paragraphs(answer))}
+    evidence = [(rung.rung, rung.evidence) for rung in answer.campaigns[0].rungs if rung.evidence is not None]
+    evidence += [("", each) for each in answer.other_evidence]
+    return site.page(request, "candidate.html.j2", **shown, evidence=evidence, may=may)
+
+
+@pages.post("/campaigns/{campaign}/state", DECIDE)
+def state(request: Request, campaign: str) -> Response:
+    """Pauses, stops or resumes a campaign. A campaign without a driver is handed to the dispatcher."""
+    site, who, said = site_of(request), visitor(request).who, texts(request)
+    verb = said.get("verb", "")
+    if verb in (Verb.PAUSE, Verb.STOP):
+        other_drivers.tell(site.ledger, campaign, Verb(verb), who, directives.reason(said.get("why", "")))
+    elif verb == Verb.RESUME and other_drivers.wake(site.ledger, campaign, who) is None:
+        other_drivers.hand_in(site.ledger, campaign, who)
+    elif verb != Verb.RESUME:
+        raise UsageError(f'"{verb[:20]}" is nothing that a campaign does')
+    return to(f"/campaigns/{campaign}")
+
+
+@pages.post("/campaigns/{campaign}/candidates/{key}", DECIDE)
+def steer(request: Request, campaign: str, key: str) -> Response:
+    """Holds, releases, vetoes or promotes a candidate."""
+    site, said = site_of(request), texts(request)
+    act = STEER.get(said.get("verb", ""))
+    if act is None:
+        raise UsageError("say whether to hold, release, veto or promote it")
+    built = open_for_people(site.ledger, campaign)
+    with site.ledger.read() as connection:
+        know_properties(connection)
+        named = resolve(connection, built.row, key[:2000])
+    act(built, named, visitor(request).who, directives.reason(said.get("why", "")))
+    return to(f"/campaigns/{campaign}/candidates/{named.key}")
