@@ -6,6 +6,7 @@ SciagentError
 │   ├── UnitError           a unit that the property does not take
 │   ├── InputFileError      a mistake in a seed or import file: file, line, column
 │   ├── UnknownNameError    a name that does not exist, with the nearest one that does
+│   ├── WrongVialError      a vial that is not of the task's molecule, or not usable
 │   ├── AnsweredMeanwhileError  another person answered a task while one was typing
 │   └── EpisodeError        an environment refused what a client asked for
 ├── InvalidCandidateError   a structure that cannot become a candidate, with a named reason
@@ -54,6 +55,10 @@ class UnknownNameError(UsageError):
         names = sorted(known)
         super().__init__(f'unknown {what} "{name}"{did_you_mean(name, names)}; known: {", ".join(names) or "none"}')
         self.name = name
+
+
+class WrongVialError(UsageError):
+    """A vial that is not of the task's molecule, or is empty or bad; nothing was recorded."""
 
 
 class AnsweredMeanwhileError(UsageError):

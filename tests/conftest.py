@@ -112,7 +112,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     query and lease (tests/store), and under `kill -9`."""
     for item in items:
         chosen = getattr(item, "callspec", None)
-        if chosen and chosen.params.get("backend") == "postgresql" and "campaign" in item.path.parent.parts:
+        if (
+            chosen
+            and chosen.params.get("backend") == "postgresql"
+            and {"campaign", "web"} & set(item.path.parent.parts)
+        ):
             item.add_marker(pytest.mark.slow)
 
 

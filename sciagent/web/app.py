@@ -13,9 +13,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.staticfiles import StaticFiles
 
-from sciagent.errors import AnsweredMeanwhileError, EvidenceConflictError, LedgerAwayError, SciagentError, UsageError
+from sciagent.errors import SciagentError
 from sciagent.store.database.ledger import Ledger
 from sciagent.web.accounts import pages as accounts
+from sciagent.web.errors import said_of
 from sciagent.web.lab import api as lab_api
 from sciagent.web.lab import attachments, labels, sheets
 from sciagent.web.lab import pages as lab
@@ -61,20 +62,8 @@ def failed(request: Request, error: Exception) -> Response:
             return JSONResponse({"detail": "log in first"}, 401, {"www-authenticate": "Bearer"})
         query = f"?{request.url.query}" if request.url.query else ""
         return to("/login", next=request.url.path + query if request.method == "GET" else "/")
-    status, text = _said(error)
+    status, text = said_of(error)
     if wants_json(request):
         return JSONResponse({"detail": text}, status)
     site: Site = request.app.state.site
     return site.page(request, "message.html.j2", status, title=TITLES.get(status, "Something went wrong"), text=text)
-
-
-def _said(error: Exception) -> tuple[int, str]:
-    if isinstance(error, HTTPException):
-        return error.status_code, str(error.detail)
-    if isinstance(error, RequestValidationError):
-        return 400, "the address has a part that is no number"
-    if isinstance(error, AnsweredMeanwhileError | EvidenceConflictError):
-        return 409, str(error)
-    if isinstance(error, LedgerAwayError):
-        return 503, "the ledger does not answer; nothing was recorded. Try again in a moment"
-    return (400 if isinstance(error, UsageError) else 500), str(error)

@@ -7,7 +7,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.lab.claiming import locked, note
 from sciagent.domain.jobs.sample_codes import read_code
-from sciagent.errors import UsageError
+from sciagent.errors import UsageError, WrongVialError
 from sciagent.store.lab import samples, tasks
 from sciagent.store.lab.samples import NewSample, Vial
 from sciagent.store.lab.tasks import LabTask
@@ -33,13 +33,14 @@ def register(built: Built, task_id: int, who: str, form: str, source: str, **mor
 
 
 def fitting(connection: Connection, task: LabTask, text: str) -> Vial:
-    """Returns the sample with a scanned code. Raises UsageError if it is not of the task's molecule, or not usable."""
+    """Returns the sample with a scanned code. Raises WrongVialError if it is not of the task's molecule, or not
+    usable; UsageError for a text that is no code."""
     code = read_code(text)
     sample = samples.find(connection, code)
     if sample is None:
         raise UsageError(f"no sample has the code {code}; register it: sciagent lab sample {task.id} --form ...")
     if sample.candidate_id != task.candidate_id:
-        raise UsageError(f"this vial is another compound: {code} is not of task {task.id} ({task.smiles})")
+        raise WrongVialError(f"this vial is another compound: {code} is not of task {task.id} ({task.smiles})")
     if sample.state != "ok":
-        raise UsageError(f"the sample {code} is {sample.state}; nothing was recorded")
+        raise WrongVialError(f"the sample {code} is {sample.state}; nothing was recorded")
     return sample

@@ -14,10 +14,11 @@ from sciagent.campaign.lab.listing import TaskReader
 from sciagent.campaign.lab.typed_answers import typed_answer
 from sciagent.domain.jobs.sample_codes import read_code
 from sciagent.domain.people.roles import Right
-from sciagent.errors import AnsweredMeanwhileError, UsageError
+from sciagent.errors import AnsweredMeanwhileError, EvidenceConflictError, UsageError
 from sciagent.store.campaign_state import directives
 from sciagent.store.lab import samples, tasks
 from sciagent.store.lab.tasks import LabTask
+from sciagent.web.errors import said_of
 from sciagent.web.lab.attachments import kept
 from sciagent.web.lab.form_fields import LIMITS, TypedForm
 from sciagent.web.lab.shown import MEANINGS, REASONS, read_task
@@ -131,15 +132,14 @@ def enter(request: Request, task: int) -> Response:
             form.of("sample") or None, kept(site.ledger, request.state.form), _seen(form),
         )  # fmt: skip
         done = answering.enter(_built(request, page.task.campaign), task, entry)
-    except UsageError as error:
-        conflict = isinstance(error, AnsweredMeanwhileError)
-        status = 409 if conflict else 400
+    except (UsageError, EvidenceConflictError) as error:
+        conflict, (status, _) = isinstance(error, AnsweredMeanwhileError), said_of(error)
         if wants_json(request):
             return JSONResponse({"detail": str(error), "conflict": conflict}, status)
         return _page(request, task, form, status, str(error), conflict=conflict)
     after = _next(request, task)
-    said_of = {"task": task, "in_review": done.in_review, "revision": done.revision, "next": after}
-    return JSONResponse(said_of) if wants_json(request) else to(after, saved=task)
+    recorded = {"task": task, "in_review": done.in_review, "revision": done.revision, "next": after}
+    return JSONResponse(recorded) if wants_json(request) else to(after, saved=task)
 
 
 def _seen(form: TypedForm) -> int | None:

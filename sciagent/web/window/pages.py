@@ -61,11 +61,14 @@ def campaign_page(request: Request, campaign: str) -> Response:
         row = campaigns.get(connection, campaign)
         out = tasks.listed(connection, campaign_id=row.id, limit=PAGE)
     may = {right: visitor(request).rights.may(right, row.id) for right in Right}
-    return site.page(request, "campaign.html.j2", row=row, figures=figures, status=figures.status, out=out, may=may)
+    asked = {objective["property"] for objective in row.spec["objectives"]}
+    return site.page(
+        request, "campaign.html.j2", objectives=asked, figures=figures, status=figures.status, out=out, may=may
+    )
 
 
 @pages.get("/campaigns/{campaign}/candidates", READ)
-def candidate_list(request: Request, campaign: str, after: int = 0, hits: str = "", find: str = "") -> Response:
+def candidate_list(request: Request, campaign: str, after: int = -1, hits: str = "", find: str = "") -> Response:
     """Shows the candidates as they came, a page at a time; `find` opens one by SMILES or the beginning of its key."""
     site = site_of(request)
     with site.ledger.read() as connection:
@@ -73,7 +76,7 @@ def candidate_list(request: Request, campaign: str, after: int = 0, hits: str = 
         if find.strip():
             return to(f"/campaigns/{campaign}/candidates/{resolve(connection, row, find[:2000]).key}")
         listed = report_candidates.arrived(connection, row, after, PAGE + 1, hits=bool(hits))
-    more = listed[PAGE - 1].seq if len(listed) > PAGE else 0
+    more = listed[PAGE - 1].seq if len(listed) > PAGE else None
     return site.page(
         request, "candidates.html.j2", row=row, candidates=listed[:PAGE], more=more, hits=hits, after=after
     )

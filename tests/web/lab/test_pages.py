@@ -1,0 +1,239 @@
+"""The list, a task, and what people do with it: as browsers without scripts do."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import pytest
+import sqlalchemy as sa
+
+from sciagent.campaign.lab import sampling
+from sciagent.domain.people.roles import Role
+from sciagent.store.campaign_state import standings
+from sciagent.store.database import tables as t
+from sciagent.store.lab import submissions, tasks
+from sciagent.store.people import audit
+from tests.campaign.lab.test_answering import place, task_ids
+from tests.web.conftest import Browser, Serve, Server
+
+GAP = "homo_lumo_gap"
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
+
+
+def answered(said: dict[str, str] | str, **more: str) -> dict[str, str]:
+    """The fields of the form for a gap."""
+    fields = said if isinstance(said, dict) else {f"value.{GAP}": said, f"unit.{GAP}": "eV"}
+    return {"key": f"key-{abs(hash(str(fields) + str(more)))}", **fields, **more}
+
+
+def shown(browser: Browser, path: str) -> str:
+    reply = browser.client.get(path)
+    assert reply.status_code == 200, reply.text
+    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<svg.*?</svg>|<[^>]+>", " ", reply.text, flags=re.DOTALL)))
+
+
+def count(server: Server, table: sa.Table) -> int:
+    with server.ledger.read() as connection:
+        return int(connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one())
+
+
+def test_an_answer_is_evidence_and_the_next_task_of_the_person_follows(serve: Serve) -> None:
+    server = serve()
+    anna, [first, second, _] = server.person("anna"), task_ids(server.built)
+    assert "Next, the most valuable first homo lumo gap Oc1ccccc1" in shown(anna, "/tasks")
+    anna.post(f"/tasks/{second}/claim")
+    reply = anna.post(f"/tasks/{first}/enter", answered("4.310", **{f"spread.{GAP}": "0.1"}))
+    assert (reply.status_code, reply.headers["location"]) == (303, f"/tasks/{second}?saved={first}")
+    assert place(server.built, first) == ("settled", "pass", True)
+    with server.ledger.read() as connection:
+        [submission] = submissions.of_job(connection, first)
+    assert submission.said["values"] == {GAP: "4.310 eV"} and submission.person_id == anna.person_id
+    text = shown(anna, f"/tasks/{first}")
+    assert "homo lumo gap 4.310 eV ± 0.1" in text and "Correct the answer" in text
+
+
+@pytest.mark.parametrize(
+    ("fields", "value", "uncertainty", "censoring", "n"),
+    [
+        ({"spread": "0.2", "means": "standard"}, 4.31, 0.2, "none", 1),
+        ({"spread": "0.196", "means": "interval_95"}, 4.31, 0.1, "none", 1),
+        ({"spread": "0.1732", "means": "tolerance"}, 4.31, 0.1, "none", 1),
+        ({"limit": "<"}, 4.31, None, "below", 1),
+        ({"value": ">4.31"}, 4.31, None, "above", 1),
+        ({"value": "4.31 ± 0.2 eV"}, 4.31, 0.2, "none", 1),
+        ({"value": "", "readings": "4.30 4.31\n4.32"}, 4.31, 0.01 / 3**0.5, "none", 3),
+        ({"value": "4310 meV", "spread": "10"}, 4.31, 0.01, "none", 1),
+    ],
+)
+def test_the_form_takes_what_was_measured(
+    serve: Serve, fields: dict[str, str], value: float, uncertainty: float | None, censoring: str, n: int
+) -> None:
+    server = serve()
+    first = task_ids(server.built)[0]
+    said = {f"{name}.{GAP}": text for name, text in ({"value": "4.31", "unit": "eV"} | fields).items()}
+    reply = server.person("anna").post(f"/tasks/{first}/enter", answered(said))
+    assert reply.status_code == 303, reply.text
+    q = t.quantity.c
+    query = sa.select(q.value, q.uncertainty, q.censoring, q.n).join(t.evidence, t.evidence.c.id == q.evidence_id)
+    with server.ledger.read() as connection:
+        row = connection.execute(query.where(t.evidence.c.verifier == "lab.measurement")).one()
+    assert (row.value, row.censoring, row.n) == (pytest.approx(value, rel=1e-3), censoring, n)
+    assert row.uncertainty == (None if uncertainty is None else pytest.approx(uncertainty, rel=1e-2))
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ({"value": "4,31"}, "write a decimal point: 4.31"),
+        ({"value": "n.d."}, "where there is no value, say why"),
+        ({"value": ""}, "no value was given"),
+        ({"value": "4.31", "readings": "4.3 4.4"}, "give the readings, or a value with its ±; not both"),
+        ({"value": "", "readings": "4.3"}, "1 reading; give 2 to 1000"),
+        ({"value": "", "readings": "4.3 <4.4"}, 'the reading "<4.4" is no number'),
+        ({"value": "4.31 V"}, 'is not given in "V"'),
+        ({"value": "4.31", "spread": "-1"}, 'the uncertainty "-1" is no number'),
+        ({"value": "4.31", "spread": "1", "means": "luck"}, '"luck" is no meaning of ±'),
+        ({"value": HOSTILE}, "is no number with a unit"),
+    ],
+)
+def test_what_is_refused_stays_in_the_form(serve: Serve, fields: dict[str, str], fault: str) -> None:
+    server = serve()
+    first = task_ids(server.built)[0]
+    said = {f"{name}.{GAP}": text for name, text in ({"unit": "eV"} | fields).items()}
+    reply = server.person("anna").post(f"/tasks/{first}/enter", answered(said, comment="kept"))
+    assert reply.status_code == 400 and fault in html.unescape(reply.text) and ">kept</textarea>" in reply.text
+    for text in fields.values():
+        assert html.escape(text) in reply.text.replace("&#34;", "&quot;").replace("&#39;", "&#x27;")
+    assert "<script>" not in reply.text and "<img" not in reply.text and count(server, t.submission) == 0
+
+
+def test_the_same_answer_sent_twice_is_kept_once_and_another_with_its_key_refused(serve: Serve) -> None:
+    server = serve()
+    anna, first = server.person("anna"), task_ids(server.built)[0]
+    said = answered("4.31")
+    for _ in range(3):
+        assert anna.post(f"/tasks/{first}/enter", said).status_code == 303
+    other = said | {f"value.{GAP}": "4.42", "why": "x"}
+    assert anna.post(f"/tasks/{first}/enter", other).status_code == 409
+    assert count(server, t.submission) == 1
+
+
+def test_the_second_of_two_people_gets_both_values(serve: Serve) -> None:
+    server = serve()
+    anna, ben, first = server.person("anna"), server.person("ben"), task_ids(server.built)[0]
+    assert anna.post(f"/tasks/{first}/enter", answered("4.31", seen="0")).status_code == 303
+    reply = ben.post(f"/tasks/{first}/enter", answered("4.42", seen="0"))
+    assert reply.status_code == 409
+    assert "anna entered" in reply.text and "4.31 eV" in reply.text and 'value="4.42"' in reply.text
+    seen, *_ = re.findall(r'name="seen" value="(\d+)"', reply.text)
+    said = answered("4.42", seen=seen, why="another lamp")
+    assert ben.post(f"/tasks/{first}/enter", said).status_code == 303
+    with server.ledger.read() as connection:
+        assert [each.revision for each in submissions.of_job(connection, first)] == [0, 1]
+
+
+def test_a_take_over_is_visible_and_the_first_person_can_no_longer_answer(serve: Serve) -> None:
+    server = serve()
+    anna, ben, first = server.person("anna"), server.person("ben"), task_ids(server.built)[0]
+    anna.post(f"/tasks/{first}/claim")
+    assert "anna has this task" in shown(ben, f"/tasks/{first}")
+    assert ben.post(f"/tasks/{first}/claim").status_code == 400
+    assert ben.post(f"/tasks/{first}/claim", {"take_over": "yes"}).status_code == 303
+    reply = anna.post(f"/tasks/{first}/enter", answered("4.31"))
+    assert reply.status_code == 400 and "is with ben since" in reply.text and 'value="4.31"' in reply.text
+    assert count(server, t.submission) == 0
+
+
+def test_a_task_is_given_back_or_not_obtained(serve: Serve) -> None:
+    server = serve()
+    anna, [first, second, _] = server.person("anna"), task_ids(server.built)
+    anna.post(f"/tasks/{first}/claim")
+    assert anna.post(f"/tasks/{first}/release", {"why": " "}).status_code == 400
+    assert anna.post(f"/tasks/{first}/release", {"why": "the vial broke"}).status_code == 303
+    with server.ledger.read() as connection:
+        task = tasks.find(connection, first)
+        assert task is not None and task.claimed_by is None
+    assert anna.post(f"/tasks/{second}/enter", answered({"not_obtained": "decomposed"})).status_code == 303
+    with server.ledger.read() as connection:
+        task = tasks.find(connection, second)
+        assert task is not None
+        row = standings.get(connection, server.built.row.id, task.candidate_id)
+    assert (row["verdict"], row["is_hit"]) == ("fail", False)
+
+
+def test_a_vial_opens_its_task_and_the_wrong_one_is_refused(serve: Serve) -> None:
+    server = serve()
+    anna, [first, second, _] = server.person("anna"), task_ids(server.built)
+    reply = anna.post(f"/tasks/{first}/sample", {"form": "HCl, 1 H2O", "source": "made", "purity": "98.5 %"})
+    code = reply.headers["location"].partition("codes=")[2].replace("%24", "$").replace("%2A", "*").replace("%3D", "=")
+    code = code.replace("%7E", "~")
+    wrong = sampling.register(server.built, second, "ben", "free base", "bought")
+    for path in (f"/s/{code}", f"/scan?code={reply.headers['location'].partition('codes=')[2]}"):
+        found = anna.get(path)
+        assert found.headers["location"].startswith(f"/tasks/{first}?vial="), found.text
+    refused = anna.post(f"/tasks/{first}/enter", answered("4.31", sample=wrong.code))
+    assert refused.status_code == 409 and "this vial is another compound" in refused.text
+    assert count(server, t.submission) == 0
+    assert anna.get(f"/s/{'0' * 11}").status_code == 400 or code == "0" * 11
+    assert anna.post(f"/tasks/{first}/enter", answered("4.31", sample=code.lower())).status_code == 303
+    label = anna.client.get(reply.headers["location"]).text
+    assert code in label and "98.5 %" in label and 'class="qr"><svg' in label.replace("\n", "")
+
+
+def test_an_answer_is_reviewed_and_signed(serve: Serve) -> None:
+    server = serve(lab="{ahead: 3, review: true}")
+    anna, ben, first = server.person("anna"), server.person("ben"), task_ids(server.built)[0]
+    anna.post(f"/tasks/{first}/enter", answered("4.31"))
+    assert "Waiting for a second person" in shown(ben, "/tasks")
+    assert anna.post(f"/tasks/{first}/review", {"decision": "accept"}).status_code == 400
+    assert ben.post(f"/tasks/{first}/review", {"decision": "back", "why": "which lamp?"}).status_code == 303
+    assert "sent it back: which lamp?" in shown(anna, f"/tasks/{first}")
+    anna.post(f"/tasks/{first}/enter", answered("4.31", comment="lamp B"))
+    assert ben.post(f"/tasks/{first}/review", {"decision": "accept"}).status_code == 303
+    assert place(server.built, first) == ("settled", "pass", True)
+    with server.ledger.begin() as connection:
+        from sciagent.store.people import persons
+        from sciagent.web.security import passwords
+
+        persons.set_password(connection, "ben", ben.person_id, passwords.hashed("a sentence of ben", "ben"))
+        last = submissions.of_job(connection, first)[-1].id
+    said = {"meaning": "reviewed", "seen": str(last), "password": "a sentence of anna"}
+    assert ben.post(f"/tasks/{first}/sign", said).status_code == 400
+    assert ben.post(f"/tasks/{first}/sign", said | {"password": "a sentence of ben"}).status_code == 303
+    assert "Signed by Ben" in shown(anna, f"/tasks/{first}")
+    with server.ledger.read() as connection:
+        assert audit.check(connection).fault is None
+
+
+def test_a_task_waits_for_a_chemist(serve: Serve) -> None:
+    server = serve(lab="{ahead: 3, approve: true}")
+    anna, chemist, first = server.person("anna"), server.person("carla", Role.CHEMIST), task_ids(server.built)[0]
+    assert "A chemist approves this task" in shown(anna, f"/tasks/{first}")
+    assert anna.post(f"/tasks/{first}/approve").status_code == 403
+    assert chemist.post(f"/tasks/{first}/approve").status_code == 303
+    assert anna.post(f"/tasks/{first}/claim").status_code == 303
+
+
+def test_texts_of_people_are_shown_as_texts(serve: Serve) -> None:
+    server = serve()
+    anna, first = server.person("anna"), task_ids(server.built)[0]
+    said = answered("4.31", comment=HOSTILE, instrument=HOSTILE)
+    files = {"files": (HOSTILE + ".png", b"<svg onload=alert(3)>", "image/svg+xml")}
+    assert anna.post(f"/tasks/{first}/enter", said, files=files).status_code == 303
+    anna.post(f"/tasks/{first}/sample", {"form": HOSTILE, "source": "made", "lot": HOSTILE})
+    anna.post(f"/tasks/{first}/enter", answered("4.32", why=HOSTILE))
+    for path in (f"/tasks/{first}", "/tasks", "/campaigns/gaps", f"/scan?code={HOSTILE}"):
+        text = anna.client.get(path).text
+        assert "<script>alert" not in text and "<img" not in text, path
+
+
+def test_the_list_pages(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sciagent.web.lab.pages.PAGE", 2)
+    server = serve()
+    anna = server.person("anna")
+    first = anna.client.get("/tasks").text
+    [after] = re.findall(r'href="/tasks\?after=([^"]+)"', first)
+    second = anna.client.get(f"/tasks?after={after}").text
+    on = [re.findall(r'class="task" href="/tasks/(\d+)"', page) for page in (first, second)]
+    assert [int(number) for page in on for number in page] == task_ids(server.built) and len(on[0]) == 2
