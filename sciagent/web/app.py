@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ from sciagent.web.errors import said_of
 from sciagent.web.lab import api as lab_api
 from sciagent.web.lab import attachments, labels, sheets
 from sciagent.web.lab import pages as lab
-from sciagent.web.security.headers import Guarded
+from sciagent.web.security.headers import HEADERS, Guarded
 from sciagent.web.security.rules import LogInError, rules_of
 from sciagent.web.site import Site, to, wants_json
 from sciagent.web.window import live
@@ -38,6 +39,7 @@ def application(ledger: Ledger, *, secure: bool = False) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         site.ticker.start()
+        threading.Thread(target=site.figures.warm, name="warm", daemon=True).start()
         yield
         site.ticker.stop()
 
@@ -50,7 +52,7 @@ def application(ledger: Ledger, *, secure: bool = False) -> FastAPI:
     )
     rules_of(app)
     app.add_middleware(Guarded, secure=secure)
-    for kind in (LogInError, HTTPException, SciagentError, RequestValidationError):
+    for kind in (LogInError, HTTPException, SciagentError, RequestValidationError, Exception):
         app.add_exception_handler(kind, failed)
     return app
 
@@ -63,7 +65,11 @@ def failed(request: Request, error: Exception) -> Response:
         query = f"?{request.url.query}" if request.url.query else ""
         return to("/login", next=request.url.path + query if request.method == "GET" else "/")
     status, text = said_of(error)
+    headers = HEADERS if status == 500 else None  # such an answer is made outside of `Guarded`
     if wants_json(request):
-        return JSONResponse({"detail": text}, status)
+        return JSONResponse({"detail": text}, status, headers)
     site: Site = request.app.state.site
-    return site.page(request, "message.html.j2", status, title=TITLES.get(status, "Something went wrong"), text=text)
+    title = TITLES.get(status, "Something went wrong")
+    page = site.page(request, "message.html.j2", status, title=title, text=text)
+    page.headers.update(headers or {})
+    return page

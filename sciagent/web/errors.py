@@ -5,13 +5,20 @@ from __future__ import annotations
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from sciagent.errors import AnsweredMeanwhileError, EvidenceConflictError, LedgerAwayError, UsageError, WrongVialError
+from sciagent.errors import (
+    AnsweredMeanwhileError,
+    EvidenceConflictError,
+    LedgerAwayError,
+    SciagentError,
+    UsageError,
+    WrongVialError,
+)
 
 CONFLICTS = AnsweredMeanwhileError, EvidenceConflictError, WrongVialError
 
 
 def said_of(error: Exception) -> tuple[int, str]:
-    """Returns (status, text) of an error that is raised on purpose."""
+    """Returns (status, text) of an error. The text of one that is not raised on purpose stays in the log."""
     if isinstance(error, HTTPException):
         return error.status_code, str(error.detail)
     if isinstance(error, RequestValidationError):
@@ -21,4 +28,6 @@ def said_of(error: Exception) -> tuple[int, str]:
         return 409, str(error)
     if isinstance(error, LedgerAwayError):
         return 503, "the ledger does not answer; nothing was recorded. Try again in a moment"
-    return (400 if isinstance(error, UsageError) else 500), str(error)
+    if isinstance(error, SciagentError):
+        return (400 if isinstance(error, UsageError) else 500), str(error)
+    return 500, "this is a fault of the program, and it is in the server's log; what was saved before is safe"

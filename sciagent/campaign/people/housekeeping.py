@@ -26,6 +26,7 @@ from sciagent.store.database.bulk import among
 from sciagent.store.database.clock import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs
+from sciagent.store.lab import submissions
 
 YOUNG_SECONDS = 3600.0
 LEAST_AGE = {"worker": 0.0, "foreign": 7 * 86400.0}
@@ -117,7 +118,8 @@ def _stored(root: Path) -> Iterator[tuple[str, Path]]:
 
 def _named_hashes(connection: Connection, hashes: Sequence[str]) -> set[str]:
     sha256 = t.artifact.c.sha256
-    return set(connection.execute(sa.select(sha256).where(among(connection, sha256, hashes)).distinct()).scalars())
+    named = set(connection.execute(sa.select(sha256).where(among(connection, sha256, hashes)).distinct()).scalars())
+    return named | submissions.attached(connection)
 
 
 def _old_hashes(connection: Connection, hashes: Sequence[str], keep_days: float, now: float) -> set[str]:

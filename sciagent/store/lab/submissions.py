@@ -76,6 +76,12 @@ def by_id(connection: Connection, submission_id: int) -> Submission:
     return found
 
 
+def attached(connection: Connection) -> set[str]:
+    """SHA-256 of all files that people attached, read as a stream."""
+    query = sa.select(t.submission.c.files).execution_options(yield_per=1000)
+    return {str(file["sha256"]) for files in connection.execute(query).scalars() for file in files}
+
+
 def of_job(connection: Connection, job_id: int) -> list[Submission]:
     """All submissions about a task, oldest first."""
     return _read(connection, t.submission.c.job_id == job_id)

@@ -161,6 +161,8 @@ function askPassword(then) {
 function follow() {
   if (!document.querySelector("[data-live]")) return;
   let shown = Number(document.body.dataset.tick), due = null;
+  const older = document.querySelector("[data-again]");
+  if (older) setTimeout(renew, 1000 * Number(older.dataset.again));
   const source = new EventSource("/live");
   source.onmessage = (event) => {
     if (Number(event.data) === shown) return;
@@ -177,6 +179,7 @@ async function renew() {
   for (const part of document.querySelectorAll("[data-live]")) {
     const fresh = page.getElementById(part.id);
     if (fresh && fresh.innerHTML !== part.innerHTML && !part.contains(document.activeElement)) part.replaceWith(fresh);
+    if (fresh && fresh.dataset.again) setTimeout(renew, 1000 * Number(fresh.dataset.again));  // it shows older figures
   }
 }
 

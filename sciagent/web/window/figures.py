@@ -17,9 +17,9 @@ from sciagent.report.parts import charts
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.evidence import know_properties
-from sciagent.store.views.report_progress import progress
+from sciagent.store.views.report_progress import ProgressStep, progress
 
-SHARE = 0.03  # of the time is spent on counting, at most
+SHARE = 0.1  # of the time of one thread is spent on counting, at most
 OLDEST = 60.0  # seconds, whatever counting takes
 BEST = 12  # candidates on the page of a campaign
 _DRAWING = threading.Lock()  # matplotlib's settings are those of the process
@@ -57,6 +57,15 @@ class Figures:
         self._ledger = ledger
         self._kept: dict[str, _Kept] = {}
         self._lock = threading.Lock()
+
+    def warm(self) -> None:
+        """Draws once, so that the time of the first count is not that of loading matplotlib."""
+        with _DRAWING:
+            charts.progress({"": [ProgressStep(0.0, 0, None), ProgressStep(1.0, 1, None)]}, True)
+
+    def wait(self, figures: CampaignFigures, tick: int) -> float | None:
+        """Returns the seconds after which a page that shows older figures asks again; None if they are of now."""
+        return None if figures.tick == tick else max(0.5, min(OLDEST, figures.took / SHARE) - figures.age)
 
     def of(self, campaign: str, tick: int) -> CampaignFigures:
         """Returns the figures of a campaign. tick: the present one; figures of an earlier tick are counted again unless

@@ -62,9 +62,9 @@ def campaign_page(request: Request, campaign: str) -> Response:
         out = tasks.listed(connection, campaign_id=row.id, limit=PAGE)
     may = {right: visitor(request).rights.may(right, row.id) for right in Right}
     asked = {objective["property"] for objective in row.spec["objectives"]}
-    return site.page(
-        request, "campaign.html.j2", objectives=asked, figures=figures, status=figures.status, out=out, may=may
-    )
+    shown = {"figures": figures, "status": figures.status, "objectives": asked, "out": out, "may": may}
+    shown["again"] = site.figures.wait(figures, site.ticker.tick)
+    return site.page(request, "campaign.html.j2", **shown)
 
 
 @pages.get("/campaigns/{campaign}/candidates", READ)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
+from sciagent.campaign.people import housekeeping
 from sciagent.store.database import tables as t
 from tests.campaign.lab.test_answering import task_ids
 from tests.web.conftest import Serve
@@ -48,3 +51,11 @@ def test_too_many_or_too_large_files_are_refused(serve: Serve, monkeypatch: pyte
     reply = anna.post(f"/tasks/{first}/enter", answered("4.31"), files=large)
     assert reply.status_code == 400 and "large.txt has 11 bytes; 10 are the most" in reply.text
     assert count(server, t.submission) == 0
+
+
+def test_what_people_attached_is_never_thrown_away(serve: Serve) -> None:
+    server = serve()
+    anna, first = server.person("anna"), task_ids(server.built)[0]
+    anna.post(f"/tasks/{first}/enter", answered("4.31"), files={"files": ("nmr.pdf", b"%PDF-1.7", "x/y")})
+    waste, _, _ = housekeeping.find_waste(server.ledger, 1.0, time.time() + 400 * 86400)
+    assert [each for each in waste if each.sha256] == []

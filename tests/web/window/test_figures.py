@@ -8,7 +8,7 @@ import time
 import pytest
 
 from sciagent.campaign.lab import answering
-from sciagent.web.window.figures import CampaignFigures, Figures
+from sciagent.web.window.figures import SHARE, CampaignFigures, Figures
 from sciagent.web.window.live import Ticker
 from tests.campaign.lab import conftest as lab
 from tests.campaign.lab.conftest import Make
@@ -35,7 +35,7 @@ def test_figures_are_shared_until_the_ledger_changes(make: Make) -> None:
     first = figures.of("gaps", 1)
     assert figures.of("gaps", 1) is first and first.age < 60
     answering.enter(built, task_ids(built)[0], entry("4.31 eV"))
-    time.sleep(first.took / 0.03 + 0.05)
+    time.sleep(first.took / SHARE + 0.05)
     assert figures.of("gaps", 2).status.hits == first.status.hits + 1
 
 

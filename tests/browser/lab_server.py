@@ -1,0 +1,89 @@
+"""A server on a port of its own, with a campaign that waits for people, for tests in a browser."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from playwright.sync_api import Browser, BrowserContext, Page
+
+from sciagent.campaign.core.build import Built, create_or_open
+from sciagent.campaign.spec.load import parse_spec
+from sciagent.domain.people.roles import Role
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.people import accesses, persons
+from sciagent.web.app import application
+from sciagent.web.security import passwords
+from sciagent.web.server import PageServer
+from tests.campaign.lab.conftest import CAMPAIGN, drive
+
+MOLECULES = "Oc1ccccc1 Cc1ccccc1O CCO Nc1ccccc1 COc1ccccc1 c1ccsc1 Oc1ccc2ccccc2c1 Nc1ccccc1C(=O)O CC(=O)Nc1ccc(O)cc1"
+AXE = (Path(__file__).parent / "axe" / "axe.min.js").read_text(encoding="utf-8")
+ROLES = {"anna": Role.LAB, "ben": Role.LAB, "carla": Role.CHEMIST, "vera": Role.VIEWER}
+
+
+@dataclass
+class LabServer:
+    """The server, its campaign, and its address."""
+
+    built: Built
+    url: str
+    server: PageServer
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.built.ledger
+
+
+def password(login: str) -> str:
+    return f"a sentence of {login}"
+
+
+@contextmanager
+def running(url: str, folder: Path, lab: str = "{ahead: 9, due_days: 14}") -> Iterator[LabServer]:
+    """Serves a new campaign of nine molecules. url: of an empty ledger."""
+    ledger = Ledger(url, artifacts=folder / "artifacts")
+    (folder / "molecules.csv").write_text("smiles\n" + MOLECULES.replace(" ", "\n") + "\n", encoding="utf-8")
+    text = CAMPAIGN.format(name="gaps", lab=lab, budget="{lab_slots: 99}", high=4.6).replace("count: 2", "count: 9")
+    built, _ = create_or_open(ledger, parse_spec(text, base=folder), text, "test")
+    drive(built)
+    with ledger.begin() as connection:
+        for login, role in ROLES.items():
+            person = persons.add(connection, "root", login, f"{login.title()} Berg")
+            persons.set_role(connection, "root", person.id, role, None)
+            persons.set_password(connection, login, person.id, passwords.hashed(password(login), login))
+    server = PageServer(application(ledger), "127.0.0.1", 0)
+    thread = threading.Thread(target=server.run, name="pages")
+    thread.start()
+    try:
+        yield LabServer(built, server.url, server)
+    finally:
+        server.stop()
+        thread.join(timeout=30)
+        ledger.close()
+
+
+def context_of(browser: Browser, served: LabServer, login: str, **more: object) -> BrowserContext:
+    """A browser in which a person has a session already."""
+    with served.ledger.begin() as connection:
+        person = persons.get(connection, login)
+        secret, _ = accesses.create(connection, login, person.id, accesses.AccessKind.SESSION)
+    context = browser.new_context(locale="en-US", base_url=served.url, **more)  # type: ignore[arg-type]
+    context.add_cookies([{"name": "sciagent", "value": secret, "url": served.url, "httpOnly": True}])
+    return context
+
+
+def faults_of(page: Page) -> list[str]:
+    """What axe-core finds on a page, by the rules of WCAG 2.2 AA."""
+    page.evaluate(AXE)
+    tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+    found = page.evaluate("tags => axe.run({runOnly: tags})", tags)
+    return [f"{page.url}: {each['id']}: {each['nodes'][0]['html'][:200]}" for each in found["violations"]]
+
+
+def scrolls_by(page: Page) -> int:
+    """Pixels by which a page is wider than its window."""
+    return int(page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))

@@ -1,0 +1,265 @@
+"""The form of the laboratory in a real browser: by touch, by keyboard alone, without scripts, without a network."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from sciagent.campaign.lab import answering, sampling
+from sciagent.store.database import tables as t
+from sciagent.store.lab import submissions, tasks
+from tests.browser.lab_server import LabServer, context_of, faults_of, password, running, scrolls_by
+from tests.campaign.lab.test_answering import entry, task_ids
+
+pytestmark = pytest.mark.long
+GAP = "homo_lumo_gap"
+VALUE = f"#value-{GAP}"
+PICTURES = Path(__file__).resolve().parents[2] / "docs" / "pictures"
+TABLET = {"width": 820, "height": 1180}
+
+
+@pytest.fixture
+def served(migrated_sqlite: Path, tmp_path: Path) -> Iterator[LabServer]:
+    path = tmp_path / "ledger.db"
+    path.write_bytes(migrated_sqlite.read_bytes())
+    with running(str(path), tmp_path, "{ahead: 9, due_days: 14, review: false}") as server:
+        yield server
+
+
+@pytest.fixture
+def anna(browser: Browser, served: LabServer) -> Iterator[Page]:
+    context = context_of(browser, served, "anna", viewport=TABLET)
+    yield watched(context)
+    context.close()
+
+
+def watched(context: BrowserContext) -> Page:
+    """A page that fails its test if a script fails, or the policy of the page blocks something."""
+    page = context.new_page()
+    page.on("pageerror", lambda error: pytest.fail(str(error)))
+    page.on("console", lambda message: _complain(message.type, message.text))
+    return page
+
+
+def _complain(kind: str, text: str) -> None:
+    assert kind != "error" or "Failed to load resource" in text, text
+
+
+def picture(page: Page, name: str) -> None:
+    """Keeps a picture for docs/lab.md if SCIAGENT_PICTURES is set."""
+    if os.environ.get("SCIAGENT_PICTURES"):
+        page.screenshot(path=PICTURES / f"{name}.png")
+
+
+def values(served: LabServer, task: int) -> list[str]:
+    with served.ledger.read() as connection:
+        found = submissions.of_job(connection, task)
+    return [str(each.said.get("values", {}).get(GAP, each.said.get("not_obtained"))) for each in found]
+
+
+def test_a_shift_in_the_laboratory(browser: Browser, served: LabServer) -> None:
+    """Log in, scan, type, Enter; readings, a limit, a correction, a conflict, a sheet, a signature; log out."""
+    [first, second, third, *rest] = task_ids(served.built)
+    vial = sampling.register(served.built, first, "ben", "HCl, 1 H2O", "made", purity=0.985, lot="AB-12")
+    context = browser.new_context(locale="en-US", base_url=served.url, viewport=TABLET)
+    page = watched(context)
+    page.goto("/")
+    page.fill("#login", "anna")
+    page.fill("#password", password("anna"))
+    page.click("text=Log in >> nth=-1")
+    page.wait_for_url("**/tasks")
+    picture(page, "lab_list")
+    page.keyboard.type(f"{served.url}/s/{vial.code}")  # as a scanner does: the field has the focus
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/tasks/{first}?vial=**")
+    expect(page.locator("#sample")).to_have_value(vial.code)
+    expect(page.locator(VALUE)).to_be_focused()
+    page.keyboard.type("4.310")
+    page.fill(f"#spread-{GAP}", "0.05")
+    picture(page, "lab_task")
+    page.focus(VALUE)
+    page.keyboard.press("Enter")
+    page.wait_for_url("**saved=**")
+    assert values(served, first) == ["4.310 eV"]
+    page.goto(f"/tasks/{second}")
+    page.click("text=Several readings")
+    page.fill(f"#readings-{GAP}", "4.20 4.22\n4.24")
+    page.click("text=Save, and next")
+    page.wait_for_url("**saved=**")
+    page.goto(f"/tasks/{third}")
+    expect(page.locator(VALUE)).to_be_focused()
+    page.keyboard.type("<3.9")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**saved=**")
+    assert values(served, second) == ["4.220 eV"] and values(served, third) == ["<3.9 eV"]
+    page.goto(f"/tasks/{first}")
+    page.fill(VALUE, "4.13")
+    page.fill("#why", "digits were swapped")
+    page.click("text=Save the correction")
+    page.wait_for_url("**saved=**")
+    page.goto(f"/tasks/{rest[0]}")
+    page.fill(VALUE, "4.40")
+    answering.enter(served.built, rest[0], entry("4.44 eV", who="ben"))
+    page.click("text=Save, and next")
+    page.wait_for_selector("text=ben entered")
+    expect(page.locator(VALUE)).to_have_value("4.40")
+    picture(page, "lab_conflict")
+    page.fill("#why", "my lamp is newer")
+    page.click("text=Save the correction")
+    page.wait_for_url("**saved=**")
+    assert values(served, rest[0]) == ["4.44 eV", "4.40 eV"]
+    page.goto("/sheet")
+    for value, words in (("4,5", "write a decimal point"), ("4.5", "1 row without a fault")):
+        text = f'task,value.{GAP},unit.{GAP}\n{rest[1]},"{value}",eV\n'
+        page.set_input_files("#file", {"name": "tasks.csv", "mimeType": "text/csv", "buffer": text.encode()})
+        page.click("text=Try it")
+        page.wait_for_selector(f"text={words}")
+    page.click("text=Write all 1")
+    page.wait_for_url("**/tasks?saved=**")
+    assert values(served, rest[1]) == ["4.5 eV"]
+    page.goto(f"/tasks/{first}")
+    page.click("summary:has-text('Sign')")
+    page.fill("#sign-password", password("anna"))
+    page.click("text=Sign as Anna Berg")
+    page.wait_for_selector("text=Signed by Anna Berg")
+    page.click("text=Log out")
+    page.wait_for_url("**/login")
+    context.close()
+
+
+def test_by_keyboard_alone(anna: Page, served: LabServer) -> None:
+    first = task_ids(served.built)[0]
+    anna.goto("/tasks")
+    for _ in range(3):  # the field of the scanner, its button, the first task
+        anna.keyboard.press("Tab")
+        if str(anna.evaluate("document.activeElement.className")) == "task":
+            break
+    anna.keyboard.press("Enter")
+    anna.wait_for_url(f"**/tasks/{first}")
+    expect(anna.locator(VALUE)).to_be_focused()
+    anna.keyboard.type("4.2")
+    anna.keyboard.press("Tab")
+    anna.keyboard.press("Tab")
+    anna.keyboard.type("0.1")
+    anna.keyboard.press("Enter")
+    anna.wait_for_url("**saved=**")
+    assert values(served, first) == ["4.2 eV"]
+    anna.goto(f"/tasks/{task_ids(served.built)[0]}")
+    summary = anna.locator("summary:has-text('There is no value')")
+    summary.focus()
+    anna.keyboard.press("Enter")
+    anna.keyboard.press("Tab")
+    anna.keyboard.type("it dec")
+    for _ in range(12):
+        anna.keyboard.press("Tab")
+        if anna.evaluate("document.activeElement.textContent.trim()") == "Save, and next":
+            break
+    anna.keyboard.press("Enter")
+    anna.wait_for_url("**saved=**")
+    with served.ledger.read() as connection:
+        kinds = connection.execute(sa.select(t.submission.c.kind).order_by(t.submission.c.id)).scalars().all()
+    assert kinds == ["result", "not_obtained"]
+
+
+def test_without_scripts(browser: Browser, served: LabServer) -> None:
+    context = context_of(browser, served, "anna", java_script_enabled=False, viewport={"width": 360, "height": 740})
+    page, first = context.new_page(), task_ids(served.built)[0]
+    page.goto("/tasks")
+    page.click(f"a[href='/tasks/{first}']")
+    page.fill(VALUE, "4,2")
+    page.click("text=Save, and next")
+    page.wait_for_selector("text=write a decimal point")
+    expect(page.locator(VALUE)).to_have_value("4,2")
+    page.fill(VALUE, "4.2")
+    page.click("text=Save, and next")
+    page.wait_for_url("**saved=**")
+    page.click("text=Log out")
+    page.wait_for_url("**/login")
+    assert values(served, first) == ["4.2 eV"]
+    context.close()
+
+
+def test_no_typed_digit_is_lost(anna: Page, served: LabServer) -> None:
+    """A reload, a cut network, a session that ended: what was typed is sent once, when it can be."""
+    [first, second, third, *_] = task_ids(served.built)
+    anna.goto(f"/tasks/{first}")
+    anna.fill(VALUE, "4.31")
+    anna.reload()
+    expect(anna.locator(VALUE)).to_have_value("4.31")
+    anna.context.set_offline(True)
+    anna.click("text=Save, and next")
+    anna.wait_for_selector("text=kept on this device; trying again")
+    picture(anna, "lab_offline")
+    assert values(served, first) == []
+    anna.context.set_offline(False)
+    anna.wait_for_url("**saved=**")
+    assert values(served, first) == ["4.31 eV"]
+    anna.goto(f"/tasks/{second}")
+    anna.fill(VALUE, "4.32")
+    with served.ledger.begin() as connection:
+        connection.execute(sa.update(t.access).values(revoked_at=sa.func.current_timestamp()))
+    anna.click("text=Save, and next")
+    anna.wait_for_selector("text=Your session has ended")
+    picture(anna, "lab_session")
+    anna.fill("#again-password", "not the password")
+    anna.click("text=Log in, and send")
+    anna.wait_for_selector("text=login and password do not fit")
+    anna.fill("#again-password", password("anna"))
+    anna.click("text=Log in, and send")
+    anna.wait_for_url("**saved=**")
+    assert values(served, second) == ["4.32 eV"]
+    anna.goto(f"/tasks/{third}")
+    anna.fill(VALUE, "4.33")
+    anna.context.set_offline(True)
+    anna.click("text=Save, and next")
+    anna.wait_for_selector("text=kept on this device; trying again")
+    anna.close()  # the tablet sleeps; the queue is sent from whatever page is opened next
+    page = anna.context.new_page()
+    anna.context.set_offline(False)
+    page.goto("/tasks")
+    page.wait_for_function("() => !localStorage.getItem('queue:anna') || localStorage.getItem('queue:anna') === '[]'")
+    assert values(served, third) == ["4.33 eV"]
+
+
+def test_the_window_shows_an_answer_of_another_browser(browser: Browser, served: LabServer) -> None:
+    context = context_of(browser, served, "carla", viewport={"width": 1280, "height": 900})
+    page, first = watched(context), task_ids(served.built)[0]
+    page.goto("/campaigns/gaps")
+    expect(page.locator("#answered")).to_have_text("0")
+    answering.enter(served.built, first, entry("4.31 eV"))
+    expect(page.locator("#answered")).to_have_text("1", timeout=3000)
+    expect(page.locator("#hits")).to_have_text("1", timeout=3000)
+    picture(page, "lab_window")
+    with served.ledger.read() as connection:
+        task = tasks.find(connection, first)
+    assert task is not None
+    page.goto(f"/campaigns/gaps/candidates/{task.key}")
+    answering.enter(served.built, first, entry("5.9 eV", why="wrong lamp"))
+    expect(page.locator("#candidate")).to_contain_text("wrong lamp", timeout=3000)
+    context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_pages_are_accessible_and_fit(browser: Browser, served: LabServer, scheme: str) -> None:
+    first, second, *_ = task_ids(served.built)
+    answering.enter(served.built, first, entry("4.31 eV"))
+    vial = sampling.register(served.built, second, "ben", "free base", "bought")
+    paths = ["/login", "/tasks", f"/tasks/{first}", f"/tasks/{second}", "/sheet", "/campaigns", "/campaigns/gaps"]
+    paths += ["/campaigns/gaps/candidates", "/campaigns/gaps/candidates/CCO", f"/labels?codes={vial.code}", "/people"]
+    faults = []
+    for width in (360, 768, 1280):
+        context = context_of(browser, served, "carla", viewport={"width": width, "height": 900}, color_scheme=scheme)
+        page = context.new_page()
+        for path in paths:
+            page.goto(path)
+            for summary in page.locator("summary").all():
+                summary.click()
+            faults += [f"{path} is {scrolls_by(page)} px too wide at {width}"] if scrolls_by(page) > 0 else []
+            faults += faults_of(page) if width != 768 else []
+        context.close()
+    assert not faults, "\n".join(sorted(set(faults)))
