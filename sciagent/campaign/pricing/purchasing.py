@@ -83,6 +83,7 @@ class InTurn(Purchasing):
     ) -> None:
         super().__init__(LedgerPool(built, paid, None, connection), budget)
         self._terminal, self._rule, self._paid = built.terminal, rule, tuple(paid)
+        self._asked = [j for j, position in enumerate(paid) if built.rungs[position].spec.is_world]
 
     def choose(
         self, connection: Connection, slots: int, first_only: bool, places: Set[Position], put_off: Set[int]
@@ -102,7 +103,10 @@ class InTurn(Purchasing):
         self.pool.refresh(connection)
         may_start = [self.budget.remaining_jobs(p) != 0 for p in self._paid]
         counted = [j for j in self.pool.paid if not self._rule.leaves(j) and may_start[j]]
-        return int(np.isin(self._stands(), counted).sum())
+        stands = self._stands()
+        # those with people would keep the proposer waiting for weeks
+        with_people = self.pool.pending[~self.pool.out] & np.isin(stands, self._asked)
+        return int((np.isin(stands, counted) & ~with_people).sum())
 
     def is_preparing(self, connection: Connection) -> bool:
         self.pool.refresh(connection)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -32,18 +32,25 @@ proposer: {{kind: screen, file: molecules.csv}}
 scheduler: {{kind: exhaustive}}
 workers: 1
 """
+MOLECULES = ("Oc1ccccc1", "Cc1ccccc1O", "CCO", "Nc1ccccc1")
 Make = Callable[..., Built]
 
 
 @pytest.fixture
 def make(ledger: Ledger, tmp_path: Path) -> Make:
     """Makes a campaign and drives it until it waits for people."""
-    (tmp_path / "molecules.csv").write_text("smiles\nOc1ccccc1\nCc1ccccc1O\nCCO\nNc1ccccc1\n", encoding="utf-8")
 
     def made(
-        name: str = "gaps", *, lab: str = "{ahead: 3}", budget: str = "{lab_slots: 9}", high: float = 4.6
+        name: str = "gaps",
+        *,
+        lab: str = "{ahead: 3}",
+        budget: str = "{lab_slots: 9}",
+        high: float = 4.6,
+        smiles: Sequence[str] = MOLECULES,
+        count: int = 2,
     ) -> Built:
-        text = CAMPAIGN.format(name=name, lab=lab, budget=budget, high=high)
+        (tmp_path / "molecules.csv").write_text("\n".join(("smiles", *smiles, "")), encoding="utf-8")
+        text = CAMPAIGN.format(name=name, lab=lab, budget=budget, high=high).replace("count: 2", f"count: {count}")
         built, _ = create_or_open(ledger, parse_spec(text, base=tmp_path), text, "test")
         assert drive(built) is CampaignState.WAITING
         return built

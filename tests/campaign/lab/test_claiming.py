@@ -130,3 +130,9 @@ def test_the_end_of_a_campaign_takes_unclaimed_tasks_off_the_list(make: Make) ->
             )
     assert drive(built) is CampaignState.FINISHED
     assert [(task.id, task.state) for task in listed(built)] == [(third.id, JobState.RUNNING)], "her work goes on"
+
+
+def test_the_list_is_filled_beyond_the_first_batch_of_the_proposer(make: Make) -> None:
+    smiles = [f"{'C' * n}O" for n in range(1, 28)]
+    built = make(lab="{ahead: 25}", budget="{lab_slots: 99}", smiles=smiles, count=25)
+    assert len(listed(built)) == 25
