@@ -23,7 +23,7 @@ from sciagent.web.lab import attachments, labels, sheets
 from sciagent.web.lab import pages as lab
 from sciagent.web.security.headers import HEADERS, Guarded
 from sciagent.web.security.rules import LogInError, rules_of
-from sciagent.web.site import Site, to, wants_json
+from sciagent.web.site import WebSite, to, wants_json
 from sciagent.web.window import live
 from sciagent.web.window import pages as window
 
@@ -34,7 +34,7 @@ TITLES = {400: "That does not work", 403: "Not allowed", 404: "Not found", 409: 
 def application(ledger: Ledger, *, secure: bool = False) -> FastAPI:
     """Returns the application of a ledger. secure: whether browsers reach it by TLS. Raises RuntimeError for a route
     without a rule."""
-    site = Site(ledger, secure=secure)
+    site = WebSite(ledger, secure=secure)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -68,7 +68,7 @@ def failed(request: Request, error: Exception) -> Response:
     headers = HEADERS if status == 500 else None  # such an answer is made outside of `Guarded`
     if wants_json(request):
         return JSONResponse({"detail": text}, status, headers)
-    site: Site = request.app.state.site
+    site: WebSite = request.app.state.site
     title = TITLES.get(status, "Something went wrong")
     page = site.page(request, "message.html.j2", status, title=title, text=text)
     page.headers.update(headers or {})

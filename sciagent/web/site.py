@@ -25,7 +25,7 @@ from sciagent.web.window.live import Ticker
 KEPT_DRAWINGS = 2000
 
 
-class Site:
+class WebSite:
     """A server's ledger and templates."""
 
     def __init__(self, ledger: Ledger, *, secure: bool = False) -> None:
@@ -47,9 +47,9 @@ class Site:
         return HTMLResponse(template.render(shared | values), status)
 
 
-def site_of(request: Request) -> Site:
+def site_of(request: Request) -> WebSite:
     """Returns the site that a request came to."""
-    site: Site = request.app.state.site
+    site: WebSite = request.app.state.site
     return site
 
 

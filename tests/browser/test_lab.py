@@ -19,7 +19,7 @@ from tests.campaign.lab.test_answering import entry, task_ids
 pytestmark = pytest.mark.long
 GAP = "homo_lumo_gap"
 VALUE = f"#value-{GAP}"
-PICTURES = Path(__file__).resolve().parents[2] / "docs" / "pictures"
+PICTURES = Path(__file__).resolve().parents[2] / "docs"
 TABLET = {"width": 820, "height": 1180}
 
 

@@ -90,7 +90,7 @@ def recent(connection: Connection, days: float = 7.0, limit: int = 100) -> list[
     return [Going._make(row) for row in connection.execute(query.order_by(c.id.desc()).limit(limit))]
 
 
-class Listed(NamedTuple):
+class CampaignLine(NamedTuple):
     """A campaign in the list of all."""
 
     id: int
@@ -103,7 +103,7 @@ class Listed(NamedTuple):
 
 def page(
     connection: Connection, *, among: Collection[int] | None = None, before: int | None = None, limit: int = 50
-) -> list[Listed]:
+) -> list[CampaignLine]:
     """A page of campaigns, newest first. among: ids of those that may be shown; None: all."""
     c = t.campaign.c
     query = sa.select(c.id, c.name, c.state, c.spec, c.created_at, c.updated_at).order_by(c.id.desc()).limit(limit)
@@ -112,7 +112,7 @@ def page(
     if before is not None:
         query = query.where(c.id < before)
     return [
-        Listed(row.id, row.name, row.state, str(row.spec.get("subject", "")), row.created_at, row.updated_at)
+        CampaignLine(row.id, row.name, row.state, str(row.spec.get("subject", "")), row.created_at, row.updated_at)
         for row in connection.execute(query)
     ]
 

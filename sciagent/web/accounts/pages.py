@@ -11,7 +11,7 @@ from sciagent.errors import UsageError
 from sciagent.store.people import accesses, audit, persons
 from sciagent.store.people.accesses import LIFETIMES, AccessKind
 from sciagent.web.security import passwords
-from sciagent.web.security.rules import ANYONE, Pages, Rule
+from sciagent.web.security.rules import ANYONE, Pages, RouteRule
 from sciagent.web.security.visitors import cookie_name
 from sciagent.web.site import own_path, site_of, texts, to, visitor, wants_json
 
@@ -68,7 +68,7 @@ def _with_session(request: Request, person_id: int, login: str) -> Response:
     return response
 
 
-@pages.post("/logout", Rule(Right.READ))
+@pages.post("/logout", RouteRule(Right.READ))
 def log_out(request: Request) -> Response:
     site, who = site_of(request), visitor(request)
     if who.access is not None:
@@ -116,7 +116,7 @@ def choose(request: Request, secret: str) -> Response:
     return response
 
 
-@pages.get("/people", Rule(Right.ADMINISTER))
+@pages.get("/people", RouteRule(Right.ADMINISTER))
 def people(request: Request, after: str = "") -> Response:
     """Shows the accounts, and the last acts of the trail."""
     site = site_of(request)

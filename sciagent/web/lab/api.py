@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Body
 from pydantic import BaseModel, ConfigDict, Field
@@ -17,10 +17,10 @@ from sciagent.domain.answers.model import plain
 from sciagent.domain.people.roles import Right
 from sciagent.store.lab import tasks
 from sciagent.web.lab.shown import read_task
-from sciagent.web.security.rules import Pages, Rule
+from sciagent.web.security.rules import Pages, RouteRule
 from sciagent.web.site import site_of, visitor
 
-WORK = Rule(Right.WORK, of="task")
+WORK = RouteRule(Right.WORK, of="task")
 Text = Annotated[str, Field(max_length=4000)]
 pages = Pages()
 
@@ -42,8 +42,8 @@ class ResultIn(BaseModel):
     comment: Text = ""
 
 
-@pages.get("/api/tasks", Rule(Right.READ))
-def listed(request: Request, limit: int = 100) -> list[dict[str, Any]]:
+@pages.get("/api/tasks", RouteRule(Right.READ))
+def listed(request: Request, limit: int = 100) -> list[object]:
     """Returns the open tasks as `sciagent lab list --json` does."""
     site, among = site_of(request), visitor(request).rights.campaigns(Right.READ)
     with site.ledger.read() as connection:
@@ -52,15 +52,15 @@ def listed(request: Request, limit: int = 100) -> list[dict[str, Any]]:
 
 
 @pages.post("/api/tasks/{task}/claim", WORK)
-def claim(request: Request, task: int) -> dict[str, Any]:
+def claim(request: Request, task: int) -> object:
     """Claims a task."""
     site, who = site_of(request), visitor(request).who
     claiming.claim(open_for_people(site.ledger, read_task(site.ledger, task).task.campaign), task, who)
-    return dict(plain(LabClaimed(task=task, state="claimed", claimed_by=str(who))))
+    return plain(LabClaimed(task=task, state="claimed", claimed_by=str(who)))
 
 
 @pages.post("/api/tasks/{task}/results", WORK)
-def enter(request: Request, task: int, given: Annotated[ResultIn, Body()]) -> dict[str, Any]:
+def enter(request: Request, task: int, given: Annotated[ResultIn, Body()]) -> object:
     """Records a result, and returns what `sciagent lab enter --json` does."""
     site = site_of(request)
     said = given.model_dump(include={"values", "uncertainties", "not_obtained", "comment"}) | {"limit": ""}
@@ -71,4 +71,4 @@ def enter(request: Request, task: int, given: Annotated[ResultIn, Body()]) -> di
     done = answering.enter(built, task, entry)
     state: TaskState = "in_review" if done.in_review else "answered"
     answer = LabEntered(task=task, state=state, evidence_key=done.evidence_key, revision=done.revision)
-    return dict(plain(answer))
+    return plain(answer)

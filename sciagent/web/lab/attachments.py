@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 import tempfile
 import unicodedata
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any
 from urllib.parse import quote
 
 from starlette.datastructures import FormData, UploadFile
@@ -17,7 +17,7 @@ from sciagent.domain.people.roles import Right
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import submissions
-from sciagent.web.security.rules import Pages, Rule
+from sciagent.web.security.rules import Pages, RouteRule
 from sciagent.web.site import site_of
 
 LARGEST, MOST = 25_000_000, 20  # bytes of a file; files of an answer
@@ -30,7 +30,7 @@ SNIFFED = {
 pages = Pages()
 
 
-def kept(ledger: Ledger, form: FormData) -> list[dict[str, Any]]:
+def kept(ledger: Ledger, form: FormData) -> list[Mapping[str, object]]:
     """Stores the files of a form; returns name, sha256, size and media type of each. Raises UsageError for too many, or
     one that is too large."""
     files = [each for each in form.getlist("files") if isinstance(each, UploadFile) and each.filename]
@@ -42,7 +42,7 @@ def kept(ledger: Ledger, form: FormData) -> list[dict[str, Any]]:
     return [_stored(ledger, each) for each in files]
 
 
-def _stored(ledger: Ledger, file: UploadFile) -> dict[str, Any]:
+def _stored(ledger: Ledger, file: UploadFile) -> Mapping[str, object]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "file"
         with path.open("wb") as copy:
@@ -74,7 +74,7 @@ def _sniffed(first: bytes) -> str:
     return "application/octet-stream" if b"\0" in first else "text/plain"
 
 
-@pages.get("/tasks/{task}/files/{submission}/{number}", Rule(Right.READ, of="task"))
+@pages.get("/tasks/{task}/files/{submission}/{number}", RouteRule(Right.READ, of="task"))
 def attachment(request: Request, task: int, submission: int, number: int) -> Response:
     site = site_of(request)
     with site.ledger.read() as connection:

@@ -25,7 +25,7 @@ class TypedForm:
         """Returns the text of a field, such as `value` of a property; empty without one."""
         return self.fields.get(f"{field}.{property_}" if property_ else field, "")[:LONGEST].strip()
 
-    def said(self, asks: Sequence[LabAsked]) -> dict[str, Any]:
+    def said(self, asks: Sequence[LabAsked]) -> Mapping[str, Any]:
         """Returns what `typed_answer` reads. Raises UsageError for a text that is no number."""
         values, spreads, means, readings = {}, {}, {}, {}
         for asked in asks:

@@ -14,14 +14,14 @@ from sciagent.domain.people.roles import Right
 from sciagent.errors import UsageError
 from sciagent.store.lab import samples, tasks
 from sciagent.store.results import candidates
-from sciagent.web.security.rules import Pages, Rule
+from sciagent.web.security.rules import Pages, RouteRule
 from sciagent.web.site import site_of, visitor
 
 MOST = 200
 pages = Pages()
 
 
-@pages.get("/labels", Rule(Right.READ))
+@pages.get("/labels", RouteRule(Right.READ))
 def labels(request: Request, codes: str = "") -> Response:
     """Shows the labels of vials as a page to print. codes: with commas between them."""
     site, who, shown = site_of(request), visitor(request), []

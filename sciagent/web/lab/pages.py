@@ -23,15 +23,15 @@ from sciagent.web.lab.attachments import kept
 from sciagent.web.lab.form_fields import LIMITS, TypedForm
 from sciagent.web.lab.shown import MEANINGS, REASONS, read_task
 from sciagent.web.security import passwords
-from sciagent.web.security.rules import Pages, Rule
+from sciagent.web.security.rules import Pages, RouteRule
 from sciagent.web.site import site_of, texts, to, visitor, wants_json
 
 PAGE = 25
-READ, WORK, DECIDE = (Rule(right, of="task") for right in (Right.READ, Right.WORK, Right.DECIDE))
+READ, WORK, DECIDE = (RouteRule(right, of="task") for right in (Right.READ, Right.WORK, Right.DECIDE))
 pages = Pages()
 
 
-@pages.get("/tasks", Rule(Right.READ))
+@pages.get("/tasks", RouteRule(Right.READ))
 def task_list(request: Request, after: str = "", saved: int = 0) -> Response:
     """Shows what the person has claimed, what waits for a review, and what is next, the most valuable first."""
     site, who = site_of(request), visitor(request)
@@ -64,13 +64,13 @@ def _cursor(text: str) -> tuple[float, int] | None:
         return None
 
 
-@pages.get("/scan", Rule(Right.READ))
+@pages.get("/scan", RouteRule(Right.READ))
 def scan(request: Request, code: str = "") -> Response:
     """Opens the task of a vial, from a scanner that types, or by hand. The code may be the address on the label."""
     return _open_vial(request, code.strip().rstrip("/").rpartition("/")[2])
 
 
-@pages.get("/s/{code}", Rule(Right.READ))
+@pages.get("/s/{code}", RouteRule(Right.READ))
 def vial(request: Request, code: str) -> Response:
     """Opens the task of a vial, from the QR code of its label."""
     return _open_vial(request, code)

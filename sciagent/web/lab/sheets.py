@@ -24,7 +24,7 @@ from sciagent.errors import SciagentError, UsageError, did_you_mean
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import tasks
 from sciagent.web.lab.form_fields import TypedForm
-from sciagent.web.security.rules import Pages, Rule
+from sciagent.web.security.rules import Pages, RouteRule
 from sciagent.web.site import site_of, to, visitor
 
 MOST_ROWS, MOST_BYTES = 500, 2_000_000
@@ -51,7 +51,7 @@ class SheetRow:
 
 
 @dataclass
-class Sheet:
+class AnswerSheet:
     """A sheet as it was read."""
 
     columns: Sequence[str]
@@ -65,7 +65,7 @@ class Sheet:
         return not self.fault and bool(self.rows) and not any(row.fault for row in self.rows)
 
 
-@pages.get("/sheet.csv", Rule(Right.WORK))
+@pages.get("/sheet.csv", RouteRule(Right.WORK))
 def template(request: Request) -> Response:
     """Returns a CSV with the tasks of the person, or those that are next, and empty columns for their values."""
     site, who = site_of(request), visitor(request)
@@ -87,12 +87,12 @@ def template(request: Request) -> Response:
     return Response("\ufeff" + out.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
 
 
-@pages.get("/sheet", Rule(Right.WORK))
+@pages.get("/sheet", RouteRule(Right.WORK))
 def sheet_form(request: Request) -> Response:
     return site_of(request).page(request, "sheet.html.j2", sheet=None)
 
 
-@pages.post("/sheet", Rule(Right.WORK))
+@pages.post("/sheet", RouteRule(Right.WORK))
 def sheet(request: Request) -> Response:
     """Tries a sheet, and shows what is wrong; the second time, without a fault, everything is written at once."""
     site, who, form = site_of(request), visitor(request), request.state.form
@@ -116,32 +116,37 @@ def _decoded(file: UploadFile) -> str:
         raise UsageError("the sheet is not UTF-8 text; save it as: CSV UTF-8 (with commas)") from None
 
 
-def read_sheet(text: str) -> Sheet:
+def read_sheet(text: str) -> AnswerSheet:
     """Returns the rows of a sheet; rows without an answer are left out."""
     lines = text.removeprefix("\ufeff").splitlines()
     head = lines[0] if lines else ""
-    if ";" in head and "," not in head:
-        fault = "the sheet has semicolons between its cells, as a German Excel writes; save it as CSV with commas, and "
-        return Sheet((), [], text, fault + "numbers with a decimal point")
     reader = csv.DictReader(io.StringIO("\n".join(lines)))
-    columns = [name.strip() for name in reader.fieldnames or ()]
-    reader.fieldnames = columns
-    if "task" not in columns:
-        return Sheet(columns, [], text, "the sheet has no column `task`; take the template")
-    rows = []
-    for cells in reader:
-        kept = {name: (value or "").strip() for name, value in cells.items() if isinstance(name, str)}
-        answered = any(kept.get(name) for name in columns if name.startswith("value.") or name == "not_obtained")
-        if answered:
-            too_many = "it has more cells than the head" if None in cells else ""
-            rows.append(SheetRow(reader.line_num, kept, too_many))
+    reader.fieldnames = columns = [name.strip() for name in reader.fieldnames or ()]
+    if fault := _fault_of_head(head, columns):
+        return AnswerSheet(columns, [], text, fault)
+    asked = [name for name in columns if name.startswith("value.") or name == "not_obtained"]
+    rows = [_row(reader.line_num, cells) for cells in reader]
+    rows = [row for row in rows if any(row.cells.get(name) for name in asked)]
     fault = "" if rows else "no row has a value, or a reason why there is none"
     if len(rows) > MOST_ROWS:
         fault = f"{len(rows)} rows; {MOST_ROWS} are the most"
-    return Sheet(columns, rows, text, fault)
+    return AnswerSheet(columns, rows, text, fault)
 
 
-def write_sheet(ledger: Ledger, sheet: Sheet, who: Actor, rights: Rights, *, is_trial: bool) -> None:
+def _row(line: int, cells: Mapping[str, str | None]) -> SheetRow:
+    kept = {name: (value or "").strip() for name, value in cells.items() if isinstance(name, str)}
+    return SheetRow(line, kept, "it has more cells than the head" if None in cells else "")
+
+
+def _fault_of_head(head: str, columns: Sequence[str]) -> str:
+    """Returns what is wrong with the first line of a sheet; empty if nothing is."""
+    if ";" in head and "," not in head:
+        fix = "save it as CSV with commas, and numbers with a decimal point"
+        return f"the sheet has semicolons between its cells, as a German Excel writes; {fix}"
+    return "" if "task" in columns else "the sheet has no column `task`; take the template"
+
+
+def write_sheet(ledger: Ledger, sheet: AnswerSheet, who: Actor, rights: Rights, *, is_trial: bool) -> None:
     """Writes all rows in one transaction, or none if one has a fault. is_trial: undo it in any case."""
     reader = TaskReader(ledger)
     ready = [(row, *found) for row in sheet.rows if (found := _ready(ledger, reader, sheet, row, who, rights))]
@@ -164,7 +169,7 @@ def write_sheet(ledger: Ledger, sheet: Sheet, who: Actor, rights: Rights, *, is_
 
 
 def _ready(
-    ledger: Ledger, reader: TaskReader, sheet: Sheet, row: SheetRow, who: Actor, rights: Rights
+    ledger: Ledger, reader: TaskReader, sheet: AnswerSheet, row: SheetRow, who: Actor, rights: Rights
 ) -> tuple[Built, int, LabEntry] | None:
     """Returns what a row would write; None if it has a fault, which is noted with its column."""
     if row.fault:
@@ -203,7 +208,7 @@ def _task(ledger: Ledger, reader: TaskReader, row: SheetRow, rights: Rights) -> 
     return shown
 
 
-def _said(sheet: Sheet, row: SheetRow, task: LabTaskAnswer) -> dict[str, object]:
+def _said(sheet: AnswerSheet, row: SheetRow, task: LabTaskAnswer) -> Mapping[str, object]:
     asked = {each.property for each in task.asks}
     for column in sheet.columns:
         part, _, name = column.partition(".")

@@ -29,7 +29,7 @@ class LogInError(Exception):
 
 
 @dataclass(frozen=True)
-class Rule:
+class RouteRule:
     """What a route needs."""
 
     right: Right | None
@@ -61,7 +61,7 @@ class Rule:
             raise HTTPException(403, f"your role does not include the right to {self.right} here")
 
 
-ANYONE = Rule(None)
+ANYONE = RouteRule(None)
 
 
 def _campaign_of(connection: Connection, kind: str, name: str) -> int | None:
@@ -94,7 +94,7 @@ class Page:
     method: str
     path: str
     function: Callable[..., Any]
-    rule: Rule
+    rule: RouteRule
 
 
 class Pages:
@@ -103,15 +103,15 @@ class Pages:
     def __init__(self) -> None:
         self._pages: list[Page] = []
 
-    def get(self, path: str, rule: Rule) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def get(self, path: str, rule: RouteRule) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Returns a decorator that answers GET at a path."""
         return self._added("GET", path, rule)
 
-    def post(self, path: str, rule: Rule) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def post(self, path: str, rule: RouteRule) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Returns a decorator that answers POST at a path."""
         return self._added("POST", path, rule)
 
-    def _added(self, method: str, path: str, rule: Rule) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def _added(self, method: str, path: str, rule: RouteRule) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
             self._pages.append(Page(method, path, function, rule))
             return function
@@ -126,7 +126,7 @@ class Pages:
             )
 
 
-def rules_of(app: FastAPI) -> dict[tuple[str, str], Rule]:
+def rules_of(app: FastAPI) -> dict[tuple[str, str], RouteRule]:
     """Returns {(method, path): rule} of all routes. Raises RuntimeError if one has no rule."""
     found = {}
     for route in app.routes:
@@ -134,7 +134,7 @@ def rules_of(app: FastAPI) -> dict[tuple[str, str], Rule]:
             continue
         methods = route.methods or set() if isinstance(route, Route) else set()
         rules = [each.call for each in route.dependant.dependencies] if isinstance(route, APIRoute) else []
-        rule = next((each for each in rules if isinstance(each, Rule)), None)
+        rule = next((each for each in rules if isinstance(each, RouteRule)), None)
         if rule is None:
             raise RuntimeError(f"the route {getattr(route, 'path', route)} has no rule: who may call it?")
         found.update({(method, str(route.path)): rule for method in methods})  # type: ignore[attr-defined]

@@ -18,7 +18,7 @@ from starlette.responses import StreamingResponse
 from sciagent.domain.people.roles import Right
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.web.security.rules import Pages, Rule
+from sciagent.web.security.rules import Pages, RouteRule
 
 LOOK_SECONDS = 1.0
 BEAT_SECONDS = 15.0  # after which a stream sends a comment, so that a proxy leaves it open
@@ -62,7 +62,7 @@ class Ticker:
             self.tick += 1
 
 
-@pages.get("/live", Rule(Right.READ))
+@pages.get("/live", RouteRule(Right.READ))
 async def live(request: Request) -> StreamingResponse:
     """Streams the tick as server-sent events."""
     ticker: Ticker = request.app.state.site.ticker

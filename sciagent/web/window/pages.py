@@ -21,7 +21,7 @@ from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.lab import tasks
 from sciagent.store.results.evidence import know_properties
 from sciagent.store.views import overview, report_candidates
-from sciagent.web.security.rules import Pages, Rule
+from sciagent.web.security.rules import Pages, RouteRule
 from sciagent.web.site import site_of, texts, to, visitor
 
 PAGE = 24
@@ -31,18 +31,18 @@ STEER: dict[str, Callable[[Built, Named, str, str], steering.SteeringResult]] = 
     "veto": steering.veto,
     "promote": steering.promote,
 }
-READ, DECIDE = (Rule(right, of="campaign") for right in (Right.READ, Right.DECIDE))
+READ, DECIDE = (RouteRule(right, of="campaign") for right in (Right.READ, Right.DECIDE))
 pages = Pages()
 
 
-@pages.get("/", Rule(Right.READ))
+@pages.get("/", RouteRule(Right.READ))
 def start(request: Request) -> Response:
     """Shows what the person's role is about: tasks to those who measure, campaigns to the others."""
     rights = visitor(request).rights
     return to("/tasks" if rights.may(Right.WORK) and not rights.may(Right.DECIDE) else "/campaigns")
 
 
-@pages.get("/campaigns", Rule(Right.READ))
+@pages.get("/campaigns", RouteRule(Right.READ))
 def campaign_list(request: Request, after: int = 0) -> Response:
     """Shows the campaigns that the person may see, the newest first."""
     site, among = site_of(request), visitor(request).rights.campaigns(Right.READ)

@@ -9,7 +9,8 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-CSS = files("sciagent.report").joinpath("static", "colours.css").read_text(encoding="utf-8")
+STATIC = files("sciagent.report").joinpath("static")
+CSS = "".join(STATIC.joinpath(name).read_text(encoding="utf-8") for name in ("colours.css", "report.css"))
 PARTS = ("passed", "failed", "refused", "inconclusive", "errors", "waiting")
 # Machado, Oliveira, Fernandes, IEEE Trans. Vis. Comput. Graph. 15, 1291 (2009), severity 1.0, on linear RGB
 SIGHT = {

@@ -1,0 +1,31 @@
+"""What all pages share."""
+
+from __future__ import annotations
+
+import pytest
+
+from sciagent.web.site import drawing, own_path, to
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("/tasks/4?vial=A%20B", "/tasks/4?vial=A%20B"),
+        ("//evil.example", "/"),
+        ("/\\evil.example", "/"),
+        ("https://evil.example", "/"),
+        ("/tasks\r\nset-cookie: a=b", "/"),
+        ("/" + "x" * 500, "/"),
+        ("", "/"),
+    ],
+)
+def test_only_a_path_of_this_server_is_gone_to(text: str, path: str) -> None:
+    assert own_path(text) == path
+
+
+def test_a_query_is_quoted() -> None:
+    assert to("/tasks/4", vial="80P0Z&=*", saved=None).headers["location"] == "/tasks/4?vial=80P0Z%26%3D%2A"
+
+
+def test_a_molecule_that_cannot_be_read_has_no_drawing() -> None:
+    assert drawing("CCO").startswith("<svg") and drawing("</svg><script>") == ""
