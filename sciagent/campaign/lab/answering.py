@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.record import Settling, settle
 from sciagent.campaign.lab.claiming import claim_here, claim_of, found, locked
-from sciagent.campaign.lab.restating import restate
+from sciagent.campaign.lab.restating import restate, share
 from sciagent.campaign.lab.sampling import fitting
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
@@ -136,6 +136,7 @@ def _complete(
     submissions.write(connection, new, task.campaign_id, _act(new, "entered"))
     tasks.changed(connection, task.id, **({} if new.sample_id is None else {"sample_id": new.sample_id}))
     settle(connection, built, [Settling(task.candidate_id, rung.rules.position)])
+    share(connection, built.ledger, task, evidence_id)
     campaigns.wake(connection, built.row.id)
     return Recorded(task.id, JobState.DONE, key.hash, key.revision)
 

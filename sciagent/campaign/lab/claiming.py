@@ -85,6 +85,13 @@ def claim_here(connection: Connection, built: Built, task: LabTask, rung: BuiltR
         raise UsageError(f"task {task.id} is over: {task.state}")
     if rung.spec.lab is not None and rung.spec.lab.approve and task.approved_by is None:
         raise UsageError(f"task {task.id} waits for a chemist: sciagent lab approve {task.id}")
+    taken = [each for each in tasks.asking_the_same(connection, task.id) if each.state is JobState.RUNNING]
+    if taken:
+        first = taken[0]
+        raise UsageError(
+            f"task {first.id} of {first.campaign} asks for the same, and is with {first.claimed_by}; its answer counts "
+            f"for task {task.id}, too"
+        )
     cost = _cost(connection, rung, task)
     spend.release_many(connection, [task.id])
     budget = BudgetTracker(built, connection)

@@ -1,4 +1,4 @@
-"""A correction moves verdicts: the candidate is placed again in every campaign that has the corrected rung."""
+"""An answer counts in every campaign that asks for it, and a correction moves the verdict in each of them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,35 @@ from sciagent.campaign.core.record import settle_again
 from sciagent.domain.evidence import Computation
 from sciagent.errors import SciagentError
 from sciagent.store.campaign_state import campaigns, standings
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import jobs
+from sciagent.store.lab import tasks
+from sciagent.store.lab.tasks import LabTask
+
+
+def share(connection: Connection, ledger: Ledger, task: LabTask, evidence_id: int) -> None:
+    """Gives the answer of a task to the campaigns that ask for the same: their tasks, which nobody has claimed, go off
+    the list, and their candidates are placed. The caller holds the locks of all of them."""
+    for other in tasks.asking_the_same(connection, task.id):
+        try:
+            built = open_for_people(ledger, other.campaign)
+        except SciagentError:
+            continue  # one with the rung of another notebook; its own driver reuses the evidence
+        rung = next((rung for rung in built.asked if rung.id == other.rung_id), None)
+        if rung is None or not jobs.cancel_queued(connection, [other.id]):
+            continue
+        decision = {
+            "candidate_id": other.candidate_id,
+            "rung_id": rung.id,
+            "action": "reuse",
+            "chooser": f"task {task.id}",
+            "why": f"task {task.id} of {task.campaign} asked for the same, and was answered",
+            "propensity": 1.0,
+            "evidence_id": evidence_id,
+        }
+        standings.decide(connection, built.row.id, [decision])
+        settle_again(connection, built, other.candidate_id, answered=rung.rules.position)
+        campaigns.wake(connection, built.row.id)
 
 
 def restate(connection: Connection, built: Built, candidate_id: int, computation: Computation, why: str) -> list[str]:

@@ -20,6 +20,7 @@ from sciagent.store.job_queue import jobs
 from sciagent.store.job_queue.leases import Claim
 
 PAGE = 100
+AT_REST = (CampaignState.PAUSED, CampaignState.INTERRUPTED, CampaignState.FAILED, CampaignState.CREATED)
 
 
 @dataclass(frozen=True)
@@ -122,11 +123,10 @@ def listed(
     the campaigns that may be shown; None: all. claimed_by: those of one person alone. in_review: those whose answer
     waits for a second person, also corrections. after: (priority, id) of the last task of the page before."""
     j, c = t.job.c, t.campaign.c
-    at_rest = (CampaignState.PAUSED, CampaignState.INTERRUPTED, CampaignState.FAILED, CampaignState.CREATED)
     query = _TASKS.where(t.lab_task.c.in_review_id.is_not(None))
     if not in_review:
         query = _TASKS.where(j.queue == QUEUE, j.state.in_(jobs.UNFINISHED))
-        query = query.where(sa.or_(j.state == JobState.RUNNING, c.state.not_in(at_rest)))
+        query = query.where(sa.or_(j.state == JobState.RUNNING, sa.and_(c.state.not_in(AT_REST), ~_asked_elsewhere())))
     if among is not None:
         query = query.where(j.campaign_id.in_(list(among)))
     if campaign_id is not None:
@@ -137,6 +137,25 @@ def listed(
         priority, id_ = after
         query = query.where(sa.or_(j.priority < priority, sa.and_(j.priority == priority, j.id > id_)))
     return [_task(row) for row in connection.execute(query.order_by(j.priority.desc(), j.id).limit(limit)).all()]
+
+
+def _asked_elsewhere() -> sa.ColumnElement[bool]:
+    """Whether a task asks for what an earlier or a claimed task of another campaign asks for, too."""
+    j, other, campaign = t.job.c, t.job.alias("other"), t.campaign.alias("of_other")
+    o = other.c
+    is_first = sa.or_(o.state == JobState.RUNNING, sa.and_(o.id < j.id, campaign.c.state.not_in(AT_REST)))
+    same = (o.queue == QUEUE, o.state.in_(jobs.UNFINISHED), o.evidence_key == j.evidence_key, o.id != j.id)
+    query = sa.select(sa.literal(1)).select_from(other.join(campaign, campaign.c.id == o.campaign_id))
+    return sa.exists(query.where(*same, is_first).correlate(t.job))
+
+
+def asking_the_same(connection: Connection, task_id: int) -> list[LabTask]:
+    """Open tasks of other campaigns that ask for the same evidence, oldest first."""
+    j = t.job.c
+    own = t.job.alias("own")
+    key = sa.select(own.c.evidence_key).where(own.c.id == task_id).scalar_subquery()
+    query = _TASKS.where(j.queue == QUEUE, j.state.in_(jobs.UNFINISHED), j.id != task_id, j.evidence_key == key)
+    return [_task(row) for row in connection.execute(query.order_by(j.id))]
 
 
 def of_candidate(connection: Connection, candidate_id: int, limit: int = 20) -> list[LabTask]:

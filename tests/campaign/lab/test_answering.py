@@ -11,7 +11,7 @@ from sciagent.campaign.core.build import Built
 from sciagent.campaign.lab import answering, claiming
 from sciagent.campaign.lab.answering import LabEntry
 from sciagent.campaign.lab.typed_answers import typed_answer
-from sciagent.domain.jobs.states import CampaignState
+from sciagent.domain.jobs.states import CampaignState, JobState
 from sciagent.errors import EvidenceConflictError, UsageError
 from sciagent.store.campaign_state import campaigns, directives, standings
 from sciagent.store.database import tables as t
@@ -151,3 +151,38 @@ def test_a_correction_moves_the_verdict_in_every_campaign_with_the_rung(make: Ma
             sa.select(t.event.c.payload).where(t.event.c.kind == "restated", t.event.c.campaign_id == other.row.id)
         ).scalars()
         assert [payload["is_hit"] for payload in events] == [[True, True], [True, False], [False, True]]
+
+
+def test_one_compound_in_two_campaigns_is_one_task(make: Make) -> None:
+    first, second = make("gaps"), make("others", high=4.2)
+    [one, *_], [other, *_] = all_tasks(first), all_tasks(second)
+    with first.ledger.read() as connection:
+        assert {task.campaign for task in tasks.listed(connection)} == {"gaps"}, "each compound is listed once"
+        assert len(tasks.listed(connection)) == 3
+    claiming.claim(first, one, "anna")
+    with pytest.raises(UsageError, match=f"task {one} of gaps asks for the same, and is with anna"):
+        claiming.claim(second, other, "ben")
+    answering.enter(first, one, entry("4.31 eV"))
+    assert place(first, one) == ("settled", "pass", True) and place(second, other) == ("settled", "fail", False)
+    with first.ledger.read() as connection:
+        found = tasks.find(connection, other)
+        assert found is not None and found.state is JobState.CANCELLED
+        assert campaign_counts.spent(connection, second.row.id).get("lab_slots", 0) == 0, "it costs nothing there"
+        d = t.decision.c
+        reasons = sa.select(d.why).where(d.action == "reuse", d.campaign_id == second.row.id)
+        assert f"task {one} of gaps asked for the same, and was answered" in connection.execute(reasons).scalars().all()
+    answering.enter(first, one, entry("4.1 eV", why="read again"))
+    assert place(first, one) == ("settled", "pass", True) and place(second, other) == ("settled", "pass", True)
+    with first.ledger.begin() as connection:
+        resting = sa.update(t.campaign).where(t.campaign.c.id == first.row.id)
+        connection.execute(resting.values(state=CampaignState.INTERRUPTED))
+    with first.ledger.read() as connection:
+        listed = tasks.listed(connection)
+    assert {task.campaign for task in listed} == {"others"}, "what rests hides nothing of the others"
+
+
+def all_tasks(built: Built) -> list[int]:
+    with built.ledger.read() as connection:
+        job = t.job.c
+        query = sa.select(job.id).where(job.campaign_id == built.row.id, job.queue == "world").order_by(job.id)
+        return list(connection.execute(query).scalars())

@@ -414,3 +414,26 @@ def test_the_campaigns_that_prove_it_are_no_easy_ones(played: list[Played]) -> N
     over = [more > 0 for one in played for more in one.log.check(one.stocks).values()]
     assert 100 < sum(over) < len(over) - 100
     assert sum(one.rests > 0 for one in played) > 50
+
+
+# Slots of people: booked at the claim, answered much later
+
+
+@pytest.mark.parametrize("days", [1, 7, 14, 28])
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.floats(0.3, 1.7), min_size=40, max_size=40), st.integers(0, 6))
+def test_five_slots_a_week_are_five_a_week_whatever_the_latency(days: int, spread: list[float], start: int) -> None:
+    """Over 26 weeks the claims reach the limit, and no seven days have more, however long answers take."""
+    clock = Clock()
+    clock.now += start * DAY
+    b, claims, out = budget(clock, rates={"lab_slots": 5.0}), [], list[float]()
+    for hour in range(26 * 7 * 24):
+        clock.now = START + start * DAY + hour * 3600
+        out = [at for at in out if at > clock.now]  # what comes back books nothing: its slot was booked at the claim
+        while b.fits(Cost(lab_slots=1)) and len(out) < 40:
+            b.spend(Cost(lab_slots=1))
+            claims.append(clock.now)
+            out.append(clock.now + days * DAY * spread[len(claims) % len(spread)])
+    assert len(claims) / 26 == pytest.approx(5.0, abs=0.2)
+    for at in claims:
+        assert sum(at <= other < at + WEEK - 1 for other in claims) <= 5
