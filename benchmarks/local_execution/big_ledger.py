@@ -96,7 +96,7 @@ def fill(path: Path, n: int, campaign: int, paid: int, said: bool = False) -> fl
                 db.execute(f"{verb} {NUMBERS} SELECT {insert}", places)
             if said:
                 sys.stderr.write(f"{places['last']} candidates, {time.perf_counter() - begun:.0f} s\n")
-        db.execute("UPDATE watermark SET value = ?", (2 * n + 1,))
+        db.execute("UPDATE watermark SET value = ? WHERE id = 1", (2 * n + 1,))
         broken = db.execute("PRAGMA foreign_key_check").fetchone()
         if broken:
             raise SystemExit(f"the invented rows do not hang together: {broken}")

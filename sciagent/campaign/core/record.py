@@ -120,6 +120,13 @@ def settling_of(
     return Settling(candidate_id, position, finding, Judgement(Verdict.ERROR, reason, detail), recorded)
 
 
+def decides(connection: Connection, rung: BuiltRung, candidate_id: int) -> bool:
+    """Returns whether the verdict of a rung on a candidate is made now: of replicates, enough must be answered."""
+    if rung.spec.lab is None or rung.spec.lab.replicates == 1:
+        return True
+    return rung.spec.lab.decides(*jobs.answered_and_open(connection, rung.id, candidate_id))
+
+
 def settle(connection: Connection, built: Built, settlings: Sequence[Settling]) -> None:
     """Computes the candidates' places again and writes them. A control changes no place."""
     settlings = [item for item in settlings if not built.all_rungs[item.position].spec.control]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, BuiltRung
-from sciagent.campaign.core.record import Settling, settle, settling_of
+from sciagent.campaign.core.record import Settling, decides, settle, settling_of
 from sciagent.campaign.driving.session import DriverSession
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.cost import Cost
@@ -53,6 +53,7 @@ def settle_ended(session: DriverSession, out: Mapping[int, OfferedJob]) -> list[
                 for end in ended
                 if (job := out[end.job_id])
                 and (end.state is not JobState.CANCELLED or _waits(connection, session, job))
+                and decides(connection, session.built.all_rungs[job.position], job.out.candidate_id)
             ]
             settle(connection, session.built, settlings)
     return ended

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from sqlalchemy.engine import Connection
 
@@ -18,7 +19,7 @@ from sciagent.campaign.spec.lab import AHEAD
 from sciagent.campaign.spec.rungs import RungSpec
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.jobs.lab import QUEUE
-from sciagent.store.job_queue import jobs, offers
+from sciagent.store.job_queue import jobs, offers, spend
 from sciagent.store.job_queue.jobs import Offer
 from sciagent.store.lab import tasks
 from sciagent.store.views import campaign_counts
@@ -47,8 +48,9 @@ class WorldJobs(Crew):
         out = tasks.open_by_rung(connection, built.row.id)
         quota = {}
         for rung in built.asked:
-            free, claimed = out.get(rung.id, (0, 0))
-            room = ahead(built.spec, rung.spec) - free
+            each = 1 if rung.spec.lab is None else rung.spec.lab.replicates
+            free, claimed = (-(-n // each) for n in out.get(rung.id, (0, 0)))  # candidates, not tasks
+            room = ahead(built.spec, rung.spec) // each - free
             if rung.rules.is_terminal and (count := built.spec.goal.count) and built.spec.goal.kind == "hits":
                 verified = campaign_counts.verifications(connection, built.row.id, built.terminal) - free - claimed
                 room = min(room, enough(count, self.session.hits, verified) - free - claimed)
@@ -58,7 +60,24 @@ class WorldJobs(Crew):
     def start(self, connection: Connection, planned: Sequence[PlannedJob]) -> list[int]:
         ids = jobs.create_many(connection, [job.row(self.session.built.row.id, OFFER) for job in planned])
         self._add(connection, dict(zip(ids, planned, strict=True)))
+        self._replicate(connection, planned)
         return ids
+
+    def _replicate(self, connection: Connection, planned: Sequence[PlannedJob]) -> None:
+        """Puts the further measurements of each candidate on the list."""
+        campaign_id = self.session.built.row.id
+        further = [
+            (job, replace(job.row(campaign_id, OFFER), replicate=n, evidence_key=replace(job.key, replicate=n).hash))
+            for job in planned
+            if job.rung.spec.lab is not None
+            for n in range(1, job.rung.spec.lab.replicates)
+        ]
+        if further:
+            ids = jobs.create_many(connection, [row for _, row in further])
+            spend.reserve_many(
+                connection, campaign_id, {i: job.reservation for i, (job, _) in zip(ids, further, strict=True)}
+            )
+            self._add(connection, {id_: job for id_, (job, _) in zip(ids, further, strict=True)})
 
     def resume(self, connection: Connection, planned: Mapping[int, PlannedJob]) -> None:
         offers.offer_many(connection, dict.fromkeys(planned, OFFER))

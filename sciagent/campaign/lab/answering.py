@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, BuiltRung
-from sciagent.campaign.core.record import Settling, settle
+from sciagent.campaign.core.record import Settling, decides, settle
 from sciagent.campaign.lab.claiming import claim_here, claim_of, found, locked
 from sciagent.campaign.lab.restating import restate, share
 from sciagent.campaign.lab.sampling import fitting
@@ -29,7 +29,7 @@ from sciagent.store.lab import submissions, tasks
 from sciagent.store.lab.submissions import NewSubmission, Submission
 from sciagent.store.lab.tasks import LabTask
 from sciagent.store.results import candidates, evidence
-from sciagent.store.results.evidence import NewEvidence
+from sciagent.store.results.evidence import NewEvidence, RecordedEvidence
 from sciagent.verification.contract import WorldVerifier
 
 
@@ -120,7 +120,7 @@ def _complete(
 ) -> Recorded:
     claim, begun = claim_of(connection, task)
     candidate = candidates.load(connection, [task.candidate_id])[task.candidate_id]
-    key = rung.verifier.evidence_key(candidate)
+    key = rung.verifier.evidence_key(candidate, task.replicate)
     state = AttemptState.CANCELLED_LATE if task.cancel_requested else AttemptState.DONE
     seconds = (db_now(connection) - begun).total_seconds()
     cost = rung.declared(candidate) or Cost()  # booked when the task was claimed
@@ -135,7 +135,8 @@ def _complete(
     new = replace(new, fence=claim.fence, evidence_id=evidence_id)
     submissions.write(connection, new, task.campaign_id, _act(new, "entered"))
     tasks.changed(connection, task.id, **({} if new.sample_id is None else {"sample_id": new.sample_id}))
-    settle(connection, built, [Settling(task.candidate_id, rung.rules.position)])
+    if decides(connection, rung, task.candidate_id):
+        settle(connection, built, [Settling(task.candidate_id, rung.rules.position)])
     share(connection, built.ledger, task, evidence_id)
     campaigns.wake(connection, built.row.id)
     return Recorded(task.id, JobState.DONE, key.hash, key.revision)
@@ -152,8 +153,7 @@ def _await_review(connection: Connection, task: LabTask, rung: BuiltRung, new: N
     before = submissions.of_job(connection, task.id)
     revision = 0
     if task.state is JobState.DONE:
-        _, last = evidence.latest(connection, [task.candidate_id], rung.verifier.computation)[task.candidate_id]
-        revision = last + 1
+        revision = _current(connection, task, rung)[1] + 1
     fence = before[-1].fence if task.state is JobState.DONE else claim_of(connection, task)[0].fence
     of_id = before[-1].id if before else None
     new = replace(new, fence=fence, revision=revision, of_id=of_id)
@@ -184,8 +184,8 @@ def _correct(
 ) -> Recorded:
     """Records a revision of a task that is done, and places its candidate again in every campaign with the rung."""
     candidate = candidates.load(connection, [task.candidate_id])[task.candidate_id]
-    current, revision = evidence.latest(connection, [task.candidate_id], rung.verifier.computation)[task.candidate_id]
-    key = replace(rung.verifier.evidence_key(candidate), revision=revision + 1)
+    current, revision = _current(connection, task, rung)
+    key = replace(rung.verifier.evidence_key(candidate, task.replicate), revision=revision + 1)
     attempt_id = submissions.attempt_of(connection, current.id)
     made = NewEvidence(
         finding, key, task.candidate_id, attempt_id=attempt_id, source=f"task {task.id}", who=_measured_by(new),
@@ -198,6 +198,12 @@ def _correct(
     tasks.changed(connection, task.id)
     restate(connection, built, task.candidate_id, rung.verifier.computation, f"task {task.id} was corrected")
     return Recorded(task.id, JobState.DONE, key.hash, key.revision)
+
+
+def _current(connection: Connection, task: LabTask, rung: BuiltRung) -> tuple[RecordedEvidence, int]:
+    """Returns the evidence of a task that is done, and its revision."""
+    of = [task.candidate_id]
+    return evidence.latest(connection, of, rung.verifier.computation, task.replicate)[task.candidate_id]
 
 
 def _kind(finding: Finding) -> str:

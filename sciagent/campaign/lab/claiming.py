@@ -74,24 +74,7 @@ def claim(built: Built, task_id: int, who: str, *, take_over: bool = False) -> C
 
 def claim_here(connection: Connection, built: Built, task: LabTask, rung: BuiltRung, who: str) -> Claim:
     """Claims a task in the transaction of `locked`. Raises the errors of `claim`."""
-    if task.state is JobState.RUNNING:
-        raise UsageError(
-            f"task {task.id} is with {task.claimed_by} since {task.claimed_at:%Y-%m-%d %H:%M} UTC; take it over with: "
-            f"sciagent lab claim {task.id} --take-over"
-            if task.claimed_by != who
-            else f"task {task.id} is yours already"
-        )
-    if task.state is not JobState.QUEUED:
-        raise UsageError(f"task {task.id} is over: {task.state}")
-    if rung.spec.lab is not None and rung.spec.lab.approve and task.approved_by is None:
-        raise UsageError(f"task {task.id} waits for a chemist: sciagent lab approve {task.id}")
-    taken = [each for each in tasks.asking_the_same(connection, task.id) if each.state is JobState.RUNNING]
-    if taken:
-        first = taken[0]
-        raise UsageError(
-            f"task {first.id} of {first.campaign} asks for the same, and is with {first.claimed_by}; its answer counts "
-            f"for task {task.id}, too"
-        )
+    _check_free(connection, task, rung, who)
     cost = _cost(connection, rung, task)
     spend.release_many(connection, [task.id])
     budget = BudgetTracker(built, connection)
@@ -106,6 +89,30 @@ def claim_here(connection: Connection, built: Built, task: LabTask, rung: BuiltR
     tasks.changed(connection, task.id)
     note(connection, task, who, "claimed", fence=made.fence)
     return made
+
+
+def _check_free(connection: Connection, task: LabTask, rung: BuiltRung, who: str) -> None:
+    """Raises UsageError if a person cannot have a task, with who has it or what it waits for."""
+    if task.state is JobState.RUNNING:
+        raise UsageError(
+            f"task {task.id} is with {task.claimed_by} since {task.claimed_at:%Y-%m-%d %H:%M} UTC; take it over with: "
+            f"sciagent lab claim {task.id} --take-over"
+            if task.claimed_by != who
+            else f"task {task.id} is yours already"
+        )
+    if task.state is not JobState.QUEUED:
+        raise UsageError(f"task {task.id} is over: {task.state}")
+    if rung.spec.lab is not None and rung.spec.lab.approve and task.approved_by is None:
+        raise UsageError(f"task {task.id} waits for a chemist: sciagent lab approve {task.id}")
+    if rung.spec.lab is not None and rung.spec.lab.blind and who in tasks.people_beside(connection, task):
+        raise UsageError(f"you have measured this molecule already; task {task.id} is for another person")
+    taken = [each for each in tasks.asking_the_same(connection, task.id) if each.state is JobState.RUNNING]
+    if taken:
+        first = taken[0]
+        raise UsageError(
+            f"task {first.id} of {first.campaign} asks for the same, and is with {first.claimed_by}; its answer counts "
+            f"for task {task.id}, too"
+        )
 
 
 def release(built: Built, task_id: int, who: str, why: str) -> bool:

@@ -58,6 +58,7 @@ def _answer(task: LabTask, rung: BuiltRung, form: LabForm, why: str) -> LabTaskA
         due_at=task.due_at,
         state=state_of(task, needs_approval=rung.spec.lab is not None and rung.spec.lab.approve),
         claimed_by=task.claimed_by,
+        blind=rung.spec.lab is not None and rung.spec.lab.blind,
         is_unwanted=task.cancel_requested,
     )
 

@@ -1,10 +1,10 @@
-"""The key `lab` of a rung that people do: its cost, how many tasks are open, deadline, approval and review."""
+"""The key `lab` of a rung that people do: cost, tasks that are open, replicates, deadline, approval and review."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from sciagent.campaign.spec.goals import NotNegative, Part
 from sciagent.domain.cost import Cost
@@ -39,6 +39,27 @@ class LabSpec(Part):
     review: bool = Field(
         False, strict=True, description="Whether a second person accepts each answer before it becomes evidence."
     )
+    replicates: Annotated[int, Field(strict=True, ge=1, le=20)] = Field(
+        1, description="Tasks for each candidate, one measurement each; their values are pooled."
+    )
+    decide_after: Annotated[int, Field(strict=True, ge=1, le=20)] | None = Field(
+        None, description="Number of these measurements after which the verdict is made; default: all."
+    )
+    blind: bool = Field(
+        False,
+        strict=True,
+        description="Whether a task hides what is known, and each measurement of a candidate is another person's.",
+    )
     due_days: Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0, le=3650)] | None = Field(
         None, description="Days until a task is due; a deadline only reminds."
     )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.decide_after is not None and self.decide_after > self.replicates:
+            raise ValueError(f"decide_after = {self.decide_after}, but there are only {self.replicates} replicates")
+        return self
+
+    def decides(self, answered: int, still_open: int) -> bool:
+        """Returns whether the verdict on a candidate is made now. answered, still_open: numbers of its tasks."""
+        return still_open == 0 or answered >= (self.decide_after or self.replicates)

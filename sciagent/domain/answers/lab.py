@@ -47,6 +47,8 @@ class LabTaskAnswer(AnswerModel):
     person; `answered`; `cancelled`."""
     claimed_by: str | None
     """The person who has claimed it."""
+    blind: bool = False
+    """Whether what is known of the candidate is hidden, and each measurement of it is another person's."""
     is_unwanted: bool = False
     """Whether it is not wanted any more although somebody has claimed it; an answer still counts."""
 

@@ -208,6 +208,14 @@ def any_in_state(
     return connection.execute(sa.select(j.id).where(mine, j.state == state).limit(1)).first() is not None
 
 
+def answered_and_open(connection: Connection, rung_id: int, candidate_id: int) -> tuple[int, int]:
+    """(number of the candidate's jobs at a rung that are done, number of those that are not over)."""
+    j = t.job.c
+    query = sa.select(j.state, sa.func.count()).where(j.rung_id == rung_id, j.candidate_id == candidate_id)
+    by_state = {state: int(n) for state, n in connection.execute(query.group_by(j.state))}
+    return by_state.get(JobState.DONE, 0), sum(by_state.get(state, 0) for state in UNFINISHED)
+
+
 def live_keys(connection: Connection, keys: Set[str]) -> set[str]:
     """Returns those of the evidence keys that belong to an unfinished job."""
     j = t.job.c

@@ -34,6 +34,8 @@ class LabTask:
     rung_id: int
     rung: str
     candidate_id: int
+    replicate: int
+    """Number of the measurement among those of its candidate, from 0."""
     key: str
     smiles: str
     state: JobState
@@ -158,6 +160,15 @@ def asking_the_same(connection: Connection, task_id: int) -> list[LabTask]:
     return [_task(row) for row in connection.execute(query.order_by(j.id))]
 
 
+def people_beside(connection: Connection, task: LabTask) -> set[str]:
+    """The people who have claimed or answered another measurement of the task's candidate at its rung."""
+    j, s = t.job.c, t.submission.c
+    beside = (j.rung_id == task.rung_id, j.candidate_id == task.candidate_id, j.id != task.id)
+    claimed = sa.select(j.lease_owner).where(*beside, j.state == JobState.RUNNING)
+    answered = sa.select(s.who).join(t.job, j.id == s.job_id).where(*beside)
+    return set(connection.execute(sa.union(claimed, answered)).scalars())
+
+
 def of_candidate(connection: Connection, candidate_id: int, limit: int = 20) -> list[LabTask]:
     """The tasks of a candidate in all campaigns, open ones first, then the newest."""
     j = t.job.c
@@ -200,6 +211,7 @@ _TASKS = (
         t.job.c.rung_id,
         t.rung.c.name.label("rung"),
         t.job.c.candidate_id,
+        t.job.c.replicate,
         t.candidate.c.key,
         t.candidate.c.text.label("smiles"),
         t.job.c.state,

@@ -283,10 +283,10 @@ def under(
 
 
 def latest(
-    connection: Connection, candidate_ids: Sequence[int], computation: Computation
+    connection: Connection, candidate_ids: Sequence[int], computation: Computation, replicate: int = 0
 ) -> dict[int, tuple[RecordedEvidence, int]]:
-    """{candidate id: (current reusable evidence, its revision)}."""
-    found = find_reusable(connection, candidate_ids, computation)
+    """{candidate id: (current reusable evidence of a replicate, its revision)}."""
+    found = find_reusable(connection, candidate_ids, computation, replicate)
     e = t.evidence.c
     query = sa.select(e.id, e.revision).where(among(connection, e.id, [recorded.id for recorded in found.values()]))
     revisions = dict(map(tuple, connection.execute(query))) if found else {}

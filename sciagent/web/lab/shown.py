@@ -85,7 +85,7 @@ def read_task(ledger: Ledger, task_id: int) -> TaskPage:
         return TaskPage(
             shown,
             {asked.property: label_of(asked.property) for asked in shown.asks},
-            _known(connection, task),
+            [] if shown.blind else _known(connection, task),
             answers,
             [entry for entry in signed if entry.what == "signed"],
             samples.of_candidate(connection, task.candidate_id, 20),
