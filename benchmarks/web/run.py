@@ -152,6 +152,7 @@ def read(address: str, cookie: str, keys: Sequence[str], users: int, seconds: fl
     def look(seed: int) -> None:
         chance = random.Random(seed)
         client = httpx2.Client(base_url=address, cookies={"sciagent": cookie}, timeout=60)
+        time.sleep(chance.expovariate(1 / THINK))  # people do not come all at once
         tasks = re.findall(r'class="task" href="(/tasks/\d+)"', client.get("/tasks").text)
         while time.monotonic() < until:
             name, path = chance.choice(
@@ -180,10 +181,12 @@ def read(address: str, cookie: str, keys: Sequence[str], users: int, seconds: fl
         thread.join()
 
 
-def driven(url: str, folder: Path, name: str, n: int) -> float:
-    """Jobs a second of a campaign of no-op verifications, from the first job to the last."""
+def driven(url: str, folder: Path, number: int, n: int) -> float:
+    """Jobs a second of a campaign of n no-op verifications, from the first job to the last. number: each campaign has
+    molecules of its own, since known evidence would be reused."""
     ledger = Ledger(url, artifacts=folder / "artifacts")
-    built = open_campaign(ledger, name, folder, verifier="noop.nothing", molecules=alcohols(n))
+    molecules = alcohols(200 + (number + 1) * n)[200 + number * n :]
+    built = open_campaign(ledger, f"driven{number}", folder, verifier="noop.nothing", molecules=molecules)
     with Driver(built) as driver:
         driver.run()
     with ledger.read() as connection:
@@ -206,6 +209,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="of reading, for each number of users")
     parser.add_argument("--jobs", type=int, default=300, help="of each driven campaign")
     parser.add_argument("--rounds", type=int, default=3, help="of driving with and without readers")
+    parser.add_argument("--beside", type=float, default=60.0, help="seconds of reading beside a driven campaign")
     parser.add_argument("-o", "--output", type=Path)
     given = parser.parse_args()
     result: dict[str, Any] = {"candidates": given.candidates, "think_seconds": THINK, "readers": {}}
@@ -214,22 +218,23 @@ def main() -> None:
         keys = build(folder, server.url, given.candidates)
         cookie = session(server.url)
         with serving(server.url, folder) as address:
+            read(address, cookie, keys, 2, 5.0, Times())  # a server that has been up for a while
             for users in given.users:
                 told = Times()
                 read(address, cookie, keys, users, given.seconds, told)
                 pages = {page: quantiles(times) for page, times in sorted(told.pages.items())}
                 pages["all"] = quantiles([each for times in told.pages.values() for each in times])
                 result["readers"][users] = pages | {"faults": told.faults, "oldest_figures_s": max(told.ages)}
-                sys.stderr.write(f"{users} readers: {json.dumps(pages['all'])}\n")
+                sys.stderr.write(f"{users} readers: {json.dumps(pages)}\n")
             alone, beside = [], []
             for number in range(given.rounds):
-                alone.append(driven(server.url, folder, f"alone{number}", given.jobs))
+                alone.append(driven(server.url, folder, 2 * number, given.jobs))
                 reader = threading.Thread(
-                    target=read, args=(address, cookie, keys, given.users[0], 60, Times()), daemon=True
+                    target=read, args=(address, cookie, keys, given.users[0], given.beside, Times()), daemon=True
                 )
                 reader.start()
                 time.sleep(3)
-                beside.append(driven(server.url, folder, f"beside{number}", given.jobs))
+                beside.append(driven(server.url, folder, 2 * number + 1, given.jobs))
                 reader.join()
     ratio = statistics.median(beside) / statistics.median(alone)
     result["driver"] = {"jobs_a_second_alone": alone, "beside_readers": beside, "ratio": round(ratio, 3)}

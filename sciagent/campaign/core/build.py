@@ -329,9 +329,15 @@ def open_stored(ledger: Ledger, name: str, who: str) -> Built:
 def open_for_people(ledger: Ledger, name: str) -> Built:
     """Opens a stored campaign for a person's command; the proposer's files need not exist."""
     with ledger.read() as connection:
-        row = campaigns.get(connection, name)
-        spec = as_begun(_stored_spec(row, candidates=False), row.source, row)
-        return Built(ledger, row, spec, _stored_rungs(connection, row, spec))
+        return open_within(connection, ledger, name)
+
+
+def open_within(connection: Connection, ledger: Ledger, name: str) -> Built:
+    """Like `open_for_people`, in a transaction that is open. Many readers that each wanted a second connection would
+    wait for each other."""
+    row = campaigns.get(connection, name)
+    spec = as_begun(_stored_spec(row, candidates=False), row.source, row)
+    return Built(ledger, row, spec, _stored_rungs(connection, row, spec))
 
 
 def _stored_spec(row: CampaignRow, candidates: bool = True) -> CampaignSpec:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built, BuiltRung, open_for_people
+from sciagent.campaign.core.build import Built, BuiltRung, open_for_people, open_within
 from sciagent.domain.answers.lab import LabAsked, LabTaskAnswer, TaskState
 from sciagent.domain.jobs.lab import LabForm
 from sciagent.domain.jobs.states import JobState
@@ -36,7 +36,9 @@ class TaskReader:
         why = standings.last_reasons(connection, [(task.rung_id, task.candidate_id) for task in listed])
         answers = []
         for task in listed:
-            rung = next(rung for rung in self.built(task.campaign).asked if rung.id == task.rung_id)
+            if task.campaign not in self._built:
+                self._built[task.campaign] = open_within(connection, self._ledger, task.campaign)
+            rung = next(rung for rung in self._built[task.campaign].asked if rung.id == task.rung_id)
             assert isinstance(rung.verifier, WorldVerifier)  # the registry checks it
             form = rung.verifier.form(loaded[task.candidate_id])
             answers.append(_answer(task, rung, form, why.get((task.rung_id, task.candidate_id), "")))
@@ -52,8 +54,11 @@ def _answer(task: LabTask, rung: BuiltRung, form: LabForm, why: str) -> LabTaskA
         rung=task.rung,
         key=task.key,
         smiles=task.smiles,
-        asks=tuple(LabAsked(property=asked.property.name, units=asked.units) for asked in form.asks),
+        asks=tuple(
+            LabAsked(property=asked.property.name, units=asked.units, grades=asked.grades) for asked in form.asks
+        ),
         method=form.method + (f", {stated}" if stated else ""),
+        question=form.question,
         why=why,
         due_at=task.due_at,
         state=state_of(task, needs_approval=rung.spec.lab is not None and rung.spec.lab.approve),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built, open_for_people
+from sciagent.campaign.core.build import Built, open_within
 from sciagent.campaign.core.record import settle_again
 from sciagent.domain.evidence import Computation
 from sciagent.errors import SciagentError
@@ -20,7 +20,7 @@ def share(connection: Connection, ledger: Ledger, task: LabTask, evidence_id: in
     the list, and their candidates are placed. The caller holds the locks of all of them."""
     for other in tasks.asking_the_same(connection, task.id):
         try:
-            built = open_for_people(ledger, other.campaign)
+            built = open_within(connection, ledger, other.campaign)
         except SciagentError:
             continue  # one with the rung of another notebook; its own driver reuses the evidence
         rung = next((rung for rung in built.asked if rung.id == other.rung_id), None)
@@ -49,7 +49,7 @@ def restate(connection: Connection, built: Built, candidate_id: int, computation
     names = []
     for campaign_id, name in campaigns.with_rung(connection, candidate_id, computation):
         try:
-            other = built if campaign_id == built.row.id else open_for_people(built.ledger, name)
+            other = built if campaign_id == built.row.id else open_within(connection, built.ledger, name)
         except SciagentError as error:
             payload = {"candidate_id": candidate_id, "why": why, "error": str(error)[:500]}
             campaigns.log_event(connection, campaign_id, "not_restated", payload)

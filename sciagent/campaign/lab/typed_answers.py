@@ -38,7 +38,7 @@ NOTHING = ("n.d.", "nd", "n/a", "na", "none", "-", "?")  # what people write whe
 
 def typed_answer(said: Mapping[str, Any]) -> LabAnswer:
     """Returns the answer. said: `values` and `uncertainties` by property, `limit`, `not_obtained`; where a
-    form asked, also `means` (one of MEANINGS) and `readings`, whose mean stands in `values`.
+    form asked, also `means` (one of MEANINGS), `readings`, whose mean stands in `values`, and `grades` by property.
 
     Raises UsageError with the fix for a text that is no number, and for values beside `not_obtained`."""
     if text := said.get("not_obtained"):
@@ -49,6 +49,8 @@ def typed_answer(said: Mapping[str, Any]) -> LabAnswer:
                 f'"{text}" is no reason{did_you_mean(text, NOT_OBTAINED)}; one of: {", ".join(NOT_OBTAINED)}'
             )
         return LabAnswer(not_obtained=Reason(text))
+    if grades := said.get("grades"):
+        return LabAnswer(grades=dict(grades))
     if not said["values"]:
         raise UsageError("no value was given, and no reason why it was not obtained")
     spreads = said["uncertainties"]

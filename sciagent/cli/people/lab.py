@@ -149,6 +149,7 @@ def enter(
     ),
     below: bool = typer.Option(False, "--below", help="The values are limits: the true ones lie below them."),
     above: bool = typer.Option(False, "--above", help="The values are limits: the true ones lie above them."),
+    grade: list[str] = typer.Option([], "--grade", help="PROPERTY='WORD', where the task asks for a judgement."),
     not_obtained: str | None = typer.Option(
         None, "--not-obtained", help="synthesis_failed, decomposed, insoluble or impure: there is no value."
     ),
@@ -172,6 +173,7 @@ def enter(
         "limit": "below" if below else "above" if above else "",
         "not_obtained": not_obtained or "",
     }
+    said |= {"grades": _pairs("--grade", grade)} if grade else {}
     if below and above:
         raise UsageError("--below and --above exclude each other")
     key = uuid.uuid4().hex if key is None else key[:64]

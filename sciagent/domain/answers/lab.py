@@ -17,6 +17,8 @@ class LabAsked(AnswerModel):
     """Name of the property."""
     units: tuple[str, ...]
     """Units in which it may be entered."""
+    grades: tuple[str, ...] = ()
+    """Words for the answer, from the worst to the best; empty for a number."""
 
 
 class LabTaskAnswer(AnswerModel):
@@ -38,6 +40,8 @@ class LabTaskAnswer(AnswerModel):
     """Quantities that are to be measured."""
     method: str
     """Method of measurement, with its conditions."""
+    question: str = ""
+    """The question, where a person judges instead of measuring."""
     why: str
     """Reason of the scheduler for the measurement."""
     due_at: datetime | None

@@ -22,6 +22,8 @@ class AskedQuantity:
     property: Property
     units: tuple[str, ...]
     """Units in which it may be entered; the first one is shown."""
+    grades: tuple[str, ...] = ()
+    """Words for the answer, from the worst to the best; empty for a number."""
 
 
 @dataclass(frozen=True)
@@ -35,14 +37,18 @@ class LabForm:
     """What is to be kept constant, such as `{temperature: 25 °C, solvent: water}`."""
     protocol: str = ""
     """Name of the file with the protocol; empty without one."""
+    question: str = ""
+    """The question, where a person judges instead of measuring."""
 
 
 @dataclass(frozen=True)
 class LabAnswer:
-    """The answer of a person about one candidate. Either it has values, or `not_obtained` says why there are none."""
+    """The answer of a person about one candidate. Either it has values or grades, or `not_obtained` says why not."""
 
     values: Mapping[str, Quantity] = field(default_factory=dict)
     """Values by property, each in one of the units that were asked for."""
+    grades: Mapping[str, str] = field(default_factory=dict)
+    """Grades by property, where a judgement was asked for."""
     not_obtained: Reason | None = None
     """One of `NOT_OBTAINED`."""
     detail: str = ""

@@ -312,6 +312,7 @@ evidence = table("evidence", needed(Key, "key", unique=True), references("candid
     needed(Id, "watermark", unique=True), needed(UtcDateTime, "at"),
     Index("ix_evidence_lookup", "candidate_id", "verifier", "verifier_version", "settings_hash", "replicate"),
 )  # fmt: skip
+index_of_some("ix_evidence_import", evidence.c.verifier == sa.literal_column("'import'"), evidence.c.candidate_id)
 
 quantity = table(
     "quantity",

@@ -23,6 +23,9 @@ from sciagent.store.views.report_candidates import of_rung
 _CC = t.campaign_candidate.c
 CHUNK = 500
 FIRST = 10  # number of shared hits that are named
+_LITERAL: sa.ColumnElement[str] = sa.literal_column(
+    f"'{IMPORT}'"
+)  # the index of imported evidence serves no bound parameter on SQLite
 
 
 class Replicates(NamedTuple):
@@ -99,7 +102,7 @@ def imported_properties(connection: Connection, row: CampaignRow) -> list[str]:
         sa.select(p.name)
         .distinct()
         .select_from(t.campaign_candidate)
-        .join(t.current_evidence, sa.and_(e.candidate_id == _CC.candidate_id, e.verifier == IMPORT))
+        .join(t.current_evidence, sa.and_(e.candidate_id == _CC.candidate_id, e.verifier == _LITERAL))
         .join(t.quantity, q.evidence_id == e.id)
         .join(t.property_, p.id == q.property_id)
         .where(_CC.campaign_id == row.id)

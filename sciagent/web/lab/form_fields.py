@@ -28,6 +28,7 @@ class TypedForm:
     def said(self, asks: Sequence[LabAsked]) -> Mapping[str, Any]:
         """Returns what `typed_answer` reads. Raises UsageError for a text that is no number."""
         values, spreads, means, readings = {}, {}, {}, {}
+        grades = {each.property: text for each in asks if each.grades and (text := self.of("grade", each.property))}
         for asked in asks:
             name, spread = asked.property, self.of("spread", asked.property)
             value = self.of("value", name)
@@ -44,6 +45,7 @@ class TypedForm:
                 means[name] = "standard" if listed else self.of("means", name)
         said: dict[str, Any] = {"values": values, "uncertainties": spreads, "limit": ""}
         said |= {"not_obtained": self.of("not_obtained"), "means": means, "readings": readings}
+        said |= {"grades": grades} if grades else {}
         return said | {name: text for name in KEPT if (text := self.of(name))}
 
     def _with_unit(self, name: str, value: str) -> str:

@@ -18,7 +18,7 @@ function fieldsOf(form) {
   return fields;
 }
 
-function hasContent(fields) { return Object.entries(fields).some(([name, value]) => value && /^(value|readings|spread|comment|not_obtained|why)/.test(name)); }
+function hasContent(fields) { return Object.entries(fields).some(([name, value]) => value && /^(value|grade|readings|spread|comment|not_obtained|why)/.test(name)); }
 
 function restore(form) {
   const draft = kept(DRAFT + form.dataset.task, null);
@@ -26,6 +26,7 @@ function restore(form) {
   if (hasContent(fieldsOf(form))) return;  // the server has sent back what was typed
   for (const [name, value] of Object.entries(draft.fields)) {
     const field = form.elements[name];
+    if (field instanceof RadioNodeList) { field.value = value; continue; }
     if (field && name !== "seen" && field.type !== "file") field.value = value;
     if (field && value && field.closest && field.closest("details")) field.closest("details").open = true;
   }

@@ -60,6 +60,7 @@ def test_no_verifier_is_forgotten() -> None:
         *PROGRAMS,
         "xtb.thermo",
         "pyscf.thermo",
+        "expert.review",
         "lab.measurement",
     }  # with tests of their own
     assert ours <= {*CASES} | others

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import html
 import re
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
+from sciagent.campaign.core.build import create_or_open
 from sciagent.campaign.lab import sampling
+from sciagent.campaign.spec.load import parse_spec
 from sciagent.domain.people.roles import Role
 from sciagent.store.campaign_state import standings
 from sciagent.store.database import tables as t
 from sciagent.store.lab import submissions, tasks
 from sciagent.store.people import audit
+from sciagent.web.app import application
+from tests.campaign.lab.conftest import CAMPAIGN, Make, drive
 from tests.campaign.lab.test_answering import place, task_ids
 from tests.web.conftest import Browser, Serve, Server
 
@@ -237,3 +242,29 @@ def test_the_list_pages(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     second = anna.client.get(f"/tasks?after={after}").text
     on = [re.findall(r'class="task" href="/tasks/(\d+)"', page) for page in (first, second)]
     assert [int(number) for page in on for number in page] == task_ids(server.built) and len(on[0]) == 2
+
+
+def test_two_experts_grade_a_molecule_without_seeing_each_other(make: Make, tmp_path: Path) -> None:
+    """The question is a page with grades; the verdict is made of both."""
+    text = CAMPAIGN.format(name="review", lab="{replicates: 2, blind: true}", budget="{lab_slots: 20}", high=4.6)
+    text = text.replace("homo_lumo_gap, window: [4.0, 4.6], unit: eV", "expert_grade, min: 0.6")
+    text = text.replace("lab.measurement", "expert.review")
+    settings = "{quantities: [homo_lumo_gap], method: UV-vis onset, conditions: {temperature: 25 °C}}"
+    text = text.replace(settings, "{question: can we make it in a week?}")
+    ledger = make().ledger
+    built, _ = create_or_open(ledger, parse_spec(text, base=tmp_path), text, "test")
+    drive(built)
+    server = Server(built, application(ledger))
+    anna, ben = server.person("anna"), server.person("ben")
+    with ledger.read() as connection:
+        first = tasks.listed(connection, campaign_id=built.row.id)[0]
+        both = sorted(tasks.of_candidate(connection, first.candidate_id), key=lambda task: task.id)
+    one, two = [task for task in both if task.campaign == "review"]
+    assert "can we make it in a week?" in shown(anna, f"/tasks/{one.id}")
+    assert "What is known so far" not in shown(anna, f"/tasks/{one.id}")
+    assert anna.post(f"/tasks/{one.id}/enter", answered({"grade.expert_grade": "maybe"})).status_code == 400
+    assert anna.post(f"/tasks/{one.id}/enter", answered({"grade.expert_grade": "yes"})).status_code == 303
+    assert "for another person" in html.unescape(anna.post(f"/tasks/{two.id}/claim").text)
+    assert "yes" not in shown(ben, f"/tasks/{two.id}").partition("What was entered")[2]
+    assert ben.post(f"/tasks/{two.id}/enter", answered({"grade.expert_grade": "hardly"})).status_code == 303
+    assert place(built, one.id) == ("settled", "pass", True), "their mean is 0.625"

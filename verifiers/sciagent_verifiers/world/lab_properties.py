@@ -63,5 +63,6 @@ LAB_PROPERTIES: Sequence[Property] = (
     Property("refractive_index", ("1",), "refractive index, at the wavelength of the level", low=1, high=5),
     Property("vapour_pressure", ("Pa", "kPa", "mbar", "mmHg"), "vapour pressure", low=0, high=1e9),
     Property("ionic_conductivity", ("S/m", "mS/cm"), "conductivity of the solution or the solid", low=0, high=1e4),
+    Property("expert_grade", ("1",), "grade of an expert, from 0 (worst) to 1 (best)", low=0, high=1),
     Property("enthalpy_of_fusion", ("kJ/mol", "kcal/mol"), "heat of melting", low=0, high=1000),
 )  # fmt: skip
