@@ -15,6 +15,7 @@ from starlette.datastructures import FormData
 from starlette.requests import Request
 
 from sciagent import __version__
+from sciagent.campaign.lab.listing import TaskReader
 from sciagent.domain.people.roles import Right
 from sciagent.errors import InvalidCandidateError
 from sciagent.store.database.ledger import Ledger
@@ -31,7 +32,7 @@ class WebSite:
     def __init__(self, ledger: Ledger, *, secure: bool = False) -> None:
         """secure: whether the browser speaks TLS with it, or with a proxy before it."""
         self.ledger, self.secure = ledger, secure
-        self.ticker, self.figures = Ticker(ledger), Figures(ledger)
+        self.ticker, self.figures, self.reader = Ticker(ledger), Figures(ledger), TaskReader(ledger)
         loader = jinja2.PackageLoader("sciagent.web", "templates")
         self._templates = jinja2.Environment(
             loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True

@@ -16,6 +16,7 @@ from sciagent.agent.proposers.plugins import PluginProposer, ProposerTask
 from sciagent.agent.proposers.screen import SEED, Screen
 from sciagent.campaign.core.calibrating import LedgerFits, fits_of
 from sciagent.campaign.core.control_scores import control_rules
+from sciagent.campaign.core.derived_values import check_derived
 from sciagent.campaign.core.free_gates import FreeGates
 from sciagent.campaign.core.judge import RungRules, RungTerms, ladder_rules
 from sciagent.campaign.core.libraries import library_of
@@ -41,7 +42,6 @@ from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs, spend
-from sciagent.store.results import evidence
 from sciagent.verification.contract import BaseVerifier
 from sciagent.verification.cost import CostModel, cost_or_none
 from sciagent.verification.registry import is_function, verifier_names
@@ -244,7 +244,7 @@ def create_or_open(
         spec = spec if row is None else as_begun(spec, source, row)
         where = str(spec.base.resolve())
         stated: Any = {"spec": spec.canonical(), "spec_hash": spec.hash, "base": where, "source": source}
-        _check_derived(connection, spec)
+        check_derived(connection, spec)
         if row is None:
             if isinstance(spec.scheduler, PricedSpec) and spec.scheduler.law is not None:
                 campaigns.get(connection, spec.scheduler.law.source)  # raises an error if it does not exist
@@ -276,17 +276,6 @@ def as_begun(spec: CampaignSpec, source: str, row: CampaignRow) -> CampaignSpec:
         return spec
     before = spec if source == row.source else _stored_spec(row, candidates=False)
     return spec.with_defaults_of(row.spec, before)
-
-
-def _check_derived(connection: Connection, spec: CampaignSpec) -> None:
-    """Raises UsageError for a derived property that the ledger knows in another unit."""
-    wanted = {prop.definition.name: prop.definition.unit for rung in spec.ladder for prop in rung.derived}
-    for name, unit in evidence.stored_units(connection, list(wanted)).items():
-        if unit != wanted[name]:
-            raise UsageError(
-                f'derived property "{name}": this ledger has values of a property of this name in {unit}, which is not '
-                f"{wanted[name]}; give it another name"
-            )
 
 
 def _stored_rungs(connection: Connection, row: CampaignRow, spec: CampaignSpec) -> tuple[BuiltRung, ...]:

@@ -13,12 +13,14 @@ from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.evidence import UNCERTAINTY_KIND, Computation, EvidenceKey, Finding, content_hash
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.quantities import Quantity
+from sciagent.errors import UsageError
 from sciagent.store.results import candidates, evidence, pooled
 from sciagent.store.results.evidence import NewEvidence, RecordedEvidence
 
 if TYPE_CHECKING:
     from sciagent.campaign.core.build import Built, BuiltRung
     from sciagent.campaign.core.judge import Answer
+    from sciagent.campaign.spec.campaign_spec import CampaignSpec
 
 Result = TypeVar("Result", Finding, RecordedEvidence)
 
@@ -76,3 +78,14 @@ def _evidence(
     if held is None:
         return NewEvidence(finding, key, candidate_id)
     return NewEvidence(finding, key, candidate_id, why="its parts have changed", supersedes=held[0].id)
+
+
+def check_derived(connection: Connection, spec: CampaignSpec) -> None:
+    """Raises UsageError for a derived property that the ledger knows in another unit."""
+    wanted = {prop.definition.name: prop.definition.unit for rung in spec.ladder for prop in rung.derived}
+    for name, unit in evidence.stored_units(connection, list(wanted)).items():
+        if unit != wanted[name]:
+            raise UsageError(
+                f'derived property "{name}": this ledger has values of a property of this name in {unit}, which is not '
+                f"{wanted[name]}; give it another name"
+            )

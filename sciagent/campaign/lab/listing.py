@@ -18,17 +18,15 @@ from sciagent.verification.contract import WorldVerifier
 
 
 class TaskReader:
-    """Reads tasks of several campaigns; each campaign is opened once."""
+    """Reads tasks of several campaigns. The file of a campaign is read once, and again after an amendment."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._built: dict[str, Built] = {}
+        self._asked: dict[tuple[int, str], dict[int, BuiltRung]] = {}
 
     def built(self, campaign: str) -> Built:
         """Returns the campaign as people's commands see it."""
-        if campaign not in self._built:
-            self._built[campaign] = open_for_people(self._ledger, campaign)
-        return self._built[campaign]
+        return open_for_people(self._ledger, campaign)
 
     def shown(self, connection: Connection, listed: Sequence[LabTask]) -> list[LabTaskAnswer]:
         """Returns the tasks in their order."""
@@ -36,9 +34,11 @@ class TaskReader:
         why = standings.last_reasons(connection, [(task.rung_id, task.candidate_id) for task in listed])
         answers = []
         for task in listed:
-            if task.campaign not in self._built:
-                self._built[task.campaign] = open_within(connection, self._ledger, task.campaign)
-            rung = next(rung for rung in self._built[task.campaign].asked if rung.id == task.rung_id)
+            at = task.campaign_id, task.spec_hash
+            if at not in self._asked:
+                built = open_within(connection, self._ledger, task.campaign)
+                self._asked[at] = {rung.id: rung for rung in built.asked}
+            rung = self._asked[at][task.rung_id]
             assert isinstance(rung.verifier, WorldVerifier)  # the registry checks it
             form = rung.verifier.form(loaded[task.candidate_id])
             answers.append(_answer(task, rung, form, why.get((task.rung_id, task.candidate_id), "")))

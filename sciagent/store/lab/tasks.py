@@ -31,6 +31,8 @@ class LabTask:
     """Id of the job."""
     campaign_id: int
     campaign: str
+    spec_hash: str
+    """Hash of the campaign's file, which an amendment changes."""
     rung_id: int
     rung: str
     candidate_id: int
@@ -208,6 +210,7 @@ _TASKS = (
         t.job.c.id,
         t.job.c.campaign_id,
         t.campaign.c.name.label("campaign"),
+        t.campaign.c.spec_hash,
         t.job.c.rung_id,
         t.rung.c.name.label("rung"),
         t.job.c.candidate_id,

@@ -10,7 +10,6 @@ from starlette.requests import Request
 
 from sciagent.campaign.core.build import open_for_people
 from sciagent.campaign.lab import answering, claiming
-from sciagent.campaign.lab.listing import TaskReader
 from sciagent.campaign.lab.typed_answers import typed_answer
 from sciagent.domain.answers.lab import LabClaimed, LabEntered, TaskState
 from sciagent.domain.answers.model import plain
@@ -48,14 +47,14 @@ def listed(request: Request, limit: int = 100) -> list[object]:
     site, among = site_of(request), visitor(request).rights.campaigns(Right.READ)
     with site.ledger.read() as connection:
         found = tasks.listed(connection, among=among, limit=max(1, min(limit, 1000)))
-        return [plain(task) for task in TaskReader(site.ledger).shown(connection, found)]
+        return [plain(task) for task in site.reader.shown(connection, found)]
 
 
 @pages.post("/api/tasks/{task}/claim", WORK)
 def claim(request: Request, task: int) -> object:
     """Claims a task."""
     site, who = site_of(request), visitor(request).who
-    claiming.claim(open_for_people(site.ledger, read_task(site.ledger, task).task.campaign), task, who)
+    claiming.claim(open_for_people(site.ledger, read_task(site.ledger, task, site.reader).task.campaign), task, who)
     return plain(LabClaimed(task=task, state="claimed", claimed_by=str(who)))
 
 
@@ -67,7 +66,7 @@ def enter(request: Request, task: int, given: Annotated[ResultIn, Body()]) -> ob
     entry = answering.LabEntry(
         typed_answer(said), said, visitor(request).who, given.key, given.why or None, given.sample or None
     )
-    built = open_for_people(site.ledger, read_task(site.ledger, task).task.campaign)
+    built = open_for_people(site.ledger, read_task(site.ledger, task, site.reader).task.campaign)
     done = answering.enter(built, task, entry)
     state: TaskState = "in_review" if done.in_review else "answered"
     answer = LabEntered(task=task, state=state, evidence_key=done.evidence_key, revision=done.revision)

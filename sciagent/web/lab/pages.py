@@ -10,7 +10,6 @@ from starlette.responses import JSONResponse, Response
 
 from sciagent.campaign.core.build import Built, open_for_people
 from sciagent.campaign.lab import answering, claiming, reviewing, sampling
-from sciagent.campaign.lab.listing import TaskReader
 from sciagent.campaign.lab.typed_answers import typed_answer
 from sciagent.domain.jobs.sample_codes import read_code
 from sciagent.domain.people.roles import Right
@@ -36,7 +35,7 @@ def task_list(request: Request, after: str = "", saved: int = 0) -> Response:
     """Shows what the person has claimed, what waits for a review, and what is next, the most valuable first."""
     site, who = site_of(request), visitor(request)
     among = who.rights.campaigns(Right.READ)
-    reader = TaskReader(site.ledger)
+    reader = site.reader
     with site.ledger.read() as connection:
         own = tasks.listed(connection, among=among, claimed_by=str(who.who)) if not after else []
         review = tasks.listed(connection, among=among, in_review=True) if not after else []
@@ -107,7 +106,7 @@ def _page(
     conflict: bool = False,
 ) -> Response:
     site = site_of(request)
-    page = read_task(site.ledger, task)
+    page = read_task(site.ledger, task, site.reader)
     with site.ledger.read() as connection:
         found = tasks.find(connection, task)
     campaign_id = found.campaign_id if found else None
@@ -123,7 +122,7 @@ def _page(
 def enter(request: Request, task: int) -> Response:
     """Records what was measured, and shows the next task of the person. Whatever is refused stays in the form."""
     site, form = site_of(request), TypedForm(texts(request))
-    page = read_task(site.ledger, task)
+    page = read_task(site.ledger, task, site.reader)
     try:
         said = form.said(page.task.asks)
         answer = typed_answer(said)

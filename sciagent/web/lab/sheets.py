@@ -69,7 +69,7 @@ class AnswerSheet:
 def template(request: Request) -> Response:
     """Returns a CSV with the tasks of the person, or those that are next, and empty columns for their values."""
     site, who = site_of(request), visitor(request)
-    reader = TaskReader(site.ledger)
+    reader = site.reader
     with site.ledger.read() as connection:
         among = who.rights.campaigns(Right.WORK)
         own = tasks.listed(connection, among=among, claimed_by=str(who.who), limit=MOST_ROWS)

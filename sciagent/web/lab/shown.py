@@ -73,13 +73,14 @@ class TaskPage:
         return next((each for each in reversed(self.answers) if each.kind != submissions.SENT_BACK), None)
 
 
-def read_task(ledger: Ledger, task_id: int) -> TaskPage:
-    """Returns a task for its page. Raises UsageError if there is none."""
+def read_task(ledger: Ledger, task_id: int, reader: TaskReader | None = None) -> TaskPage:
+    """Returns a task for its page. reader: one that knows the campaign already. Raises UsageError if there is no such
+    task."""
     with ledger.read() as connection:
         task = tasks.find(connection, task_id)
         if task is None:
             raise UsageError(f"there is no task {task_id}")
-        [shown] = TaskReader(ledger).shown(connection, [task])
+        [shown] = (reader or TaskReader(ledger)).shown(connection, [task])
         answers = submissions.of_job(connection, task_id)
         signed = audit.of_object(connection, "submission", [each.id for each in answers])
         return TaskPage(
