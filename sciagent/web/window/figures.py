@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from markupsafe import Markup
@@ -73,7 +73,9 @@ class Figures:
         with self._lock:
             kept = self._kept.setdefault(campaign, _Kept())
         before = kept.figures
-        if before is not None and (before.tick == tick or before.age < min(OLDEST, before.took / SHARE)):
+        if before is not None and before.tick == tick:
+            return replace(before, at=datetime.now(UTC))  # nothing has changed since
+        if before is not None and before.age < min(OLDEST, before.took / SHARE):
             return before
         if kept.lock.acquire(blocking=before is None):
             try:
