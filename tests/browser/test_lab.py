@@ -74,6 +74,7 @@ def test_a_shift_in_the_laboratory(browser: Browser, served: LabServer) -> None:
     page.click("text=Log in >> nth=-1")
     page.wait_for_url("**/tasks")
     picture(page, "lab_list")
+    expect(page.locator("#code")).to_be_focused()
     page.keyboard.type(f"{served.url}/s/{vial.code}")  # as a scanner does: the field has the focus
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/tasks/{first}?vial=**")
