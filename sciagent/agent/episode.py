@@ -10,9 +10,10 @@ from sciagent.agent.messages import Message, Sampled
 
 Thinking = Literal["preserve", "strip"]
 """Whether the thinking in earlier answers is shown again or left out."""
-SYSTEM = """You search for molecules that meet a goal. You work by calling tools, one or a few at a time, and see what \
-each call brought. Cheap checks answer at once; dearer ones answer later, in a later turn or episode. New molecules \
+_SYSTEM = """You search for {many} that meet a goal. You work by calling tools, one or a few at a time, and see what \
+each call brought. Cheap checks answer at once; dearer ones answer later, in a later turn or episode. New {many} \
 that meet the goal count; one that is known already counts for nothing. Small steps from the best so far often help."""
+SYSTEM = _SYSTEM.format(many="molecules")
 STRUCTURED = """Answer with one JSON object and nothing else: {"name": TOOL, "arguments": {...}}."""
 KEPT_TURNS = 4  # number of latest turns that stay in the prompt when the conversation has grown too long
 
@@ -43,7 +44,7 @@ class Episode:
     """System and user message at the beginning of every prompt."""
     limits: EpisodeLimits
     numbered: list[str] = field(default_factory=list)
-    """The molecules that the conversation has shown with a number, the first with #1."""
+    """The notations of the candidates that the conversation has shown with a number, the first with #1."""
     turns: list[tuple[Message, ...]] = field(default_factory=list)
     """The answers so far, each with the messages that followed it."""
     first: int = 0
@@ -55,7 +56,7 @@ class Episode:
     held: tuple[int, ...] = ()
     """Token ids of the last prompt and answer. For the next prompt, only the additional ids are stored."""
     added: tuple[str, ...] = ()
-    """The molecules that got a number in the last turn."""
+    """Those that got a number in the last turn."""
 
     @property
     def messages(self) -> list[Message]:
@@ -109,13 +110,20 @@ class Episode:
 
 
 def opening(
-    goal: str, learned: str, left: str, tools: Sequence[tuple[str, str]], structured: bool, skills: Sequence[str] = ()
+    goal: str,
+    learned: str,
+    left: str,
+    tools: Sequence[tuple[str, str]],
+    structured: bool,
+    skills: Sequence[str] = (),
+    many: str = "molecules",
 ) -> tuple[Message, ...]:
-    """Returns the system and the user message. tools: (name, first sentence), listed if answers are structured. skills:
+    """Returns the system and the user message. many: the word for candidates. tools: (name, first sentence), listed if
+    answers are structured. skills:
     texts at the end of the user message."""
-    system = SYSTEM
+    system = _SYSTEM.format(many=many)
     if structured:
         listed = "\n".join(f"- {name}: {what}" for name, what in tools)
-        system = f"{SYSTEM}\n{STRUCTURED}\nTools:\n{listed}"
+        system = f"{system}\n{STRUCTURED}\nTools:\n{listed}"
     parts = [goal, f"Left to spend: {left}.", learned or "Nothing was tried yet.", *skills]
     return Message("system", system), Message("user", "\n\n".join(parts))

@@ -123,7 +123,7 @@ class LadderResult(LadderAnswer):
     def paragraphs(self) -> Iterator[Paragraph]:
         """Yields the paragraphs that `sciagent verify` prints."""
         reason = f" ({self.reason})" if self.reason else ""
-        yield Paragraph(f"{self.smiles or 'no molecule'}: {self.verdict}{reason}", 0)
+        yield Paragraph(f"{self.text if self.key else 'no ' + self.kind}: {self.verdict}{reason}", 0)
         if not self.rungs:
             yield Paragraph(self.detail)
         for rung in self.rungs:
@@ -138,7 +138,7 @@ class LadderResult(LadderAnswer):
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
-        return html.box(html.structure(self.smiles or ""), html.paragraphs(self.paragraphs()))
+        return html.box(html.structure_of(self), html.paragraphs(self.paragraphs()))
 
 
 class ExplainedCandidate:
@@ -147,14 +147,15 @@ class ExplainedCandidate:
     def __init__(self, answer: Explanation | RefusedText) -> None:
         self.answer = answer
         """The answer of `sciagent explain`; for a refused text, the refusals with their reasons."""
-        self.smiles: str = answer.text if isinstance(answer, RefusedText) else answer.smiles
+        self.smiles: str = answer.text
+        """The structure as text."""
         self.key: str | None = answer.key
 
     def __repr__(self) -> str:
         return text_of(*paragraphs(self.answer))
 
     def _repr_html_(self) -> str:
-        return html.box(html.structure(self.smiles), html.paragraphs(paragraphs(self.answer)))
+        return html.box(html.structure_of(self.answer), html.paragraphs(paragraphs(self.answer)))
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import Any, Self
 from rich.table import Table
 from sqlalchemy.engine import Connection
 
+from sciagent.api import html
 from sciagent.api.tables import Cells, ResultTable, plain_records
 from sciagent.api.terminal import records_table
 from sciagent.campaign.pricing.chances import with_chances
@@ -94,7 +95,7 @@ def _cells(
     candidate: BestCandidate, properties: Sequence[str], measured: Sequence[str], with_level: bool, with_chance: bool
 ) -> Mapping[str, Any]:
     imported = {value.property: value for value in candidate.imported}
-    cells: dict[str, Any] = {"name": candidate.name, "smiles": candidate.smiles}
+    cells: dict[str, Any] = {"name": candidate.name, candidate.column: html.cell(candidate)}
     for name in properties:
         cells[name] = candidate.values.get(name)
         if name in measured:
@@ -187,8 +188,8 @@ def one_of(kinds: set[str | None]) -> str | None:
 
 def best_record(candidate: BestCandidate) -> Mapping[str, Any]:
     """Returns the cells of a best candidate for a data frame."""
-    fixed = ("smiles", "hit", "contradicted", "utility", "p_hit", "verified", "in_seeds", "reason", "key")
-    cells = {name: getattr(candidate, name) for name in fixed}
+    fixed = ("hit", "contradicted", "utility", "p_hit", "verified", "in_seeds", "reason", "key")
+    cells = {candidate.column: candidate.text} | {name: getattr(candidate, name) for name in fixed}
     cells = named(candidate.names, tuple(candidate.names)) | cells
     for name, value in candidate.values.items():
         cells |= {name: value.value} | {

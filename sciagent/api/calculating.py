@@ -9,8 +9,8 @@ from typing import Any
 
 from sciagent.api.ledger import LedgerLike, open_ledger
 from sciagent.api.tables import ResultTable, heading, plain_cells
-from sciagent.campaign.people.calculating import calculate, check_units, molecules_of, rungs_for
-from sciagent.domain.answers.values import CalculatedMolecule
+from sciagent.campaign.people.calculating import calculate, check_units, rungs_for, structures_of, subject_for
+from sciagent.domain.answers.values import CalculatedCandidate
 from sciagent.domain.outcomes import Outcome
 from sciagent.settings import user
 
@@ -24,16 +24,17 @@ def calc(
     settings: Mapping[str, Any] | None = None,
     units: Mapping[str, str] | None = None,
     file: str | Path | None = None,
-    column: str = "smiles",
+    column: str | None = None,
     keep: Sequence[str] | None = None,
     ledger: LedgerLike = None,
-) -> ResultTable[CalculatedMolecule]:
-    """Returns the answers of one verifier on molecules. Evidence in the ledger is reused, and new evidence is stored.
+) -> ResultTable[CalculatedCandidate]:
+    """Returns the answers of one verifier on candidates. Evidence in the ledger is reused, and new evidence is stored.
 
         sciagent.calc("xtb.singlepoint", ["CCO", "c1ccccc1O"], settings={"solvent": "water"}).to_pandas()
 
-    settings: as in a campaign file. units: unit of a property. file: further molecules (csv, smi or sdf), whose names
-    stay with them; column, keep: of a csv, the column with the structures and those with names. The safety screen comes
+    smiles: SMILES, or for a verifier of crystals structures as text. settings: as in a campaign file. units: unit of a
+    property. file: further structures (csv, smi or sdf; cif and others for crystals), whose names stay with them;
+    column, keep: of a csv, the column with the structures and those with names. The safety screen comes
     first. Raises UsageError for an unknown verifier, setting or property.
     """
     given = [smiles] if isinstance(smiles, str) else smiles
@@ -48,22 +49,22 @@ def answers_of(
     settings: Mapping[str, Any],
     units: Mapping[str, str],
     file: Path | None,
-    column: str,
+    column: str | None,
     keep: Sequence[str] | None,
     ledger: Any,
-) -> Iterator[CalculatedMolecule]:
+) -> Iterator[CalculatedCandidate]:
     """Yields the answers one by one; mistakes in the arguments are raised at once, before any calculation."""
-    listed = list(smiles)
-    rungs = rungs_for(verifier, settings, Path.cwd(), molecules_of(listed, file, column, keep))
+    listed, subject = list(smiles), subject_for(verifier)
+    rungs = rungs_for(verifier, settings, Path.cwd(), structures_of(listed, file, column, keep, subject))
     check_units(rungs[-1], units)
-    return calculate(ledger, rungs, molecules_of(listed, file, column, keep), units, user())
+    return calculate(ledger, rungs, structures_of(listed, file, column, keep, subject), units, user())
 
 
-def result_table(verifier: str, answers: Sequence[CalculatedMolecule]) -> ResultTable[CalculatedMolecule]:
+def result_table(verifier: str, answers: Sequence[CalculatedCandidate]) -> ResultTable[CalculatedCandidate]:
     return ResultTable(answers, verifier, partial(brief, levels=len(levels_of(answers)) > 1), record)
 
 
-def brief(answer: CalculatedMolecule, levels: bool) -> Mapping[str, Any]:
+def brief(answer: CalculatedCandidate, levels: bool) -> Mapping[str, Any]:
     """Returns the displayed cells of a molecule, its properties side by side. levels: whether to show the level."""
     failure = f"{answer.outcome}: {answer.reason}" if answer.reason else answer.outcome
     return {
@@ -71,11 +72,11 @@ def brief(answer: CalculatedMolecule, levels: bool) -> Mapping[str, Any]:
         **{value.property: value for value in answer.values},
         "level": ", ".join(levels_of([answer])) if levels else None,
         "outcome": None if answer.outcome == Outcome.OK else failure,
-        "smiles": answer.smiles or answer.text,
+        **_structure(answer),
     }
 
 
-def record(answer: CalculatedMolecule, as_text: bool = False) -> Mapping[str, Any]:
+def record(answer: CalculatedCandidate, as_text: bool = False) -> Mapping[str, Any]:
     """Returns all cells of a molecule, for a data frame or a file.
 
     as_text: whether numbers are texts with the digits that their uncertainty supports; otherwise they are plain.
@@ -86,23 +87,29 @@ def record(answer: CalculatedMolecule, as_text: bool = False) -> Mapping[str, An
         plain = {heading(name, unit): value.value, heading(f"{name} uncertainty", unit): value.uncertainty}
         cells |= plain_cells(name, value) if as_text else plain
     cells |= {"level": ", ".join(levels_of([answer])), "outcome": answer.outcome, "reason": answer.reason}
-    return {**cells, "smiles": answer.smiles or answer.text}
+    return {**cells, **_structure(answer)}
 
 
-def rows(answer: CalculatedMolecule) -> Iterator[Mapping[str, Any]]:
+def rows(answer: CalculatedCandidate) -> Iterator[Mapping[str, Any]]:
     """Yields a row for each property of a molecule."""
     for value in answer.values:
-        yield {"property": value.property, "value": value, "name": name_of(answer), "smiles": answer.smiles}
+        yield {"property": value.property, "value": value, "name": name_of(answer), **_structure(answer)}
 
 
-def side_by_side(answers: Sequence[CalculatedMolecule]) -> bool:
+def _structure(answer: CalculatedCandidate) -> Mapping[str, str]:
+    """Returns the column of the structure with its text; what could not be read is shown as it was given."""
+    is_other = answer.structure is not None and answer.smiles is None
+    return {"structure" if is_other else "smiles": answer.structure or answer.text}
+
+
+def side_by_side(answers: Sequence[CalculatedCandidate]) -> bool:
     """Returns whether a terminal shows the properties side by side: several molecules with few properties."""
     return len(answers) > 1 and max(len(answer.values) for answer in answers) <= MOST_COLUMNS
 
 
-def name_of(answer: CalculatedMolecule) -> str | None:
+def name_of(answer: CalculatedCandidate) -> str | None:
     return ", ".join(next(iter(answer.names.values()), ())) or None
 
 
-def levels_of(answers: Iterable[CalculatedMolecule]) -> list[str]:
+def levels_of(answers: Iterable[CalculatedCandidate]) -> list[str]:
     return list(dict.fromkeys(value.level for answer in answers for value in answer.values))

@@ -24,6 +24,7 @@ from sciagent.campaign.spec.load import load_spec
 from sciagent.campaign.spec.safety import is_reason
 from sciagent.domain.campaigns.directives import Verb
 from sciagent.domain.campaigns.ports import ProposalIn
+from sciagent.domain.candidates import MOLECULE_KIND
 from sciagent.errors import UsageError
 from sciagent.execution.executor import executor_of
 from sciagent.report.answers import status
@@ -74,7 +75,7 @@ class Campaign:
         goal: PartSpec | None = None,
         budget: PartSpec | None = None,
         proposer: PartSpec | None = None,
-        subject: str = "molecule",
+        subject: str = MOLECULE_KIND,
         base: str | Path | None = None,
         ledger: LedgerLike = None,
         **more: Any,

@@ -51,7 +51,7 @@ def paragraphs(answer: Explanation | RefusedText, full: bool = False) -> Iterato
     yield from _other_evidence(answer.other_evidence)
     if (n := answer.children.n) > 0:
         yield from _heading(f"Parent of {n} candidate{'' if n == 1 else 's'}")
-        yield Paragraph(", ".join(child.smiles for child in answer.children.first) + (", …" if n > 5 else ""))
+        yield Paragraph(", ".join(child.text for child in answer.children.first) + (", …" if n > 5 else ""))
 
 
 def _refused(answer: RefusedText) -> Iterator[Paragraph]:
@@ -69,7 +69,7 @@ def _refused(answer: RefusedText) -> Iterator[Paragraph]:
 
 
 def _identity(answer: Explanation, full: bool) -> Iterator[Paragraph]:
-    yield Paragraph(answer.smiles, 0)
+    yield Paragraph(answer.text, 0)
     if answer.names:
         yield Paragraph("; ".join(f"{field}: {', '.join(texts)}" for field, texts in answer.names.items()))
     charge = f", charge {answer.charge:+d}" if answer.charge else ""
@@ -126,7 +126,7 @@ def _proposal(proposal: ProposalStory, verb: str) -> Iterator[Paragraph]:
     if proposal.detail:
         yield Paragraph(proposal.detail, 2)
     if proposal.parents:
-        yield Paragraph("from " + " and ".join(f"{parent.smiles} ({parent.key[:8]})" for parent in proposal.parents), 2)
+        yield Paragraph("from " + " and ".join(f"{parent.text} ({parent.key[:8]})" for parent in proposal.parents), 2)
     if proposal.rationale:
         yield Paragraph(f"“{proposal.rationale}”", 2)
 

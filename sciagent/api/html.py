@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from html import escape
 
 from sciagent.api.terminal import Paragraph, Records, cell_text, columns_of, is_number
+from sciagent.domain.answers.values import StructureText
+from sciagent.domain.candidates import MOLECULE_KIND
 
-DRAWN = ("smiles", "candidate", "text")  # columns of structures
+DRAWN = ("smiles", "structure", "candidate", "text")  # columns of structures
 
 STYLE = """<style>
 .sciagent{--atom:#222;--atom-n:#2b50c7;--atom-o:#c2321f;--atom-x:#2a7d34;--atom-s:#8a6a00;--atom-p:#a8560c;
@@ -61,7 +62,7 @@ def table(records: Records, title: str = "") -> str:
     heads = "<th></th>" * len(drawn) + "".join(f"<th{kind}>{escape(name)}</th>" for name, kind in kinds.items())
     rows = []
     for record in records:
-        drawings = "".join(f"<td>{structure(str(record.get(name) or ''))}</td>" for name in drawn)
+        drawings = "".join(f"<td>{structure_of(record.get(name))}</td>" for name in drawn)
         cells = (f"<td{kind}>{_cell(record.get(name))}</td>" for name, kind in kinds.items())
         rows.append(f"<tr>{drawings}{''.join(cells)}</tr>")
     body = f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
@@ -73,14 +74,20 @@ def _cell(value: object) -> str:
     return f'<span class="hit">{text}</span>' if value == "hit" else text
 
 
-@lru_cache(maxsize=2048)
-def structure(smiles: str) -> str:
-    """Returns the molecule as SVG; an empty text if it cannot be drawn."""
-    from sciagent.chemistry.depiction import drawing
-    from sciagent.chemistry.molecule import parse_molecule
-    from sciagent.errors import SciagentError
+def structure(kind: str, notation: str) -> str:
+    """Returns a candidate as SVG; an empty text if it cannot be drawn."""
+    from sciagent.chemistry.subjects.drawing import drawn
 
-    try:
-        return drawing(parse_molecule(smiles, standardise="parent"), 170, 125)
-    except (SciagentError, ValueError, RuntimeError):
-        return ""
+    return drawn(kind, notation, 170, 125)
+
+
+def structure_of(shown: object) -> str:
+    """Returns the drawing of an answer or a cell that knows its structure; empty for any other. Other texts are tried
+    as SMILES."""
+    kind, text = getattr(shown, "kind", MOLECULE_KIND), getattr(shown, "text", None) or str(shown or "")
+    return structure(kind, getattr(shown, "drawn_from", "") or text)
+
+
+def cell(shown: StructureText) -> str | StructureText:
+    """Returns the cell of a structure: a molecule's SMILES, for others what also knows how it is drawn."""
+    return shown.text if shown.kind == MOLECULE_KIND else shown

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sciagent.api.campaign import Campaign
     from sciagent.domain.answers.evaluation import ListedPolicy, ShownPolicy
     from sciagent.domain.answers.guards import ShownGuards
-    from sciagent.domain.answers.values import CalculatedMolecule
+    from sciagent.domain.answers.values import CalculatedCandidate
     from sciagent.report.export.parquet import ArrowRows
 
 
@@ -154,7 +154,7 @@ class LedgerView:
             _brief,
         )
 
-    def calc(self, verifier: str, smiles: str | Iterable[str] = (), **more: Any) -> ResultTable[CalculatedMolecule]:
+    def calc(self, verifier: str, smiles: str | Iterable[str] = (), **more: Any) -> ResultTable[CalculatedCandidate]:
         """Runs one verifier on molecules; known evidence is reused. more: the arguments of `sciagent.calc`."""
         from sciagent.api.calculating import calc
 

@@ -22,7 +22,7 @@ from rich.text import Text
 Records = Sequence[Mapping[str, Any]]
 """Rows of a table: cells by column."""
 
-STRUCTURES = ("smiles", "candidate")
+STRUCTURES = ("smiles", "structure", "candidate")
 """Columns with structures."""
 
 

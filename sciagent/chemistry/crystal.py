@@ -20,9 +20,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.util import find_spec
 from typing import Any
 
-from sciagent.domain.candidates import CandidateKind, candidate_key
+from sciagent.domain.candidates import candidate_key
 from sciagent.domain.outcomes import Reason
 from sciagent.errors import InvalidCandidateError, UsageError
 
@@ -52,7 +53,7 @@ class Crystal:
     multiplicity: int = 1
 
     @property
-    def kind(self) -> CandidateKind:
+    def kind(self) -> str:
         return "crystal"
 
     @cached_property
@@ -87,6 +88,25 @@ class Crystal:
     @classmethod
     def from_payload(cls, payload: Mapping[str, Any]) -> Crystal:
         return crystal_from_structure(_structure(payload))
+
+    @classmethod
+    def of_fields(cls, fields: Mapping[str, Any]) -> Crystal:
+        """Returns the crystal with these fields, as JSON has them, without computing its identity. Other fields are
+        ignored. Raises InvalidCandidateError for a missing or odd field."""
+        try:
+            return cls(
+                identity=str(fields["identity"]),
+                formula=str(fields["formula"]),
+                space_group=str(fields["space_group"]),
+                lattice=tuple(tuple(map(float, row)) for row in fields["lattice"]),
+                species=tuple(map(str, fields["species"])),
+                coordinates=tuple(tuple(map(float, row)) for row in fields["coordinates"]),
+                charge=int(fields["charge"]),
+                multiplicity=int(fields["multiplicity"]),
+            )
+        except (KeyError, ValueError, TypeError) as error:
+            detail = f"not a crystal's record: {type(error).__name__}: {error}"
+            raise InvalidCandidateError(Reason.UNPARSABLE, detail[:300]) from error
 
 
 def crystal_from_structure(structure: Any) -> Crystal:
@@ -165,11 +185,16 @@ def _bin(length: float) -> int:
     return math.floor((length + EDGE) / BIN)
 
 
+def needs_pymatgen() -> None:
+    """Raises UsageError if pymatgen is not installed."""
+    if find_spec("pymatgen") is None:
+        raise UsageError("crystals need pymatgen; install it with: pip install 'sciagent[crystals]'")
+
+
 def _structure(payload: Mapping[str, Any]) -> Any:
-    try:
-        from pymatgen.core import Lattice, Structure
-    except ImportError as error:
-        raise UsageError("crystals need pymatgen; install it with: pip install 'sciagent[crystals]'") from error
+    needs_pymatgen()
+    from pymatgen.core import Lattice, Structure
+
     try:
         return Structure(Lattice(payload["lattice"]), list(payload["species"]), payload["coordinates"])
     except (KeyError, ValueError, TypeError, AttributeError, ArithmeticError) as error:

@@ -10,19 +10,17 @@ import contextlib
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
 from rdkit import Chem, rdBase
 from rdkit.Chem import rdFingerprintGenerator
-from rdkit.DataStructs import BulkTanimotoSimilarity, ExplicitBitVect
+from rdkit.DataStructs import ExplicitBitVect
 
 from sciagent.chemistry.rdkit_log import rdkit_messages
 
 REMEMBERED = 4096
-FINGERPRINT = "ECFP4/2048"
 N_BITS = 2048
 RADIUS = 2
 # divisors of the traits: about their spread in a library of small organic molecules
@@ -31,7 +29,7 @@ UNSATURATED = (Chem.HybridizationType.SP, Chem.HybridizationType.SP2)
 
 
 @dataclass(frozen=True)
-class MoleculeFingerprint:
+class StructureFingerprint:
     """Counts of atom environments, and traits of the whole molecule."""
 
     counts: dict[int, int]
@@ -43,14 +41,14 @@ class MoleculeFingerprint:
 
 @dataclass(frozen=True)
 class Features:
-    """The scaffold and fingerprint of a molecule."""
+    """The family and fingerprint of a candidate."""
 
-    scaffold: str
-    """SMILES of the scaffold; empty for a molecule without rings."""
-    scaffold_hash: str
-    """SHA-256 of `scaffold`, for look-up."""
+    family: str
+    """What alike candidates share: the SMILES of a molecule's scaffold, empty without rings; a crystal's prototype."""
+    family_hash: str
+    """SHA-256 of `family`, for look-up."""
     bits: Any
-    """The fingerprint, an RDKit ExplicitBitVect."""
+    """The fingerprint: of a molecule an RDKit ExplicitBitVect, ECFP4 with 2048 bits."""
 
 
 @cache
@@ -58,13 +56,13 @@ def _generator() -> Any:
     return rdFingerprintGenerator.GetMorganGenerator(radius=RADIUS, fpSize=N_BITS)
 
 
-def structure_of(smiles: str) -> MoleculeFingerprint | None:
+def structure_of(smiles: str) -> StructureFingerprint | None:
     """Returns the fingerprint; None if the text is no SMILES."""
     with rdBase.BlockLogs():
         mol = Chem.MolFromSmiles(smiles)
     if mol is None or not mol.GetNumAtoms():
         return None
-    return MoleculeFingerprint(_generator().GetSparseCountFingerprint(mol).GetNonzeroElements(), _traits(mol))
+    return StructureFingerprint(_generator().GetSparseCountFingerprint(mol).GetNonzeroElements(), _traits(mol))
 
 
 def _traits(mol: Any) -> tuple[float, ...]:
@@ -97,8 +95,3 @@ def features(smiles: str) -> Features:
             bits = _generator().GetFingerprint(mol)
             scaffold = str(Chem.MolToSmiles(frame(mol)))
     return Features(scaffold, hashlib.sha256(scaffold.encode()).hexdigest(), bits)
-
-
-def nearest(molecule: Features, others: Sequence[Features]) -> float | None:
-    """Returns the Tanimoto similarity, 0 to 1, to the most similar of others; None if there are none."""
-    return max(BulkTanimotoSimilarity(molecule.bits, [other.bits for other in others])) if others else None

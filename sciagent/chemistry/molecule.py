@@ -19,7 +19,7 @@ from types import NoneType
 from typing import Any, Literal
 
 from sciagent.chemistry.rdkit_log import rdkit_messages
-from sciagent.domain.candidates import CandidateKind, candidate_key
+from sciagent.domain.candidates import candidate_key
 from sciagent.domain.outcomes import Reason
 from sciagent.errors import InvalidCandidateError
 
@@ -56,7 +56,7 @@ class Molecule:
     inchikey: str | None = field(compare=False)
 
     @property
-    def kind(self) -> CandidateKind:
+    def kind(self) -> str:
         return "molecule"
 
     @cached_property

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from sciagent.chemistry.molecule import REMEMBERED, Molecule, molecule_or_none, parse_molecule
 from sciagent.chemistry.rdkit_log import rdkit_messages
+from sciagent.chemistry.subjects.base import Standardised
 from sciagent.domain.candidates import Candidate
 from sciagent.errors import InvalidCandidateError, UsageError
 
@@ -34,19 +35,6 @@ class State:
     """SMILES of the other states that are possible within one standard deviation of each pKa."""
     fault: str = ""
     """Why the state could not be found; empty if it was."""
-
-
-@dataclass(frozen=True)
-class Standardised:
-    """A candidate, and how it was made from the text."""
-
-    molecule: Molecule
-    note: str = ""
-    """The origin of the candidate: `protonated at pH 7.4 from CC(=O)O`; empty if nothing was changed or is unsure."""
-    fault: str = ""
-    """Why the protonation state could not be found; empty if it was, or if none was asked for."""
-    is_ambiguous: bool = False
-    """Whether other protonation states are possible within one standard deviation of each pKa."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +71,7 @@ class Standardisation:
         if self.ph is None or not isinstance(candidate, Molecule):
             return candidate
         try:
-            return self.apply(candidate.smiles, candidate.multiplicity).molecule
+            return self.apply(candidate.smiles, candidate.multiplicity).candidate
         except InvalidCandidateError:
             return candidate
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from sciagent.domain.evidence import content_hash
 
-CandidateKind = Literal["molecule", "crystal"]
+MOLECULE_KIND = "molecule"
+"""The subject whose text is a SMILES, and the default of what states no subject."""
 
 
 @runtime_checkable
 class Candidate(Protocol):
-    """A molecule or a crystal. Immutable; equal keys mean the same candidate."""
+    """A molecule, a crystal, or a candidate of another subject. Immutable; equal keys mean the same candidate."""
 
     @property
-    def kind(self) -> CandidateKind: ...
+    def kind(self) -> str:
+        """Name of the subject."""
+
     @property
     def key(self) -> str:
         """64 hexadecimal digits."""
@@ -44,6 +47,6 @@ class Candidate(Protocol):
         """JSON data from which the same candidate can be made again."""
 
 
-def candidate_key(kind: CandidateKind, identity: str, charge: int, multiplicity: int) -> str:
+def candidate_key(kind: str, identity: str, charge: int, multiplicity: int) -> str:
     """Returns the SHA-256 of kind, identity, net charge and multiplicity."""
     return content_hash([kind, identity, charge, multiplicity])

@@ -55,11 +55,24 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
     found, fits, limits = [], report_candidates.fits_by_rung(connection, row), row.has_limits
     for candidate in ranked:
         highest = at_highest_rung(report_candidates.pooled_by_rung(answers.get(candidate.id, ()), fits))
-        same = ("key", "names", "inchikey", "utility", "hit", "in_seeds", "score", "reason", "detail")
+        same = (
+            "key",
+            "kind",
+            "text",
+            "drawn_from",
+            "formula",
+            "names",
+            "inchikey",
+            "utility",
+            "hit",
+            "in_seeds",
+            "score",
+            "reason",
+            "detail",
+        )
         found.append(
             BestCandidate(
                 **{name: getattr(candidate, name) for name in same},
-                smiles=candidate.text,
                 p_hit=float(candidate.hit) if limits and candidate.standing in DECIDED else None,
                 verified=candidate.standing == Standing.SETTLED,
                 values={name: RungValue.of(measured, rung=a.rung) for name, (a, measured) in highest.items()},

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from enum import StrEnum
 
 from sciagent.campaign.core.build import Built
-from sciagent.chemistry.molecule import molecule_or_none
+from sciagent.chemistry.subjects.base import Subject
+from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.campaigns.chosen_units import shown_quantity
+from sciagent.domain.candidates import MOLECULE_KIND
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes import Reason
+from sciagent.errors import InvalidCandidateError
 from sciagent.training.reading import AnsweredTurn
 from sciagent.training.verdicts import CandidateVerdict
 
@@ -35,7 +39,7 @@ def hint_of(built: Built, turn: AnsweredTurn, verdict: CandidateVerdict | None) 
     """Returns the hint for a turn that failed. verdict: on its best candidate; None if it had no new one."""
     if not turn.proposals:
         return NoHint.NOTHING_PROPOSED
-    hint = _of_refusal(turn) if verdict is None else _of_verdict(built, verdict)
+    hint = _of_refusal(turn, built.subject) if verdict is None else _of_verdict(built, verdict)
     if hint is None:
         return NoHint.NOTHING_KNOWN
     texts = [proposal.text for proposal in turn.proposals]
@@ -44,34 +48,42 @@ def hint_of(built: Built, turn: AnsweredTurn, verdict: CandidateVerdict | None) 
         texts += [verdict.text, verdict.key, verdict.key[:8], *filter(None, [verdict.inchikey])]
         for name, quantity in verdict.values.items():
             numbers += [quantity.value, shown_quantity(name, quantity, built.row.units).value]
-    return NoHint.LEAK if leaks(hint, texts, numbers) else hint
+    return NoHint.LEAK if leaks(hint, texts, numbers, built.subject) else hint
 
 
-def leaks(hint: str, texts: Iterable[str], numbers: Iterable[float]) -> bool:
+def leaks(hint: str, texts: Iterable[str], numbers: Iterable[float], subject: Subject | None = None) -> bool:
     """Returns whether a hint states the answer, in any spelling, or one of its values.
 
-    texts: notations of the answer's molecules. numbers: their values, in every unit that they are shown in.
+    texts: notations of the answer's candidates. numbers: their values, in every unit that they are shown in. subject:
+    None means molecules.
     """
+    subject = subject or subject_of(MOLECULE_KIND)
     answers = [text for text in texts if text]
     words = [stripped for word in hint.split() if (stripped := word.strip(".,;:!?\"'`"))]
     if any(text in words or (len(text) >= 4 and text in hint) for text in answers):
         return True
-    if _keys(answers) & _keys(words):
+    if _keys(answers, subject) & _keys(words, subject):
         return True
     stated = [float(number) for number in _NUMBER.findall(hint)]
     return any(abs(one - value) <= CLOSE * abs(value) for one in stated for value in numbers)
 
 
-def _keys(texts: Iterable[str]) -> set[str]:
-    """Returns the keys of the texts that are molecules."""
-    return {molecule.key for text in texts if (molecule := molecule_or_none(text)) is not None}
+def _keys(texts: Iterable[str], subject: Subject) -> set[str]:
+    """Returns the keys of the texts that are candidates."""
+    found = set()
+    for text in texts:
+        with suppress(InvalidCandidateError):
+            found.add(subject.read(text).key)
+    return found
 
 
-def _of_refusal(turn: AnsweredTurn) -> str | None:
+def _of_refusal(turn: AnsweredTurn, subject: Subject) -> str | None:
     """Returns the hint for a turn whose proposals were all known or refused."""
     first = turn.proposals[0]
     if first.status == "duplicate":
-        return "The molecule that comes to mind first is known to the campaign already. Propose another one."
+        return (
+            f"The {subject.words.one} that comes to mind first is known to the campaign already. Propose another one."
+        )
     if first.reason is None:
         return None
     why = first.reason.replace("_", " ")

@@ -10,7 +10,6 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.judge import Place, place
 from sciagent.campaign.rewarding.states import answers_as_of, states
-from sciagent.chemistry.fingerprint import features
 from sciagent.domain.evidence import Measured, at_highest_rung
 from sciagent.domain.properties import JUDGED_SCORE
 from sciagent.domain.quantities import Quantity
@@ -70,7 +69,7 @@ def verdicts(
             candidate.key,
             candidate.text,
             candidate.inchikey,
-            features(candidate.text).scaffold if candidate.kind == "molecule" else candidate.key,
+            built.subject.features(built.subject.notation(candidate)).family,
             known[id_],
             place(built.rules, built.objectives, answers[id_]),
             {name: measured for name, (_, measured) in at_highest_rung(answered).items()},

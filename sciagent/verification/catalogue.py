@@ -5,18 +5,31 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from sciagent.chemistry.subjects.registry import subject_names, subject_of
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.properties import PropertyAtLevel
 from sciagent.errors import SimulatorError, UsageError
 from sciagent.programs import Program, find
 from sciagent.verification.contract import BaseVerifier
 from sciagent.verification.registry import check_measures, provider, verifier_class, verifier_names
+
+
+def samples_of() -> dict[str, Candidate]:
+    """Returns the samples of all subjects by name, for which costs are shown; none of a subject whose libraries are
+    missing."""
+    found: dict[str, Candidate] = {}
+    for name in subject_names():
+        with suppress(UsageError):
+            subject = subject_of(name)
+            found |= {label: subject.read(text) for label, text in subject.samples.items()}
+    return found
 
 
 def catalogue(samples: Mapping[str, Candidate]) -> Sequence[Mapping[str, Any]]:
@@ -84,7 +97,7 @@ def _costs(verifier: BaseVerifier[Any], samples: Mapping[str, Candidate]) -> Seq
     return [
         {"candidate": name, "atoms": candidate.n_atoms, **verifier.cost(candidate)}
         for name, candidate in samples.items()
-        if candidate.kind == verifier.kind and verifier.accepts(candidate) is None
+        if verifier.takes(candidate.kind) and verifier.accepts(candidate) is None
     ]
 
 

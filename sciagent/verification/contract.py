@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from sciagent.domain.candidates import Candidate, CandidateKind
+from sciagent.domain.candidates import MOLECULE_KIND, Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import ArtifactFile, Computation, EvidenceKey, Finding, Measured, content_hash
 from sciagent.domain.jobs.lab import LabAnswer, LabForm
@@ -31,6 +31,7 @@ __all__ = [
 ]  # fmt: skip
 
 C = TypeVar("C", bound=Candidate)
+ANY_KIND = "any"
 
 
 class Settings(BaseModel):
@@ -97,7 +98,8 @@ class BaseVerifier(ABC, Generic[C]):
     name: ClassVar[str]
     version: ClassVar[str]
     tier: ClassVar[Tier]
-    kind: ClassVar[CandidateKind] = "molecule"
+    kind: ClassVar[str] = MOLECULE_KIND
+    """The subject whose candidates it takes; `any` for a verifier that takes all."""
     Settings: ClassVar[type[Settings]] = Settings
     reusable: ClassVar[bool] = True
     together: ClassVar[int] = 1
@@ -151,6 +153,11 @@ class BaseVerifier(ABC, Generic[C]):
 
         A campaign takes them for a rung that does not state them. They enter the hash like stated ones."""
         return {}
+
+    @classmethod
+    def takes(cls, kind: str) -> bool:
+        """Returns whether the verifier takes candidates of this subject."""
+        return cls.kind in (kind, ANY_KIND)
 
     def accepts(self, candidate: C) -> Refusal | None:
         """Returns None, or why the verifier does not apply. It must be cheap: it is called before the job starts."""

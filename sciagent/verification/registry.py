@@ -13,14 +13,14 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
+from sciagent.chemistry.subjects.registry import subject_names
 from sciagent.domain.properties import properties
 from sciagent.domain.tiers import Tier
 from sciagent.errors import UnknownNameError, UsageError
-from sciagent.verification.contract import BaseVerifier, PropertyAtLevel, Settings, Verifier, WorldVerifier
+from sciagent.verification.contract import ANY_KIND, BaseVerifier, PropertyAtLevel, Settings, Verifier, WorldVerifier
 from sciagent.verification.sandbox.declarations import asked_apart
 
 GROUP = "sciagent.verifiers"
-KINDS = ("molecule", "crystal")
 OURS = "sciagent"  # the distribution whose verifiers may run their declarations in the driver's process
 
 
@@ -139,8 +139,8 @@ def check_class(verifier_type: object, name: str, package: str) -> type[BaseVeri
         raise UsageError(f"{where}: tier must be a Tier, such as Tier.FAST, not {tier!r}")
     if (tier is Tier.WORLD) != issubclass(verifier_type, WorldVerifier):
         raise UsageError(f"{where}: a WorldVerifier is of the tier world, and a Verifier is not")
-    if verifier_type.kind not in KINDS:
-        raise UsageError(f"{where}: kind must be one of {', '.join(KINDS)}, not {verifier_type.kind!r}")
+    if verifier_type.kind not in (kinds := (ANY_KIND, *subject_names())):
+        raise UsageError(f"{where}: kind must be one of {', '.join(kinds)}, not {verifier_type.kind!r}")
     if verifier_type.opinion and (verifier_type.tier.order > Tier.SIMULATION.order or verifier_type.reusable):
         raise UsageError(f"{where}: an opinion is of the tier simulation at best, and not reusable")
     model: object = verifier_type.Settings

@@ -1,11 +1,10 @@
-"""What all pages share: the ledger, the templates, the drawings of molecules, and who visits."""
+"""What all pages share: the ledger, the templates, the drawings of candidates, and who visits."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote
 
 import jinja2
@@ -16,14 +15,12 @@ from starlette.requests import Request
 
 from sciagent import __version__
 from sciagent.campaign.lab.listing import TaskReader
+from sciagent.chemistry.subjects.drawing import drawn
 from sciagent.domain.people.roles import Right
-from sciagent.errors import InvalidCandidateError
 from sciagent.store.database.ledger import Ledger
 from sciagent.web.security.visitors import Visitor
 from sciagent.web.window.figures import Figures
 from sciagent.web.window.live import Ticker
-
-KEPT_DRAWINGS = 2000
 
 
 class WebSite:
@@ -83,16 +80,21 @@ def wants_json(request: Request) -> bool:
     return "application/json" in request.headers.get("accept", "") or request.url.path.startswith("/api/")
 
 
-@lru_cache(KEPT_DRAWINGS)
-def drawing(smiles: str) -> Markup:
-    """Returns a drawing of a molecule; empty if it cannot be read."""
-    from sciagent.chemistry import depiction
-    from sciagent.chemistry.molecule import parse_molecule
+class Drawable(Protocol):
+    """A candidate as an answer or a row of the ledger has it."""
 
-    try:
-        return Markup(depiction.drawing(parse_molecule(smiles, standardise="parent")))
-    except InvalidCandidateError:
-        return Markup("")
+    @property
+    def kind(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def drawn_from(self) -> str:
+        """Its notation; empty where it is the text."""
+
+
+def drawing(shown: Drawable) -> Markup:
+    """Returns a drawing of a candidate; empty if it cannot be drawn."""
+    return Markup(drawn(shown.kind, shown.drawn_from or shown.text))
 
 
 def _day(at: datetime | None) -> str:

@@ -10,22 +10,27 @@ from pydantic import AfterValidator, ValidationInfo
 
 from sciagent.yaml.validation import fault
 
-FORMATS = (".csv", ".smi", ".sdf")
-
 
 def file_hash(path: Path) -> str:
-    """Returns the SHA-256 hash of a file. Raises OSError."""
+    """Returns the SHA-256 hash of a file, or of the names and hashes of the files in a folder. Raises OSError."""
+    if path.is_dir():
+        lines = [f"{file_hash(each)}  {each.name}\n" for each in sorted(path.iterdir()) if each.is_file()]
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def check_file(value: str, info: ValidationInfo) -> str:
-    """Returns the name of a file. Raises a fault for an unreadable file if the folder of the document is known."""
+def check_file(value: str, info: ValidationInfo, folders: bool = False) -> str:
+    """Returns the name of a file. Raises a fault for an unreadable file if the folder of the document is known.
+
+    folders: whether it may be a folder of files."""
     context = info.context or {}
     if context.get("base") is None or not context.get("candidates", True):
         return value
     try:
         path = Path(context["base"]) / value
+        if folders and path.is_dir():
+            return value
         if not path.is_file():
             what = "is not a regular file" if path.exists() else "does not exist"
             raise fault(f'"{value}" {what}', "relative paths start at the folder of the campaign file")
@@ -35,15 +40,12 @@ def check_file(value: str, info: ValidationInfo) -> str:
     return value
 
 
-def check_table(value: str, info: ValidationInfo) -> str:
-    """Returns the name of a table of molecules. Raises a fault for an unknown format, or as `check_file`."""
-    name = value.lower().removesuffix(".gz")
-    if not name.endswith(FORMATS):
-        raise fault(f'"{value}" is no table of molecules', f"takes: {', '.join(FORMATS)}, each also with .gz")
-    return check_file(value, info)
+def check_source(value: str, info: ValidationInfo) -> str:
+    """Returns the name of a file or folder. Raises a fault as `check_file`."""
+    return check_file(value, info, folders=True)
 
 
 AnyFile = Annotated[str, AfterValidator(check_file)]
 """The name of a file, relative to the campaign file."""
-TableFile = Annotated[str, AfterValidator(check_table)]
-"""The name of a table of molecules, relative to the campaign file."""
+StructureSource = Annotated[str, AfterValidator(check_source)]
+"""The name of a file with structures, or of a folder of such files, relative to the campaign file."""

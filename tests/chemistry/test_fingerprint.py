@@ -6,8 +6,9 @@ import math
 
 import pytest
 
-from sciagent.chemistry.fingerprint import RINGS, SHARE, SIZE, features, nearest, structure_of
+from sciagent.chemistry.fingerprint import RINGS, SHARE, SIZE, features, structure_of
 from sciagent.chemistry.molecule import Molecule, parse_molecule
+from tests.support.subjects import MOLECULES
 
 
 def test_traits_are_those_that_one_counts() -> None:
@@ -47,10 +48,10 @@ def test_hydrogen_itself_has_one() -> None:
 )
 def test_murcko_scaffolds(smiles: str, scaffold: str) -> None:
     molecule: Molecule = parse_molecule(smiles)
-    assert features(molecule.smiles).scaffold == scaffold
+    assert features(molecule.smiles).family == scaffold
 
 
 @pytest.mark.parametrize("text", ["c1cccc1", "not a molecule", ""])
 def test_what_rdkit_cannot_read_has_no_scaffold_and_ends_nothing(text: str) -> None:
     found = features(text)
-    assert found.scaffold == "" and nearest(found, [features("CCO")]) == 0
+    assert found.family == "" and MOLECULES.nearest(found, [features("CCO")]) == 0

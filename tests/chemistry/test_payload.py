@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from sciagent.chemistry.molecule import Molecule, parse_molecule
-from sciagent.chemistry.payload import candidate_from_record, molecule_from_columns, record_of
+from sciagent.chemistry.payload import candidate_from_record, record_of
+from sciagent.chemistry.subjects.base import CandidateColumns
+from tests.support.subjects import MOLECULES
 
 PINNED = json.loads((Path(__file__).parent / "pinned_keys.json").read_text())[::5]
 ODD = ["[2H]C([2H])[2H]", "[H][H]", "[3H]O", "C[Hg]C", "[He]", "F[Hf](F)(F)F", "C[CH2]", "[OH3+]", "CC(=O)[O-]"]
@@ -29,7 +31,9 @@ def test_a_record_goes_through_json_and_gives_the_same_molecule() -> None:
 
 def test_the_columns_of_the_ledger_give_the_same_molecule() -> None:
     for m in molecules():
-        again = molecule_from_columns(m.text, m.identity, m.charge, m.multiplicity, m.formula, m.n_atoms, m.inchikey)
+        again = MOLECULES.from_row(
+            CandidateColumns(*(getattr(m, name) for name in CandidateColumns._fields)), None, True
+        )
         assert record_of(again) == record_of(m)
 
 

@@ -52,6 +52,9 @@ class MemoryBench:
             )
         )
 
+    def key_of(self, candidate: Candidate) -> str:
+        return candidate.key
+
     def best(self, n: int) -> list[Scored]:
         rows = [
             Scored(key, m.smiles, m.heavy_atoms / 100, 1, seq=seq, operation=self.operations[key])

@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.learning.rivals.children import BEST, Array, Edited, edits_of, first_new, one_new_of_each
 from sciagent.agent.proposers.plugins import CampaignView, ProposerTask
-from sciagent.chemistry.fingerprint import MoleculeFingerprint, structure_of
+from sciagent.chemistry.fingerprint import StructureFingerprint, structure_of
 from sciagent.domain.campaigns.ports import ProposalIn
 from sciagent.domain.campaigns.scripts import MeasuredCandidate
 from sciagent.domain.objectives import Objective
@@ -30,7 +30,7 @@ class LawRanking:
     def __init__(self, task: ProposerTask) -> None:
         self._task, self._enough = task, int(task.settings.get("results", FEWEST))
         self._children: dict[str, dict[str, Edited]] = {}
-        self._structures: dict[str, MoleculeFingerprint | None] = {}
+        self._structures: dict[str, StructureFingerprint | None] = {}
 
     def ask(self, campaign: CampaignView, n: int, rng: random.Random) -> Sequence[ProposalIn]:
         """Returns the n new children with the largest probability to be hits."""
@@ -83,7 +83,7 @@ class LawRanking:
         scores = np.concatenate([seen, np.full(others, np.nan)])[:, None]
         return Question(scores, TruthTransform.within(seen, low, high))
 
-    def _structure(self, text: str) -> MoleculeFingerprint | None:
+    def _structure(self, text: str) -> StructureFingerprint | None:
         if text not in self._structures:
             self._structures[text] = structure_of(text)
         return self._structures[text]

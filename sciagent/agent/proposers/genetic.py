@@ -1,7 +1,8 @@
 """The genetic search, independent of campaigns: `tell` adds a score, `ask` returns children.
 
 The search is steady-state: each child is bred from the current population, without generations. The population holds
-the best molecules by score, with at most PER_SCAFFOLD per Murcko scaffold, so that no series takes it over. Parents are
+the best candidates by score, with at most PER_GROUP of a group of alike ones (of molecules: one Murcko scaffold), so
+that no series takes it over. Parents are
 drawn by rank, half of them from the best sqrt(n): p(rank r of n) ~ log((r + 2) / (r + 1)). Operators are drawn by how
 many of their children are in the population now. For operator o, with every count halved after HALF_LIFE further
 children,
@@ -26,40 +27,27 @@ import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
-from sciagent.chemistry.editing.edits import ANY, CROSSOVERS, OPERATIONS, EditLimits, crossover, mutate
+from sciagent.chemistry.subjects.edit_set import EditSet
 from sciagent.domain.campaigns.ports import ProposalIn
 
 POPULATION = 200
-PER_SCAFFOLD = 20
+PER_GROUP = 20
 KEEP = 5  # remembered members per place in the population
 HALF_LIFE = 500.0  # children
 PRIOR = 10.0
 FLOOR = 0.1  # fraction of the draws that all operators share
 TRIES_PER_CHILD = 30
-# weights of the first draws; other operators have 1. Common steps of synthesis are drawn most; edits of single atoms
-# and bonds must first succeed.
-SHARES = {
-    "chain crossover": 4.0,
-    "add substituent to a saturated atom": 0.5,
-    "append atom": 0.5,
-    "insert atom": 0.5,
-    "take out atom": 0.5,
-    "change element": 0.5,
-    "change bond order": 0.5,
-    "open ring": 0.25,
-    "close ring": 0.5,
-}
 SECOND_EDIT = 0.15  # fraction of the children that are edited twice
 
 
 @dataclass(frozen=True)
 class Member:
-    """A scored molecule."""
+    """A scored candidate."""
 
-    smiles: str
+    text: str
+    """Its notation."""
     score: float
     operation: str
     number: int
@@ -67,21 +55,24 @@ class Member:
 
 
 class GeneticSearch:
-    """A search for molecules with a high score.
+    """A search for candidates with a high score, given and returned as notations.
 
-    limits: bounds on the children. known: returns whether a SMILES must not be proposed; remembered SMILES are excluded
-    anyway. made: operator counts of an earlier search to continue from (`made`).
+    limits: bounds on the children; None: those of `edits` without checks. known: returns whether a candidate must not
+    be proposed; remembered ones are excluded anyway. made: operator counts of an earlier search to continue from.
     """
 
     def __init__(
         self,
+        edits: EditSet,
         *,
-        limits: EditLimits = ANY,
-        known: Callable[[str], bool] = lambda smiles: False,
+        limits: Any = None,
+        known: Callable[[str], bool] = lambda text: False,
         made: Mapping[str, float] | None = None,
     ) -> None:
-        self._limits, self._known = limits, known
-        self._operators = OperatorChoice({name: SHARES.get(name, 1.0) for name in (*OPERATIONS, *CROSSOVERS)}, made)
+        self._edits, self._known = edits, known
+        self._limits = edits.limits() if limits is None else limits
+        shares = {name: edits.shares.get(name, 1.0) for name in (*edits.operations, *edits.crossovers)}
+        self._operators = OperatorChoice(shares, made)
         self._members: list[Member] = []  # sorted, best first
         self._texts: set[str] = set()
         self._latest = -1
@@ -91,28 +82,28 @@ class GeneticSearch:
         """Decayed number of children by operator; the argument `made` of a later search."""
         return dict(self._operators.made)
 
-    def tell(self, smiles: str, score: float, operation: str = "", *, number: int | None = None) -> None:
-        """Adds the score of a canonical SMILES; higher is better. A repeated SMILES is ignored.
+    def tell(self, text: str, score: float, operation: str = "", *, number: int | None = None) -> None:
+        """Adds the score of a candidate; higher is better. A repeated one is ignored.
 
         number: position in the order of arrival; by default the order of the calls.
         """
         number = self._latest + 1 if number is None else number
         self._latest = max(self._latest, number)
-        if smiles in self._texts:
+        if text in self._texts:
             return
-        bisect.insort(self._members, Member(smiles, score, operation, number), key=lambda m: (-m.score, m.number))
-        self._texts.add(smiles)
+        bisect.insort(self._members, Member(text, score, operation, number), key=lambda m: (-m.score, m.number))
+        self._texts.add(text)
         if len(self._members) > KEEP * POPULATION:
-            self._texts.discard(self._members.pop().smiles)
+            self._texts.discard(self._members.pop().text)
 
     def population(self) -> list[Member]:
-        """Returns the members, best first: at most PER_SCAFFOLD per scaffold, POPULATION in all."""
-        of_scaffold: Counter[str] = Counter()
+        """Returns the members, best first: at most PER_GROUP of a group of alike ones, POPULATION in all."""
+        of_group: Counter[str] = Counter()
         chosen: list[Member] = []
         for member in self._members:
-            scaffold = scaffold_of(member.smiles)
-            of_scaffold[scaffold] += 1
-            if of_scaffold[scaffold] <= PER_SCAFFOLD:
+            group = self._edits.group(member.text)
+            of_group[group] += 1
+            if of_group[group] <= PER_GROUP:
                 chosen.append(member)
                 if len(chosen) == POPULATION:
                     break
@@ -124,7 +115,7 @@ class GeneticSearch:
         if not members:
             return []
         weights = self._operators.weights(_kept(members, self._latest))
-        parents = [m.smiles for m in members]
+        parents = [m.text for m in members]
         children: dict[str, ProposalIn] = {}
         for _ in range(n * TRIES_PER_CHILD):
             if len(children) == n:
@@ -140,14 +131,20 @@ class GeneticSearch:
     def _breed(
         self, operation: str, parents: Sequence[str], weights: Sequence[float], rng: random.Random
     ) -> ProposalIn | None:
-        pair = [parents[rank(len(parents), rng)] for _ in range(1 + (operation in CROSSOVERS))]
-        edit: Callable[..., tuple[str, str] | None] = crossover if operation in CROSSOVERS else mutate
-        edited = edit(*pair, rng, operations=(operation,), limits=self._limits)
-        if edited is not None and rng.random() < SECOND_EDIT:
+        edits, limits, crosses = self._edits, self._limits, operation in self._edits.crossovers
+        chosen = tuple(parents[rank(len(parents), rng)] for _ in range(1 + crosses))
+        if len(chosen) == 2:
+            crossed = edits.cross(chosen, rng, limits, operation)
+            child = None if crossed is None else crossed[0]
+        else:
+            child = edits.mutate(chosen[0], rng, operation, limits)
+        if child is None:
+            return None
+        if rng.random() < SECOND_EDIT:
             second = self._operators.draw(rng, weights)
-            if second not in CROSSOVERS:
-                edited = mutate(edited[0], rng, operations=(second,), limits=self._limits) or edited
-        return None if edited is None else ProposalIn(edited[0], tuple(pair), operation)
+            if second not in edits.crossovers:
+                child = edits.mutate(child, rng, second, limits) or child
+        return ProposalIn(child, chosen, operation)
 
 
 class OperatorChoice:
@@ -195,18 +192,3 @@ def _kept(members: Sequence[Member], now: int) -> dict[str, float]:
         worth = 2 * (1 - place / len(members)) * decay(now - member.number)
         kept[member.operation] = kept.get(member.operation, 0.0) + worth
     return kept
-
-
-@lru_cache(maxsize=20_000)
-def scaffold_of(smiles: str) -> str:
-    """Returns the Murcko scaffold as SMILES, without stereochemistry. Molecules without rings are grouped by size."""
-    from rdkit import Chem
-    from rdkit.Chem.Scaffolds import MurckoScaffold
-
-    mol: Any = Chem.MolFromSmiles(smiles)
-    if mol is None:
-        return ""
-    Chem.RemoveStereochemistry(mol)
-    murcko: Any = MurckoScaffold
-    scaffold = Chem.MolToSmiles(murcko.GetScaffoldForMol(mol))
-    return scaffold or f"{mol.GetNumHeavyAtoms()} atoms without a ring"

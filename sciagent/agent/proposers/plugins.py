@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sciagent.agent.proposers.screen import Screen
-from sciagent.chemistry.editing.edits import EditLimits
 from sciagent.domain.campaigns.ports import ProposalIn, Turn
 from sciagent.domain.campaigns.scripts import MeasuredCandidate, ScriptBench
 from sciagent.domain.candidates import Candidate
@@ -30,8 +29,8 @@ class ProposerTask:
     """What a campaign asks a proposer for."""
 
     objectives: Sequence[Objective]
-    limits: EditLimits
-    """Bounds on new molecules, as the checks of the ladder have them."""
+    limits: Any
+    """Bounds on new candidates, as the checks of the ladder have them: of molecules `EditLimits`."""
     file: Path | None
     settings: Mapping[str, Any]
 

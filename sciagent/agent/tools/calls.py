@@ -13,34 +13,25 @@ from typing import TYPE_CHECKING, Any
 from pydantic.json_schema import JsonSchemaValue
 
 from sciagent.agent.messages import Message, Role, ToolCall
-from sciagent.agent.tools.looking import LOOKING
-from sciagent.agent.tools.molecules import MAKING
-from sciagent.agent.tools.predicting import PREDICTING
+from sciagent.agent.tools.offering import predicting_tools_of, tools_of
 from sciagent.agent.tools.reading import CallError, read_arguments
 from sciagent.agent.tools.registry import AgentBench, Observation, Registry, call_schema
-from sciagent.chemistry.editing import tables
-from sciagent.chemistry.editing.edits import ANY, EditLimits
-from sciagent.domain.evidence import content_hash
+from sciagent.chemistry.subjects.base import Subject
+from sciagent.chemistry.subjects.registry import needed_edits, subject_of
+from sciagent.domain.candidates import MOLECULE_KIND
 
 if TYPE_CHECKING:
     from sciagent.agent.foreign.servers import Servers
 
 MAX_CALLS = 8  # calls carried out per answer
-SHOWN = 8  # best molecules that the opening of an episode lists, as #1, #2 and so on
+SHOWN = 8  # best candidates that the opening of an episode lists, as #1, #2 and so on
 MOST_NUMBERS = 64  # that a structured answer may name
-TOOLS = (*MAKING, *LOOKING)
 GRAMMARS = ("llguidance", "xgrammar")  # libraries that restrict answers to a schema
 
 
 def call_record(name: str, arguments: str, observation: Observation) -> Mapping[str, Any]:
     """Returns a call in the form that the ledger stores."""
     return {"tool": name[:200], "arguments": arguments[:20_000], "ok": observation.ok}
-
-
-@cache
-def tables_hash() -> str:
-    """Returns the hash of the tables of the edits, on which the children of a named edit depend."""
-    return content_hash({name: value for name, value in vars(tables).items() if name.isupper()})
 
 
 @cache
@@ -64,16 +55,18 @@ class ToolResults:
     finished: bool
     """Whether a call ended the episode."""
     numbered: tuple[str, ...] = ()
-    """The molecules to which the calls gave the next numbers."""
+    """Notations of the candidates to which the calls gave the next numbers."""
 
 
 _NOT_FETCHED = Observation(False, "error: not called, for it came after finish; call it again if the episode goes on")
 
 
-def _by_number(schema: JsonSchemaValue, most: int) -> JsonSchemaValue:
-    """Returns the schema with molecules by number and random sites only, for a model that cannot write SMILES."""
+def _by_number(schema: JsonSchemaValue, most: int, one: str) -> JsonSchemaValue:
+    """Returns the schema with candidates by number and random sites only, for a model that cannot write notations.
+
+    one: the subject's word for a candidate, which names the argument of `inspect`."""
     numbers = {"type": "string", "enum": [f"#{number}" for number in range(1, most + 1)]}
-    instead = dict.fromkeys(("parent", "first", "second", "molecule"), numbers) | {"where": {"type": "null"}}
+    instead = dict.fromkeys(("parent", "first", "second", one), numbers) | {"where": {"type": "null"}}
 
     def by_number(node: dict[str, Any]) -> dict[str, Any]:
         return {name: instead.get(name, value) for name, value in node.items()}
@@ -85,28 +78,35 @@ class Toolbox:
     """The tools of an episode.
 
     structured: whether an answer is a JSON object with name and arguments, instead of a call in the provider's format.
-    foreign: MCP servers, whose tools structured answers cannot call. ranks: whether molecules are named by number only;
+    foreign: MCP servers, whose tools structured answers cannot call. ranks: whether candidates are named by number;
     None means as `structured`. turns: of an episode; a structured answer may name the best at its beginning and one
-    molecule of each turn. strict: whether a server is to restrict calls to the schemas. predict: whether `modify`
-    and `crossover` take predictions, as `propose` does.
+    candidate of each turn. strict: whether a server is to restrict calls to the schemas. predict: whether `modify`
+    and `crossover` take predictions, as `propose` does. subject: what the candidates are; None means molecules.
     """
 
     def __init__(
         self,
         names: Sequence[str],
-        limits: EditLimits = ANY,
+        limits: Any = None,
         structured: bool = False,
         foreign: Servers | None = None,
         ranks: bool | None = None,
         strict: bool = True,
         predict: bool = False,
         turns: int = SHOWN,
+        subject: Subject | None = None,
     ) -> None:
-        instead = {tool.name: tool for tool in PREDICTING} if predict else {}
-        chosen = [instead.get(tool.name, tool) for tool in TOOLS if tool.name in names]
+        self._subject = subject or subject_of(MOLECULE_KIND)
+        instead = {tool.name: tool for tool in predicting_tools_of(self._subject)} if predict else {}
+        chosen = [instead.get(tool.name, tool) for tool in tools_of(self._subject) if tool.name in names]
         most = min(SHOWN + turns, MOST_NUMBERS)
-        held = partial(_by_number, most=most) if (structured if ranks is None else ranks) else dict[str, Any]
-        self._limits, self._structured, self._foreign = limits, structured, foreign
+        held = (
+            partial(_by_number, most=most, one=self._subject.words.one)
+            if (structured if ranks is None else ranks)
+            else dict[str, Any]
+        )
+        self._limits = needed_edits(self._subject).limits() if limits is None else limits
+        self._structured, self._foreign = structured, foreign
         self._others = foreign.tools if foreign else {}
         self._registry = Registry(chosen, self._others)
         self.listed = [(tool.name, tool.description.partition(". ")[0]) for tool in chosen]
@@ -131,7 +131,7 @@ class Toolbox:
             "ranks": self._ranks,
             "required": required,
             "limits": asdict(self._limits),
-            "edits": tables_hash(),
+            "edits": needed_edits(self._subject).tables_hash,
             "versions": grammar_versions(),
         }
 
@@ -159,7 +159,7 @@ class Toolbox:
         numbered: Sequence[str] = (),
     ) -> ToolResults:
         """Carries out the calls of an answer in order, until a call ends the episode. Calls within the thinking are
-        ignored. fetched: the result of `fetch` for the same answer. numbered: the molecules shown so far, from #1."""
+        ignored. fetched: the result of `fetch` for the same answer. numbered: the candidates shown so far, from #1."""
         calls = self._calls(message)
         if not calls:
             reply = f"Nothing was called. Call one of the tools: {', '.join(self._registry.names)}."
@@ -172,7 +172,7 @@ class Toolbox:
             elif call.name in self._others:
                 seen = (fetched or {}).get(place, _NOT_FETCHED)
             else:
-                more: dict[str, Any] = {"seed": seed + place, "limits": self._limits, "numbered": known}
+                more = {"seed": seed + place, "limits": self._limits, "numbered": known, "subject": self._subject}
                 seen = self._registry.call(call.name, call.arguments, bench, **more)
             done.append(call_record(call.name, call.arguments, seen))
             role: Role = "tool" if message.calls else "user"

@@ -21,8 +21,11 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import ErrorDetails
 
 from sciagent.agent.tools.reading import MAX_COMPLAINTS, CallError, read_arguments
-from sciagent.chemistry.editing.edits import ANY, EditLimits
+from sciagent.chemistry.subjects.base import Subject, Words
+from sciagent.chemistry.subjects.edit_set import EditSet
+from sciagent.chemistry.subjects.registry import needed_edits, subject_of
 from sciagent.domain.campaigns.ports import Workbench
+from sciagent.domain.candidates import MOLECULE_KIND
 from sciagent.domain.text import bounded, short, shown
 from sciagent.errors import CampaignError, LedgerError, did_you_mean
 
@@ -75,12 +78,23 @@ class ToolContext:
     bench: AgentBench
     seed: int = 0
     """The episode's seed, for random choices."""
-    limits: EditLimits = ANY
-    """Bounds on edited molecules."""
+    limits: Any = None
+    """Bounds on edited candidates; None: those of the subject without checks."""
     numbered: list[str] = field(default_factory=list)
-    """The molecules that the episode has shown with a number, the first with #1. Tools add to it."""
+    """Notations of the candidates that the episode has shown with a number, the first with #1. Tools add to it."""
     predicted: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Predictions of the call's molecule: `value` and `error` by property."""
+    """Predictions of the call's candidate: `value` and `error` by property."""
+    subject: Subject = field(default_factory=lambda: subject_of(MOLECULE_KIND))
+    """What the candidates are."""
+
+    @property
+    def edits(self) -> EditSet:
+        return needed_edits(self.subject)
+
+    @property
+    def bounds(self) -> Any:
+        """The bounds on edited candidates."""
+        return self.edits.limits() if self.limits is None else self.limits
 
 
 @dataclass(frozen=True)
@@ -97,7 +111,8 @@ class Observation:
 
 @dataclass(frozen=True)
 class Tool:
-    """A function that a model may call. Its docstring is the description."""
+    """A function that a model may call. Its docstring is the description, in which `{one}`, `{many}` and `{notation}`
+    stand for the words of a subject."""
 
     run: Callable[..., Observation]
     """The function. Its parameters are a ToolContext named `run`, and the call's arguments."""
@@ -105,6 +120,12 @@ class Tool:
     """Arguments of a correct call."""
     cases: Callable[[dict[str, Any]], list[dict[str, Any]]] | None = None
     """Splits the schema of the arguments into narrower schemas, which together allow every sensible call."""
+    words: Words | None = None
+    """The words of the subject; None for a tool that needs none."""
+    types: Mapping[str, Any] = field(default_factory=dict)
+    """Types of arguments by parameter, where they depend on the subject; others are those of the signature."""
+    called: Mapping[str, str] = field(default_factory=dict)
+    """Names that arguments have for the model, by parameter, where they differ."""
 
     @property
     def name(self) -> str:
@@ -112,16 +133,23 @@ class Tool:
 
     @property
     def description(self) -> str:
-        return " ".join((self.run.__doc__ or "").split())
+        text = " ".join((self.run.__doc__ or "").split())
+        return text if self.words is None else text.format(**vars(self.words))
 
     @cached_property
     def arguments(self) -> type[BaseModel]:
-        hints = get_type_hints(self.run, include_extras=True)
+        hints = get_type_hints(self.run, include_extras=True) | dict(self.types)
         parameters = [p for p in signature(self.run).parameters.values() if p.name != "run"]
         fields: dict[str, Any] = {
-            p.name: (hints[p.name], ... if p.default is p.empty else p.default) for p in parameters
+            self.called.get(p.name, p.name): (hints[p.name], ... if p.default is p.empty else p.default)
+            for p in parameters
         }
         return create_model(self.name, __config__=STRICT, **fields)
+
+    def carried_out(self, context: ToolContext, given: Mapping[str, Any]) -> Observation:
+        """Runs the tool. given: checked arguments, by the names that they have for the model."""
+        parameters = {called: parameter for parameter, called in self.called.items()}
+        return self.run(context, **{parameters.get(name, name): value for name, value in given.items()})
 
     @property
     def schema(self) -> JsonSchemaValue:
@@ -146,18 +174,21 @@ class Registry:
         bench: AgentBench,
         *,
         seed: int = 0,
-        limits: EditLimits = ANY,
+        limits: Any = None,
         numbered: list[str] | None = None,
+        subject: Subject | None = None,
     ) -> Observation:
         """Carries out a call as the model wrote it. Mistakes in the call are reported in the observation; errors of the
-        ledger or the campaign are raised. numbered: the molecules with a number; the call adds those that it shows."""
+        ledger or the campaign are raised. numbered: the candidates with a number; the call adds those that it shows.
+        subject: None means molecules."""
         tool = self._tools.get(name)
         try:
             if tool is None:
                 text, names = short(name, 40), self.names
                 raise CallError(f'no tool is called "{text}"{did_you_mean(text, names)}; there are: {", ".join(names)}')
-            context = ToolContext(bench, seed, limits, [] if numbered is None else numbered)
-            observation = tool.run(context, **_checked(tool, read_arguments(arguments)))
+            what = subject or subject_of(MOLECULE_KIND)
+            context = ToolContext(bench, seed, limits, [] if numbered is None else numbered, subject=what)
+            observation = tool.carried_out(context, _checked(tool, read_arguments(arguments)))
         except CallError as error:
             usage = f"\nfor example: {tool.name} {json.dumps(dict(tool.example))}" if tool else ""
             observation = Observation(False, f"error: {bounded(str(error))[: 1990 - len(usage)]}{usage}")

@@ -25,7 +25,7 @@ from sciagent.campaign.spec.load import parse_spec
 from sciagent.campaign.spec.rungs import RungSpec
 from sciagent.campaign.spec.schedulers import PricedSpec
 from sciagent.campaign.spec.sources import EnumerateSpec, EvolveSpec, LlmSpec, OneProposerSpec, PluginSpec, ScreenSpec
-from sciagent.chemistry.editing.edits import EditLimits
+from sciagent.chemistry.subjects.registry import needed_edits, subject_of
 from sciagent.domain.campaigns.calibration import Fit, Fits, in_use
 from sciagent.domain.campaigns.scripts import Proposer
 from sciagent.domain.candidates import Candidate
@@ -113,6 +113,8 @@ class BuiltLadder:
         self.asked = tuple(rung for rung in self.bought if rung.spec.is_world)
         """The rungs whose jobs people do."""
         self.free_gates = FreeGates(self.fast)
+        self.subject = subject_of(spec.subject)
+        """What the candidates are."""
         self.terminal = spec.terminal_position
         self.decides_at_once = self.terminal < leading
         """Whether the terminal rung answers inside the turn, so that nothing is left to buy."""
@@ -132,37 +134,29 @@ class Built(BuiltLadder):
         """Returns the proposer of a script; for a model, the proposer of its seeds. Raises ValueError without seeds."""
         base = self.spec.base
         if isinstance(chosen, EvolveSpec):
-            limits = self.edit_limits(chosen.max_heavy_atoms)
-            return Evolve(base / chosen.seeds, column=chosen.column, limits=limits, keep=chosen.keep)
+            limits = self.edit_limits(chosen.max_sites or chosen.max_heavy_atoms)
+            seeds = base / chosen.seeds
+            return Evolve(self.subject, seeds, column=chosen.stated_column, limits=limits, keep=chosen.keep)
         if isinstance(chosen, EnumerateSpec):
             return Enumerate(library_of(chosen, base))
         if isinstance(chosen, ScreenSpec):
-            return Screen(base / chosen.file, chosen.column, keep=chosen.keep)
+            return Screen(self.subject, base / chosen.file, chosen.stated_column, keep=chosen.keep)
+        if chosen.seeds is None:
+            raise ValueError("this proposer names no seeds")
+        seeding = Screen(self.subject, base / chosen.seeds, chosen.stated_column, SEED, chosen.keep)
         if isinstance(chosen, PluginSpec):
             file = None if chosen.file is None else base / chosen.file
             task = ProposerTask(self.objectives, self.edit_limits(), file, chosen.settings)
-            return PluginProposer(chosen.name, task, Screen(base / chosen.seeds, chosen.column, SEED, chosen.keep))
-        if chosen.seeds is None:
-            raise ValueError("this proposer names no seeds")
-        return Screen(base / chosen.seeds, chosen.column, SEED, chosen.keep)
+            return PluginProposer(chosen.name, task, seeding)
+        return seeding
 
-    def edit_limits(self, max_heavy_atoms: int = EditLimits.max_heavy_atoms) -> EditLimits:
-        """Returns limits for new molecules: those of `molecule.checks` on the ladder, and the maximum size."""
-        checks: Any = [r.verifier.settings for r in self.fast if r.verifier.name == "molecule.checks"]
-        if not checks:
-            return EditLimits(max_heavy_atoms=max_heavy_atoms)
-        return EditLimits(
-            elements=tuple(checks[-1].elements),
-            min_heavy_atoms=checks[-1].min_heavy_atoms,
-            max_heavy_atoms=min(max_heavy_atoms, *(each.max_heavy_atoms for each in checks)),
-            max_rings=checks[-1].max_rings,
-            min_ring_size=checks[-1].min_ring_size,
-            max_ring_size=min(EditLimits.max_ring_size, checks[-1].max_ring_size or EditLimits.max_ring_size),
-            charges=tuple(checks[-1].charges),
-            defined_stereo=checks[-1].undefined_stereo == "refuse",
-            forbidden=tuple(checks[-1].forbid_smarts),
-            required=tuple(checks[-1].require_smarts),
-        )
+    def edit_limits(self, size: int | None = None) -> Any:
+        """Returns limits for new candidates: those of the subject's checks on the ladder, and the maximum size.
+
+        Raises UsageError for a subject without edits."""
+        edits = needed_edits(self.subject)
+        checks = [r.verifier.settings for r in self.fast if r.verifier.name == self.subject.checks]
+        return edits.limits(checks, size)
 
     @property
     def ahead(self) -> int:

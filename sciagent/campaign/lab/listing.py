@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, BuiltRung, open_for_people, open_within
+from sciagent.chemistry.subjects.drawing import structure_text
 from sciagent.domain.answers.lab import LabAsked, LabTaskAnswer, TaskState
+from sciagent.domain.answers.values import StructureText
 from sciagent.domain.jobs.lab import LabForm
 from sciagent.domain.jobs.states import JobState
 from sciagent.store.campaign_state import standings
@@ -41,11 +43,12 @@ class TaskReader:
             rung = self._asked[at][task.rung_id]
             assert isinstance(rung.verifier, WorldVerifier)  # the registry checks it
             form = rung.verifier.form(loaded[task.candidate_id])
-            answers.append(_answer(task, rung, form, why.get((task.rung_id, task.candidate_id), "")))
+            said = why.get((task.rung_id, task.candidate_id), "")
+            answers.append(_answer(task, rung, form, said, structure_text(loaded[task.candidate_id])))
         return answers
 
 
-def _answer(task: LabTask, rung: BuiltRung, form: LabForm, why: str) -> LabTaskAnswer:
+def _answer(task: LabTask, rung: BuiltRung, form: LabForm, why: str, structure: StructureText) -> LabTaskAnswer:
     stated = "; ".join(f"{key} {value}" for key, value in form.conditions.items())
     return LabTaskAnswer(
         task=task.id,
@@ -53,7 +56,9 @@ def _answer(task: LabTask, rung: BuiltRung, form: LabForm, why: str) -> LabTaskA
         campaign=task.campaign,
         rung=task.rung,
         key=task.key,
-        smiles=task.smiles,
+        kind=structure.kind,
+        text=structure.text,
+        drawn_from=structure.drawn_from,
         asks=tuple(
             LabAsked(property=asked.property.name, units=asked.units, grades=asked.grades) for asked in form.asks
         ),

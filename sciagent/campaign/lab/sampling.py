@@ -40,7 +40,7 @@ def fitting(connection: Connection, task: LabTask, text: str) -> Vial:
     if sample is None:
         raise UsageError(f"no sample has the code {code}; register it: sciagent lab sample {task.id} --form ...")
     if sample.candidate_id != task.candidate_id:
-        raise WrongVialError(f"this vial is another compound: {code} is not of task {task.id} ({task.smiles})")
+        raise WrongVialError(f"this vial is another compound: {code} is not of task {task.id} ({task.text})")
     if sample.state != "ok":
         raise WrongVialError(f"the sample {code} is {sample.state}; nothing was recorded")
     return sample

@@ -10,7 +10,6 @@ from sciagent.campaign.core.build import Built, prepare
 from sciagent.campaign.core.record import log_blocked, run_directly
 from sciagent.campaign.people.resolving import Named
 from sciagent.campaign.proposing.workbench import CampaignWorkbench
-from sciagent.campaign.spec.safety import SCREEN
 from sciagent.domain.campaigns.directives import Verb
 from sciagent.domain.campaigns.ports import ProposalIn
 from sciagent.domain.evidence import Finding
@@ -85,7 +84,7 @@ def complete_fast(built: Built, named: Named, who: str) -> str:
                     why = f"{finding.reason}: {finding.detail}"
                     raise UsageError(f"{named}: {rung.spec.rung} could not say whether it may be promoted: {why}")
                 results[rung.id] = finding
-    screen = next((results[r.id] for r in built.fast if r.verifier.name == SCREEN), None)
+    screen = next((results[r.id] for r in built.fast if r.verifier.name == built.subject.screen), None)
     if screen is None or screen.outcome is not Outcome.REFUSED:
         return ""
     stated = {"key": named.key, "text": named.text, "reason": str(screen.reason), "detail": screen.detail}

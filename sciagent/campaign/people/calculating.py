@@ -12,11 +12,12 @@ from pydantic import ValidationError
 from sciagent.campaign.core.build import BuiltRung, built_rungs, check_programs, prepare
 from sciagent.campaign.core.record import known_or_run, log_blocked
 from sciagent.campaign.spec.rungs import RungSpec
-from sciagent.campaign.spec.safety import SCREEN
-from sciagent.chemistry.molecule import parse_molecule
-from sciagent.chemistry.structure_files import StructureRecord, read_structures
-from sciagent.domain.answers.values import CalculatedMolecule, PropertyValue
+from sciagent.chemistry.structure_files import StructureRecord
+from sciagent.chemistry.subjects.base import Subject
+from sciagent.chemistry.subjects.registry import subject_of
+from sciagent.domain.answers.values import CalculatedCandidate, PropertyValue
 from sciagent.domain.campaigns.chosen_units import Units, all_shown
+from sciagent.domain.candidates import MOLECULE_KIND
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import conversion_factor
@@ -25,6 +26,7 @@ from sciagent.execution.worker.checkpoints import scratch_of
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates, names
 from sciagent.verification.catalogue import entry
+from sciagent.verification.contract import ANY_KIND
 from sciagent.verification.registry import verifier_class
 from sciagent.verification.sandbox.host import Worker
 
@@ -37,8 +39,8 @@ def rungs_for(
     folder: where relative paths in the settings start. molecules: those to calculate, whose charges choose the defaults
     of settings that are not stated; all have one level. Raises UsageError for an unknown verifier or bad settings.
     """
-    verifier_class(verifier)  # raises for an unknown one
-    named = [{"verifier": SCREEN}] if verifier != SCREEN else []
+    subject = subject_for(verifier)
+    named = [{"verifier": subject.screen}] if subject.screen not in (verifier, None) else []
     try:
         rungs = [
             RungSpec.model_validate(rung, context={"base": folder})
@@ -46,15 +48,23 @@ def rungs_for(
         ]
     except ValidationError as error:
         raise UsageError("; ".join(_message(verifier, fault) for fault in error.errors())) from None
-    return built_rungs([*rungs[:-1], rungs[-1].for_charges(_charges(molecules))])
+    return built_rungs([*rungs[:-1], rungs[-1].for_charges(_charges(subject, molecules))])
 
 
-def _charges(molecules: Iterable[StructureRecord]) -> set[int]:
-    """Returns the net charges of the molecules that can be read."""
+def subject_for(verifier: str) -> Subject:
+    """Returns the subject whose candidates a verifier takes; molecules for one that takes all.
+
+    Raises UsageError for an unknown verifier."""
+    kind = verifier_class(verifier).kind
+    return subject_of(MOLECULE_KIND if kind == ANY_KIND else kind)
+
+
+def _charges(subject: Subject, records: Iterable[StructureRecord]) -> set[int]:
+    """Returns the net charges of the structures that can be read."""
     charges = set()
-    for molecule in molecules:
+    for record in records:
         with suppress(InvalidCandidateError):
-            charges.add(parse_molecule(molecule.text).charge)
+            charges.add(subject.read(record.text).charge)
     return charges
 
 
@@ -78,13 +88,18 @@ def check_units(rung: BuiltRung, units: Units) -> None:
             conversion_factor(unit, properties()[name])
 
 
-def molecules_of(
-    smiles: Iterable[str], file: Path | None = None, column: str = "smiles", keep: Sequence[str] | None = None
+def structures_of(
+    texts: Iterable[str],
+    file: Path | None = None,
+    column: str | None = None,
+    keep: Sequence[str] | None = None,
+    subject: Subject | None = None,
 ) -> Iterator[StructureRecord]:
-    """Yields molecules that are given as SMILES, then those of a file. column, keep: as in `read_structures`."""
-    yield from (StructureRecord(number, text) for number, text in enumerate(smiles))
+    """Yields structures that are given as texts, then those of a file. column, keep: as in `Subject.records`. subject:
+    None means molecules."""
+    yield from (StructureRecord(number, text) for number, text in enumerate(texts))
     if file is not None:
-        yield from read_structures(file, column, keep=keep)
+        yield from (subject or subject_of(MOLECULE_KIND)).records(file, column, keep=keep)
 
 
 def calculate(
@@ -94,7 +109,7 @@ def calculate(
     units: Units | None = None,
     who: str = "",
     worker: Worker | None = None,
-) -> Iterator[CalculatedMolecule]:
+) -> Iterator[CalculatedCandidate]:
     """Yields the verifier's answer on each molecule. Evidence in the ledger is reused, new evidence is recorded there.
 
     rungs: of `rungs_for`. worker: a warm process; by default a new one, which ends with the last molecule. A molecule
@@ -113,14 +128,14 @@ def calculate(
 
 def _calculated(
     ledger: Ledger, worker: Worker, rungs: Sequence[BuiltRung], molecule: StructureRecord, units: Units, who: str
-) -> CalculatedMolecule:
-    text = molecule.text
+) -> CalculatedCandidate:
+    text, subject = molecule.text, subject_for(rungs[-1].verifier.name)
     given = {field: (name,) for field, name in molecule.names.items()}
     try:
-        candidate = parse_molecule(text)
+        candidate = subject.read(text)
     except InvalidCandidateError as error:
         why = molecule.fault or error.detail
-        return CalculatedMolecule(text=text, names=given, outcome=Outcome.REFUSED, reason=error.reason, detail=why)
+        return CalculatedCandidate(text=text, names=given, outcome=Outcome.REFUSED, reason=error.reason, detail=why)
     with ledger.begin() as connection:
         candidate_id = candidates.enter(connection, [candidate])[candidate.key]
         names.enter(connection, None, [(candidate_id, molecule.names)])
@@ -128,15 +143,17 @@ def _calculated(
         answer, core_seconds = known_or_run(ledger, worker, rung, candidate, candidate_id)
         if answer.outcome is not Outcome.OK:
             break
-    if rung.verifier.name == SCREEN and answer.outcome is Outcome.REFUSED:
+    if rung.verifier.name == subject.screen and answer.outcome is Outcome.REFUSED:
         blocked = {"key": candidate.key, "text": text, "reason": str(answer.reason), "detail": answer.detail}
         with ledger.begin() as connection:
             log_blocked(connection, None, **blocked, operation="calc", who=who)
-    return CalculatedMolecule(
+    return CalculatedCandidate(
         text=text,
         names=given,
         key=candidate.key,
-        smiles=candidate.text,
+        smiles=candidate.text if candidate.kind == MOLECULE_KIND else None,
+        structure=candidate.text,
+        formula=candidate.formula,
         outcome=answer.outcome,
         reason=answer.reason,
         detail=answer.detail,

@@ -13,6 +13,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.people.resolving import resolve
 from sciagent.campaign.people.rung_history import rung_stories
+from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.answers.explanation import (
     CampaignStory,
     Children,
@@ -76,12 +77,13 @@ def explain(connection: Connection, candidate_id: int, rows: Sequence[CampaignRo
     from_files = report_candidates.imported(connection, [candidate_id])
     return Explanation(
         **{name: candidate[name] for name in ("key", "kind", "inchikey", "formula", "charge", "multiplicity")},
-        smiles=candidate["text"],
+        text=candidate["text"],
+        drawn_from=subject_of(candidate["kind"]).notation_of(candidate["text"], candidate["payload"]),
         names=names.get(candidate_id, {}),
         atoms=candidate["n_atoms"],
         first_seen=candidate["created_at"],
         also_given_as=tuple(x for x in history.aliases(connection, candidate_id) if x != candidate["text"]),
-        children=Children(n=n, first=tuple(_named(names, *child) for child in first)),
+        children=Children(n=n, first=tuple(_named(names, candidate["kind"], *child) for child in first)),
         campaigns=stories,
         imported=imported_values(from_files.get(candidate_id, [])),
         other_evidence=tuple(_other_evidence(evidence, stories, rows)),
@@ -131,8 +133,8 @@ def _campaign(
     )
 
 
-def _named(names: Mapping[int, Names], id_: int, key: str, smiles: str) -> CandidateName:
-    return CandidateName(key=key, smiles=smiles, names=names.get(id_, {}))
+def _named(names: Mapping[int, Names], kind: str, id_: int, key: str, text: str) -> CandidateName:
+    return CandidateName(key=key, kind=kind, text=text, names=names.get(id_, {}))
 
 
 def _rung_of(place: Mapping[str, Any], ladder: Sequence[RungRow]) -> RungRow:
@@ -150,7 +152,9 @@ def _proposals(
     for proposal in proposals:
         number, proposer = proposal.pop("id"), proposal.pop("proposer")
         person = next(adding, None) if proposer is None else None
-        own = tuple(_named(names, *parent) for *parent, proposal_id in parents if proposal_id == number)
+        own = tuple(
+            _named(names, row.spec["subject"], *parent) for *parent, proposal_id in parents if proposal_id == number
+        )
         by = proposer or (person.who if person else "a person")
         fields = proposal | {
             "detail": proposal["detail"] or "",

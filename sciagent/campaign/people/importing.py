@@ -15,10 +15,11 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.people import corrections
-from sciagent.chemistry.molecule import Molecule
-from sciagent.chemistry.protonation import Standardisation
 from sciagent.chemistry.structure_files import check_columns, csv_fault, names_in
+from sciagent.chemistry.subjects.base import Reading
+from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.candidate_names import identifier_columns
+from sciagent.domain.candidates import MOLECULE_KIND, Candidate
 from sciagent.domain.cost import RESOURCE_UNITS, Cost
 from sciagent.domain.evidence import EvidenceKey, Finding, Measured, content_hash
 from sciagent.domain.outcomes import Outcome, Reason
@@ -72,7 +73,7 @@ class ImportReport:
 class _Row(NamedTuple):
     """A parsed row of the file."""
 
-    molecule: Molecule
+    candidate: Candidate
     key: EvidenceKey
     measured: tuple[Measured, ...]
     names: Mapping[str, str]
@@ -90,7 +91,8 @@ def import_file(
     *,
     columns: Sequence[Column],
     level: Level,
-    structure: str = "smiles",
+    subject: str = MOLECULE_KIND,
+    structure: str | None = None,
     standardise: Literal["refuse", "parent"] = "refuse",
     who: str = "unknown",
     skip_bad: bool = False,
@@ -103,7 +105,8 @@ def import_file(
 ) -> ImportReport:
     """Records each row of a file as evidence of the verifier `import` at the stated level.
 
-    A molecule with two rows gets two replicates. Values that are in the ledger already are not written again, even if
+    subject: what the rows are about. structure: the column with the structures; None: the subject's.
+    A candidate with two rows gets two replicates. Values that are in the ledger already are not written again, even if
     they came from a file of another name. A value that differs from the one recorded for the same molecule, property
     and level raises UsageError, whichever file that came from; with revise="reason" it supersedes the old value.
     replicate: whether values that differ from those of other files are kept beside them instead. keep: columns whose
@@ -113,7 +116,12 @@ def import_file(
     campaign's spend.
     Raises InputFileError, with up to fifty faults, and writes nothing if a row is faulty and skip_bad is False.
     """
-    report, how = ImportReport(), Standardisation(standardise, ph)
+    report, reads = ImportReport(), subject_of(subject)
+    structure = structure or reads.words.column
+    try:
+        how = reads.reading(standardise if ph is None else {"fragments": standardise, "ph": ph})
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     _check_columns(columns)
     paid = _checked_costs(costs or {})
     resolved = [(column, properties()[column.property]) for column in columns]
@@ -128,16 +136,16 @@ def import_file(
             kept = identifier_columns([name for name in cells if name is not None], structure)
         report.rows += 1
         try:
-            molecule, measured = _parse(cells, structure, how, resolved, level)
+            candidate, measured = _parse(cells, structure, how, resolved, level)
             cost = _cost(cells, paid)
         except _CellError as error:
             report.faults.append("{}:{}:{}: {}".format(path, line, *error.args))
             continue
         report.empty += len(columns) - len(measured)
         if measured:
-            key = EvidenceKey(molecule.key, VERIFIER, VERSION, settings_hash, replicate=replicates[molecule.key])
-            replicates[molecule.key] += 1
-            rows.append(_Row(molecule, key, measured, names_in(cells, kept), cost))
+            key = EvidenceKey(candidate.key, VERIFIER, VERSION, settings_hash, replicate=replicates[candidate.key])
+            replicates[candidate.key] += 1
+            rows.append(_Row(candidate, key, measured, names_in(cells, kept), cost))
     if report.faults and not skip_bad:
         more = [f"… and {len(report.faults) - MAX_FAULTS} more"] if len(report.faults) > MAX_FAULTS else []
         hint = "nothing was imported; mend the file, or leave these rows out with --skip-bad"
@@ -212,19 +220,15 @@ def _check_header(path: Path, header: Sequence[str], wanted: Sequence[str]) -> N
 
 
 def _parse(
-    cells: Mapping[Any, Any],
-    structure: str,
-    how: Standardisation,
-    columns: Sequence[tuple[Column, Property]],
-    level: Level,
-) -> tuple[Molecule, tuple[Measured, ...]]:
-    """Returns the molecule of a row and its values that are not empty. Raises _CellError."""
+    cells: Mapping[Any, Any], structure: str, how: Reading, columns: Sequence[tuple[Column, Property]], level: Level
+) -> tuple[Candidate, tuple[Measured, ...]]:
+    """Returns the candidate of a row and its values that are not empty. Raises _CellError."""
     header = [name for name in cells if name is not None]
     if len(header) < len(cells):  # csv stores surplus cells under the key None
         hint = "quote a text with a comma, and write numbers with a decimal point"
         raise _CellError(len(header) + 1, f"more cells than the header has; {hint}")
     try:
-        molecule = how.apply(cells[structure] or "").molecule
+        candidate = how.apply(cells[structure] or "").candidate
     except InvalidCandidateError as error:
         message = f"{structure}: {error.reason}: {error.detail}"
         raise _CellError(header.index(structure) + 1, message) from None
@@ -235,7 +239,7 @@ def _parse(
                 measured.append(Measured(prop.name, level, _quantity(text, column, prop, cells)))
             except (ValueError, UnitError) as error:
                 raise _CellError(header.index(column.name) + 1, f"{column.name}: {error}") from None
-    return molecule, tuple(measured)
+    return candidate, tuple(measured)
 
 
 def _quantity(text: str, column: Column, prop: Property, row: Mapping[str, Any]) -> Quantity:
@@ -287,12 +291,12 @@ class _Writer:
     def write(self, chunk: Sequence[_Row], ids: Mapping[str, int]) -> None:
         known_keys = evidence.ids_by_key(self.connection, [row.key.hash for row in chunk])
         first = [row for row in chunk if row.key.replicate == 0]
-        self.elsewhere.update(_elsewhere(self.connection, [(ids[row.molecule.key], row.key) for row in first]))
+        self.elsewhere.update(_elsewhere(self.connection, [(ids[row.candidate.key], row.key) for row in first]))
         in_others = {id_ for id_, *_ in self.elsewhere}
         new: list[NewEvidence] = []
         costs: list[Cost] = []
         for row in chunk:
-            id_, values = ids[row.molecule.key], _values(row.measured)
+            id_, values = ids[row.candidate.key], _values(row.measured)
             current, key = _latest(self.connection, row.key) if row.key.hash in known_keys else (None, row.key)
             in_other_file = current is None and self.elsewhere[id_, *values] > 0
             self.elsewhere[id_, *values] -= in_other_file
@@ -302,9 +306,9 @@ class _Writer:
             if current is None:
                 old = self._other_file(row, id_) if not self.replicate and id_ in in_others else None
             else:
-                old = self._revised(row.molecule.smiles, current.id)
+                old = self._revised(row.candidate.text, current.id)
             self.report.revised += old is not None
-            finding = Finding(row.molecule.key, Outcome.OK, measured=row.measured)
+            finding = Finding(row.candidate.key, Outcome.OK, measured=row.measured)
             costs.append(row.cost)
             new.append(
                 NewEvidence(finding, key, id_, source=self.source, who=self.who, why=self.revise, supersedes=old)
@@ -334,7 +338,7 @@ class _Writer:
         others = corrections.differing(self.connection, id_, row.key.settings_hash, row.measured)
         others = [other for other in others if other.id not in self.taken]
         self.taken |= {other.id for other in others}
-        smiles, name = row.molecule.smiles, self.path.name
+        smiles, name = row.candidate.text, self.path.name
         return corrections.superseded(self.connection, others, smiles, name, self.revise, self.who)
 
 
@@ -353,8 +357,8 @@ def _write(
     source = f"{path.name[:120]} sha256:{file_hash(path)[:16]}"
     with ledger.begin() as connection:
         # candidates are written before evidence, since a writer that holds the watermark must not wait for a lock
-        ids = candidates.enter(connection, {row.molecule.key: row.molecule for row in rows}.values())
-        names.enter(connection, None, [(ids[row.molecule.key], row.names) for row in rows])
+        ids = candidates.enter(connection, {row.candidate.key: row.candidate for row in rows}.values())
+        names.enter(connection, None, [(ids[row.candidate.key], row.names) for row in rows])
         writer = _Writer(connection, path, source, who, revise, replicate, report)
         for start in range(0, len(rows), CHUNK):
             writer.write(rows[start : start + CHUNK], ids)

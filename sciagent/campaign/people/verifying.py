@@ -7,10 +7,10 @@ from sciagent.campaign.core.calibrating import fits_of
 from sciagent.campaign.core.judge import Answer, place
 from sciagent.campaign.core.record import answer_of, known_or_run, log_blocked
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
-from sciagent.campaign.spec.safety import SCREEN
 from sciagent.domain.answers.values import LadderAnswer, RungAnswer, ShownValue
 from sciagent.domain.campaigns.calibration import calibrated
 from sciagent.domain.campaigns.chosen_units import Units, all_shown
+from sciagent.domain.candidates import MOLECULE_KIND
 from sciagent.domain.evidence import Finding
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.outcomes import Verdict
@@ -22,24 +22,33 @@ from sciagent.store.results import candidates
 from sciagent.store.results.evidence import RecordedEvidence
 from sciagent.verification.sandbox.host import Worker
 
+MAX_TEXT = 4000  # characters kept of a text that could not be read
 
-def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -> LadderAnswer:
-    """Returns the ladder's answers on a molecule. Evidence in the ledger is reused; new evidence is recorded there.
 
+def verify_one(ledger: Ledger, spec: CampaignSpec, given: str, who: str = "") -> LadderAnswer:
+    """Returns the ladder's answers on a candidate. Evidence in the ledger is reused; new evidence is recorded there.
+
+    given: any notation of it.
     A candidate that the safety screen refuses goes no further and is logged. A spec without the screen is logged with
     its reason.
     """
     try:
-        candidate = spec.standardisation.apply(smiles).molecule
+        candidate = spec.standardisation.apply(given).candidate
     except InvalidCandidateError as error:
         return LadderAnswer(
-            key=None, smiles=None, verdict=Verdict.FAIL, reason=error.reason, detail=error.detail, rungs=()
+            key=None,
+            kind=spec.subject,
+            text=given[:MAX_TEXT],
+            verdict=Verdict.FAIL,
+            reason=error.reason,
+            detail=error.detail,
+            rungs=(),
         )
     with ledger.begin() as connection:
         fits = fits_of(connection, spec)
         candidate_id = candidates.enter(connection, [candidate])[candidate.key]
         if not spec.safety.screen:
-            payload = {"key": candidate.key, "text": smiles[:500], "reason": spec.safety.reason, "who": who}
+            payload = {"key": candidate.key, "text": given[:500], "reason": spec.safety.reason, "who": who}
             log_event(connection, None, "safety_off", payload)
     ladder = built_ladder(spec, fits)
     for rung in ladder.rungs:
@@ -58,12 +67,21 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, smiles: str, who: str = "") -
     verdict, reason, detail = current_place.verdict or Verdict.PASS, current_place.reason, current_place.detail
     if verdict is Verdict.NOT_APPLICABLE:
         verdict = Verdict.FAIL if ladder.rules[current_place.position].drop_on_refusal else Verdict.INCONCLUSIVE
-        if ladder.rungs[current_place.position].verifier.name == SCREEN:
-            blocked = {"key": candidate.key, "text": smiles, "reason": reason or "", "detail": detail}
+        if ladder.rungs[current_place.position].verifier.name == spec.screen:
+            blocked = {"key": candidate.key, "text": given[:MAX_TEXT], "reason": reason or "", "detail": detail}
             with ledger.begin() as connection:
                 log_blocked(connection, None, **blocked, operation="verify")
     return LadderAnswer(
-        key=candidate.key, smiles=candidate.smiles, verdict=verdict, reason=reason, detail=detail, rungs=tuple(rows)
+        key=candidate.key,
+        kind=candidate.kind,
+        text=candidate.text,
+        formula=candidate.formula,
+        smiles=candidate.text if candidate.kind == MOLECULE_KIND else None,
+        drawn_from=ladder.subject.notation(candidate),
+        verdict=verdict,
+        reason=reason,
+        detail=detail,
+        rungs=tuple(rows),
     )
 
 

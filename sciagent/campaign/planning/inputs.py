@@ -18,7 +18,7 @@ from sciagent.campaign.pricing.observations import KNOWN, ObservationSchema
 from sciagent.campaign.pricing.priced_campaign import PricedCampaign, remake
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.sources import EnumerateSpec, ScreenSpec
-from sciagent.chemistry.structure_files import read_structures
+from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.answers.plan import PlanSample, RungTells
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.candidates import Candidate
@@ -92,7 +92,7 @@ def sample_of(ladder: BuiltLadder) -> Sample:
     for text in texts:
         n += 1
         try:
-            molecules.append(spec.standardisation.apply(text).molecule)
+            molecules.append(spec.standardisation.apply(text).candidate)
         except InvalidCandidateError:
             continue
         if len(molecules) == SAMPLE:
@@ -126,7 +126,11 @@ def _texts(spec: CampaignSpec) -> tuple[str, Iterator[str], int | None]:
             return "the library of the proposer", texts, library.n_products if alone else None
         if chosen.files():
             path = spec.base / next(iter(chosen.files().values()))
-            return str(path), (record.text for record in read_structures(path, chosen.column)), None
+            return (
+                str(path),
+                (record.text for record in subject_of(spec.subject).records(path, chosen.stated_column)),
+                None,
+            )
     raise UsageError("a plan asks the rungs about molecules: name `seeds` for the proposer")
 
 

@@ -16,7 +16,6 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.pricing.observations import KNOWN, ObservationSchema
 from sciagent.campaign.spec.schedulers import LotterySpec
-from sciagent.chemistry.fingerprint import structure_of
 from sciagent.domain.campaigns.ladder import PaidIndex, Position
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
@@ -148,8 +147,8 @@ class LedgerPool(CandidatePool):
                     if resource not in self.declared:
                         self.declared[resource] = np.zeros((last, k))
                     self.declared[resource][row, place] = amount
-        if self._built.spec.subject == "molecule":
-            self.structures.add([structure_of(candidate.text) if candidate else None for candidate in loaded])
+        subject = self._built.subject
+        self.structures.add([subject.structure(subject.notation(each)) if each else None for each in loaded])
 
     def _place(self, connection: Connection, rows: Sequence[standings.Stands]) -> None:
         """Writes standings and answers of candidates."""

@@ -172,9 +172,8 @@ def priced_campaign(built: Built, connection: Connection) -> PricedCampaign | No
     source = None if teacher is None else campaigns.get(connection, teacher).id
     pool = LedgerPool(built, schema.paid, schema, connection, source)
     numeraire = Numeraire(allowances(built.spec, schema.paid, built.row.created_at))
-    similarity = pool.structures if built.spec.subject == "molecule" else None
     budget = 1.0 if numeraire.allowances else math.inf
-    scheduler = Priced(schema.aims, similarity, built.spec.seed, budget, schema.trusted)
+    scheduler = Priced(schema.aims, pool.structures, built.spec.seed, budget, schema.trusted)
     row = _last_law(connection, built, schema)
     if row is not None:
         names, weights = [allowance.name for allowance in numeraire.allowances], row.state["weights"]

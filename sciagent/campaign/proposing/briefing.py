@@ -16,14 +16,14 @@ from sciagent.agent.tools.registry import Past
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.proposing.at_once import Runs
+from sciagent.campaign.proposing.measured import best_candidates
 from sciagent.campaign.proposing.workbench import BenchEntry, CampaignWorkbench
-from sciagent.chemistry.fingerprint import features
-from sciagent.chemistry.molecule import molecule_or_none
 from sciagent.domain.campaigns.chosen_units import all_shown, show_window, unit_of
 from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.evidence import Measured
 from sciagent.domain.quantities import show
+from sciagent.errors import InvalidCandidateError
 from sciagent.report.analysis.prediction_scores import in_canonical, latest_scores
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database import tables as t
@@ -80,8 +80,8 @@ def digest(connection: Connection, built: Built, part: CandidatePart = WHOLE) ->
     lines = _best_lines(connection, built, part)
     if (hits := campaign_counts.hits(connection, campaign_id, part)) > 0:
         lines.append(f"Hits so far: {hits}.")
-    if classes := _classes(connection, campaign_id, part):
-        lines.append("Tried so far, by ring skeleton: " + "; ".join(classes) + ".")
+    if classes := _classes(connection, built, part):
+        lines.append(f"Tried so far, by {built.subject.words.family}: " + "; ".join(classes) + ".")
     if reasons := _reasons(connection, campaign_id, part):
         lines.append("Turned down so far: " + ", ".join(f"{n} x {reason}" for reason, n in reasons) + ".")
     lines += _of_models(connection, built) if part.is_whole else ()
@@ -108,12 +108,13 @@ def _of_models(connection: Connection, built: Built) -> list[str]:
 
 
 def numbered(connection: Connection, built: Built) -> list[str]:
-    """Returns the molecules that the digest of the whole campaign lists, in the order of their numbers."""
-    return [text for _, _, text, *_ in standings.top(connection, built.row.id, SHOWN)]
+    """Returns the notations of the candidates that the digest of the whole campaign lists, in the order of their
+    numbers."""
+    return [one.text for one in best_candidates(connection, built, SHOWN).values()]
 
 
 def _best_lines(connection: Connection, built: Built, part: CandidatePart) -> list[str]:
-    """Returns one line `#1 SMILES: score; results` per best candidate."""
+    """Returns one line `#1 TEXT: score; results` per best candidate."""
     top = standings.top(connection, built.row.id, SHOWN, part)
     results = measured_lines(connection, built, [row[0] for row in top])
     return [
@@ -146,11 +147,13 @@ def values_line(built: Built, rung: BuiltRung, measured: Sequence[Measured], oth
     return f"{rung.spec.rung}: {values or otherwise}"
 
 
-def _classes(connection: Connection, campaign_id: int, part: CandidatePart) -> list[str]:
-    """Returns one line per frequent Murcko scaffold of the latest candidates, with counts of hits and rejections."""
+def _classes(connection: Connection, built: Built, part: CandidatePart) -> list[str]:
+    """Returns one line per frequent family of the latest candidates, with counts of hits and rejections."""
     lines = []
-    for scaffold in scaffolds.tried(connection, campaign_id, MANY, CLASSES, part):
-        skeleton = features(scaffold.text).scaffold[:100] or "no ring"
+    tried = scaffolds.tried(connection, built.row.id, MANY, CLASSES, part)
+    notations = candidates.notations(connection, built.subject, {each.first: each.text for each in tried})
+    for scaffold in tried:
+        skeleton = built.subject.features(notations[scaffold.first]).family[:100] or built.subject.words.no_family
         hits = f", {scaffold.hits} hit{'s' * (scaffold.hits > 1)}" if scaffold.hits else ""
         dropped = f", {scaffold.dropped} turned down" if scaffold.dropped else ""
         best = "" if scaffold.best is None else f", best score {scaffold.best:.2f}"
@@ -210,20 +213,25 @@ def _limits(built: Built, budget: BudgetTracker) -> dict[str, float]:
     return limits
 
 
-def recent(connection: Connection, campaign_id: int, n: int, part: CandidatePart = WHOLE) -> list[Past]:
+def recent(connection: Connection, built: Built, n: int, part: CandidatePart = WHOLE) -> list[Past]:
     """Returns the latest n proposals of the campaign with their outcome, newest first. part: as in `digest`."""
     p, c, cc = t.proposal.c, t.candidate.c, t.campaign_candidate.c
     reason = sa.func.coalesce(p.reason, cc.reason, "")
     member = sa.and_(cc.campaign_id == p.campaign_id, cc.candidate_id == p.candidate_id)
-    text = sa.func.coalesce(c.text, "(no molecule)")  # what was refused is another's free text, and never shown
+    text = sa.func.coalesce(
+        c.text, f"(no {built.subject.words.one})"
+    )  # what was refused is another's free text, and never shown
     query = (
-        sa.select(text.label("text"), c.key, p.status, cc.standing, reason.label("reason"), p.operation, cc.score)
+        sa.select(c.id, text.label("text"), c.key, p.status, cc.standing, reason.label("reason"), p.operation, cc.score)
         .select_from(t.proposal.outerjoin(t.candidate, c.id == p.candidate_id))
         .outerjoin(t.campaign_candidate, member)
         .limit(n)
     )
-    rows = connection.execute(_proposals(query, campaign_id, part)).mappings()
-    return [Past(**row) for row in rows]  # type: ignore[typeddict-item]
+    rows = [dict(row) for row in connection.execute(_proposals(query, built.row.id, part)).mappings()]
+    ids = [row.pop("id") for row in rows]
+    known = {id_: row["text"] for id_, row in zip(ids, rows, strict=True) if id_ is not None}
+    notations = candidates.notations(connection, built.subject, known)
+    return [Past(**row | {"text": notations.get(id_, row["text"])}) for id_, row in zip(ids, rows, strict=True)]  # type: ignore[typeddict-item]
 
 
 class AgentWorkbench(CampaignWorkbench):
@@ -238,10 +246,13 @@ class AgentWorkbench(CampaignWorkbench):
         return [self._missing(proposal) or self._one(proposal) for proposal in proposals]
 
     def _missing(self, proposal: ProposalIn) -> ProposalOut | None:
-        """Returns the reply to a new molecule that misses a free gate; None if it misses none. Such a molecule is not
+        """Returns the reply to a new candidate that misses a free gate; None if it misses none. Such a candidate is not
         proposed and does not count among the proposals of the turn."""
-        molecule = molecule_or_none(proposal.text)
-        if molecule is None or self.known(molecule) or (missed := self.missed_gate(molecule)) is None:
+        try:
+            candidate = self._built.subject.read(proposal.text)
+        except InvalidCandidateError:
+            return None
+        if self.known(candidate) or (missed := self.missed_gate(candidate)) is None:
             return None
         return ProposalOut(proposal.text[:200], "refused", reason="misses a gate", detail=missed[:300])
 
@@ -290,7 +301,7 @@ class AgentWorkbench(CampaignWorkbench):
     def recent(self, n: int) -> list[Past]:
         """Returns the latest n proposals of the campaign with their outcome, newest first."""
         with self._built.ledger.read() as connection:
-            return recent(connection, self._built.row.id, n)
+            return recent(connection, self._built, n)
 
     def left(self) -> dict[str, float]:
         with self._built.ledger.read() as connection:

@@ -66,6 +66,7 @@ class ModelSource:
             strict=self._strict,
             predict=bool(spec.predict),
             turns=spec.turns,
+            subject=built.subject,
         )
         self._asking = Asking(policy, spec.episodes, slot.bell, self._tools.fetch)
         if foreign is not None:
@@ -132,7 +133,9 @@ class ModelSource:
             goal, digest = briefing.goal(built), briefing.digest(connection, built)
             left = briefing.left_text(briefing.left(connection, built))
             skills = [skill.told for skill in self._spec.skills]
-            messages = opening(goal, digest, left, self._tools.listed, self._structured, skills)
+            messages = opening(
+                goal, digest, left, self._tools.listed, self._structured, skills, self._built.subject.words.many
+            )
             seed, name = turn_seed(built, number, 0), self._slot.name or self._asking.policy.name
             numbered = briefing.numbered(connection, built)
             told = {"opening": [to_json(message) for message in messages], "numbered": numbered}

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sciagent.agent.messages import Message, to_json
-from sciagent.agent.tools.calls import TOOLS, Toolbox, call_record
+from sciagent.agent.tools.calls import Toolbox, call_record
+from sciagent.agent.tools.offering import tools_of
 from sciagent.agent.tools.registry import Observation, Registry
 from sciagent.campaign.core.build import Built, prepare
 from sciagent.campaign.proposing import briefing
@@ -28,7 +29,8 @@ class McpEpisode:
 
     def __init__(self, built: Built, client: str) -> None:
         self._built, self._client, self._owner = built, client[:100], campaigns.new_owner()
-        self._tools, self._turns, self._lock = Registry(TOOLS), 0, threading.Lock()
+        self._offered = tools_of(built.subject)
+        self._tools, self._turns, self._lock = Registry(self._offered), 0, threading.Lock()
         with built.ledger.read() as connection:
             learned, left = briefing.digest(connection, built), briefing.left(connection, built)
             self._numbered = briefing.numbered(connection, built)
@@ -40,7 +42,7 @@ class McpEpisode:
             self._id = trajectories.open_(
                 connection, built.row.id, self._number, proposer="mcp", settings=settings, seed=seed
             )
-            offered = Toolbox([tool.name for tool in TOOLS], built.edit_limits())
+            offered = Toolbox([tool.name for tool in self._offered], built.edit_limits(), subject=built.subject)
             self._tool_set_id = tool_sets.enter(connection, offered.content(required=True))
 
     def __enter__(self) -> McpEpisode:
@@ -56,7 +58,7 @@ class McpEpisode:
 
     def schemas(self) -> list[Mapping[str, Any]]:
         """Returns name, description and JSON schema of each tool."""
-        return [tool.schema["function"] for tool in TOOLS]
+        return [tool.schema["function"] for tool in self._offered]
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Observation:
         """Carries out one call. Mistakes in the arguments are reported in the observation, not raised."""
@@ -67,7 +69,7 @@ class McpEpisode:
             number = self._turns
             bench = AgentWorkbench(built, self._worker, self._owner, room=ROOM, trajectory=self._number)
             seed = turn_seed(built, self._number, number)
-            more: dict[str, Any] = {"limits": built.edit_limits(), "numbered": self._numbered}
+            more: dict[str, Any] = {"limits": built.edit_limits(), "numbered": self._numbered, "subject": built.subject}
             seen = self._tools.call(name, text, bench, seed=seed, **more)
             calls = [call_record(name, text, seen)]
             observations = [to_json(Message("tool", seen.text, name=name[:64]))]

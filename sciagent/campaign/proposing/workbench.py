@@ -14,11 +14,10 @@ from sciagent.campaign.core.derived_values import record_derived
 from sciagent.campaign.core.judge import Answer, Place, place
 from sciagent.campaign.core.record import log_blocked
 from sciagent.campaign.proposing.at_once import Runs, answer_at_once
-from sciagent.campaign.proposing.measured import measured_candidates
-from sciagent.campaign.spec.safety import SCREEN
-from sciagent.chemistry.fingerprint import FINGERPRINT, Features, features, nearest
-from sciagent.chemistry.molecule import Molecule, molecule_or_none
-from sciagent.chemistry.protonation import Standardised
+from sciagent.campaign.proposing.measured import best_candidates, measured_candidates
+from sciagent.campaign.proposing.newness import Note, novelty_notes, remember_families
+from sciagent.chemistry.fingerprint import Features
+from sciagent.chemistry.subjects.base import Standardised
 from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut, Scored
 from sciagent.domain.campaigns.scripts import MeasuredCandidate
 from sciagent.domain.candidates import Candidate
@@ -31,15 +30,11 @@ from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 from sciagent.store.job_queue.spend import Bill, book_many
-from sciagent.store.results import candidates, names, scaffolds
+from sciagent.store.results import candidates, names
 from sciagent.verification.sandbox.host import HostResult
 
 MAX_TEXT = 4000  # characters stored of a proposed text
-COMPARED = 256  # number of latest candidates in the ledger, of any campaign, that a proposal is compared with
 LISTED = 5  # most molecules that an event on protonation states names
-FILLED = 200  # most earlier candidates without a scaffold whose scaffold is stored with each turn
-
-Note = dict[str, Any]
 
 
 @dataclass
@@ -47,8 +42,8 @@ class BenchEntry:
     """One proposal of the turn that is not written yet."""
 
     given: ProposalIn
-    candidate: Molecule | None
-    """The parsed molecule; None if the text was refused."""
+    candidate: Candidate | None
+    """The parsed candidate; None if the text was refused."""
     status: str
     """`new`, `duplicate` or `refused`."""
     reason: Reason | None = None
@@ -68,22 +63,24 @@ class BenchEntry:
     charged: Cost = field(default_factory=Cost)
     """Cost of the fast and inline rungs on this candidate, whoever computed it and whenever."""
 
+    notation: str = ""
+    """The candidate's notation; empty if the text was refused."""
+
     def out(self) -> ProposalOut:
         place = self.place
         dropped = place is not None and place.standing is Standing.DROPPED
         reason, detail = (place.reason, place.detail) if dropped and place else (self.reason, self.detail)
         key = self.candidate.key if self.candidate else None
         standing = str(place.standing) if place else None
-        text = self.candidate.smiles if self.candidate else ""
         given = self.given.text[:200]
-        return ProposalOut(given, self.status, key, reason or None, detail[:300], standing, candidate=text)
+        return ProposalOut(given, self.status, key, reason or None, detail[:300], standing, candidate=self.notation)
 
 
 class FreshCandidate(NamedTuple):
     """A candidate that this turn adds to the campaign."""
 
     entry: BenchEntry
-    candidate: Molecule
+    candidate: Candidate
     id: int
     proposal_id: int
 
@@ -143,11 +140,7 @@ class CampaignWorkbench:
 
     def best(self, n: int) -> list[Scored]:
         with self._built.ledger.read() as connection:
-            rows = standings.top(connection, self._built.row.id, n)
-        return [
-            Scored(key, text, value, depth, seeds, seq, operation or "")
-            for _, key, text, value, depth, seeds, seq, operation in rows
-        ]
+            return list(best_candidates(connection, self._built, n).values())
 
     def measured(self) -> list[MeasuredCandidate]:
         with self._built.ledger.read() as connection:
@@ -159,8 +152,11 @@ class CampaignWorkbench:
     def missed_gate(self, candidate: Candidate) -> str | None:
         return self._built.free_gates.missed(self._standardisation.of(candidate))
 
+    def key_of(self, candidate: Candidate) -> str:
+        return self._standardisation.of(candidate).key
+
     def known(self, candidate: Candidate) -> bool:
-        key = self._standardisation.of(candidate).key
+        key = self.key_of(candidate)
         return key in self._new_keys or bool(self._members([key]))
 
     def _members(self, keys: Sequence[str]) -> set[str]:
@@ -176,7 +172,8 @@ class CampaignWorkbench:
         except InvalidCandidateError as error:
             named = "".join(f"; {column} {text}" for column, text in given.names.items())  # no candidate keeps them
             return BenchEntry(given, None, "refused", Reason(error.reason), error.detail + named)
-        return BenchEntry(given, made.molecule, "new", detail=made.note, made=made)
+        notation = self._built.subject.notation(made.candidate)
+        return BenchEntry(given, made.candidate, "new", detail=made.note, made=made, notation=notation)
 
     def _mark_duplicates(self, entries: Sequence[BenchEntry]) -> list[BenchEntry]:
         """Marks duplicates; returns entries that are new to the campaign."""
@@ -208,10 +205,11 @@ class CampaignWorkbench:
             entry.turn_id = turn_id
         book_many(connection, [Bill(self._built.row.id, None, None, self._charged)])
         parsed = [(entry, entry.candidate) for entry in self._entries if entry.candidate]
-        molecules = [candidate for _, candidate in parsed]
-        notes = novelty_notes(connection, molecules)
-        ids = candidates.enter(connection, molecules)
-        remember_scaffolds(connection, [m for m, note in zip(molecules, notes, strict=True) if note["candidate"]], ids)
+        described = self._described([entry for entry, _ in parsed])
+        notes = novelty_notes(connection, self._built.subject, described)
+        ids = candidates.enter(connection, [candidate for _, candidate in parsed])
+        fresh_features = [each for each, note in zip(described, notes, strict=True) if note["candidate"]]
+        remember_families(connection, self._built.subject, {ids[key]: found for key, found in fresh_features})
         candidates.enter_aliases(connection, [(ids[c.key], e.given.text) for e, c in parsed if e.given.text])
         names.enter(connection, self._built.row.id, [(ids[c.key], e.given.names) for e, c in parsed])
         present = standings.members(connection, self._built.row.id, list(ids.values()))
@@ -222,6 +220,11 @@ class CampaignWorkbench:
         fresh = self._write_proposals(connection, ids)
         self._write_parents(connection, fresh)
         self._write_results(connection, fresh, ids)
+
+    def _described(self, entries: Sequence[BenchEntry]) -> list[tuple[str, Features]]:
+        """Returns key, family and fingerprint of the candidates of parsed proposals."""
+        subject = self._built.subject
+        return [(e.candidate.key, subject.features(e.notation)) for e in entries if e.candidate]
 
     def _write_results(self, connection: Connection, fresh: Sequence[FreshCandidate], ids: Mapping[str, int]) -> None:
         """Writes standings of new candidates, and the results of the fast rungs. ids: of all candidates, by key."""
@@ -281,13 +284,13 @@ class CampaignWorkbench:
             place, given, key = new.entry.place, new.entry.given, new.candidate.key
             if place is None or place.verdict is not Verdict.NOT_APPLICABLE:
                 continue
-            if self._built.rungs[place.position].verifier.name == SCREEN:
+            if self._built.rungs[place.position].verifier.name == self._built.subject.screen:
                 said: Any = {"reason": place.reason or "", "detail": place.detail, "operation": given.operation[:100]}
                 log_blocked(connection, self._built.row.id, key=key, text=given.text, turn_id=new.entry.turn_id, **said)
 
     def _log_states(self, connection: Connection, fresh: Sequence[FreshCandidate]) -> None:
         """Logs an event on new candidates whose protonation state is ambiguous, and one on those without a state."""
-        made = [(new.entry.made, new.candidate.smiles) for new in fresh if new.entry.made]
+        made = [(new.entry.made, new.candidate.text) for new in fresh if new.entry.made]
         unsure = [smiles for one, smiles in made if one.is_ambiguous]
         failed = [smiles for one, smiles in made if one.fault]
         for kind, smiles in ((campaigns.AMBIGUOUS_STATE, unsure), (campaigns.NO_STATE, failed)):
@@ -295,15 +298,18 @@ class CampaignWorkbench:
                 campaigns.log_event(connection, self._built.row.id, kind, {"n": len(smiles), "smiles": smiles[:LISTED]})
 
     def _write_parents(self, connection: Connection, fresh: Sequence[FreshCandidate]) -> None:
-        rows = []
-        for new in fresh:
-            for parent in dict.fromkeys(new.entry.given.parents):
-                if (molecule := molecule_or_none(parent)) is None:
-                    continue
-                key = self._standardisation.of(molecule).key
-                for parent_id in candidates.ids_of(connection, [key]).values():
-                    row = {"candidate_id": new.id, "parent_id": parent_id, "proposal_id": new.proposal_id}
-                    rows.append(row | {"operation": new.entry.given.operation[:100]})
+        known = candidates.ids_of(connection, {key for new in fresh for key in new.entry.given.parents})
+        rows = [
+            {
+                "candidate_id": new.id,
+                "parent_id": known[key],
+                "proposal_id": new.proposal_id,
+                "operation": new.entry.given.operation[:100],
+            }
+            for new in fresh
+            for key in dict.fromkeys(new.entry.given.parents)
+            if key in known
+        ]
         if rows:
             connection.execute(t.candidate_parent.insert(), rows)
 
@@ -341,51 +347,3 @@ class CampaignWorkbench:
 
 def _stored(text: str) -> str:
     return text[:MAX_TEXT].replace("\0", "\\0")
-
-
-def novelty_notes(connection: Connection, molecules: Sequence[Molecule]) -> list[Note]:
-    """Returns a note on the novelty of each molecule before it is entered, which depends on time and so is no evidence.
-
-    Earlier molecules of the same turn count as known. `candidate`: whether the molecule is new to the ledger.
-    `scaffold`: whether its Murcko scaffold is new; None if that is unknown, since the scaffolds of some earlier
-    candidates are not stored yet. `nearest`: Tanimoto similarity, by `fingerprint`, to the nearest of the `compared`
-    latest candidates; 1 for a known molecule, None if there are none.
-    """
-    known_keys = set(candidates.ids_of(connection, {molecule.key for molecule in molecules}))
-    fresh = {molecule.key: features(molecule.text) for molecule in molecules if molecule.key not in known_keys}
-    old_scaffolds = scaffolds.known(connection, (f.scaffold_hash for f in fresh.values()))
-    unsure = bool(fresh) and bool(scaffolds.without(connection, 1))
-    earlier = [features(text) for text in scaffolds.latest(connection, COMPARED)] if fresh else []
-    noted: list[Note] = []
-    for key in (molecule.key for molecule in molecules):
-        if key in known_keys:
-            noted.append({"candidate": False, "scaffold": False, "nearest": 1.0})
-        else:
-            noted.append(_note(fresh[key], old_scaffolds, earlier, unsure))
-            known_keys.add(key)
-            old_scaffolds.add(fresh[key].scaffold_hash)
-            earlier = [fresh[key], *earlier[: COMPARED - 1]]
-    return noted
-
-
-def _note(fresh: Features, old: set[str], earlier: Sequence[Features], unsure: bool) -> Note:
-    is_new = fresh.scaffold_hash not in old
-    similarity = nearest(fresh, earlier)
-    return {
-        "candidate": True,
-        "scaffold": None if is_new and unsure else is_new,
-        "nearest": None if similarity is None else round(similarity, 4),
-        "fingerprint": FINGERPRINT,
-        "compared": len(earlier),
-    }
-
-
-def remember_scaffolds(connection: Connection, molecules: Sequence[Molecule], ids: Mapping[str, int]) -> None:
-    """Stores the scaffolds of this turn's candidates, and of `FILLED` earlier candidates without one."""
-    hashes = {ids[molecule.key]: features(molecule.text).scaffold_hash for molecule in molecules}
-    scaffolds.write(connection, hashes)
-    older = scaffolds.without(connection, FILLED)
-    scaffolds.write(
-        connection,
-        {id_: features(text).scaffold_hash if kind == "molecule" else scaffolds.NONE for id_, kind, text in older},
-    )

@@ -11,8 +11,6 @@ from sciagent.campaign.rewarding.expectations import RewardLaw
 from sciagent.campaign.rewarding.records import Records
 from sciagent.campaign.rewarding.states import CHUNK, rungs_as_of
 from sciagent.campaign.rewarding.valuations import CandidateWorth, valuations
-from sciagent.chemistry.families import family, ring_families
-from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.rewards.process import ProposedCandidate, TurnFacts
 from sciagent.rewards.spec import RewardSpec, Term
@@ -51,11 +49,11 @@ class CandidateFacts:
         inline = [rung.verifier.computation for rung in built.fast if rung.spec.inline]
         self._inline = evidence_costs.of_computations(connection, inline, ids, as_of)
         self._named: dict[int, tuple[str, tuple[str, ...]]] = {}
-        self.texts: dict[int, str] = {}
+        self.notations: dict[int, str] = {}
         for start in range(0, len(ids), CHUNK):
             for id_, candidate in candidates.load(connection, ids[start : start + CHUNK]).items():
-                self._named[id_] = candidate.key, _families(candidate, spec)
-                self.texts[id_] = candidate.text
+                notation = self.notations[id_] = built.subject.notation(candidate)
+                self._named[id_] = candidate.key, built.subject.families(notation, spec.decay_by)
 
     def _record(self, row: EpisodeRow) -> float | None:
         return None if self._records is None else self._records.of(row)
@@ -75,13 +73,6 @@ class CandidateFacts:
         if row.group_id is not None:
             return Cost()
         return sum((cost for by, cost in self._inline.get(candidate_id, ()) if by != turn.id), Cost())
-
-
-def _families(candidate: Candidate, spec: RewardSpec) -> tuple[str, ...]:
-    """Returns the families of a candidate. All molecules without rings share one; a crystal is one of its own."""
-    if candidate.kind != "molecule":
-        return (candidate.key,)
-    return (family(candidate.text),) if spec.decay_by == "scaffold" else ring_families(candidate.text)
 
 
 def _new(turn: EpisodeTurn) -> list[int]:

@@ -74,7 +74,7 @@ def _episodes(
     snapshots = Snapshots(built, connection, spec, sorted({row.group_id for row in rows if row.group_id is not None}))
     found = []
     for row in rows:
-        terms = terms_of(turns[row.id], facts.texts, snapshots.of(row.group_id), spec)
+        terms = terms_of(turns[row.id], facts.notations, snapshots.of(row.group_id), spec, built.subject)
         of_turns = [
             facts.of_turn(row, turn, {**mine, "prediction": predicted})
             for turn, mine, predicted in zip(turns[row.id], terms, predictions.of(row, turns[row.id]), strict=True)

@@ -19,7 +19,6 @@ from sciagent.campaign.core.build import Built
 from sciagent.campaign.pricing.ledger_pool import BOUNDS
 from sciagent.campaign.pricing.observations import ObservationSchema, observation_schema
 from sciagent.campaign.rewarding.states import CHUNK, answers_as_of
-from sciagent.chemistry.fingerprint import structure_of
 from sciagent.domain.candidates import Candidate
 from sciagent.scheduling.aims import Aims, questions
 from sciagent.scheduling.arrays import Array, Places
@@ -214,7 +213,7 @@ def _board(
                         quantity = measured.quantity
                         scores[row, column], errors[row, column] = quantity.value, quantity.uncertainty or 0.0
                         bounds[row, column] = BOUNDS[quantity.censoring]
-    order, texts = order_of(loaded[id_].key for id_ in ids), tuple(loaded[id_].text for id_ in ids)
+    order, texts = order_of(loaded[id_].key for id_ in ids), tuple(built.subject.notation(loaded[id_]) for id_ in ids)
     return _Board(np.array(ids, dtype=np.int64), order, texts, scores, errors, bounds)
 
 
@@ -223,12 +222,10 @@ def _decided(board: _Board, aims: Aims) -> int:
     return int((~np.isnan(board.scores[:, [aim.columns[-1] for aim in aims.aims]])).all(axis=1).sum())
 
 
-def _structures(built: Built, boards: Sequence[_Board]) -> GrowingStructures | None:
-    """Returns the structures of all rows of the boards, in their order; None for a campaign without molecules."""
-    if built.spec.subject != "molecule":
-        return None
+def _structures(built: Built, boards: Sequence[_Board]) -> GrowingStructures:
+    """Returns the structures of all rows of the boards, in their order."""
     structures = GrowingStructures()
-    known = {text: structure_of(text) for text in {text for board in boards for text in board.texts}}
+    known = {text: built.subject.structure(text) for text in {text for board in boards for text in board.texts}}
     for board in boards:
         structures.add([known[text] for text in board.texts])
     return structures

@@ -13,7 +13,9 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built, open_for_people
 from sciagent.campaign.rewarding.checked_episodes import CheckedCandidate, EpisodeReader
 from sciagent.campaign.rewarding.policy_tally import PolicyTally, answered, payoff_of
+from sciagent.chemistry.fingerprint import Features
 from sciagent.domain.answers.guards import RewardGuards, ShownGuards
+from sciagent.rewards.guards.diversity import nearest_distances
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import episodes, policies, rewards
@@ -91,24 +93,25 @@ class _Reading:
 
     def add(self, groups: Sequence[Sequence[EpisodeRow]]) -> None:
         """Adds the episodes of some groups to the tallies of their policies."""
-        ids = [row.id for group in groups for row in group]
+        ids, subject = [row.id for group in groups for row in group], self._built.subject
         checked, named = self._reader.read(ids), policies.of_episodes(self._connection, ids)
         for group in groups:
-            molecules: dict[NamedPolicy, list[str]] = {}
+            found: dict[NamedPolicy, list[Features]] = {}
             for row in group:
                 policy = named.get(row.id, NamedPolicy("unknown", None))
                 tally = self.tallies.setdefault(policy, PolicyTally(policy, row.number))
                 tally.add_episode(row.number, self.rewards[row.id], checked[row.id].turns)
                 for each in checked[row.id].candidates:
-                    _add(tally, row.number, each)
-                    molecules.setdefault(policy, []).append(each.candidate.text)
-            for policy, texts in molecules.items() if self._built.spec.subject == "molecule" else ():
-                self.tallies[policy].add_group(group[0].number, texts)
+                    features = subject.features(subject.notation(each.candidate))
+                    _add(tally, row.number, each, features.family)
+                    found.setdefault(policy, []).append(features)
+            for policy, of_group in found.items():
+                self.tallies[policy].add_group(group[0].number, nearest_distances(subject, of_group))
 
 
-def _add(tally: PolicyTally, number: int, checked: CheckedCandidate) -> None:
-    """Adds a new candidate of an episode. number: of the episode."""
-    tally.add_candidate(checked.candidate)
+def _add(tally: PolicyTally, number: int, checked: CheckedCandidate, family: str) -> None:
+    """Adds a new candidate of an episode. number: of the episode. family: of the candidate."""
+    tally.add_candidate(family)
     if checked.state is None:
         return
     if checked.lot is not None:

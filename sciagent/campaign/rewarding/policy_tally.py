@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from sciagent.campaign.rewarding.lots import Lot
-from sciagent.chemistry.fingerprint import features
 from sciagent.domain.answers.guards import (
     ControlCheck,
     GuardEstimate,
@@ -18,11 +17,10 @@ from sciagent.domain.answers.guards import (
     PromiseCheck,
     RewardGuards,
 )
-from sciagent.domain.candidates import Candidate
 from sciagent.rewards.estimators import CandidateState, Settlement
-from sciagent.rewards.guards.clustered import ClusteredMean, clustered_mean
+from sciagent.rewards.guards.clustered import Array, ClusteredMean, clustered_mean
 from sciagent.rewards.guards.control_gap import gap_growth
-from sciagent.rewards.guards.diversity import distinct_scaffolds, nearest_distances
+from sciagent.rewards.guards.diversity import distinct_scaffolds
 from sciagent.rewards.guards.promise import kept_promise
 from sciagent.store.learning.episodes import EpisodeTurn
 from sciagent.store.learning.policies import NamedPolicy
@@ -73,14 +71,14 @@ class PolicyTally:
                 self.outcomes.add(row.value, number)
         self.statuses.update(proposal.status for turn in turns for proposal in turn.proposals)
 
-    def add_candidate(self, candidate: Candidate) -> None:
-        """Adds a new candidate of an episode. All molecules without rings share one scaffold."""
+    def add_candidate(self, family: str) -> None:
+        """Adds a new candidate of an episode by its family. All molecules without rings share one."""
         self.new += 1
-        self.scaffolds[features(candidate.text).scaffold if candidate.kind == "molecule" else candidate.key] += 1
+        self.scaffolds[family] += 1
 
-    def add_group(self, number: int, molecules: Sequence[str]) -> None:
-        """Adds the distances between the new molecules of a group, or of an episode without siblings."""
-        for distance in nearest_distances(molecules).tolist():
+    def add_group(self, number: int, distances: Array) -> None:
+        """Adds the distances between the new candidates of a group, or of an episode without siblings: (n,)."""
+        for distance in distances.tolist():
             self.distances.add(distance, number)
 
     def add_lot(self, number: int, lot: Lot, state: CandidateState, expected: float | None) -> None:

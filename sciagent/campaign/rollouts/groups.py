@@ -124,6 +124,7 @@ def open_groups(
     connection: Connection, built: Built, tools: Toolbox, spec: LlmSpec, structured: bool, pins: Pins, plan: RolloutPlan
 ) -> list[Group]:
     """Opens groups on a snapshot of the campaign, and writes them with their episodes."""
+    words = built.subject.words
     first, limits = groups.last_number(connection, built.row.id) + 1, episode_limits(spec, plan.turns)
     marks = [plan.mark(built, place, first + place) for place in range(plan.groups)]
     shared = snapshot.take(connection, built, plan.begins) if beginning(plan.begins).drawn is None else None
@@ -133,7 +134,7 @@ def open_groups(
         left = briefing.left_text(frozen.left)
         for shown in _with_skills(spec, plan.skills):
             skills = [skill.told for skill in shown.skills]
-            messages = opening(frozen.goal, frozen.digest, left, tools.listed, structured, skills)
+            messages = opening(frozen.goal, frozen.digest, left, tools.listed, structured, skills, words.many)
             opened.append(_open(connection, built, frozen, messages, limits, shown, pins, plan, mark))
     return opened
 

@@ -108,7 +108,7 @@ class RolloutRunner:
         self._strict = spec.strict is not False
         ranks, strict, predict = spec.ranks, self._strict, bool(spec.predict)
         limits = built.edit_limits()
-        more: dict[str, Any] = {"strict": strict, "predict": predict, "turns": spec.turns}
+        more: dict[str, Any] = {"strict": strict, "predict": predict, "turns": spec.turns, "subject": built.subject}
         self._tools = Toolbox(offered, limits, self._structured, None, ranks, **more)
         self._must_call = spec.tool_choice == "required" and not self._structured
         self._rungs = FastRungs(built, worker)

@@ -10,13 +10,13 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.agent.tools.calls import SHOWN
-from sciagent.agent.tools.molecule_references import LOOK
+from sciagent.agent.tools.references import LOOK
 from sciagent.agent.tools.registry import Past
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.proposing import briefing
+from sciagent.campaign.proposing.measured import best_candidates
 from sciagent.campaign.rollouts.beginnings import beginning, next_seq, part_of
 from sciagent.domain.campaigns.ports import Scored
-from sciagent.store.campaign_state import standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.parts import CandidatePart
 from sciagent.store.learning.groups import GroupRow
@@ -71,20 +71,17 @@ def take(connection: Connection, built: Built, begins: str = "now", seed: int = 
     """
     campaign_id = built.row.id
     part = part_of(connection, campaign_id, beginning(begins), seed)
-    rows = standings.top(connection, campaign_id, LOOK, part)
-    lines = briefing.measured_lines(connection, built, [row[0] for row in rows])
+    best = best_candidates(connection, built, LOOK, part)
+    lines = briefing.measured_lines(connection, built, list(best))
     return Snapshot(
         watermark=read_watermark(connection),
         seq=next_seq(connection, campaign_id) if part.end is None else part.end,
         goal=briefing.goal(built),
         digest=briefing.digest(connection, built, part),
         left=briefing.left(connection, built) if part.is_whole else briefing.whole_budget(built, connection),
-        board=tuple(
-            Scored(key, text, value, depth, seeds, place, operation or "")
-            for _, key, text, value, depth, seeds, place, operation in rows
-        ),
-        results={row[1]: lines[row[0]] for row in rows},
-        recent=tuple(briefing.recent(connection, campaign_id, LOOK, part)),
+        board=tuple(best.values()),
+        results={one.key: lines[id_] for id_, one in best.items()},
+        recent=tuple(briefing.recent(connection, built, LOOK, part)),
         keys=keys_of(connection, campaign_id, part),
         drawn=part.seqs,
     )

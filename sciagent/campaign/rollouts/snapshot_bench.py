@@ -141,7 +141,7 @@ class SnapshotBench(AgentWorkbench):
     def _own(self, entry: BenchEntry) -> OwnProposal:
         out, place = entry.out(), entry.place
         return OwnProposal(
-            text=entry.candidate.text if entry.candidate else out.text,
+            text=entry.notation or out.text,
             key=out.key,
             status=out.status,
             standing=out.standing,

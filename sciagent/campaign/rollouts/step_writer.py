@@ -9,7 +9,6 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.proposing.at_once import Runs
 from sciagent.campaign.proposing.workbench import BenchEntry, CampaignWorkbench, FreshCandidate
-from sciagent.chemistry.fingerprint import features
 from sciagent.store.campaign_state import standings
 from sciagent.store.results import candidates, scaffolds
 
@@ -29,12 +28,11 @@ class StepWriter(CampaignWorkbench):
     def write(self, connection: Connection) -> None:
         """Writes candidates, proposals, evidence of fast rungs, standings and spend. The caller drives the campaign."""
         parsed = [(entry, entry.candidate) for entry in self._entries if entry.candidate]
-        molecules = {candidate.key: candidate for _, candidate in parsed}
-        old = candidates.ids_of(connection, molecules)
-        ids = candidates.enter(connection, molecules.values())
-        scaffolds.write(
-            connection, {ids[key]: features(m.text).scaffold_hash for key, m in molecules.items() if key not in old}
-        )
+        by_key = {candidate.key: candidate for _, candidate in parsed}
+        old = candidates.ids_of(connection, by_key)
+        ids = candidates.enter(connection, by_key.values())
+        described = dict(self._described([entry for entry, _ in parsed]))
+        scaffolds.write(connection, {ids[key]: f.family_hash for key, f in described.items() if key not in old})
         candidates.enter_aliases(connection, [(ids[c.key], e.given.text) for e, c in parsed if e.given.text])
         present = standings.members(connection, self._built.row.id, list(ids.values()))
         proposed = self._write_proposals(connection, ids)

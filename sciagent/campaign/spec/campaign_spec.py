@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
@@ -16,11 +16,12 @@ from sciagent.campaign.spec.controls import SHARE
 from sciagent.campaign.spec.derived import DerivedSpec, canonical, register_all, with_derived
 from sciagent.campaign.spec.goals import NAME, BudgetSpec, Count, GoalSpec, ObjectiveSpec, Part
 from sciagent.campaign.spec.rungs import RungSpec, charges_of
-from sciagent.campaign.spec.safety import SCREEN, SafetySpec, screened
+from sciagent.campaign.spec.safety import SafetySpec, check_settings, screened
 from sciagent.campaign.spec.schedulers import PricedSpec, SchedulerSpec
 from sciagent.campaign.spec.sources import OneProposerSpec, ProposerSpec, SeveralSpec
-from sciagent.campaign.spec.standardising import Standardise
-from sciagent.chemistry.protonation import Standardisation
+from sciagent.campaign.spec.subjects import Standardise, SubjectName, check_proposer, check_standardise
+from sciagent.chemistry.subjects.base import Reading
+from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.campaigns.chosen_units import shown_spec
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.evidence import content_hash
@@ -28,7 +29,7 @@ from sciagent.domain.jobs.resource_requests import text_of
 from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.properties import properties
 from sciagent.yaml.files import file_hash
-from sciagent.yaml.validation import Faults, fault
+from sciagent.yaml.validation import Faults
 
 SCHEMA = 1
 AMENDABLE = (
@@ -51,7 +52,7 @@ class CampaignSpec(Part):
 
     campaign: str = Field(pattern=NAME, description="Name, unique in a ledger.")
     description: str = Field("", description="Free text for people.")
-    subject: Literal["molecule", "crystal"] = Field(description="What the candidates are.")
+    subject: SubjectName = Field(description="What the candidates are: molecule or crystal.")
     seed: int = Field(0, strict=True, ge=0, le=2**31 - 1, description="Seed of the proposer's random choices.")
     standardise: Standardise = Field(
         "refuse",
@@ -67,8 +68,7 @@ class CampaignSpec(Part):
         description="Label of the rung that decides; default: the last one that is not of the world tier.",
     )
     safety: SafetySpec = Field(
-        default_factory=SafetySpec,
-        description="The safety screen, which is the first rung of every ladder of molecules.",
+        default_factory=SafetySpec, description="The safety screen, which is the first rung of every ladder."
     )
     goal: GoalSpec = Field(description="What counts as success, and when the campaign is done.")
     budget: BudgetSpec = Field(description="What the campaign may spend.")
@@ -98,8 +98,22 @@ class CampaignSpec(Part):
     @field_validator("proposer")
     @classmethod
     def _fits_the_subject(cls, value: ProposerSpec, info: ValidationInfo) -> ProposerSpec:
-        if info.data.get("subject") == "crystal":
-            raise fault(f'proposer "{value.kind}" is for molecules; none is for crystals yet')
+        if subject := info.data.get("subject"):
+            check_proposer(subject_of(subject), value)
+        return value
+
+    @field_validator("standardise")
+    @classmethod
+    def _is_of_the_subject(cls, value: Standardise, info: ValidationInfo) -> Standardise:
+        if subject := info.data.get("subject"):
+            check_standardise(subject_of(subject), _stated(value))
+        return value
+
+    @field_validator("safety")
+    @classmethod
+    def _screens_the_subject(cls, value: SafetySpec, info: ValidationInfo) -> SafetySpec:
+        if subject := info.data.get("subject"):
+            check_settings(value, subject_of(subject).screen)
         return value
 
     @model_validator(mode="after")
@@ -107,7 +121,7 @@ class CampaignSpec(Part):
         check_together(draft(self.__dict__))
         is_stated = "safety" in self.model_fields_set
         deciding = tuple(rung for rung in self.ladder if not rung.control)
-        ladder = screened(deciding, self.safety, is_stated, self.subject)  # last, since it shifts positions
+        ladder = screened(deciding, self.safety, is_stated, subject_of(self.subject))  # last, since it shifts positions
         charges = charges_of(ladder)
         owned = tuple(rung.for_charges(charges).owned_by(self.campaign) for rung in ladder)
         controls = [rung.for_charges(charges).owned_by(self.campaign) for rung in self.ladder if rung.control]
@@ -147,14 +161,18 @@ class CampaignSpec(Part):
         return list(chosen.proposers.items()) if isinstance(chosen, SeveralSpec) else [("", chosen)]
 
     @property
-    def standardisation(self) -> Standardisation:
+    def standardisation(self) -> Reading:
         """The rules by which the text of a proposal becomes a candidate."""
-        stated = self.standardise
-        return Standardisation.stated(stated if isinstance(stated, str) else stated.model_dump())
+        return subject_of(self.subject).reading(_stated(self.standardise))
+
+    @property
+    def screen(self) -> str | None:
+        """Name of the verifier that screens the subject for safety; None if there is none."""
+        return subject_of(self.subject).screen
 
     def without_screen(self, reason: str) -> CampaignSpec:
         """Returns the spec with the safety screen turned off. Raises ValidationError if the reason is too short."""
-        ladder = tuple(rung for rung in self.ladder if rung.verifier != SCREEN)
+        ladder = tuple(rung for rung in self.ladder if rung.verifier != self.screen)
         return self.model_copy(update={"ladder": ladder, "safety": SafetySpec(screen=False, reason=reason)})
 
     def with_defaults_of(self, stored: Mapping[str, Any], before: CampaignSpec) -> CampaignSpec:
@@ -197,7 +215,7 @@ class CampaignSpec(Part):
         `workers` is None if the file does not set it, since the default depends on the machine.
         """
         parts = {"campaign", "description", "subject", "seed", "standardise"}
-        parts |= {"safety"} if self.subject == "molecule" else set()
+        parts |= {"safety"} if self.screen else set()
         whole = self.model_dump(mode="json", include=parts)
         units = self.chosen_units()
         derived = [prop for rung in self.ladder for prop in rung.derived]
@@ -267,8 +285,14 @@ class CampaignSpec(Part):
         """One line on a safety screen that is off or has exempt rules; otherwise an empty text."""
         if not self.safety.screen:
             return f"the safety screen is off: {self.safety.reason}"
-        allowed = [name for rung in self.ladder if rung.verifier == SCREEN for name in rung.settings.get("allow", ())]
+        allowed = [
+            name for rung in self.ladder if rung.verifier == self.screen for name in rung.settings.get("allow", ())
+        ]
         return f"exempt from the safety screen: {', '.join(allowed)}: {self.safety.reason}" if allowed else ""
+
+
+def _stated(standardise: Standardise) -> Any:
+    return standardise if isinstance(standardise, str) else standardise.model_dump()
 
 
 def _objective(objective: Objective) -> Mapping[str, Any]:

@@ -18,7 +18,8 @@ from sciagent.campaign.spec.derived import DerivedSpec, resolved
 from sciagent.campaign.spec.goals import BudgetSpec, GoalSpec, ObjectiveSpec, Part, fault_of
 from sciagent.campaign.spec.rungs import RungSpec, default_label, find_verifier
 from sciagent.campaign.spec.schedulers import BestRungSpec
-from sciagent.campaign.spec.standardising import StandardiseSpec
+from sciagent.campaign.spec.subjects import StandardiseSpec
+from sciagent.chemistry.subjects.registry import subject_names
 from sciagent.domain.campaigns.derived import DerivedProperty
 from sciagent.domain.tiers import Tier
 from sciagent.errors import UsageError, did_you_mean
@@ -65,7 +66,7 @@ def draft(data: Mapping[str, Any], base: Path | None = None) -> Draft:
     deciding, controls = _rungs(ladder, base)
     subject, terminal = data.get("subject"), data.get("terminal")
     return Draft(
-        subject=subject if subject in ("molecule", "crystal") else None,
+        subject=subject if subject in subject_names() else None,
         objectives=good_objectives,
         ladder=deciding,
         labels=tuple(_label(item) for item in ladder if not is_control(item)),
@@ -155,9 +156,10 @@ def _check_rungs(parts: Draft, faults: Faults) -> None:
         if label is not None and (first := parts.labels.index(label)) < i:
             faults.add(("ladder", i, "rung"), f'"{label}" also labels ladder[{first}]; labels must differ')
     for i, rung in (*parts.ladder.items(), *parts.controls.items()):
-        kind = verifier_class(rung.verifier).kind
-        if parts.subject is not None and kind != parts.subject:
-            faults.add(("ladder", i, "verifier"), f'verifier "{rung.verifier}" is for a {kind}, not a {parts.subject}')
+        kind = verifier_class(rung.verifier)
+        if parts.subject is not None and not kind.takes(parts.subject):
+            message = f'verifier "{rung.verifier}" is for a {kind.kind}, not a {parts.subject}'
+            faults.add(("ladder", i, "verifier"), message)
     _check_inline(parts, faults)
 
 

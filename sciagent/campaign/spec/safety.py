@@ -1,4 +1,4 @@
-"""The safety screen: the first rung of every ladder of molecules, unless the file turns it off with a reason."""
+"""The safety screen: the first rung of every ladder, unless the file turns it off with a reason."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pydantic import Field, model_validator
 
 from sciagent.campaign.spec.goals import NAME, Part
 from sciagent.campaign.spec.rungs import RungSpec, find_verifier
+from sciagent.chemistry.subjects.base import Subject
 from sciagent.yaml.validation import Faults
 
-SCREEN = "molecule.safety"
 _REASON = "say why, in a sentence that a colleague can judge: three words and 15 characters at least"
 
 
@@ -48,8 +48,6 @@ class SafetySpec(Part):
             if (not self.screen or self.allow) and not is_reason(self.reason):
                 what = "turning the safety screen off" if not self.screen else "exempting safety rules"
                 faults.add(("reason",), f"{what} needs a reason", _REASON, on_key=True)
-        if (settings := self.settings()) and (screen := find_verifier(SCREEN)):
-            screen.Settings.model_validate(settings)
         return self
 
     def settings(self) -> Mapping[str, Any]:
@@ -58,31 +56,38 @@ class SafetySpec(Part):
         return {key: value for key, value in given.items() if value}
 
 
+def check_settings(safety: SafetySpec, screen: str | None) -> None:
+    """Raises ValidationError if the verifier that screens does not take the settings of the key `safety`."""
+    if (settings := safety.settings()) and screen and (found := find_verifier(screen)):
+        found.Settings.model_validate(settings)
+
+
 def is_reason(text: str) -> bool:
     """Whether a text is long enough for a reason: at least 15 characters and three words with two letters."""
     words = {word.lower() for word in text.split() if sum(c.isalpha() for c in word) >= 2}
     return len(" ".join(text.split())) >= 15 and len(words) >= 3
 
 
-def screened(ladder: tuple[RungSpec, ...], safety: SafetySpec, given: bool, subject: str) -> tuple[RungSpec, ...]:
+def screened(ladder: tuple[RungSpec, ...], safety: SafetySpec, given: bool, subject: Subject) -> tuple[RungSpec, ...]:
     """Returns the ladder with the safety screen as its first rung. given: whether the file has the key `safety`.
 
     Raises ValidationError if the file's own ladder has another screening rung.
     """
     screen = None
     with Faults() as faults:
-        if subject != "molecule":
+        if subject.screen is None:
             if given:
-                faults.add(("safety",), "the safety screen is for molecules; leave this out", on_key=True)
+                message = f"there is no safety screen for {subject.words.many}; leave this out"
+                faults.add(("safety",), message, on_key=True)
             return ladder
-        if safety.screen and find_verifier(SCREEN) is None:
-            faults.add(("ladder",), f'the safety screen "{SCREEN}" is not installed; install sciagent whole')
+        if safety.screen and find_verifier(subject.screen) is None:
+            faults.add(("ladder",), f'the safety screen "{subject.screen}" is not installed; install sciagent whole')
         elif safety.screen:
-            screen = RungSpec.model_validate({"verifier": SCREEN, "settings": safety.settings()})
+            screen = RungSpec.model_validate({"verifier": subject.screen, "settings": safety.settings()})
         stated = screen is not None and ladder[0].model_dump() == screen.model_dump()
         others = ladder[1:] if stated else ladder
         for i, rung in enumerate(others, int(stated)):
-            if rung.verifier == SCREEN:
+            if rung.verifier == subject.screen:
                 message = "sciagent puts the safety screen first; leave this rung out"
                 hint = "turn it off, or exempt single rules, under the key safety, with a reason"
                 faults.add(("ladder", i, "verifier"), message, hint)

@@ -15,7 +15,7 @@ from sciagent.chemistry.combinations import block, check_reaction, check_scaffol
 from sciagent.domain.addresses import address_fault
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.yaml.document import kind_of
-from sciagent.yaml.files import AnyFile, TableFile, check_table
+from sciagent.yaml.files import AnyFile, StructureSource, check_source
 from sciagent.yaml.validation import Faults, fault
 
 Files = dict[tuple[str, ...], str]
@@ -36,7 +36,15 @@ KEEP: Keep = Field(
 )
 
 
-class _WithFile(Part):
+class _Alone(Part):
+    """A proposer that is not several."""
+
+    def by_path(self) -> list[tuple[tuple[str, ...], Any]]:
+        """Returns the proposers with their path of keys below the key `proposer`."""
+        return [((), self)]
+
+
+class _WithFile(_Alone):
     """A proposer that reads at most one file."""
 
     def files(self) -> Files:
@@ -44,19 +52,34 @@ class _WithFile(Part):
         names = {(key,): getattr(self, key, None) for key in ("seeds", "file")}
         return {path: name for path, name in names.items() if name is not None}
 
+    def structure_files(self) -> Files:
+        """Returns the names of the files with structures."""
+        return self.files()
+
+    @property
+    def stated_column(self) -> str | None:
+        """The column of a csv with the structures; None if the file does not state it."""
+        return getattr(self, "column", None) if "column" in self.model_fields_set else None
+
 
 class EvolveSpec(_WithFile):
     """Genetic search from a file of seeds: edits and crossovers of the best so far.
 
-    Children hold to the elements, sizes and patterns that a `molecule.checks` rung of the ladder allows.
+    Children hold to what a rung of checks on the ladder allows, such as the elements, sizes and patterns of
+    `molecule.checks`.
     """
 
     kind: Literal["evolve"] = Field(description="Scripted search from seeds.")
-    seeds: TableFile = Field(description="csv, smi or sdf, also .gz; relative to the campaign file.")
+    seeds: StructureSource = Field(description="csv, smi or sdf, also .gz; relative to the campaign file.")
     column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
     keep: Keep = KEEP
     batch: Count = Field(20, description="Candidates a turn.")
-    max_heavy_atoms: Count = Field(60, description="Children with more heavy atoms than this are not proposed.")
+    max_heavy_atoms: Count = Field(60, description="Molecules with more heavy atoms than this are not proposed.")
+    max_sites: Count | None = Field(
+        None,
+        exclude_if=lambda value: value is None,  # as in campaigns from before this key
+        description="Crystals with more atoms in the primitive cell than this are not proposed; default: 40.",
+    )
     wait: bool = Field(
         False,
         strict=True,
@@ -70,7 +93,7 @@ class ScreenSpec(_WithFile):
     """Proposes the molecules of a file, in its order."""
 
     kind: Literal["screen"] = Field(description="Proposes the molecules of a file.")
-    file: TableFile = Field(description="csv, smi or sdf, also .gz; relative to the campaign file.")
+    file: StructureSource = Field(description="csv, smi or sdf, also .gz; relative to the campaign file.")
     column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
     keep: Keep = KEEP
     batch: Count = Field(20, description="Candidates a turn.")
@@ -81,12 +104,18 @@ class PluginSpec(_WithFile):
 
     kind: Literal["plugin"] = Field(description="A proposer of another package.")
     name: str = Field(min_length=1, max_length=60, description="Name in the entry point group `sciagent.proposers`.")
-    seeds: TableFile = Field(description="Proposed first: csv, smi or sdf, also .gz; relative to the campaign file.")
+    seeds: StructureSource = Field(
+        description="Proposed first: csv, smi or sdf, also .gz; relative to the campaign file."
+    )
     column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
     keep: Keep = KEEP
     file: AnyFile | None = Field(None, description="A file for the proposer, such as a trained model.")
     settings: dict[str, Any] = Field({}, description="Settings of the proposer.")
     batch: Count = Field(8, description="Most candidates a turn.")
+
+    def structure_files(self) -> Files:
+        """Returns the names of the files with structures: not that of the proposer's own file."""
+        return {("seeds",): self.seeds}
 
     @field_validator("name")
     @classmethod
@@ -105,7 +134,7 @@ _TEXTS: TypeAdapter[tuple[str, ...]] = TypeAdapter(
 
 def _file_or_list(value: Any, _: Any, info: ValidationInfo) -> str | tuple[str, ...]:
     if isinstance(value, str):
-        return check_table(value, info)
+        return check_source(value, info)
     if not isinstance(value, list | tuple):
         raise fault(f"must be the name of a file or a list of SMILES, not {kind_of(value)}")
     return _TEXTS.validate_python(value)
@@ -116,7 +145,7 @@ Blocks = Annotated[str | tuple[str, ...], WrapValidator(_file_or_list)]
 Lists = dict[Annotated[int, Field(ge=1, le=99)], Blocks]
 
 
-class EnumerateSpec(Part):
+class EnumerateSpec(_Alone):
     """Proposes every combination of a scaffold with R-groups, or of the reactants of a reaction, in a fixed order: the
     last list changes fastest."""
 
@@ -171,6 +200,10 @@ class EnumerateSpec(Part):
         lists = [("groups", self.groups), ("reactants", self.reactants)]
         return {(key, str(n)): name for key, each in lists for n, name in each.items() if isinstance(name, str)}
 
+    def structure_files(self) -> Files:
+        """Returns the names of the files with structures."""
+        return self.files()
+
 
 ToolName = Literal[
     "propose", "modify", "crossover", "neighbours", "inspect", "best", "history", "budget", "note", "finish"
@@ -206,7 +239,7 @@ class LlmSpec(_WithFile):
     api_key_env: str | None = Field(
         None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="Environment variable that holds the server's key."
     )
-    seeds: TableFile | None = Field(
+    seeds: StructureSource | None = Field(
         None, description="Molecules to begin with: csv, smi or sdf, also .gz; relative to the campaign file."
     )
     column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
@@ -368,6 +401,10 @@ class SeveralSpec(Part):
     def batch(self) -> int:
         """Largest batch of the proposers."""
         return max(proposer.batch for proposer in self.proposers.values())
+
+    def by_path(self) -> list[tuple[tuple[str, ...], Any]]:
+        """Returns the proposers with their path of keys below the key `proposer`."""
+        return [(("proposers", name), proposer) for name, proposer in self.proposers.items()]
 
     def files(self) -> Files:
         """Returns the names of files, by their path of keys in the proposer."""

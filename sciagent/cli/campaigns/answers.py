@@ -11,6 +11,7 @@ import typer
 from sciagent.api.terminal import Line, Paragraph, Part, on_terminal, records_table
 from sciagent.cli.shared import options
 from sciagent.cli.shared.common import Exit, open_ledger, put, put_answer, put_json, say, say_upgraded, wrapped
+from sciagent.cli.shared.structures import structure
 
 if TYPE_CHECKING:
     from sciagent.domain.answers.status import CampaignCounts, Status
@@ -178,13 +179,13 @@ def _proposal(proposal: Mapping[str, Any]) -> str:
 
 
 def verify(
-    smiles: str = typer.Argument(help="The molecule as SMILES."),
+    candidate: str = typer.Argument(help="The molecule as SMILES; a crystal as a file or prototype."),
     campaign: Path = typer.Option(..., "--campaign", "-c", help="The campaign whose ladder and limits count."),
     ledger: options.Ledger = None,
     no_safety: str | None = typer.Option(None, metavar="REASON", help="Leave the safety screen out, and say why."),
     json: options.Json = False,
 ) -> None:
-    """Run a molecule up a campaign's ladder until a rung fails it. What is known is reused; what is new is kept.
+    """Run a candidate up a campaign's ladder until a rung fails it. What is known is reused; what is new is kept.
 
     What the safety screen refuses goes no further. Both that and --no-safety are logged in the ledger.
 
@@ -196,7 +197,7 @@ def verify(
     say_upgraded(ladder.ledger.store)
     if unusual := ladder.screened_spec(no_safety).safety_note:
         say(unusual)
-    answer = ladder.verify(smiles, no_safety=no_safety)
+    answer = ladder.verify(structure(candidate), no_safety=no_safety)
     put_json(answer) if json else put(str(answer))
     raise typer.Exit({"pass": Exit.OK, "fail": Exit.FAILED}.get(answer.verdict, Exit.UNDECIDED))
 

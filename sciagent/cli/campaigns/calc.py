@@ -11,19 +11,22 @@ import typer
 from sciagent.api.terminal import Line, Part, on_terminal, records_table
 from sciagent.cli.shared import options
 from sciagent.cli.shared.common import Exit, open_ledger, pairs, plural, put_answer, say
+from sciagent.cli.shared.structures import structures
 from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
-    from sciagent.domain.answers.values import CalculatedMolecule
+    from sciagent.domain.answers.values import CalculatedCandidate
 
 SLOW, EVERY = 1.0, 100  # a line of progress for a molecule that took this many core-seconds, and for each hundredth
 
 
 def calc(
     verifier: str = typer.Argument(help="A verifier, such as xtb.singlepoint; see `sciagent verifiers`."),
-    smiles: list[str] | None = typer.Argument(None, help="Molecules as SMILES."),
-    file: Path | None = typer.Option(None, "--file", "-f", help="More molecules: csv, smi or sdf, also .gz."),
-    column: str = typer.Option("smiles", help="The column of a csv with the structures."),
+    smiles: list[str] | None = typer.Argument(
+        None, metavar="[STRUCTURE]...", help="Molecules as SMILES; crystals as files or prototypes."
+    ),
+    file: Path | None = typer.Option(None, "--file", "-f", help="More: csv, smi or sdf; cif and others for crystals."),
+    column: str | None = typer.Option(None, help="The column of a csv with the structures; default: smiles."),
     keep: list[str] | None = typer.Option(
         None, help="A column with names of the molecules; default: one that looks like an identifier. Repeat it."
     ),
@@ -50,7 +53,7 @@ def calc(
     given, units = nested(settings or []), pairs("--unit", unit or [], "PROPERTY=UNIT")
     opened = open_ledger(ledger, create=True)
     answers = []
-    for answer in answers_of(verifier, smiles or [], given, units, file, column, keep, opened):
+    for answer in answers_of(verifier, structures(smiles), given, units, file, column, keep, opened):
         answers.append(answer)
         _progress(answer, len(answers))
     failures = [f"{a.text or 'nothing'}: {a.outcome} ({a.reason}): {a.detail}" for a in answers if a.outcome != "ok"]
@@ -61,7 +64,7 @@ def calc(
     raise typer.Exit(Exit.FAILED if failures else Exit.OK)
 
 
-def _progress(answer: CalculatedMolecule, n: int) -> None:
+def _progress(answer: CalculatedCandidate, n: int) -> None:
     """Prints a line on stderr for a molecule that took its time, and for each hundredth."""
     if answer.core_seconds >= SLOW:
         say(f"{n}: {answer.text}: {answer.outcome}, {answer.core_seconds:.1f} core-s")
@@ -69,7 +72,7 @@ def _progress(answer: CalculatedMolecule, n: int) -> None:
         say(f"{n} molecules done")
 
 
-def _parts(verifier: str, answers: Sequence[CalculatedMolecule]) -> Iterator[Part]:
+def _parts(verifier: str, answers: Sequence[CalculatedCandidate]) -> Iterator[Part]:
     from sciagent.api import calculating
 
     if not any(answer.values for answer in answers):

@@ -89,6 +89,6 @@ def schema(
             SchemaOf.AUDIT: status.AuditReport,
             SchemaOf.COMPARE: comparison.Comparison,
             SchemaOf.EXPLAIN: explanation.Explanation | explanation.RefusedText,
-            SchemaOf.CALC: list[values.CalculatedMolecule],
+            SchemaOf.CALC: list[values.CalculatedCandidate],
         }
         put_json(model.json_schema(answers[of]))

@@ -57,7 +57,7 @@ def _table(shown: Sequence[LabTaskAnswer]) -> Table:
         measure = f"{', '.join(asked.property for asked in each.asks)} ({each.method})"
         state = each.state + (f" by {each.claimed_by}" if each.claimed_by else "")
         due = f"{each.due_at:%Y-%m-%d}" if each.due_at else ""
-        table.add_row(str(each.task), each.campaign, each.smiles, measure, state, due, each.why)
+        table.add_row(str(each.task), each.campaign, each.text, measure, state, due, each.why)
     return table
 
 
@@ -77,7 +77,7 @@ def claim(
     who = as_who or user()
     reader, found = _found(opened, task)
     claiming.claim(reader.built(found.campaign), task, who, take_over=take_over)
-    said = f"task {task} is yours: {found.smiles}; then: sciagent lab enter {task} --value PROPERTY='VALUE UNIT'"
+    said = f"task {task} is yours: {found.text}; then: sciagent lab enter {task} --value PROPERTY='VALUE UNIT'"
     put_answer(LabClaimed(task=task, state="claimed", claimed_by=who), json, [Line(said)])
 
 
@@ -136,8 +136,10 @@ def sample(
     reader, found = _found(opened, task)
     about: dict[str, Any] = {"lot": lot, "purity": purity, "purity_how": purity_how, "made_by": made_by, "place": place}
     made = sampling.register(reader.built(found.campaign), task, as_who or user(), form, source, **about)
-    answer = LabSampleAnswer(code=made.code, task=task, smiles=found.smiles, form=made.form, source=source, **about)
-    put_answer(answer, json, [Line(f"{made.code}: {found.smiles}, {made.form}, for task {task}")])
+    answer = LabSampleAnswer(
+        code=made.code, task=task, kind=found.kind, text=found.text, form=made.form, source=source, **about
+    )
+    put_answer(answer, json, [Line(f"{made.code}: {found.text}, {made.form}, for task {task}")])
 
 
 @app.command(epilog="Example: sciagent lab enter 4711 --value 'homo_lumo_gap=4.31 eV'")

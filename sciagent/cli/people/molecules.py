@@ -11,22 +11,27 @@ import typer
 
 from sciagent.cli.shared import options
 from sciagent.cli.shared.common import Exit, open_ledger, pairs, put, put_answer, say
+from sciagent.cli.shared.structures import structures
 from sciagent.domain.campaigns.ports import ProposalIn
+from sciagent.domain.candidates import MOLECULE_KIND
 from sciagent.errors import UsageError
 from sciagent.settings import user
 
 if TYPE_CHECKING:
     from sciagent.campaign.people.adding import AddedCandidate
+    from sciagent.chemistry.subjects.base import Subject
 
 _VALUE = re.compile(r"(?P<column>[^=]+)=(?P<property>[a-z0-9_]+)(\[(?P<unit>[^\]]+)\])?")
 
 
 def add(
     reason: options.Reason,
-    candidates: list[str] | None = typer.Argument(None, metavar="[CANDIDATE]...", help="Molecules, as SMILES."),
+    candidates: list[str] | None = typer.Argument(
+        None, metavar="[CANDIDATE]...", help="Molecules as SMILES; crystals as files or prototypes."
+    ),
     campaign: options.Campaign = None,
-    file: Path | None = typer.Option(None, "--file", "-f", help="More molecules: csv, smi or sdf, also .gz."),
-    column: str = typer.Option("smiles", help="The column of a csv with the structures."),
+    file: Path | None = typer.Option(None, "--file", "-f", help="More: csv, smi or sdf; cif and others for crystals."),
+    column: str | None = typer.Option(None, help="The column of a csv with the structures; default: smiles."),
     ledger: options.Ledger = None,
     as_who: options.Who = None,
     json: options.Json = False,
@@ -37,12 +42,15 @@ def add(
     """
     from sciagent.api.campaign import Campaign
     from sciagent.api.other_drivers import driver_line
+    from sciagent.chemistry.subjects.registry import subject_of
 
     if not candidates and file is None:
         raise UsageError("give molecules as SMILES, or a file of them with --file")
     entered = Campaign.open(campaign, open_ledger(ledger))
     rows, counts = [], {"new": 0, "duplicate": 0, "refused": 0}
-    for added in entered.entering(_given(candidates or [], file, column), reason, as_who):
+    for added in entered.entering(
+        _given(subject_of(entered.spec.subject), candidates or [], file, column), reason, as_who
+    ):
         counts[added.status] += 1
         if json:
             rows.append(vars(added))
@@ -56,12 +64,10 @@ def add(
         raise typer.Exit(Exit.FAILED)
 
 
-def _given(texts: list[str], file: Path | None, column: str) -> Iterator[ProposalIn]:
-    from sciagent.chemistry.structure_files import read_structures
-
-    yield from map(ProposalIn, texts)
+def _given(subject: Subject, texts: list[str], file: Path | None, column: str | None) -> Iterator[ProposalIn]:
+    yield from map(ProposalIn, structures(texts))
     if file is not None:
-        yield from (ProposalIn(record.text, names=record.names) for record in read_structures(file, column))
+        yield from (ProposalIn(record.text, names=record.names) for record in subject.records(file, column))
 
 
 def _line(added: AddedCandidate) -> str:
@@ -82,7 +88,8 @@ def import_(
     cost: list[str] | None = typer.Option(
         None, help="RESOURCE=NUMBER or RESOURCE=COLUMN: what each row cost, such as money=40. Repeat it."
     ),
-    column: str = typer.Option("smiles", help="The column with the structures."),
+    column: str | None = typer.Option(None, help="The column with the structures; default: smiles."),
+    subject: str = typer.Option(MOLECULE_KIND, help="What the rows are about: molecule or crystal."),
     parent: bool = typer.Option(False, "--parent", help="Keep the parent molecule of salts; default: refuse them."),
     ph: float | None = typer.Option(
         None, min=0, max=14, help="The values are those of the protonation states at this pH, as in a campaign."
@@ -104,6 +111,7 @@ def import_(
         file,
         columns=_columns(value, uncertainty or []),
         level=Level(method, basis, phase),
+        subject=subject,
         structure=column,
         standardise="parent" if parent else "refuse",
         ph=ph,

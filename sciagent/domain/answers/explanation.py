@@ -330,8 +330,6 @@ class Children(AnswerModel):
 class Explanation(CandidateName):
     """Everything that the ledger holds on a candidate."""
 
-    kind: str
-    """`molecule` or `crystal`."""
     inchikey: str | None
     """InChIKey; null for a candidate without one."""
     formula: str

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Literal
 
 from sciagent.domain.answers.model import AnswerModel
+from sciagent.domain.answers.values import StructureText
 
 TaskState = Literal["waiting", "queued", "claimed", "in_review", "answered", "cancelled"]
 
@@ -21,7 +22,7 @@ class LabAsked(AnswerModel):
     """Words for the answer, from the worst to the best; empty for a number."""
 
 
-class LabTaskAnswer(AnswerModel):
+class LabTaskAnswer(StructureText):
     """A task for people."""
 
     task: int
@@ -34,8 +35,6 @@ class LabTaskAnswer(AnswerModel):
     """Label of the rung."""
     key: str
     """Key of the candidate."""
-    smiles: str
-    """The candidate as SMILES."""
     asks: tuple[LabAsked, ...]
     """Quantities that are to be measured."""
     method: str
@@ -70,15 +69,13 @@ class LabClaimed(AnswerModel):
     """After a release: whether its cost was given back, as it is within a day."""
 
 
-class LabSampleAnswer(AnswerModel):
+class LabSampleAnswer(StructureText):
     """A vial of a candidate."""
 
     code: str
     """Code on its label: ten signs and a check sign."""
     task: int | None
     """Number of the task that it was registered for."""
-    smiles: str
-    """The candidate as SMILES."""
     form: str
     """Salt form and solvates."""
     source: str

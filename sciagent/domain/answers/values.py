@@ -6,30 +6,54 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Self
 
-from pydantic import Field
+from pydantic import Field, computed_field
 
 from sciagent.domain.answers.margins import LimitMargin
 from sciagent.domain.answers.model import AnswerModel
 from sciagent.domain.candidate_names import Names, label
+from sciagent.domain.candidates import MOLECULE_KIND
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.evidence import Measured, file_of
 from sciagent.domain.quantities import Censoring, show
 
 
-class CandidateName(AnswerModel):
+class StructureText(AnswerModel):
+    """A structure as text."""
+
+    kind: str
+    """Subject of the campaign: `molecule` or `crystal`."""
+    text: str
+    """Canonical SMILES of a molecule; reduced formula and space group of a crystal."""
+
+    drawn_from: str = Field(default="", exclude=True)
+    """Notation from which the structure is drawn; empty where it is the text. Not part of the answer's JSON."""
+
+    @computed_field
+    def smiles(self) -> str | None:
+        """Canonical SMILES; null for a candidate that is no molecule."""
+        return self.text if self.kind == MOLECULE_KIND else None
+
+    @property
+    def column(self) -> str:
+        """Heading of a table's column with such structures."""
+        return "smiles" if self.kind == MOLECULE_KIND else "structure"
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class CandidateName(StructureText):
     """A candidate by its key and its structure."""
 
     key: str
     """Key of the candidate, 64 hexadecimal digits."""
-    smiles: str
-    """The structure as text."""
     names: Names
-    """Its names and remarks in input files, by column; a molecule that stands twice in a file has two texts."""
+    """Its names and remarks in input files, by column; a candidate that stands twice in a file has two texts."""
 
     @property
     def label(self) -> str:
         """The structure with its name, if it has one."""
-        return f"{self.smiles} ({self.name})" if self.names else self.smiles
+        return f"{self.text} ({self.name})" if self.names else self.text
 
     @property
     def name(self) -> str:
@@ -123,6 +147,8 @@ class ImportedValue(PropertyValue):
 class BestCandidate(CandidateName):
     """A candidate with its values. `sciagent best` lists hits first, then by depth reached and score."""
 
+    formula: str
+    """Sum formula."""
     inchikey: str | None
     """InChIKey; null for a candidate without one."""
     utility: float | None
@@ -181,17 +207,21 @@ class RungAnswer(RungResult):
     """Measured values, by property."""
 
 
-class CalculatedMolecule(AnswerModel):
-    """The answer of `sciagent calc` on one molecule."""
+class CalculatedCandidate(AnswerModel):
+    """The answer of `sciagent calc` on one structure."""
 
     text: str
-    """The molecule as it was given."""
+    """The structure as it was given."""
     names: Names = {}
     """{column: texts} that the molecule's file has beside the structure."""
     key: str | None = None
     """Key of the candidate; null where the text could not be read."""
     smiles: str | None = None
-    """Canonical SMILES; null where the text could not be read."""
+    """Canonical SMILES; null for a candidate that is no molecule, and where the text could not be read."""
+    structure: str | None = None
+    """The candidate as text: SMILES, or formula and space group; null where the text could not be read."""
+    formula: str | None = None
+    """Sum formula; null where the text could not be read."""
     outcome: str
     """`ok`, or another outcome; `refused` also where the text could not be read or the safety screen refused."""
     reason: str | None
@@ -211,13 +241,21 @@ class LadderAnswer(AnswerModel):
 
     key: str | None
     """Key of the candidate; null where the text could not be read."""
-    smiles: str | None
-    """Canonical SMILES; null where the text could not be read."""
+    kind: str
+    """Subject of the campaign: `molecule` or `crystal`."""
+    text: str
+    """SMILES of a molecule, formula and space group of a crystal; the text as it was given where it was not read."""
+    formula: str | None = None
+    """Sum formula; null where the text could not be read."""
+    smiles: str | None = None
+    """Canonical SMILES; null for a candidate that is no molecule, and where the text could not be read."""
+    drawn_from: str = Field(default="", exclude=True)
+    """Notation from which the structure is drawn. Not part of the answer's JSON."""
     verdict: str
     """`pass` for a hit, `fail` for no hit; `inconclusive` or `error` where the rungs could not decide."""
     reason: str | None
-    """Reason why the molecule is not a hit."""
+    """Reason why the candidate is not a hit."""
     detail: str
     """The reason with numbers."""
     rungs: tuple[RungAnswer, ...]
-    """Answers, one per rung, up to the rung that the molecule failed."""
+    """Answers, one per rung, up to the rung that the candidate failed."""

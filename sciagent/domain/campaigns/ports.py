@@ -12,10 +12,11 @@ from sciagent.domain.candidates import Candidate
 
 @dataclass(frozen=True)
 class ProposalIn:
-    """A proposed candidate: SMILES, parents, rationale, predicted values by property, names in a file by column."""
+    """A proposed candidate: its text, rationale, predicted values by property, and names in a file by column."""
 
     text: str
     parents: tuple[str, ...] = ()
+    """Keys of the candidates that it was made from."""
     operation: str = ""
     rationale: str = ""
     predicted: dict[str, Any] = field(default_factory=dict)
@@ -26,8 +27,8 @@ class ProposalIn:
 @dataclass(frozen=True)
 class ProposalOut:
     """The workbench's reply to a proposal. status: new | duplicate | refused. standing: after the rungs that answer at
-    once. results: what inline rungs measured, one line each, after a line with the score. candidate: its canonical
-    SMILES, which `best` lists; empty for a text that was refused."""
+    once. results: what inline rungs measured, one line each, after a line with the score. candidate: its
+    notation, which `best` lists; empty for a text that was refused."""
 
     text: str
     status: str
@@ -46,6 +47,7 @@ class Scored:
 
     key: str
     text: str
+    """Its notation."""
     score: float
     depth: int
     in_seeds: bool = False
@@ -59,6 +61,9 @@ class Workbench(Protocol):
     def propose(self, proposals: Sequence[ProposalIn]) -> list[ProposalOut]: ...
     def best(self, n: int) -> list[Scored]:
         """Returns the n candidates of the highest score, best first; equal scores are in order of arrival."""
+
+    def key_of(self, candidate: Candidate) -> str:
+        """Returns the key that the candidate has in this campaign, which may standardise it."""
 
     def known(self, candidate: Candidate) -> bool: ...
     def missed_gate(self, candidate: Candidate) -> str | None:

@@ -14,6 +14,8 @@ class MeasuredCandidate:
     """A candidate with a score, and what was measured of it."""
 
     text: str
+    """Its notation."""
+    key: str
     score: float
     seq: int
     """Place in the order of arrival, from 0."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
+from sciagent.chemistry.subjects.drawing import drawn
 from sciagent.domain.candidate_names import Names, label
-from sciagent.errors import SciagentError
 from sciagent.report.parts.candidates import named_order
 from sciagent.report.parts.wording import words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
@@ -46,44 +46,41 @@ class Rejection:
 
 def rejections(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[Rejection]:
     """Returns the candidates that ended at a rung without a hit, in ladder order, the most frequent reason first."""
-    labels = {r.position: r.name for r in ladder}
+    labels, kind = {r.position: r.name for r in ladder}, row.spec["subject"]
     fallen = report_queries.fallen(connection, row, list(named_order(row.spec)))
     names = names_of(connection, [id_ for *_, id_, _, _ in fallen], [row.id])
     return [
-        _rejection(labels[position], verdict or "set aside", reason, missed, n, (names.get(id_, {}), text, detail))
+        _rejection(
+            kind, labels[position], verdict or "set aside", reason, missed, n, (names.get(id_, {}), text, detail)
+        )
         for position, verdict, reason, missed, n, id_, text, detail in sorted(fallen, key=lambda row: (row[0], -row[4]))
     ]
 
 
 def unread(connection: Connection, row: CampaignRow) -> list[Rejection]:
     """Returns the proposals that did not become a candidate, or were already in the campaign."""
-    groups = report_queries.unread(connection, row)
+    groups, kind = report_queries.unread(connection, row), row.spec["subject"]
     names = names_of(connection, [id_ for *_, id_, _, _ in groups if id_ is not None], [row.id])
     return [
-        _rejection("", status, reason or "already in the campaign", None, n, (names.get(id_, {}), text, detail))
+        _rejection(kind, "", status, reason or "already in the campaign", None, n, (names.get(id_, {}), text, detail))
         for status, reason, n, id_, text, detail in groups
     ]
 
 
 def _rejection(
-    where: str, verdict: str, reason: str, missed: str | None, n: int, first: tuple[Names, str | None, str | None]
+    kind: str,
+    where: str,
+    verdict: str,
+    reason: str,
+    missed: str | None,
+    n: int,
+    first: tuple[Names, str | None, str | None],
 ) -> Rejection:
-    """Returns a reason. first: names, text and detail of the first candidate or proposal."""
+    """Returns a reason. kind: subject of the campaign. first: names, text and detail of the first candidate."""
     names, text, detail = first
     cut = (text or "")[:EXAMPLE], (detail or "")[:DETAIL]
-    picture = structure(text) if where and text else ""
+    picture = drawn(kind, text) if where and text else ""
     return Rejection(where, words(verdict), words(reason), words(missed or ""), n, *cut, picture, label(names))
-
-
-def structure(text: str) -> str:
-    """Returns the drawing of a molecule; empty for a text that is none, such as the name of a crystal."""
-    from sciagent.chemistry.depiction import drawing
-    from sciagent.chemistry.molecule import parse_molecule
-
-    try:
-        return drawing(parse_molecule(text))
-    except (SciagentError, ValueError, RuntimeError):
-        return ""
 
 
 def sessions(connection: Connection, row: CampaignRow) -> list[tuple[Any, str, Any]]:

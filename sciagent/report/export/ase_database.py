@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent import __version__
+from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.errors import SciagentError
 from sciagent.report.parts.table import Entry, MeasuredColumn, columns, entries, geometry, nested
 from sciagent.store.campaign_state.campaigns import CampaignRow
@@ -80,13 +81,9 @@ def _atoms(entry: Entry, artifacts: ArtifactStore) -> tuple[Any | None, str]:
         text, form, answer = geometry_file
         with suppress(ValueError, IndexError, KeyError, OSError):
             return read(io.StringIO(text), format=form), f"{answer.rung}, evidence {answer.key}"
-    if entry.candidate.kind == "crystal":
-        from pymatgen.io.ase import AseAtomsAdaptor
-
-        from sciagent.chemistry.crystal import Crystal
-
-        with suppress(SciagentError):
-            return AseAtomsAdaptor.get_atoms(Crystal.from_payload(entry.candidate.payload).structure), "as proposed"
+    with suppress(SciagentError):
+        if (atoms := subject_of(entry.candidate.kind).atoms(entry.candidate.payload)) is not None:
+            return atoms, "as proposed"
     return None, ""
 
 

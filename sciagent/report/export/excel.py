@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent import __version__
+from sciagent.domain.candidates import MOLECULE_KIND
 from sciagent.errors import SciagentError, UsageError
 from sciagent.report.export.sheet import SheetColumn, chosen_columns
 from sciagent.report.parts.table import Entry, columns, entries
@@ -56,7 +57,7 @@ def _candidates(
     sheet = book.add_worksheet("candidates")
     bold = book.add_format({"bold": True, "text_wrap": True, "valign": "top"})
     middle = book.add_format({"valign": "vcenter"})
-    pictures = row.spec.get("subject") == "molecule"
+    pictures = row.spec["subject"] == MOLECULE_KIND
     headings = [*(["structure"] if pictures else []), *(column.heading for column in wanted)]
     for place, heading in enumerate(headings):
         sheet.write_string(0, place, heading, bold)

@@ -7,6 +7,8 @@ from typing import IO, Any
 from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.molecule import Molecule
+from sciagent.chemistry.subjects.registry import subject_of
+from sciagent.domain.candidates import MOLECULE_KIND
 from sciagent.errors import UsageError
 from sciagent.report.parts.table import FIXED, Entry, columns, entries, geometry
 from sciagent.store.campaign_state.campaigns import CampaignRow
@@ -24,8 +26,9 @@ def write_sdf(
     The title is the candidate's name, else its InChIKey. Tags: the names, the fixed columns; for each value
     `rung.property [unit]`, and its uncertainty, censoring and level.
     """
-    if row.spec.get("subject") == "crystal":
-        raise UsageError("an SD file holds molecules; export crystals with --format ase")
+    if (subject := row.spec["subject"]) != MOLECULE_KIND:
+        many = subject_of(subject).words.many
+        raise UsageError(f"an SD file holds molecules; export {many} with --format ase or cif")
     from rdkit import Chem
 
     written = solid = 0

@@ -9,10 +9,10 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
+from sciagent.chemistry.subjects.drawing import drawn
 from sciagent.domain.answers.margins import LimitMargin
 from sciagent.domain.evidence import Measured, at_highest_rung
 from sciagent.domain.jobs.states import Standing
-from sciagent.errors import SciagentError
 from sciagent.report.parts.contradictions import contradiction
 from sciagent.report.parts.margins import margins, method_errors
 from sciagent.report.parts.table import geometry
@@ -122,16 +122,8 @@ def status(candidate: Ranked, ladder: Sequence[RungRow]) -> str:
 
 
 def depicted(candidate: Ranked) -> str:
-    """Returns the structure as SVG; an empty text for a crystal and for a molecule that cannot be drawn."""
-    if candidate.kind != "molecule":
-        return ""
-    from sciagent.chemistry.depiction import drawing
-    from sciagent.chemistry.molecule import Molecule
-
-    try:
-        return drawing(Molecule.from_payload(candidate.payload))
-    except (SciagentError, ValueError, RuntimeError):
-        return ""
+    """Returns the structure as SVG; an empty text if it cannot be drawn."""
+    return drawn(candidate.kind, candidate.drawn_from)
 
 
 @dataclass(frozen=True)

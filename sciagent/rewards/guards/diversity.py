@@ -1,14 +1,14 @@
-"""The diversity of proposals: distinct scaffolds, and distances between the molecules of an episode or a group."""
+"""The diversity of proposals: distinct scaffolds, and distances between the candidates of an episode or a group."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from rdkit.DataStructs import BulkTanimotoSimilarity
 from scipy.special import gammaln
 
-from sciagent.chemistry.fingerprint import features
+from sciagent.chemistry.fingerprint import Features
+from sciagent.chemistry.subjects.base import Subject
 from sciagent.rewards.guards.clustered import Array
 
 
@@ -32,17 +32,16 @@ def distinct_scaffolds(counts: Iterable[int], sample: int) -> float | None:
     return float((1 - missed).sum())
 
 
-def nearest_distances(molecules: Sequence[str]) -> Array:
-    """Returns (n,) for each molecule 1 less the Tanimoto similarity to the most similar of the others.
+def nearest_distances(subject: Subject, found: Sequence[Features]) -> Array:
+    """Returns (n,) for each candidate 1 less the similarity to the most similar of the others.
 
-    molecules: canonical SMILES. A molecule that occurs twice has the distance 0. One molecule alone has none: (0,).
+    A candidate that occurs twice has the distance 0. One candidate alone has none: (0,).
     """
-    bits = [features(molecule).bits for molecule in molecules]
-    if len(bits) < 2:
+    if len(found) < 2:
         return np.zeros(0)
-    nearest = np.zeros(len(bits))
-    for place in range(1, len(bits)):
-        alike = np.array(BulkTanimotoSimilarity(bits[place], bits[:place]))
+    nearest = np.zeros(len(found))
+    for place in range(1, len(found)):
+        alike = np.array(subject.similarities(found[place], found[:place]))
         nearest[:place] = np.maximum(nearest[:place], alike)
         nearest[place] = alike.max()
     return 1.0 - nearest

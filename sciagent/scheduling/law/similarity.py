@@ -13,7 +13,7 @@ from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.law.kernel import Real, squared_distance
 
 if TYPE_CHECKING:
-    from sciagent.chemistry.fingerprint import MoleculeFingerprint
+    from sciagent.chemistry.fingerprint import StructureFingerprint
 
 Number = TypeVar("Number", bound=np.generic)
 
@@ -71,7 +71,7 @@ class GrowingStructures:
         self._counts = GrowingTanimoto()
         self._traits: NDArray[np.float32] = np.empty((0, 0), dtype=np.float32)
 
-    def add(self, structures: Sequence[MoleculeFingerprint | None]) -> None:
+    def add(self, structures: Sequence[StructureFingerprint | None]) -> None:
         """Appends a row for each new candidate, in the order of arrival."""
         before, n = len(self), len(self) + len(structures)
         self._counts.add([structure.counts if structure else {} for structure in structures])

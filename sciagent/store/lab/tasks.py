@@ -39,7 +39,9 @@ class LabTask:
     replicate: int
     """Number of the measurement among those of its candidate, from 0."""
     key: str
-    smiles: str
+    kind: str
+    """Subject of the candidate."""
+    text: str
     state: JobState
     cancel_requested: bool
     """Whether it is not wanted any more although a person has claimed it."""
@@ -216,7 +218,8 @@ _TASKS = (
         t.job.c.candidate_id,
         t.job.c.replicate,
         t.candidate.c.key,
-        t.candidate.c.text.label("smiles"),
+        t.candidate.c.kind,
+        t.candidate.c.text,
         t.job.c.state,
         t.job.c.cancel_requested,
         t.job.c.priority,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from functools import cache
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.chemistry.payload import candidate_from_payload, molecule_from_columns
-from sciagent.chemistry.standardise import STANDARDISER_VERSION
+from sciagent.chemistry.subjects.base import CandidateColumns, Subject
+from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.text import storable
 from sciagent.store.database import tables as t
@@ -19,14 +19,6 @@ from sciagent.store.database.clock import db_now
 
 MAX_ALIAS = 4096
 _COLUMNS = ("key", "kind", "text", "identity", "inchikey", "formula", "charge", "multiplicity", "n_atoms")
-
-
-@cache
-def library() -> str:
-    """The chemistry library, with its version."""
-    from rdkit import rdBase
-
-    return f"rdkit {rdBase.rdkitVersion}"
 
 
 def enter(connection: Connection, candidates: Iterable[Candidate]) -> dict[str, int]:
@@ -39,10 +31,11 @@ def enter(connection: Connection, candidates: Iterable[Candidate]) -> dict[str, 
     known = ids_of(connection, by_key)
     if len(known) == len(by_key):
         return known
-    ours = {"standardiser": STANDARDISER_VERSION, "library": library(), "created_at": db_now(connection)}
     fresh = sorted(by_key.keys() - known.keys())
+    versions = {kind: subject_of(kind).versions()._asdict() for kind in {by_key[key].kind for key in fresh}}
+    now = db_now(connection)
     rows = [
-        {"payload": c.payload(), **ours, **{name: getattr(c, name) for name in _COLUMNS}}
+        {"payload": c.payload(), "created_at": now, **versions[c.kind], **{name: getattr(c, name) for name in _COLUMNS}}
         for c in map(by_key.__getitem__, fresh)
     ]
     insert_or_ignore(connection, t.candidate, rows)
@@ -74,22 +67,47 @@ def load(connection: Connection, ids: Sequence[int]) -> dict[int, Candidate]:
     """{ledger id: candidate}.
 
     A molecule entered by the present versions of the chemistry libraries is read from its columns, since an InChI takes
-    4 ms; all others are built again from their payloads.
+    4 ms; others are built from their payloads, too.
     """
     c, candidates = t.candidate.c, dict[int, Candidate]()
-    known = (c.text, c.identity, c.charge, c.multiplicity, c.formula, c.n_atoms, c.inchikey)
-    ours = ("molecule", STANDARDISER_VERSION, library())
-    query, others = sa.select(c.id, c.kind, c.standardiser, c.library, *known), list[int]()
-    for id_, *about in connection.execute(query.where(among(connection, c.id, ids))).all():
-        if tuple(about[: len(ours)]) == ours:
-            candidates[id_] = molecule_from_columns(*about[len(ours) :])
+    columns = [c[name] for name in CandidateColumns._fields]
+    query, others = sa.select(c.id, c.kind, c.standardiser, c.library, *columns), dict[int, _Row]()
+    for id_, kind, standardiser, library, *about in connection.execute(query.where(among(connection, c.id, ids))).all():
+        is_ours = (standardiser, library) == subject_of(kind).versions()
+        row = _Row(kind, CandidateColumns(*about), is_ours)
+        if (candidate := subject_of(kind).from_row(row.columns, None, is_ours)) is None:
+            others[id_] = row
         else:
-            others.append(id_)
-    if others:
-        payloads = sa.select(c.id, c.kind, c.payload).where(among(connection, c.id, others))
-        for id_, kind, payload in connection.execute(payloads).all():
-            candidates[id_] = candidate_from_payload(kind, payload)
+            candidates[id_] = candidate
+    for id_, payload in _payloads(connection, others):
+        row = others[id_]
+        if (candidate := subject_of(row.kind).from_row(row.columns, payload, row.is_ours)) is not None:
+            candidates[id_] = candidate
     return candidates
+
+
+class _Row(NamedTuple):
+    """A row whose payload is needed."""
+
+    kind: str
+    columns: CandidateColumns
+    is_ours: bool
+
+
+def _payloads(connection: Connection, ids: Collection[int]) -> list[tuple[int, Mapping[str, Any]]]:
+    """(ledger id, payload) of candidates."""
+    if not ids:
+        return []
+    c = t.candidate.c
+    rows = connection.execute(sa.select(c.id, c.payload).where(among(connection, c.id, list(ids))))
+    return [(id_, payload) for id_, payload in rows]
+
+
+def notations(connection: Connection, subject: Subject, texts: Mapping[int, str]) -> dict[int, str]:
+    """{ledger id: notation that can be read back}. texts: of the candidates, by ledger id."""
+    if subject.texts_are_notations:
+        return dict(texts)
+    return {id_: subject.notation_of(texts[id_], payload) for id_, payload in _payloads(connection, texts)}
 
 
 def find(connection: Connection, text: str) -> list[sa.Row[tuple[int, str, str]]]:

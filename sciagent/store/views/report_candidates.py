@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.campaigns.calibration import Fits, calibrated
 from sciagent.domain.campaigns.chosen_units import Units, as_imported, shown
 from sciagent.domain.candidate_names import Names, label
@@ -64,6 +65,11 @@ class Ranked(NamedTuple):
     def label(self) -> str:
         """The structure with its name, if it has one."""
         return f"{self.text} ({self.name})" if self.names else self.text
+
+    @property
+    def drawn_from(self) -> str:
+        """Its notation, from which it is drawn."""
+        return subject_of(self.kind).notation_of(self.text, self.payload)
 
 
 _CANDIDATES = sa.select(

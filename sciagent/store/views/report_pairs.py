@@ -132,7 +132,7 @@ def shared(connection: Connection, first: CampaignRow, second: CampaignRow) -> S
     counted = sa.select(sa.func.count(), *sums).select_from(joined).where(a.c.campaign_id == first.id)
     n, both, hits_of_first, hits_of_second = connection.execute(counted).one()
     query = (
-        sa.select(t.candidate.c.id, t.candidate.c.key, t.candidate.c.text)
+        sa.select(t.candidate.c.id, t.candidate.c.key, t.candidate.c.kind, t.candidate.c.text)
         .select_from(joined.join(t.candidate, t.candidate.c.id == a.c.candidate_id))
         .where(a.c.campaign_id == first.id, both_hit)
         .order_by(a.c.seq)
@@ -145,7 +145,9 @@ def shared(connection: Connection, first: CampaignRow, second: CampaignRow) -> S
         hits_of_both=both,
         hits_of_first_known_to_second=hits_of_first,
         hits_of_second_known_to_first=hits_of_second,
-        shared_hits=tuple(CandidateName(key=key, smiles=text, names=names.get(id_, {})) for id_, key, text in hits),
+        shared_hits=tuple(
+            CandidateName(key=key, kind=kind, text=text, names=names.get(id_, {})) for id_, key, kind, text in hits
+        ),
     )
 
 

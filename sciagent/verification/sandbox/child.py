@@ -139,7 +139,7 @@ def _prepare(verifier: Verifier[Any], sent: Sent) -> Candidate | Finding:
     """Returns the candidate if it is accepted, or the finding that says why not."""
     doing = ""
     try:
-        if sent.kind != verifier.kind:
+        if not verifier.takes(sent.kind):
             return _refused(sent.key, Reason.WRONG_KIND, f"a {sent.kind}; {verifier.name} takes a {verifier.kind}")
         candidate: Candidate = candidate_from_record(sent.kind, sent.record)
         if candidate.key != sent.key:

@@ -21,16 +21,16 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SimulatorError
 from sciagent.programs import find
-from sciagent.verification.contract import Verifier
+from sciagent.verification.contract import ANY_KIND, Verifier
 from sciagent.verification.registry import provider, receive, verifier_class
 from sciagent.verification.sandbox import processes
 from sciagent.verification.sandbox.watch import Control, DriverGoneError, Watch, failure
 
 IMPORT_SECONDS = 300
-METHANE = {"smiles": "C", "multiplicity": 1}
 
 
 @cache
@@ -40,11 +40,12 @@ def load(name: str) -> type[Verifier[Any]]:
     try:
         kind = verifier_class(name)
         assert issubclass(kind, Verifier), f"{name} is done by people"
-        for module in ("sciagent.chemistry.payload", f"sciagent.chemistry.{kind.kind}", *kind.preload):
+        subject = None if kind.kind == ANY_KIND else subject_of(kind.kind)
+        for module in ("sciagent.chemistry.payload", *(subject.preload if subject else ()), *kind.preload):
             importlib.import_module(module)
         kind.warm()
-        if kind.kind == "molecule":  # makes RDKit build its tables of the first use
-            _ = sys.modules["sciagent.chemistry.payload"].candidate_from_payload("molecule", METHANE).key
+        if subject is not None:
+            subject.warm()
     finally:
         signal.alarm(0)
     return kind
@@ -63,11 +64,12 @@ def attach(name: str, settings: str) -> None:
 
 
 def versions(kind: type[Verifier[Any]]) -> dict[str, str]:
-    """Returns the versions of Python, sciagent, the verifier's package, RDKit and the verifier's engines and programs,
-    by name."""
+    """Returns the versions of Python, sciagent, the verifier's package, the subject's libraries, and the verifier's
+    engines and programs, by name."""
     package, _, version = provider(kind.name).rpartition(" ")
     versions_ = {"python": ".".join(map(str, sys.version_info[:3]))} | ({package: version} if package else {})
-    for name in ("sciagent", "rdkit", *kind.engines):
+    libraries = () if kind.kind == ANY_KIND else subject_of(kind.kind).distributions
+    for name in ("sciagent", *libraries, *kind.engines):
         with contextlib.suppress(metadata.PackageNotFoundError):
             versions_[name] = metadata.version(name)
     for program in kind.programs:

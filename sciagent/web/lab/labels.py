@@ -9,6 +9,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
+from sciagent.chemistry.subjects.drawing import structure_text
 from sciagent.domain.jobs.sample_codes import read_code
 from sciagent.domain.people.roles import Right
 from sciagent.errors import UsageError
@@ -33,9 +34,10 @@ def labels(request: Request, codes: str = "") -> Response:
             of = tasks.of_candidate(connection, sample.candidate_id)
             if not any(who.rights.may(Right.READ, task.campaign_id) for task in of):
                 raise UsageError(f"the vial {sample.code} is of a campaign that you may not see")
-            molecule = candidates.load(connection, [sample.candidate_id])[sample.candidate_id]
+            candidate = candidates.load(connection, [sample.candidate_id])[sample.candidate_id]
+            structure = structure_text(candidate)
             address = f"{str(request.base_url).rstrip('/')}/s/{sample.code}"
-            shown.append({"vial": sample, "smiles": molecule.text, "qr": qr(address), "formula": molecule.formula})
+            shown.append({"vial": sample, "structure": structure, "qr": qr(address), "formula": candidate.formula})
     return site.page(request, "labels.html.j2", labels=shown)
 
 

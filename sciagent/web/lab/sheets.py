@@ -82,7 +82,7 @@ def template(request: Request) -> Response:
     for task in shown:
         asked = {each.property for each in task.asks}
         cells = [units[name] if part == "unit" and name in asked else "" for name in units for part in PARTS]
-        writer.writerow([task.task, task.code or "", task.smiles, *cells, "", "", ""])
+        writer.writerow([task.task, task.code or "", task.text, *cells, "", "", ""])
     headers = {"content-disposition": 'attachment; filename="tasks.csv"'}
     return Response("\ufeff" + out.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
 
@@ -201,9 +201,9 @@ def _task(ledger: Ledger, reader: TaskReader, row: SheetRow, rights: Rights) -> 
         if task is None or not rights.may(Right.WORK, task.campaign_id):
             raise UsageError(f'there is no task "{number[:20]}"')
         [shown] = reader.shown(connection, [task])
-    if (smiles := row.cells.get("smiles")) and smiles != shown.smiles:
+    if (smiles := row.cells.get("smiles")) and smiles != shown.text:
         row.fault_in = "smiles"
-        raise UsageError(f"task {number} is {shown.smiles}; rows were moved against each other")
+        raise UsageError(f"task {number} is {shown.text}; rows were moved against each other")
     row.fault_in = ""
     return shown
 

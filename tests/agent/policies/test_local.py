@@ -10,9 +10,10 @@ import pytest
 
 from sciagent.agent.messages import Message, PolicyError, Sampling, ToolCall
 from sciagent.agent.policies.local import LocalPolicy
-from sciagent.agent.tools.calls import TOOLS
+from sciagent.agent.tools.offering import tools_of
 from sciagent.agent.tools.registry import call_schema
 from tests.agent.policies.local_policy import TALK, TOOL, Proposal, policy
+from tests.support.subjects import MOLECULES
 
 __all__ = ["policy"]
 
@@ -39,7 +40,7 @@ def test_an_answer_under_a_schema_meets_it(policy: LocalPolicy, seed: int) -> No
 
 
 def test_an_answer_under_the_schema_of_our_tools_is_a_call(policy: LocalPolicy) -> None:
-    tools = {tool.name: tool for tool in TOOLS}
+    tools = {tool.name: tool for tool in tools_of(MOLECULES)}
     finished = 0
     for seed in range(6):
         sampling = Sampling(max_tokens=500, seed=seed, schema=call_schema(tools.values()))

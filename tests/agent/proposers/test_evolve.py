@@ -17,6 +17,7 @@ from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.campaigns.ports import ProposalIn, ProposalOut, Scored, Turn
 from sciagent.domain.candidates import Candidate
 from sciagent.errors import InvalidCandidateError
+from tests.support.subjects import MOLECULES
 
 SEEDS = ("c1ccccc1", "CCO", "not a molecule", "c1ccncc1", "COc1ccccc1", "OCC")
 
@@ -58,7 +59,7 @@ class Bench:
 def make_proposer(tmp_path: Path) -> Evolve:
     file = tmp_path / "seeds.csv"
     file.write_text("smiles\n" + "\n".join(SEEDS) + "\n")
-    return Evolve(file, limits=EditLimits(elements=("H", "C", "N", "O"), max_heavy_atoms=12))
+    return Evolve(MOLECULES, file, limits=EditLimits(elements=("H", "C", "N", "O"), max_heavy_atoms=12))
 
 
 def play(proposer: Evolve, bench: Bench, turns: int, limit: int = 4, cursor: dict[str, Any] | None = None) -> list[Any]:
@@ -109,7 +110,9 @@ def test_a_turn_depends_on_seed_cursor_and_ledger_alone(proposer: Evolve, tmp_pa
     bench = Bench()
     cursors = play(proposer, bench, 6)
     done = len(bench.proposals)
-    again = Evolve(tmp_path / "seeds.csv", limits=EditLimits(elements=("H", "C", "N", "O"), max_heavy_atoms=12))
+    again = Evolve(
+        MOLECULES, tmp_path / "seeds.csv", limits=EditLimits(elements=("H", "C", "N", "O"), max_heavy_atoms=12)
+    )
     twin = Bench()
     twin.scored, twin.keys = dict(bench.scored), set(bench.keys)
     for one, where in ((proposer, bench), (again, twin)):
@@ -120,7 +123,7 @@ def test_a_turn_depends_on_seed_cursor_and_ledger_alone(proposer: Evolve, tmp_pa
 def test_without_any_molecule_there_is_nothing_to_do(tmp_path: Path) -> None:
     file = tmp_path / "empty.smi"
     file.write_text("not a molecule\n")
-    proposer, bench = Evolve(file), Bench()
+    proposer, bench = Evolve(MOLECULES, file), Bench()
     assert proposer.turn(bench, Turn(0, 1, {}), 4) == {"seeds": 1}
     assert proposer.turn(bench, Turn(1, 1, {"seeds": 1}), 4) is None
 

@@ -11,17 +11,9 @@ from rdkit import Chem
 from rdkit.Chem import Crippen
 
 from sciagent.agent.proposers import genetic
-from sciagent.agent.proposers.genetic import (
-    FLOOR,
-    HALF_LIFE,
-    KEEP,
-    GeneticSearch,
-    OperatorChoice,
-    decay,
-    rank,
-    scaffold_of,
-)
+from sciagent.agent.proposers.genetic import FLOOR, HALF_LIFE, KEEP, GeneticSearch, OperatorChoice, decay, rank
 from sciagent.chemistry.editing.edits import CROSSOVERS, OPERATIONS, EditLimits
+from sciagent.chemistry.subjects.molecule_edits import MoleculeEdits, scaffold_of
 from tests.support.hash_seeds import outputs
 
 START = ("c1ccccc1", "CCO", "CC(=O)O", "c1ccncc1", "C1CCCCC1", "CCN(CC)CC", "COc1ccccc1", "CC#N")
@@ -34,7 +26,7 @@ def logp(smiles: str) -> float:
 
 def evolved(seed: int, children: int, batch: int = 5) -> tuple[GeneticSearch, list[str]]:
     """A search that maximises logP, and what it asked for."""
-    search, rng, asked = GeneticSearch(limits=LIMITS), random.Random(seed), list[str]()
+    search, rng, asked = GeneticSearch(MoleculeEdits(), limits=LIMITS), random.Random(seed), list[str]()
     for smiles in START:
         search.tell(smiles, logp(smiles))
     while len(asked) < children:
@@ -67,15 +59,15 @@ def test_nothing_is_asked_for_twice_and_all_is_within_the_limits(run: tuple[Gene
 
 def test_a_scaffold_has_so_many_places_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(genetic, "POPULATION", 40)
-    monkeypatch.setattr(genetic, "PER_SCAFFOLD", 4)
+    monkeypatch.setattr(genetic, "PER_GROUP", 4)
     search, _ = evolved(2, 120)
-    scaffolds = Counter(scaffold_of(member.smiles) for member in search.population())
+    scaffolds = Counter(scaffold_of(member.text) for member in search.population())
     assert max(scaffolds.values()) == 4 and len(scaffolds) >= 8
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(genetic, "POPULATION", 10)
-    search = GeneticSearch()
+    search = GeneticSearch(MoleculeEdits())
     for n in range(1, 200):
         search.tell("C" * n, score=float(n % 53), number=n)
     assert len(search._members) == len(search._texts) == 10 * KEEP
@@ -85,14 +77,14 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_told_twice_counts_once() -> None:
-    search = GeneticSearch()
+    search = GeneticSearch(MoleculeEdits())
     search.tell("CCO", 0.5)
     search.tell("CCO", 0.9)
     assert [(m.smiles, m.score) for m in search.population()] == [("CCO", 0.5)]
 
 
 def test_what_is_known_elsewhere_is_not_asked_for() -> None:
-    search = GeneticSearch(known=lambda smiles: "N" in smiles or "n" in smiles)
+    search = GeneticSearch(MoleculeEdits(), known=lambda smiles: "N" in smiles or "n" in smiles)
     for smiles in START:
         search.tell(smiles, logp(smiles))
     children = search.ask(40, random.Random(0))
@@ -101,8 +93,8 @@ def test_what_is_known_elsewhere_is_not_asked_for() -> None:
 
 
 def test_without_molecules_or_ways_on_it_gives_nothing() -> None:
-    assert GeneticSearch().ask(5, random.Random(0)) == []
-    stuck = GeneticSearch(known=lambda smiles: True)
+    assert GeneticSearch(MoleculeEdits()).ask(5, random.Random(0)) == []
+    stuck = GeneticSearch(MoleculeEdits(), known=lambda smiles: True)
     stuck.tell("C", 1.0)
     assert stuck.ask(2, random.Random(0)) == []
 
@@ -120,7 +112,7 @@ def test_parents_and_operations_of_a_child_are_told(run: tuple[GeneticSearch, li
 
 def test_a_search_goes_on_from_its_state() -> None:
     first, _ = evolved(3, 60)
-    again = GeneticSearch(limits=LIMITS, made=first.made)
+    again = GeneticSearch(MoleculeEdits(), limits=LIMITS, made=first.made)
     for m in sorted(first._members, key=lambda m: m.number):
         again.tell(m.smiles, m.score, m.operation, number=m.number)
     assert again.ask(10, random.Random(4)) == first.ask(10, random.Random(4))

@@ -6,11 +6,13 @@ import json
 from typing import Any
 
 from sciagent.agent.tools import calls
+from sciagent.agent.tools.offering import tools_of
 from sciagent.agent.tools.registry import Observation, Registry
 from sciagent.chemistry.editing.edits import ANY, EditLimits
+from sciagent.chemistry.subjects.registry import subject_of
 from tests.support.memory_bench import MemoryBench
 
-TOOLS = Registry(calls.TOOLS)
+TOOLS = Registry(tools_of(subject_of("molecule")))
 
 
 def call(

@@ -10,11 +10,13 @@ import pytest
 
 from sciagent.agent.messages import Sampling
 from sciagent.agent.policies.local import LocalPolicy
-from sciagent.agent.tools.calls import TOOLS, Toolbox
+from sciagent.agent.tools.calls import Toolbox
+from sciagent.agent.tools.offering import tools_of
 from sciagent.agent.tools.registry import Tool, call_schema
 from sciagent.agent.trace.linearise import RecordedCall
 from sciagent.agent.trace.recomputing import behaviour_of, in_order
 from tests.agent.policies.local_policy import TALK, TOOL, policy
+from tests.support.subjects import MOLECULES
 
 __all__ = ["policy"]
 NAMES = ("propose", "modify", "crossover", "best", "finish")
@@ -81,7 +83,7 @@ def properties_of(schema: Any) -> list[list[str]]:
     return own + [names for name in sorted(schema) for names in properties_of(schema[name])]
 
 
-@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+@pytest.mark.parametrize("tool", tools_of(MOLECULES), ids=lambda tool: tool.name)
 def test_a_grammar_keeps_the_order_of_arguments_in_every_database(tool: Tool) -> None:
     schema = call_schema([tool])
     assert properties_of(in_order(as_jsonb(schema))) == properties_of(schema)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sciagent.campaign.people.calculating import calculate, molecules_of, rungs_for
+from sciagent.campaign.people.calculating import calculate, rungs_for, structures_of
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.errors import SciagentError, UsageError
 from sciagent.store.database.ledger import Ledger
@@ -72,19 +72,19 @@ def test_no_verifier_is_forgotten() -> None:
 def test_a_verifier_answers_for_ethanol(verifier: str, local: Ledger, worker: Worker, tmp_path: Path) -> None:
     (tmp_path / "known.smi").write_text("CCCO propanol\n")
     rungs = rungs_for(verifier, CASES[verifier], tmp_path)
-    (answer,) = calculate(local, rungs, molecules_of(["CCO"]), worker=worker)
+    (answer,) = calculate(local, rungs, structures_of(["CCO"]), worker=worker)
     assert answer.outcome == "ok", answer.detail
     measured = {item.property.name for item in rungs[-1].verifier.measures}
     assert measured >= {value.property for value in answer.values}
     assert bool(answer.values) == bool(measured)
-    (again,) = calculate(local, rungs, molecules_of(["OCC"]), worker=worker)
+    (again,) = calculate(local, rungs, structures_of(["OCC"]), worker=worker)
     assert again.reused and again.values == answer.values
 
 
 @pytest.mark.parametrize("verifier", PROGRAMS)
 def test_a_program_answers_or_is_missing_by_name(verifier: str, local: Ledger, worker: Worker, tmp_path: Path) -> None:
     try:
-        (answer,) = calculate(local, rungs_for(verifier, {}, tmp_path), molecules_of(["CCO"]), worker=worker)
+        (answer,) = calculate(local, rungs_for(verifier, {}, tmp_path), structures_of(["CCO"]), worker=worker)
     except UsageError as error:
         assert verifier in str(error) and "export SCIAGENT_" in str(error)
     else:
@@ -93,15 +93,15 @@ def test_a_program_answers_or_is_missing_by_name(verifier: str, local: Ledger, w
 
 @pytest.mark.parametrize(("smiles", "basis"), [(["CCO"], "def2-SVP"), (["CCO", "broken(", "[Cl-]"], "def2-SVPD")])
 def test_an_anion_among_the_molecules_brings_diffuse_functions(smiles: list[str], basis: str, tmp_path: Path) -> None:
-    rungs = rungs_for("pyscf.scf", {}, tmp_path, molecules_of(smiles))
+    rungs = rungs_for("pyscf.scf", {}, tmp_path, structures_of(smiles))
     assert rungs[-1].verifier.settings.basis == basis
 
 
 def test_a_unit_is_shown_as_asked(local: Ledger, worker: Worker, tmp_path: Path) -> None:
     rungs = rungs_for("xtb.solvation", CASES["xtb.solvation"], tmp_path)
-    (canonical,) = calculate(local, rungs, molecules_of(["CCO"]), worker=worker)
+    (canonical,) = calculate(local, rungs, structures_of(["CCO"]), worker=worker)
     units = {"solvation_free_energy": "kcal/mol"}
-    (shown,) = calculate(local, rungs, molecules_of(["CCO"]), units, worker=worker)
+    (shown,) = calculate(local, rungs, structures_of(["CCO"]), units, worker=worker)
     assert shown.values[0].unit == "kcal/mol"
     assert shown.values[0].value == pytest.approx(canonical.values[0].value * 23.0605, rel=1e-4)  # CODATA 2018
 
@@ -114,7 +114,7 @@ def test_a_judge_without_a_rubric_is_refused_by_name(tmp_path: Path) -> None:
 def test_the_safety_screen_stops_a_molecule_and_its_name_is_kept(local: Ledger, worker: Worker, tmp_path: Path) -> None:
     file = tmp_path / "a.smi"
     file.write_text("Cc1c([N+](=O)[O-])cc([N+](=O)[O-])cc1[N+](=O)[O-] TNT\n")
-    (answer,) = calculate(local, rungs_for("xtb.singlepoint", {}, tmp_path), molecules_of([], file), worker=worker)
+    (answer,) = calculate(local, rungs_for("xtb.singlepoint", {}, tmp_path), structures_of([], file), worker=worker)
     assert answer.outcome == "refused" and not answer.values and answer.detail
     with local.begin() as connection:
         (id_,) = candidates.enter(connection, [parse_molecule(answer.smiles)]).values()

@@ -7,19 +7,22 @@ from rdkit import Chem
 from rdkit.Chem import rdFingerprintGenerator
 from rdkit.DataStructs import TanimotoSimilarity
 
-from sciagent.campaign.proposing import workbench
+from sciagent.campaign.proposing import newness
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates, scaffolds
+from tests.support.subjects import MOLECULES
 
 
 def propose(ledger: Ledger, *texts: str) -> list[dict]:
     """One turn."""
     made = [parse_molecule(text) for text in texts]
     with ledger.begin() as connection:
-        notes = workbench.novelty_notes(connection, made)
+        found = [(molecule.key, MOLECULES.features(molecule.text)) for molecule in made]
+        notes = newness.novelty_notes(connection, MOLECULES, found)
         ids = candidates.enter(connection, made)
-        workbench.remember_scaffolds(connection, [m for m, n in zip(made, notes, strict=True) if n["candidate"]], ids)
+        fresh = [each for each, note in zip(found, notes, strict=True) if note["candidate"]]
+        newness.remember_families(connection, MOLECULES, {ids[key]: features for key, features in fresh})
     return notes
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from sciagent.cli.campaigns.calc import nested
 from sciagent.domain.answers.model import json_schema
-from sciagent.domain.answers.values import CalculatedMolecule
+from sciagent.domain.answers.values import CalculatedCandidate
 from sciagent.errors import UsageError
 from tests.support.typed import call, refused, told
 
@@ -35,7 +35,7 @@ def test_a_file_becomes_tab_separated_numbers_with_names_and_a_bad_row_loses_not
     ]
     assert float(rows[0]["molecular_weight [g/mol]"]) == pytest.approx(46.07)
     listed = json.loads(call("calc", "molecule.checks", "--file", "m.csv", "--json").stdout)
-    jsonschema.validate(listed, json_schema(list[CalculatedMolecule]))
+    jsonschema.validate(listed, json_schema(list[CalculatedCandidate]))
     assert listed[0]["names"] == {"compound_id": ["A1"]} and listed[0]["reused"]
 
 

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 from rdkit import Chem
 
-from sciagent.agent.tools.molecules import cases_of_modify, modify
+from sciagent.agent.tools.offering import cases_of_modify, tools_of
 from sciagent.agent.tools.registry import Observation, Registry, Tool, ToolContext
 from sciagent.chemistry.editing.edits import EditLimits
 from sciagent.chemistry.editing.named import NAMED_EDITS
@@ -16,6 +16,7 @@ from sciagent.errors import StaleLeaseError
 from tests.agent.tools.calling import call
 from tests.chemistry.editing.children import canonical
 from tests.support.memory_bench import MemoryBench
+from tests.support.subjects import MOLECULES
 
 
 @pytest.mark.parametrize(
@@ -127,11 +128,11 @@ def test_an_error_of_ours_is_kept_and_the_ledgers_goes_through():
         tools.call("loses", "{}", MemoryBench())
 
 
-MODIFY = Tool(modify).arguments
+MODIFY = {tool.name: tool for tool in tools_of(MOLECULES)}["modify"].arguments
 
 
 def test_each_edit_offers_only_the_groups_that_it_can_insert() -> None:
-    cases = cases_of_modify(MODIFY.model_json_schema())
+    cases = cases_of_modify(MOLECULES, MODIFY.model_json_schema())
     assert [case["properties"]["edit"]["enum"] for case in cases] == [[name] for name in NAMED_EDITS]
     for case, edit in zip(cases, NAMED_EDITS.values(), strict=True):
         offered = case["properties"]["what"].get("anyOf", [{}])[0].get("enum", [])

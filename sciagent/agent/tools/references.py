@@ -1,0 +1,109 @@
+"""Finds the candidate that a model names: by its notation, by number, or by the first digits of its key.
+
+A number is given to each candidate that an episode lists or proposes, in that order. It names the same candidate until
+the episode ends, whatever is found later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any, Protocol
+
+from pydantic import Field
+
+from sciagent.agent.tools.reading import CallError
+from sciagent.agent.tools.registry import AgentBench
+from sciagent.chemistry.subjects.base import Subject, Words
+from sciagent.domain.candidates import Candidate
+from sciagent.domain.text import short, shown
+from sciagent.errors import InvalidCandidateError
+
+LOOK = 200  # number of best and of latest candidates in which a key is looked up
+
+MAX_NOTATION = 400
+
+_NUMBER = re.compile(r"#(\d{1,6})")
+_KEY = re.compile(r"[0-9a-f]{8,64}")
+
+
+def reference_type(words: Words) -> Any:
+    """Returns the type of an argument that names a candidate."""
+    about = (
+        f'a {words.notation}, the number by which a {words.one} was shown, such as "#1", or 8 digits or more of a key'
+    )
+    return Annotated[str, Field(min_length=1, max_length=MAX_NOTATION, description=about)]
+
+
+class Numbered(Protocol):
+    """The part of a tool's context that knows candidates."""
+
+    @property
+    def bench(self) -> AgentBench: ...
+    @property
+    def subject(self) -> Subject: ...
+    @property
+    def numbered(self) -> list[str]: ...
+
+
+def plain_notation(text: str, subject: Subject) -> str:
+    """Returns the text if it may be a notation. Raises CallError."""
+    if fault := subject.fault_of(text):
+        raise CallError(fault)
+    return text
+
+
+def find(reference: str, run: Numbered) -> Candidate:
+    """Returns the candidate that the reference names. Raises CallError."""
+    if number := _NUMBER.fullmatch(reference):
+        return _read(_of_number(int(number[1]), run), run.subject)
+    if _KEY.fullmatch(reference) and (text := _by_key(reference, run.bench)) is not None:
+        return _read(text, run.subject)
+    if reference.startswith("#"):
+        one = run.subject.words.one
+        raise CallError(f'{shown(reference)} is no number; write "#1" for the first {one} shown, "#2" for the next')
+    return _read(plain_notation(reference, run.subject), run.subject)
+
+
+def number_of(text: str, numbered: list[str]) -> int:
+    """Returns the number of a candidate, from 1; one that has none gets the next. text: its notation."""
+    if text not in numbered:
+        numbered.append(text)
+    return numbered.index(text) + 1
+
+
+def _of_number(number: int, run: Numbered) -> str:
+    numbered: Sequence[str] = run.numbered
+    if not 1 <= number <= len(numbered):
+        nothing = f"nothing has a number yet; give a {run.subject.words.notation}"
+        have = f"the last so far is #{len(numbered)}" if numbered else nothing
+        raise CallError(f"there is no #{number}; {have}")
+    return numbered[number - 1]
+
+
+def _by_key(digits: str, bench: AgentBench) -> str | None:
+    """Returns the candidate whose key begins with these digits, or None: `c1ccccc1`, also hexadecimal, is benzene."""
+    matches = {row.key: row.text for row in bench.best(LOOK) if row.key.startswith(digits)}
+    for past in bench.recent(LOOK):
+        if past["key"] and past["key"].startswith(digits):
+            matches.setdefault(past["key"], past["text"])
+    if len(matches) > 1:
+        keys = ", ".join(sorted(matches)[:3])
+        raise CallError(f"{len(matches)} keys begin with {digits}; write more digits of one: {keys}")
+    return next(iter(matches.values()), None)
+
+
+def _read(text: str, subject: Subject) -> Candidate:
+    words = subject.words
+    try:
+        return subject.read(text)
+    except InvalidCandidateError as error:
+        if _KEY.fullmatch(text):
+            raise CallError(
+                f"no key among the best and the latest {LOOK} begins with {text}; "
+                f"give the {words.one}'s {words.notation}"
+            ) from None
+        raise CallError(
+            f"{shown(text)} is no {words.one} ({error.reason}: {short(error.detail, 160)}); "
+            f'write a valid {words.notation} of one {words.one}, or "#1" for the first one shown'
+        ) from None

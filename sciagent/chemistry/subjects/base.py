@@ -1,0 +1,220 @@
+"""The contract of a subject: all that the platform asks about one kind of candidate.
+
+Candidates travel as keys, and as *notations*: texts that `Reading.apply` reads back to the same candidate. A molecule's
+notation is its SMILES, a crystal's one line of JSON. `Candidate.text` is for people, and need not be readable.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+
+from sciagent.domain.candidates import Candidate
+
+if TYPE_CHECKING:
+    from sciagent.chemistry.fingerprint import Features, StructureFingerprint
+    from sciagent.chemistry.structure_files import StructureRecord
+    from sciagent.chemistry.subjects.edit_set import EditSet
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words for a kind of candidate in messages, prompts and tables."""
+
+    one: str
+    """A single candidate: molecule."""
+    many: str
+    notation: str
+    """What a person types for a candidate: SMILES."""
+    proposal: str
+    """What a model may propose, in a few words: one molecule, one fragment."""
+    example: str
+    """A notation in messages on how to call a tool."""
+    rationale: str
+    """A reason for it, in these messages."""
+    property: str
+    """A property of which it would be predicted."""
+    remark: str
+    """A remark for later episodes, in these messages."""
+    family: str
+    """What alike candidates share: ring skeleton."""
+    no_family: str
+    """The words for candidates without it: no ring."""
+    column: str
+    """Default column of a table with notations."""
+    files: str
+    """Formats of files, in words: csv, smi or sdf."""
+
+
+@dataclass(frozen=True)
+class Standardised:
+    """A candidate, and how it was made from the text."""
+
+    candidate: Candidate
+    note: str = ""
+    """The origin of the candidate: `protonated at pH 7.4 from CC(=O)O`; empty if nothing was changed or is unsure."""
+    fault: str = ""
+    """Why the asked form could not be found, such as a protonation state; empty if it was, or if none was asked for."""
+    is_ambiguous: bool = False
+    """Whether other forms are as likely."""
+
+
+class Reading(Protocol):
+    """The rules by which the text of a proposal becomes a candidate: the key `standardise` of a campaign file."""
+
+    def apply(self, text: object, multiplicity: int | None = None) -> Standardised:
+        """Returns the candidate of a text. Raises InvalidCandidateError for any text that is none."""
+
+    def of(self, candidate: Candidate) -> Candidate:
+        """Returns the candidate that a proposal of this one becomes; itself if it would be refused."""
+
+
+class LibraryVersions(NamedTuple):
+    """What the identities of new candidates depend on; columns of the ledger."""
+
+    standardiser: str
+    library: str
+    """The chemistry library with its version."""
+
+
+class CandidateColumns(NamedTuple):
+    """The columns of a candidate in the ledger."""
+
+    text: str
+    identity: str
+    charge: int
+    multiplicity: int
+    formula: str
+    n_atoms: int
+    inchikey: str | None
+
+
+class Subject(ABC):
+    """One kind of candidate. Its methods are pure functions; notations are as of `notation`."""
+
+    name: ClassVar[str]
+    """The word in campaign files, and the `kind` of candidates."""
+    words: ClassVar[Words]
+    screen: ClassVar[str | None] = None
+    """Verifier of the safety screen, the first rung of every ladder; None: there is none."""
+    checks: ClassVar[str | None] = None
+    """Verifier whose settings also bound the candidates that edits make."""
+    samples: ClassVar[Mapping[str, str]] = {}
+    """Texts by name, for which `sciagent verifiers` shows costs."""
+    preload: ClassVar[tuple[str, ...]] = ()
+    """Modules that a worker process imports before it forks."""
+    distributions: ClassVar[tuple[str, ...]] = ()
+    """Packages whose versions belong to the provenance of evidence."""
+    formats: ClassVar[tuple[str, ...]] = ()
+    """Endings of the files that `records` reads, each also with .gz."""
+    fingerprint: ClassVar[str] = ""
+    """Name of the fingerprint that `features` compares."""
+    longest: ClassVar[int] = 400
+    """Most characters of a text that a model may propose."""
+    texts_are_notations: ClassVar[bool] = True
+    """Whether `Candidate.text` is the notation."""
+
+    def warm(self) -> None:  # noqa: B027  not abstract: most subjects have no tables
+        """Builds the tables of the first use, in a process that is forked for each job."""
+
+    @abstractmethod
+    def versions(self) -> LibraryVersions:
+        """Returns the versions that this process writes into the ledger."""
+
+    @abstractmethod
+    def reading(self, stated: Any = "refuse") -> Reading:
+        """Returns the rules of the key `standardise`. Raises ValueError for a value that does not fit the subject."""
+
+    @abstractmethod
+    def restored(self, payload: Mapping[str, Any]) -> Candidate:
+        """Returns the candidate of a payload. Raises InvalidCandidateError for any other mapping."""
+
+    @abstractmethod
+    def from_row(self, columns: CandidateColumns, payload: Mapping[str, Any] | None, is_ours: bool) -> Candidate | None:
+        """Returns the candidate of a ledger row; None if the payload is needed and was not given.
+
+        is_ours: whether the present `versions` wrote the row, so that nothing has to be computed again."""
+
+    @abstractmethod
+    def record(self, candidate: Candidate) -> Mapping[str, Any]:
+        """Returns all fields as JSON for `from_record`."""
+
+    @abstractmethod
+    def from_record(self, record: Mapping[str, Any]) -> Candidate:
+        """Returns the candidate of a record, without computing its identity."""
+
+    def notation(self, candidate: Candidate) -> str:
+        """Returns a text of one line that is read back to the same candidate."""
+        return candidate.text
+
+    def shown(self, notation: str) -> str:
+        """Returns the text of a notation that people and models read."""
+        return notation
+
+    def fault_of(self, text: str) -> str | None:
+        """Returns why a model's text cannot be a notation, at a glance; None if it may be one."""
+        return None
+
+    def described(self, candidate: Candidate) -> str:
+        """Returns formula and size of a candidate in a few words."""
+        return f"{candidate.formula}, {candidate.n_atoms} atoms"
+
+    def notation_of(self, text: str, payload: Mapping[str, Any]) -> str:
+        """Returns the notation of a ledger row."""
+        return text
+
+    def read(self, notation: str) -> Candidate:
+        """Returns the candidate of a notation. Raises InvalidCandidateError."""
+        return self.reading().apply(notation).candidate
+
+    @abstractmethod
+    def records(
+        self, path: Path, column: str | None = None, skip: int = 0, keep: Sequence[str] | None = None
+    ) -> Iterator[StructureRecord]:
+        """Yields the structures of a file one by one, as `read_structures` does. column: None means `words.column`."""
+
+    def is_file_of(self, name: str) -> bool:
+        """Returns whether the name of a file says that `records` reads it."""
+        return name.lower().removesuffix(".gz").endswith(self.formats)
+
+    @abstractmethod
+    def features(self, notation: str) -> Features:
+        """Returns family and fingerprint; both are empty for a text that cannot be processed."""
+
+    @abstractmethod
+    def similarities(self, candidate: Features, others: Sequence[Features]) -> Sequence[float]:
+        """Returns (n,) similarities, 0 to 1, of a candidate to others."""
+
+    def nearest(self, candidate: Features, others: Sequence[Features]) -> float | None:
+        """Returns the similarity to the most similar of others; None if there are none."""
+        return max(self.similarities(candidate, others), default=None)
+
+    def families(self, notation: str, by: str) -> tuple[str, ...]:
+        """Returns the families of a candidate, within which rewards decay. by: as of the key `decay_by`."""
+        return (self.features(notation).family,)
+
+    def same(self, candidate: Candidate, other: Candidate) -> bool:
+        """Returns whether two candidates of one family are the same structure although their keys differ."""
+        return False
+
+    @abstractmethod
+    def structure(self, notation: str) -> StructureFingerprint | None:
+        """Returns what the law compares; None if the text cannot be processed."""
+
+    @abstractmethod
+    def drawing(self, notation: str, width: int = 260, height: int = 190) -> str:
+        """Returns an SVG with colours from CSS; an empty text if it cannot be drawn."""
+
+    def atoms(self, payload: Mapping[str, Any]) -> Any:
+        """Returns the ASE Atoms (angstrom) of a payload; None if it holds no coordinates.
+
+        Raises InvalidCandidateError for a payload that cannot be read."""
+        return None
+
+    @property
+    def edits(self) -> EditSet | None:
+        """The edits of searches and models; None: candidates can only be read from texts and files."""
+        return None

@@ -1,0 +1,197 @@
+"""Crystals as a subject: cells, prototypes and structure matching by pymatgen and spglib."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sciagent.chemistry.crystal import FINGERPRINT_VERSION, Crystal, needs_pymatgen
+from sciagent.chemistry.structure_files import StructureRecord
+from sciagent.chemistry.subjects.base import CandidateColumns, LibraryVersions, Standardised, Subject, Words
+from sciagent.domain.candidates import Candidate
+from sciagent.domain.outcomes import Reason
+from sciagent.errors import InvalidCandidateError
+
+if TYPE_CHECKING:
+    from sciagent.chemistry.fingerprint import Features, StructureFingerprint
+    from sciagent.chemistry.subjects.edit_set import EditSet
+
+REMEMBERED = 1 << 12
+
+
+class CrystalSubject(Subject):
+    """Crystals, written as CIF, POSCAR, JSON or the shorthand of a prototype."""
+
+    name = "crystal"
+    words = Words(
+        one="crystal",
+        many="crystals",
+        notation="structure",
+        proposal='a prototype with its elements, such as "perovskite: Cs Sn I", or the text of a CIF',
+        example="perovskite: Cs Sn I",
+        rationale="a heavier halide closes the gap",
+        property="band_gap",
+        remark="fluorides had too wide gaps",
+        family="prototype",
+        no_family="unknown prototype",
+        column="structure",
+        files="cif, poscar, extended xyz, json, csv or a folder of these",
+    )
+    screen = "crystal.safety"
+    checks = "crystal.checks"
+    samples = {"rock salt": "rocksalt: Na Cl", "strontium titanate": "perovskite: Sr Ti O"}
+    preload = ("sciagent.chemistry.crystal", "pymatgen.core", "pymatgen.symmetry.analyzer")
+    formats = (".cif", ".vasp", ".poscar", ".xyz", ".extxyz", ".json", ".csv")
+    distributions = ("pymatgen-core", "spglib")
+    fingerprint = "bonds/24"
+    longest = 8000
+    texts_are_notations = False
+
+    def versions(self) -> LibraryVersions:
+        needs_pymatgen()
+        return LibraryVersions(FINGERPRINT_VERSION, f"spglib {version('spglib')}")
+
+    def reading(self, stated: Any = "refuse") -> CrystalReading:
+        if stated != "refuse":
+            raise ValueError("crystals are taken as they are; leave standardise out")
+        return CrystalReading()
+
+    def restored(self, payload: Mapping[str, Any]) -> Crystal:
+        return Crystal.from_payload(payload)
+
+    def from_row(self, columns: CandidateColumns, payload: Mapping[str, Any] | None, is_ours: bool) -> Crystal | None:
+        """Returns the crystal of a row, with the identity under which it was entered, whatever spglib is here."""
+        if payload is None:
+            return None
+        group = columns.text.partition(" ")[2]
+        return Crystal.of_fields({**payload, **columns._asdict(), "space_group": group})
+
+    def record(self, candidate: Candidate) -> Mapping[str, Any]:
+        assert isinstance(candidate, Crystal)
+        return asdict(candidate)
+
+    def from_record(self, record: Mapping[str, Any]) -> Crystal:
+        """Returns the crystal of a record. Its identity travels with it, since another spglib could find another."""
+        return Crystal.of_fields(record) if "identity" in record else self.restored(record)
+
+    def notation(self, candidate: Candidate) -> str:
+        from sciagent.chemistry.crystals.notation import write_notation
+
+        assert isinstance(candidate, Crystal)
+        text = write_notation(candidate)
+        _remember(text, candidate)
+        return text
+
+    def shown(self, notation: str) -> str:
+        crystal = _read(notation)
+        return notation if crystal is None else crystal.text
+
+    def described(self, candidate: Candidate) -> str:
+        assert isinstance(candidate, Crystal)
+        return f"{candidate.n_atoms} atoms in the primitive cell"
+
+    def notation_of(self, text: str, payload: Mapping[str, Any]) -> str:
+        from sciagent.chemistry.crystals.notation import payload_notation
+
+        return payload_notation(payload)
+
+    def records(
+        self, path: Path, column: str | None = None, skip: int = 0, keep: Sequence[str] | None = None
+    ) -> Iterator[StructureRecord]:
+        from sciagent.chemistry.crystals.files import read_crystals
+
+        return read_crystals(path, column or self.words.column, skip, keep)
+
+    def is_file_of(self, name: str) -> bool:
+        """Returns whether it is a file of a known ending, a POSCAR or CONTCAR, or a folder of files."""
+        last = Path(name).name
+        return super().is_file_of(name) or last.startswith(("POSCAR", "CONTCAR")) or not Path(last).suffix
+
+    def features(self, notation: str) -> Features:
+        from sciagent.chemistry.crystals.family import family
+        from sciagent.chemistry.fingerprint import Features
+
+        crystal = _read(notation)
+        label = "" if crystal is None else family(crystal)
+        return Features(label, sha256(label.encode()).hexdigest(), crystal)
+
+    def similarities(self, candidate: Features, others: Sequence[Features]) -> Sequence[float]:
+        from sciagent.chemistry.crystals.likeness import likeness
+
+        crystal = candidate.bits
+        return [0.0 if None in (crystal, other.bits) else likeness(crystal, other.bits) for other in others]
+
+    def same(self, candidate: Candidate, other: Candidate) -> bool:
+        from sciagent.chemistry.crystals.family import same
+
+        return isinstance(candidate, Crystal) and isinstance(other, Crystal) and same(candidate, other)
+
+    def structure(self, notation: str) -> StructureFingerprint | None:
+        from sciagent.chemistry.crystals.likeness import structure_of
+
+        crystal = _read(notation)
+        return None if crystal is None else structure_of(crystal)
+
+    def drawing(self, notation: str, width: int = 260, height: int = 190) -> str:
+        from sciagent.chemistry.crystals.drawing import drawing
+
+        crystal = _read(notation)
+        return "" if crystal is None else drawing(crystal, width, height)
+
+    def atoms(self, payload: Mapping[str, Any]) -> Any:
+        from pymatgen.io.ase import AseAtomsAdaptor
+
+        return AseAtomsAdaptor.get_atoms(Crystal.from_payload(payload).structure)
+
+    @cached_property
+    def edits(self) -> EditSet:
+        from sciagent.chemistry.subjects.crystal_edits import CrystalEdits
+
+        return CrystalEdits()
+
+
+@dataclass(frozen=True)
+class CrystalReading:
+    """A crystal is taken as it was given, in its standard primitive cell."""
+
+    def apply(self, text: object, multiplicity: int | None = None) -> Standardised:
+        """Returns the crystal of a text. Raises InvalidCandidateError for any text that is none."""
+        if not isinstance(text, str):
+            raise InvalidCandidateError(Reason.NOT_TEXT, f"a structure is a text, not {type(text).__name__}")
+        if multiplicity is not None:
+            raise InvalidCandidateError(Reason.MULTIPLICITY, "a crystal has no multiplicity of its own")
+        from sciagent.chemistry.crystals.notation import read_crystal
+
+        if (crystal := _KNOWN.get(text)) is None:
+            crystal = read_crystal(text)
+            _remember(text, crystal)
+        return Standardised(crystal)
+
+    def of(self, candidate: Candidate) -> Candidate:
+        return candidate
+
+
+def _read(notation: str) -> Crystal | None:
+    """Returns the crystal of a notation; None for any other text."""
+    try:
+        found = CrystalReading().apply(notation).candidate
+    except InvalidCandidateError:
+        return None
+    assert isinstance(found, Crystal)
+    return found
+
+
+_KNOWN: dict[str, Crystal] = {}
+"""The latest crystals by text, since reading one takes milliseconds."""
+
+
+def _remember(text: str, crystal: Crystal) -> None:
+    _KNOWN.pop(text, None)
+    _KNOWN[text] = crystal
+    while len(_KNOWN) > REMEMBERED:
+        _KNOWN.pop(next(iter(_KNOWN)), None)
