@@ -12,6 +12,7 @@ from sciagent.agent.tools.registry import Registry
 from sciagent.chemistry.subjects.registry import subject_of
 from tests.support.memory_bench import MemoryBench
 
+TOOLS = Registry(predicting_tools_of(subject_of("molecule")))
 GAP = {"property": "homo_lumo_gap", "value": 4.2, "error": 0.5}
 CALLS = {
     "modify": {"parent": "c1ccccc1", "edit": "add substituent", "what": "fluoro", "where": None},
@@ -22,9 +23,7 @@ CALLS = {
 @pytest.mark.parametrize("name", sorted(CALLS))
 def test_the_prediction_goes_with_the_proposal(name: str) -> None:
     bench = MemoryBench()
-    seen = Registry(predicting_tools_of(subject_of("molecule"))).call(
-        name, json.dumps({**CALLS[name], "predictions": [GAP]}), bench
-    )
+    seen = TOOLS.call(name, json.dumps({**CALLS[name], "predictions": [GAP]}), bench)
     assert seen.ok, seen.text
     assert bench.handed[-1].predicted == {"homo_lumo_gap": {"value": 4.2, "error": 0.5}}
     assert bench.handed[-1].parents
@@ -36,9 +35,7 @@ def test_the_prediction_goes_with_the_proposal(name: str) -> None:
 )
 def test_a_prediction_that_is_none_is_refused(wrong: list[object], why: str) -> None:
     bench = MemoryBench()
-    seen = Registry(predicting_tools_of(subject_of("molecule"))).call(
-        "modify", json.dumps({**CALLS["modify"], "predictions": wrong}), bench
-    )
+    seen = TOOLS.call("modify", json.dumps({**CALLS["modify"], "predictions": wrong}), bench)
     assert not seen.ok and why in seen.text
     assert not bench.handed
 

@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from sciagent.agent.tools import calls
+from sciagent.agent.tools.offering import tools_of
 from sciagent.agent.tools.registry import Observation, Registry
 from tests.support.memory_bench import MemoryBench
+from tests.support.subjects import MOLECULES
 
-TOOLS = Registry(calls.TOOLS)
+TOOLS = Registry(tools_of(MOLECULES))
 SEEDS = ("Cc1ccccc1", "CC(=O)Nc1ccc(OCC)cc1")
 FORBIDDEN = ("subprocess.", "os.", "socket.", "open", "shutil.", "sqlite3.", "ctypes.", "exec", "compile", "import")
 
@@ -158,7 +159,7 @@ def hook() -> None:
     """An audit hook stays for the life of the process, so it looks at a flag. What loads at first use comes before."""
     sys.addaudithook(_audit)
     bench = MemoryBench(*SEEDS)
-    for tool in calls.TOOLS:
+    for tool in tools_of(MOLECULES):
         TOOLS.call(tool.name, json.dumps(dict(tool.example)), bench)
     for text in ("[Na+].[Cl-]", "[Xx]", "c1cccc1", "[Fe]C"):
         TOOLS.call("inspect", json.dumps({"molecule": text}), bench)

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from sciagent.agent.tools import calls
 from sciagent.agent.tools.calls import Toolbox
+from sciagent.agent.tools.offering import tools_of
 from sciagent.agent.tools.registry import call_schema
 from sciagent.chemistry.editing.named import NAMED_EDITS
+from tests.support.subjects import MOLECULES
 
-TOOLS = {tool.name: tool for tool in calls.TOOLS}
+TOOLS = {tool.name: tool for tool in tools_of(MOLECULES)}
 KEYWORDS = {
     "type", "properties", "required", "additionalProperties", "enum", "anyOf", "items", "description",
     "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems",

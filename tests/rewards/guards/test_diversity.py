@@ -6,6 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from sciagent.rewards.guards.clustered import Array
 from sciagent.rewards.guards.diversity import distinct_scaffolds, nearest_distances
 from tests.support.subjects import MOLECULES
 
@@ -20,12 +21,13 @@ def test_scaffolds_are_counted_as_if_all_policies_had_proposed_as_many() -> None
     assert distinct_scaffolds([], 0) is None
 
 
+def distances(*smiles: str) -> Array:
+    return nearest_distances(MOLECULES, [*map(MOLECULES.features, smiles)])
+
+
 def test_the_nearest_molecule_of_a_group_counts() -> None:
-    alike, apart = (
-        nearest_distances(MOLECULES, [*map(MOLECULES.features, ["CCO", "CCO", "c1ccccc1"])]),
-        nearest_distances(MOLECULES, [*map(MOLECULES.features, ["CCO", "c1ccccc1"])]),
-    )
+    alike, apart = distances("CCO", "CCO", "c1ccccc1"), distances("CCO", "c1ccccc1")
     assert alike[:2].tolist() == [0, 0], "two siblings with one molecule"
     assert 0.5 < alike[2] <= 1
     assert apart[0] == apart[1] > 0.5
-    assert nearest_distances(MOLECULES, [*map(MOLECULES.features, ["CCO"])]).shape == (0,)
+    assert distances("CCO").shape == (0,)
