@@ -33,6 +33,7 @@ BIN = 0.02  # angstrom
 EDGE = BIN * (math.sqrt(5) - 1) / 2  # keeps decimal lengths, such as half of 5.63, away from the edges of bins
 MIN_DISTANCE = 0.5  # angstrom; the bond of H2 has 0.74
 MAX_SITES = 500
+NO_PYMATGEN = "crystals need pymatgen; install it with: pip install 'sciagent[crystals]'"
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,7 @@ def _structure(payload: Mapping[str, Any]) -> Any:
     try:
         from pymatgen.core import Lattice, Structure
     except ImportError as error:
-        raise UsageError("crystals need pymatgen; install it with: pip install 'sciagent[crystals]'") from error
+        raise UsageError(NO_PYMATGEN) from error
     try:
         return Structure(Lattice(payload["lattice"]), list(payload["species"]), payload["coordinates"])
     except (KeyError, ValueError, TypeError, AttributeError, ArithmeticError) as error:
