@@ -34,6 +34,7 @@ BIN = 0.02  # angstrom
 EDGE = BIN * (math.sqrt(5) - 1) / 2  # keeps decimal lengths, such as half of 5.63, away from the edges of bins
 MIN_DISTANCE = 0.5  # angstrom; the bond of H2 has 0.74
 MAX_SITES = 500
+NO_PYMATGEN = "crystals need pymatgen; install it with: pip install 'sciagent[crystals]'"
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,7 @@ def _bin(length: float) -> int:
 def needs_pymatgen() -> None:
     """Raises UsageError if pymatgen is not installed."""
     if find_spec("pymatgen") is None:
-        raise UsageError("crystals need pymatgen; install it with: pip install 'sciagent[crystals]'")
+        raise UsageError(NO_PYMATGEN)
 
 
 def _structure(payload: Mapping[str, Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -80,10 +81,8 @@ class CrystalSubject(Subject):
         return Crystal.of_fields(record) if "identity" in record else self.restored(record)
 
     def notation(self, candidate: Candidate) -> str:
-        from sciagent.chemistry.crystals.notation import write_notation
-
         assert isinstance(candidate, Crystal)
-        text = write_notation(candidate)
+        text = self.notation_of(candidate.text, candidate.payload())
         _remember(text, candidate)
         return text
 
@@ -96,9 +95,8 @@ class CrystalSubject(Subject):
         return f"{candidate.n_atoms} atoms in the primitive cell"
 
     def notation_of(self, text: str, payload: Mapping[str, Any]) -> str:
-        from sciagent.chemistry.crystals.notation import payload_notation
-
-        return payload_notation(payload)
+        """Returns the payload as JSON: the cell and its atoms, without loss."""
+        return json.dumps(payload, separators=(",", ":"), sort_keys=True)
 
     def records(
         self, path: Path, column: str | None = None, skip: int = 0, keep: Sequence[str] | None = None
@@ -121,10 +119,13 @@ class CrystalSubject(Subject):
         return Features(label, sha256(label.encode()).hexdigest(), crystal)
 
     def similarities(self, candidate: Features, others: Sequence[Features]) -> Sequence[float]:
-        from sciagent.chemistry.crystals.likeness import likeness
+        from sciagent.chemistry.crystals.likeness import nearest
 
-        crystal = candidate.bits
-        return [0.0 if None in (crystal, other.bits) else likeness(crystal, other.bits) for other in others]
+        crystal, alike = candidate.bits, []
+        for other in others:
+            similarity = None if crystal is None or other.bits is None else nearest(crystal, [other.bits])
+            alike.append(similarity or 0.0)
+        return alike
 
     def same(self, candidate: Candidate, other: Candidate) -> bool:
         from sciagent.chemistry.crystals.family import same

@@ -80,7 +80,7 @@ def test_what_is_told_twice_counts_once() -> None:
     search = GeneticSearch(MoleculeEdits())
     search.tell("CCO", 0.5)
     search.tell("CCO", 0.9)
-    assert [(m.smiles, m.score) for m in search.population()] == [("CCO", 0.5)]
+    assert [(m.text, m.score) for m in search.population()] == [("CCO", 0.5)]
 
 
 def test_what_is_known_elsewhere_is_not_asked_for() -> None:
@@ -101,7 +101,7 @@ def test_without_molecules_or_ways_on_it_gives_nothing() -> None:
 
 def test_parents_and_operations_of_a_child_are_told(run: tuple[GeneticSearch, list[str]]) -> None:
     search, _ = run
-    members = {m.smiles for m in search.population()}
+    members = {m.text for m in search.population()}
     operations = set()
     for child in search.ask(60, random.Random(9)):
         assert set(child.parents) <= members
@@ -114,7 +114,7 @@ def test_a_search_goes_on_from_its_state() -> None:
     first, _ = evolved(3, 60)
     again = GeneticSearch(MoleculeEdits(), limits=LIMITS, made=first.made)
     for m in sorted(first._members, key=lambda m: m.number):
-        again.tell(m.smiles, m.score, m.operation, number=m.number)
+        again.tell(m.text, m.score, m.operation, number=m.number)
     assert again.ask(10, random.Random(4)) == first.ask(10, random.Random(4))
 
 

@@ -55,7 +55,12 @@ def test_a_candidate_that_came_between_is_a_duplicate(built: Built, worker: Work
 
 def test_a_child_is_written_with_its_known_parents(built: Built, worker: Worker) -> None:
     bench = CampaignWorkbench(built, worker, "test")
-    bench.propose([ProposalIn("CCO"), ProposalIn("CCN", parents=("OCC", "C((", "CCC"), operation="swap")])
+    bench.propose(
+        [
+            ProposalIn("CCO"),
+            ProposalIn("CCN", parents=(parse_molecule("OCC").key, "C((", parse_molecule("CCC").key), operation="swap"),
+        ]
+    )
     commit(built, bench)
     ethanol, amine = (row["id"] for row in rows(built, t.candidate))
     [parent] = rows(built, t.candidate_parent)

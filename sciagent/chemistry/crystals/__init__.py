@@ -1,0 +1,1 @@
+"""Crystals as candidates: notations, files, prototypes, families, likeness, edits and drawings."""

@@ -1,0 +1,69 @@
+"""Families of crystals: prototypes, and the structure match that finds near-duplicates inside one.
+
+The key of a crystal cannot survive noise: a distance at the edge of a bin changes it. `same` tells whether two crystals
+are one structure at nearly one volume, such as a structure before and after a copy with fewer digits.
+"""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+from typing import Any
+
+from sciagent.chemistry.crystal import Crystal
+from sciagent.chemistry.crystals.symmetry import CrystalSymmetry, symmetry_of
+
+REMEMBERED = 1 << 14
+FAMILY_SYMPREC = 0.1
+"""Tolerance of a family's space group, in angstrom; a tenth of an angstrom is what relaxed cells differ by."""
+TIGHT_SYMPREC = 0.01
+"""Tolerance where spglib finds no group at the first one, in angstrom."""
+SAME_LENGTH = 0.01
+"""Largest relative difference of lengths of one structure; a strain of 3 % is another structure."""
+SAME_ANGLE = 0.8
+"""Largest difference of the cell's angles, in degrees."""
+SAME_SITE = 0.03
+"""Largest displacement of an atom, in cube roots of the volume per atom: 0.08 angstrom in rock salt."""
+
+
+def family(crystal: Crystal) -> str:
+    """Returns the prototype label of a crystal without elements, such as `AB_cF8_225_a_b`.
+
+    Crystals of one family agree in anonymous formula, space group and Wyckoff sequence. Where spglib finds no group,
+    the formula is the family.
+    """
+    return _family(crystal)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _family(crystal: Crystal) -> str:
+    symmetry = loose_symmetry(crystal)
+    return crystal.formula if symmetry is None else symmetry.label
+
+
+def loose_symmetry(crystal: Crystal) -> CrystalSymmetry | None:
+    """Returns the symmetry of a crystal at the tolerance of families; None if spglib finds none."""
+    return symmetry_of(crystal.structure, FAMILY_SYMPREC) or symmetry_of(crystal.structure, TIGHT_SYMPREC)
+
+
+def same(first: Crystal, second: Crystal) -> bool:
+    """Returns whether two crystals are one structure within the tolerances of this module.
+
+    Volumes may differ by SAME_LENGTH in each direction; a relaxed cell is thus no duplicate of its prototype.
+    """
+    if first == second:
+        return True
+    if first.formula != second.formula or not _near_volumes(first, second) or family(first) != family(second):
+        return False
+    return bool(_matcher().fit(first.structure, second.structure))
+
+
+def _near_volumes(first: Crystal, second: Crystal) -> bool:
+    volumes = [float(crystal.structure.volume) / crystal.n_atoms for crystal in (first, second)]
+    return max(volumes) <= min(volumes) * (1 + SAME_LENGTH) ** 3
+
+
+@cache
+def _matcher() -> Any:
+    from pymatgen.core.structure_matcher import StructureMatcher
+
+    return StructureMatcher(ltol=SAME_LENGTH, stol=SAME_SITE, angle_tol=SAME_ANGLE, primitive_cell=False, scale=True)

@@ -1,0 +1,132 @@
+"""Reads crystals from files one by one: CIF, POSCAR, extended XYZ, JSON, CSV and folders of them, plain or gzipped."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from sciagent.chemistry.crystals.cell import MAX_CHARACTERS
+from sciagent.chemistry.crystals.cif import cif_blocks
+from sciagent.chemistry.structure_files import StructureRecord, names_in, read_structures
+from sciagent.errors import InputFileError
+from sciagent.input_files import open_input
+
+MAX_FILE = 256 << 20
+"""Largest JSON file, in bytes, since it is read as a whole; other formats are read in parts."""
+MAX_FILES = 1_000_000
+"""Largest number of files of a folder that are read."""
+ENDINGS = (".cif", ".mcif", ".vasp", ".poscar", ".contcar", ".xyz", ".extxyz", ".json", ".jsonl", ".csv")
+"""Endings of files with crystals, each also with .gz. Files called POSCAR or CONTCAR need none."""
+
+
+def read_crystals(
+    path: Path, column: str = "structure", skip: int = 0, keep: Sequence[str] | None = None
+) -> Iterator[StructureRecord]:
+    """Yields records from number `skip` on; the text of a record is the text of one structure, for `read_crystal`.
+
+    A CIF may hold several blocks, an XYZ several frames, a JSON a list or an object of structures. A csv has any
+    notation in `column`; `keep` are its columns whose texts stay with the record, as in `read_structures`. Of a folder,
+    all files with a known ending are read, in the order of their names. Raises InputFileError for an unknown format, a
+    missing column, or bytes that are not text. A bad record is yielded with its fault.
+    """
+    files = _files_of(path) if path.is_dir() else [path]
+    records = itertools.chain.from_iterable(_read(file, column, keep) for file in files)
+    for number, record in enumerate(records):
+        if number >= skip:
+            yield StructureRecord(number, record.text, record.names, record.fault)
+
+
+def is_crystal_file(path: Path) -> bool:
+    """Returns whether the name is one of a file with crystals."""
+    return _ending(path) in ENDINGS
+
+
+def _files_of(folder: Path) -> list[Path]:
+    found = sorted(itertools.islice((p for p in folder.rglob("*") if is_crystal_file(p) and p.is_file()), MAX_FILES))
+    if not found:
+        raise InputFileError(f"{folder}:1:1: no file with crystals; their names end in {', '.join(ENDINGS)}")
+    return found
+
+
+def _ending(path: Path) -> str:
+    plain = path.name.lower().removesuffix(".gz")
+    return f".{plain}" if plain in ("poscar", "contcar") else Path(plain).suffix
+
+
+def _read(path: Path, column: str, keep: Sequence[str] | None) -> Iterator[StructureRecord]:
+    match _ending(path):
+        case ".csv":
+            yield from read_structures(path, column, keep=keep)
+            return
+        case ".cif" | ".mcif":
+            parts = cif_blocks(_lines(path))
+        case ".xyz" | ".extxyz":
+            parts = _frames(_lines(path))
+        case ".json":
+            parts = _structures(path)
+        case ".jsonl":
+            parts = ((f"line {n}", text) for n, text in enumerate(_lines(path), 1) if text.strip())
+        case ".vasp" | ".poscar" | ".contcar":
+            parts = iter([("", _joined(_lines(path)))])
+        case _:
+            raise InputFileError(
+                f'{path}:1:1: cannot tell the format of "{path.name}"; use {", ".join(ENDINGS)} (or .gz of these)'
+            )
+    empty = True
+    for name, text in parts:
+        empty = False
+        names = names_in({"name": name or path.name, "file": path.name}, ("name", "file"))
+        fault = f"{path.name} {name}: over {MAX_CHARACTERS} characters" if len(text) > MAX_CHARACTERS else ""
+        yield StructureRecord(0, "" if fault else text, names, fault)
+    if empty:
+        yield StructureRecord(0, "", {"name": path.name}, f"{path.name}: no structure in the file")
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """Yields the lines of a text file with their ends. Names of authors in older CIFs are not UTF-8."""
+    with open_input(path) as file:
+        for raw in iter(lambda: file.readline(MAX_CHARACTERS), b""):
+            try:
+                yield raw.decode("utf-8-sig")
+            except UnicodeDecodeError:
+                yield raw.decode("latin-1")
+
+
+def _joined(lines: Iterator[str]) -> str:
+    """Returns the lines as one text, cut after the one that exceeds MAX_CHARACTERS; all lines are consumed."""
+    kept, size = list[str](), 0
+    for line in lines:
+        if size <= MAX_CHARACTERS:
+            kept.append(line)
+            size += len(line)
+    return "".join(kept)
+
+
+def _frames(lines: Iterator[str]) -> Iterator[tuple[str, str]]:
+    """Yields (name, text) of each frame of an XYZ file. What follows a broken first line is one unreadable frame."""
+    for number, first in enumerate((line for line in lines if line.strip()), start=1):
+        count = first.strip()
+        known = count.isascii() and count.isdigit() and len(count) < 10
+        frame = itertools.islice(lines, int(count) + 1) if known else lines
+        yield f"frame {number}", _joined(itertools.chain([first], frame))
+
+
+def _structures(path: Path) -> Iterator[tuple[str, str]]:
+    """Yields (name, text) of the structures of a JSON: one, a list of them, or an object whose values they are."""
+    with open_input(path) as file:
+        content = file.read(MAX_FILE + 1)
+    if len(content) > MAX_FILE:
+        raise InputFileError(f"{path}:1:1: over {MAX_FILE >> 20} MB; use .jsonl with a structure in each line")
+    try:
+        data = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        place = f"{getattr(error, 'lineno', 1)}:{getattr(error, 'colno', 1)}"
+        raise InputFileError(f"{path}:{place}: not JSON: {error}") from error
+    if isinstance(data, list):
+        yield from ((f"entry {number}", json.dumps(one)) for number, one in enumerate(data, start=1))
+    elif isinstance(data, Mapping) and "lattice" not in data and "structure" not in data:
+        yield from ((str(name), json.dumps(one)) for name, one in data.items())
+    else:
+        yield "", json.dumps(data)
