@@ -153,7 +153,7 @@ class CrystalSubject(Subject):
     def edits(self) -> EditSet:
         from sciagent.chemistry.subjects.crystal_edits import CrystalEdits
 
-        return CrystalEdits()
+        return CrystalEdits(self)
 
 
 @dataclass(frozen=True)
