@@ -30,10 +30,11 @@ from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
 from sciagent.store.job_queue.spend import Bill, book_many
-from sciagent.store.results import candidates, names
+from sciagent.store.results import candidates, names, scaffolds
 from sciagent.verification.sandbox.host import HostResult
 
 MAX_TEXT = 4000  # characters stored of a proposed text
+ALIKE = 20  # most candidates of one family and formula that a proposal is matched with
 LISTED = 5  # most molecules that an event on protonation states names
 
 
@@ -94,6 +95,7 @@ class CampaignWorkbench:
         self._entries: list[BenchEntry] = []
         self._new_keys: set[str] = set()
         self._charged = Cost()
+        self._by_family: dict[tuple[str, str], list[Candidate]] = {}
 
     @property
     def entries(self) -> Sequence[BenchEntry]:
@@ -183,10 +185,32 @@ class CampaignWorkbench:
         for entry, key in parsed:
             if key in self._new_keys:
                 entry.status = "duplicate"
+            elif (twin := self._twin(entry)) is not None:
+                entry.status, entry.candidate, entry.notation = "duplicate", twin, self._built.subject.notation(twin)
+                entry.detail = f"the same structure as {twin.text} ({twin.key[:8]}), although not to the last digit"
             else:
                 self._new_keys.add(key)
                 fresh.append(entry)
         return fresh
+
+    def _twin(self, entry: BenchEntry) -> Candidate | None:
+        """Returns the candidate of the campaign or of this turn that is the same structure under another key."""
+        subject, candidate = self._built.subject, entry.candidate
+        if candidate is None or not subject.matches:
+            return None
+        place = subject.features(entry.notation).family_hash, candidate.formula
+        own = self._by_family.setdefault(place, [])
+        if (
+            twin := next((each for each in [*own, *self._alike(*place)] if subject.same(candidate, each)), None)
+        ) is None:
+            own.append(candidate)
+        return twin
+
+    def _alike(self, family_hash: str, formula: str) -> list[Candidate]:
+        """Returns the candidates of the campaign with this family and formula."""
+        with self._built.ledger.read() as connection:
+            ids = scaffolds.alike(connection, self._built.row.id, family_hash, formula, ALIKE)
+            return list(candidates.load(connection, ids).values())
 
     def _run_fast(self, rung: BuiltRung, entries: Sequence[BenchEntry]) -> None:
         answer_at_once(self._built, self._worker, rung, entries)

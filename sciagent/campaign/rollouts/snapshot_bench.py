@@ -14,6 +14,7 @@ from sciagent.campaign.proposing.workbench import BenchEntry
 from sciagent.campaign.rollouts.snapshot import Snapshot
 from sciagent.campaign.rollouts.together import FastRungs
 from sciagent.domain.campaigns.ports import Scored
+from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 
 
@@ -128,6 +129,10 @@ class SnapshotBench(AgentWorkbench):
 
     def _members(self, keys: Sequence[str]) -> set[str]:
         return {key for key in keys if key in self._snapshot.keys or key in self._memory}
+
+    def _alike(self, family_hash: str, formula: str) -> list[Candidate]:
+        """Returns nothing: an episode is compared with its own proposals, since others would be a channel."""
+        return []
 
     def _run_fast(self, rung: BuiltRung, entries: Sequence[BenchEntry]) -> None:
         self._rungs.answer(rung, entries)

@@ -112,6 +112,8 @@ class Subject(ABC):
     """Endings of the files that `records` reads, each also with .gz."""
     fingerprint: ClassVar[str] = ""
     """Name of the fingerprint that `features` compares."""
+    matches: ClassVar[bool] = False
+    """Whether structures with different keys may be the same (`same`); a proposal of one is then a duplicate."""
     longest: ClassVar[int] = 400
     """Most characters of a text that a model may propose."""
     texts_are_notations: ClassVar[bool] = True
@@ -197,7 +199,9 @@ class Subject(ABC):
         return (self.features(notation).family,)
 
     def same(self, candidate: Candidate, other: Candidate) -> bool:
-        """Returns whether two candidates of one family are the same structure although their keys differ."""
+        """Returns whether two candidates of one family and formula are the same structure although their keys differ.
+
+        It is asked only if `matches` is true."""
         return False
 
     @abstractmethod

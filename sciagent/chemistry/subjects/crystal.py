@@ -51,6 +51,7 @@ class CrystalSubject(Subject):
     distributions = ("pymatgen-core", "spglib")
     fingerprint = "bonds/24"
     longest = 8000
+    matches = True
     texts_are_notations = False
 
     def versions(self) -> LibraryVersions:

@@ -41,6 +41,14 @@ def latest(connection: Connection, kind: str, n: int) -> dict[int, str]:
     return {id_: text for id_, its, text in connection.execute(query) if its == kind}
 
 
+def alike(connection: Connection, campaign_id: int, family_hash: str, formula: str, most: int) -> list[int]:
+    """Ledger ids of the first candidates of a campaign with this family and formula."""
+    cc = t.campaign_candidate.c
+    query = sa.select(_C.id).join(t.campaign_candidate, cc.candidate_id == _C.id)
+    query = query.where(_C.scaffold_hash == family_hash, _C.formula == formula, cc.campaign_id == campaign_id)
+    return list(connection.execute(query.order_by(_C.id).limit(most)).scalars())
+
+
 class Tried(NamedTuple):
     """The candidates that share a family."""
 

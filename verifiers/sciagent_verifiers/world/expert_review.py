@@ -15,7 +15,7 @@ from sciagent.domain.outcomes import Outcome
 from sciagent.domain.properties import Level, Property, PropertyAtLevel, at, properties
 from sciagent.domain.quantities import Quantity
 from sciagent.errors import UsageError, did_you_mean
-from sciagent.verification.contract import Finding, Settings, WorldVerifier
+from sciagent.verification.contract import ANY_KIND, Finding, Settings, WorldVerifier
 
 GRADE = "expert_grade"
 Grade = Annotated[str, Field(min_length=1, max_length=60)]
@@ -45,6 +45,7 @@ class ExpertReview(WorldVerifier[Candidate]):
 
     name = "expert.review"
     version = "1"
+    kind = ANY_KIND
     Settings = ExpertReviewSettings
     settings: ExpertReviewSettings
 

@@ -15,7 +15,7 @@ from sciagent.domain.outcomes import Outcome
 from sciagent.domain.properties import Level, Property, PropertyAtLevel, at, properties
 from sciagent.domain.quantities import check_possible, convert
 from sciagent.errors import UsageError, did_you_mean
-from sciagent.verification.contract import Finding, ReferenceFile, Settings, WorldVerifier
+from sciagent.verification.contract import ANY_KIND, Finding, ReferenceFile, Settings, WorldVerifier
 
 MOST_QUANTITIES = 20
 
@@ -56,6 +56,7 @@ class LabMeasurement(WorldVerifier[Candidate]):
 
     name = "lab.measurement"
     version = "1"
+    kind = ANY_KIND
     Settings = LabMeasurementSettings
     settings: LabMeasurementSettings
 
