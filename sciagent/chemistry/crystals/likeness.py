@@ -52,12 +52,12 @@ def _structure_of(crystal: Crystal) -> StructureFingerprint:
 
 def nearest(crystal: Crystal, others: Sequence[Crystal]) -> float | None:
     """Returns the similarity to the most similar of others, from 0 to 1 for equal counts; None if there are none."""
-    own = structure_of(crystal).counts
-    return max((_tanimoto(own, structure_of(other).counts) for other in others), default=None)
+    return max((likeness(crystal, other) for other in others), default=None)
 
 
-def _tanimoto(first: dict[int, int], second: dict[int, int]) -> float:
-    """Returns the sum of the smaller counts over the sum of the larger ones."""
+def likeness(crystal: Crystal, other: Crystal) -> float:
+    """Returns the similarity of two crystals, from 0 to 1 for equal counts: the Tanimoto similarity of their counts."""
+    first, second = structure_of(crystal).counts, structure_of(other).counts
     shared = sum(min(n, second.get(name, 0)) for name, n in first.items())
     total = sum(first.values()) + sum(second.values()) - shared
     return shared / total if total else 0.0

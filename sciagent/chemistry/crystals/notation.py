@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 from sciagent.chemistry.crystal import Crystal
 from sciagent.chemistry.crystals.cell import MAX_CHARACTERS
@@ -64,7 +66,12 @@ def write_notation(crystal: Crystal) -> str:
     for prototype in prototypes().values():
         if prototype.family == family(crystal) and (text := _shorthand(prototype, crystal)):
             return text
-    return json.dumps(crystal.payload(), separators=(",", ":"))
+    return payload_notation(crystal.payload())
+
+
+def payload_notation(payload: Mapping[str, Any]) -> str:
+    """Returns the payload of a crystal as one line of JSON."""
+    return json.dumps(payload, separators=(",", ":"))
 
 
 def _shorthand(prototype: Prototype, crystal: Crystal) -> str:

@@ -143,7 +143,7 @@ def decorated(name: str, elements: Sequence[str]) -> Crystal:
         raise InvalidCandidateError(Reason.UNPARSABLE, detail)
     _check_elements(elements)
     letters = dict(zip(order, elements, strict=True))
-    structure = _built(known[0], letters) if known else _from_aflow(name, letters)
+    structure = built(known[0], letters) if known else _from_aflow(name, letters)
     return crystal_from_structure(rescaled(structure))
 
 
@@ -159,7 +159,7 @@ def _check_elements(elements: Sequence[str]) -> None:
         raise InvalidCandidateError(Reason.UNPARSABLE, f"an element is named twice: {' '.join(elements)}")
 
 
-def _built(prototype: Prototype, letters: Mapping[str, str]) -> Any:
+def built(prototype: Prototype, letters: Mapping[str, str]) -> Any:
     """Returns the pymatgen Structure of a prototype with a = 1 angstrom per site, before it is rescaled."""
     from pymatgen.core import Lattice, Structure
 

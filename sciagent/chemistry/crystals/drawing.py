@@ -1,0 +1,191 @@
+"""Draws the cell of a crystal as SVG with colours from CSS, so that a drawing suits light, dark and print.
+
+The conventional cell is seen from above and from the side, in parallel projection. Atoms on its faces are repeated,
+and so is a slender cell.
+Lines are bonds (`contacts`); the radii of the atoms are in proportion to their atomic radii.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sciagent.chemistry.crystal import SYMPREC, Crystal
+from sciagent.chemistry.crystals.contacts import contacts, electronegativity, is_metal, radius
+
+Point = tuple[float, float, float]
+TURN, LIFT = math.radians(-24), math.radians(14)
+"""Rotation of the cell about its third axis, and elevation of the eye."""
+MAX_SITES = 100
+"""Largest conventional cell that is drawn; of larger ones the primitive cell is drawn."""
+MAX_ATOMS = 500
+"""Largest number of atoms drawn, with those repeated on faces."""
+MAX_REPEATED = 60
+"""Largest number of sites to which a slender cell is repeated."""
+SLENDER = 0.95
+"""Share of its longest vector up to which the others are repeated."""
+ON_FACE = 1e-3
+"""Fractional distance from a face up to which an atom is repeated."""
+BOND = 1.2
+"""Multiple of an atom's tightest bond up to which bonds are drawn, relative to the radii."""
+ATOM_SHARE = 0.34
+"""Radius of a drawn atom in radii of the element."""
+LEGEND = 18
+"""Height of the line with the elements, in pixels."""
+MARGIN = 6
+_NONMETALS = {
+    "atom-n": ("N",),
+    "atom-o": ("O",),
+    "atom-x": ("F", "Cl", "Br", "I", "At"),
+    "atom-s": ("S", "Se", "Te"),
+    "atom-p": ("P", "As"),
+    "atom-b": ("B", "Si", "Ge", "Sb"),
+    "atom": ("C", "H"),
+}
+_OTHERS = ("atom-n", "atom-p", "atom-b", "atom-s", "atom", "atom-x", "atom-o")
+"""Colours of metals, in the order in which they are taken if no nonmetal of the crystal has them."""
+
+
+@dataclass(frozen=True)
+class Ball:
+    """An atom in the plane of the drawing, in angstrom."""
+
+    x: float
+    y: float
+    depth: float
+    """Distance towards the eye."""
+    symbol: str
+
+
+def drawing(crystal: Crystal, width: int = 260, height: int = 190) -> str:
+    """Returns an SVG without prolog, scaled by its viewBox; colours are CSS variables (`--atom`, `--atom-n`, …).
+
+    width, height: pixels of the viewBox.
+    """
+    structure = _drawn_cell(crystal)
+    balls, sticks = _balls_and_sticks(_repeated(structure))
+    corners = {c: _seen(structure.lattice.get_cartesian_coords(c)) for c in itertools.product((0, 1), repeat=3)}
+    largest = ATOM_SHARE * max(radius(symbol) for symbol in crystal.species)
+    xs = [ball.x for ball in balls] + [x for x, _, _ in corners.values()]
+    ys = [ball.y for ball in balls] + [y for _, y, _ in corners.values()]
+    wide, high = max(xs) - min(xs) + 2 * largest, max(ys) - min(ys) + 2 * largest
+    scale = min((width - 2 * MARGIN) / wide, (height - 2 * MARGIN - LEGEND) / high)
+    x0 = width / 2 - scale * (max(xs) + min(xs)) / 2
+    y0 = (height - LEGEND) / 2 + scale * (max(ys) + min(ys)) / 2
+
+    def place(point: Sequence[float]) -> str:
+        return f"{x0 + scale * point[0]:.1f} {y0 - scale * point[1]:.1f}"
+
+    edges = "".join(f"M{place(corners[a])}L{place(corners[b])}" for a, b in _edges())
+    bonds = "".join(f"M{place(a)}L{place(b)}" for a, b in sticks)
+    colours = _colours(sorted(set(crystal.species), key=lambda symbol: (electronegativity(symbol) or 5.0, symbol)))
+    parts = [
+        _line(edges, 0.9, 0.55),
+        _line(bonds, max(0.8, min(2.5, 0.09 * scale)), 0.45) if bonds else "",
+        *(
+            _circle(place((ball.x, ball.y)), scale * ATOM_SHARE * radius(ball.symbol), colours[ball.symbol])
+            for ball in balls
+        ),
+        _legend(colours, width, height),
+    ]
+    head = f'<svg class="crystal" viewBox="0 0 {width} {height}" role="img" aria-hidden="true" focusable="false">'
+    return f"{head}{''.join(parts)}</svg>"
+
+
+def _drawn_cell(crystal: Crystal) -> Any:
+    """Returns the conventional cell, or the primitive one where that is too large."""
+    import spglib
+    from pymatgen.core import Element, Lattice, Structure
+
+    structure = crystal.structure
+    cell = (structure.lattice.matrix, structure.frac_coords, [site.specie.Z for site in structure])
+    try:
+        data = spglib.get_symmetry_dataset(cell, symprec=SYMPREC)
+    except spglib.SpglibError:
+        data = None
+    if data is None or len(data.std_types) > MAX_SITES:
+        return structure
+    species = [Element.from_Z(int(number)) for number in data.std_types]
+    return Structure(Lattice(data.std_lattice), species, data.std_positions, to_unit_cell=True)
+
+
+def _repeated(structure: Any) -> Any:
+    """Returns a slender cell repeated along its short vectors, so that its bonds can be seen."""
+    lengths = structure.lattice.abc
+    times = [max(1, min(3, round(SLENDER * max(lengths) / length))) for length in lengths]
+    return structure * times if len(structure) * math.prod(times) <= MAX_REPEATED else structure
+
+
+def _balls_and_sticks(structure: Any) -> tuple[list[Ball], list[tuple[Point, Point]]]:
+    """Returns the atoms of the cell, those behind first, and the bonds between them."""
+    import numpy as np
+
+    seen: dict[tuple[int, tuple[int, ...]], Point] = {}
+    for index, site in enumerate(structure):
+        base = site.frac_coords - np.floor(site.frac_coords + ON_FACE)
+        shifts = [(0, 1) if abs(x) <= ON_FACE else (0,) for x in base]
+        for shift in itertools.product(*shifts):
+            image = tuple(int(v) for v in np.round(base + shift - site.frac_coords))
+            seen[index, image] = _seen(structure.lattice.get_cartesian_coords(site.frac_coords + image))
+            if len(seen) >= MAX_ATOMS:
+                break
+    found = contacts(structure, BOND)
+    smallest = np.full(len(structure), np.inf)
+    np.minimum.at(smallest, found.first, found.ratios)
+    near = found.ratios <= BOND * np.minimum(smallest[found.first], smallest[found.second])
+    sticks = [
+        (seen[i, image], seen[j, other])
+        for i, j, vector in zip(found.first[near], found.second[near], found.images[near], strict=True)
+        for (index, image) in seen
+        if index == i and (other := tuple(int(a + b) for a, b in zip(image, vector, strict=True))) is not None
+        if (j, other) in seen and (i, image) < (j, other)
+    ]
+    balls = [Ball(*point, structure[index].specie.symbol) for (index, _), point in seen.items()]
+    return sorted(balls, key=lambda ball: ball.depth), sticks
+
+
+def _seen(point: Sequence[float]) -> Point:
+    """Returns x to the right, y upwards and the distance towards the eye, in angstrom."""
+    x = math.cos(TURN) * point[0] - math.sin(TURN) * point[1]
+    back = math.sin(TURN) * point[0] + math.cos(TURN) * point[1]
+    return x, math.cos(LIFT) * point[2] + math.sin(LIFT) * back, math.sin(LIFT) * point[2] - math.cos(LIFT) * back
+
+
+def _edges() -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    corners = list(itertools.product((0, 1), repeat=3))
+    return [
+        (a, b) for a, b in itertools.combinations(corners, 2) if sum(x != y for x, y in zip(a, b, strict=True)) == 1
+    ]
+
+
+def _colours(symbols: Sequence[str]) -> Mapping[str, str]:
+    """Returns the CSS variable of each element: nonmetals by kind, metals from what is left."""
+    kinds = {symbol: name for name, members in _NONMETALS.items() for symbol in members}
+    chosen = {symbol: kinds[symbol] for symbol in symbols if symbol in kinds and not is_metal(symbol)}
+    free = [name for name in _OTHERS if name not in chosen.values()] or list(_OTHERS)
+    others = [symbol for symbol in symbols if symbol not in chosen]
+    return {**{symbol: free[i % len(free)] for i, symbol in enumerate(others)}, **chosen}
+
+
+def _line(path: str, width: float, opacity: float) -> str:
+    return f'<path style="fill:none;stroke:var(--atom);stroke-width:{width:.2g};stroke-opacity:{opacity}" d="{path}"/>'
+
+
+def _circle(centre: str, size: float, colour: str) -> str:
+    x, y = centre.split()
+    return f'<circle cx="{x}" cy="{y}" r="{size:.1f}" style="fill:var(--{colour});stroke:var(--atom);stroke-width:.6"/>'
+
+
+def _legend(colours: Mapping[str, str], width: int, height: int) -> str:
+    """Returns a line with a circle and a symbol for each element."""
+    step, y = 34, height - LEGEND / 2
+    x = width / 2 - step * len(colours) / 2 + 8
+    parts = []
+    for symbol, colour in colours.items():
+        parts.append(_circle(f"{x:.1f} {y:.1f}", 4, colour))
+        parts.append(f'<text x="{x + 7:.1f}" y="{y + 4:.1f}" style="fill:var(--atom);font-size:11px">{symbol}</text>')
+        x += step
+    return "".join(parts)

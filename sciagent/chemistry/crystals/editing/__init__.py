@@ -1,0 +1,1 @@
+"""Edits that turn a crystal into another one."""
