@@ -120,13 +120,10 @@ class CrystalSubject(Subject):
         return Features(label, sha256(label.encode()).hexdigest(), crystal)
 
     def similarities(self, candidate: Features, others: Sequence[Features]) -> Sequence[float]:
-        from sciagent.chemistry.crystals.likeness import nearest
+        from sciagent.chemistry.crystals.likeness import likeness
 
-        crystal, alike = candidate.bits, []
-        for other in others:
-            similarity = None if crystal is None or other.bits is None else nearest(crystal, [other.bits])
-            alike.append(similarity or 0.0)
-        return alike
+        crystal = candidate.bits
+        return [0.0 if None in (crystal, other.bits) else likeness(crystal, other.bits) for other in others]
 
     def same(self, candidate: Candidate, other: Candidate) -> bool:
         from sciagent.chemistry.crystals.family import same

@@ -9,7 +9,7 @@ from typing import Any
 
 from sciagent.chemistry.crystal import Crystal
 from sciagent.chemistry.crystals import edits
-from sciagent.chemistry.crystals.edits import CrystalLimits, Place
+from sciagent.chemistry.crystals.edits import CrystalLimits, CrystalPlace
 from sciagent.chemistry.crystals.family import family
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.chemistry.subjects.edit_set import EditSet
@@ -60,7 +60,7 @@ class CrystalEdits(EditSet):
     def group(self, text: str) -> str:
         return family(self._read(text))
 
-    def sites(self, text: str) -> Sequence[Place]:
+    def sites(self, text: str) -> Sequence[CrystalPlace]:
         return edits.sites(self._read(text))
 
     def described_sites(self, candidate: Candidate) -> list[str]:
@@ -74,7 +74,7 @@ class CrystalEdits(EditSet):
 
     def choices(
         self, text: str, edit: str, what: str | None = None, where: int | None = None
-    ) -> list[tuple[str, Place]]:
+    ) -> list[tuple[str, CrystalPlace]]:
         return edits.choices(self._read(text), edit, what, where)
 
     def children(self, text: str, edit: str, what: str | None, where: int, limits: CrystalLimits) -> list[str]:
