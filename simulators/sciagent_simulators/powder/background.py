@@ -11,8 +11,8 @@ from sciagent_simulators.powder.pattern import PowderPattern
 
 Array = NDArray[np.float64]
 
-MAX_GRID = 3500
-"""Largest number of points of the grid; finer patterns are averaged over its steps."""
+MAX_GRID = 5000
+"""Largest number of points of the grid; finer patterns are averaged over several of their steps."""
 NOISE = 1.4826 / np.sqrt(6)
 """Factor from the median of absolute second differences to the standard deviation of white noise."""
 
@@ -46,8 +46,8 @@ def prepared(pattern: PowderPattern, window: float) -> PreparedPattern:
 
     window: width in degrees of what is taken for a peak; broader features belong to the background."""
     steps, span = np.diff(pattern.two_theta), float(np.ptp(pattern.two_theta))
-    n = min(MAX_GRID, round(span / float(np.median(steps))) + 1)
-    grid = np.linspace(pattern.two_theta[0], pattern.two_theta[-1], n)
+    n = round(span / float(np.median(steps))) + 1
+    grid = np.linspace(pattern.two_theta[0], pattern.two_theta[-1], -(-n // -(-n // MAX_GRID)))
     intensity, per_point = _averaged(pattern.two_theta, pattern.intensity, grid)
     if pattern.error is not None:
         error = np.sqrt(_averaged(pattern.two_theta, pattern.error**2, grid)[0] / per_point)

@@ -28,6 +28,8 @@ SEARCHED = 200
 CELL_STEP = 5e-4
 ZERO_STEP = 0.05  # degrees
 STARTS = 3
+PROMISING = 0.8
+"""Share of the best estimated match that a place needs to be a start."""
 FIRST_STEPS, LAST_STEPS = 4, 20
 """Steps from each start, and from the best of them."""
 SMALLEST_GAIN = 1e-5
@@ -118,7 +120,7 @@ class _Problem:
                 vector = np.array([1 + cells[i], zeros[best_zero[i]], width, 0.0, 0.5, 0.5])
                 rows.append(_State(np.clip(vector, *self.bounds), float(matches[i, best_zero[i]])))
         rows.sort(key=lambda state: -state.match)
-        return [state.vector for state in rows[:STARTS]]
+        return [state.vector for state in rows[:STARTS] if state.match >= PROMISING * rows[0].match]
 
     def _searched(self, reflections: Reflections, cells: Array, zeros: Array, width: float) -> Array:
         """Returns estimates of the match by cell and zero shift. The sum over points of measured times computed

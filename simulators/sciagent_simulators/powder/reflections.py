@@ -31,11 +31,14 @@ def reflections_of(structure: Any, wavelength: float, low: float, high: float) -
     """Returns the reflections between two diffraction angles 2-theta, in degrees.
 
     structure: a pymatgen Structure. Neutral atoms at rest, without absorption, extinction, anomalous scattering and
-    preferred orientation."""
+    preferred orientation. Raises ValueError for an element without scattering factors."""
     from pymatgen.analysis.diffraction.xrd import XRDCalculator
 
-    pattern = XRDCalculator(wavelength=wavelength).get_pattern(structure, scaled=False, two_theta_range=(low, high))
-    if not len(pattern.x):
+    try:
+        pattern = XRDCalculator(wavelength=wavelength).get_pattern(structure, scaled=False, two_theta_range=(low, high))
+    except ValueError as error:
+        if "not enough values" not in str(error):  # which pymatgen says when no reflection lies in the range
+            raise
         return Reflections(np.empty(0), np.empty(0))
     spacing = np.asarray(pattern.d_hkls, dtype=float)
     strength = np.asarray(pattern.y, dtype=float) / lorentz_polarisation(np.asarray(pattern.x, dtype=float))
