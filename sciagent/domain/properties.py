@@ -204,6 +204,11 @@ JUDGED_MARGIN = Property(
     low=-1,
     high=1,
 )
+XRD_MATCH = Property("xrd_match", _RATIO, "cosine of measured and computed powder pattern after the fit", low=0, high=1)
+XRD_RWP = Property("xrd_rwp", ("1", "%"), "weighted profile residual of a powder pattern, background subtracted", low=0)
+XRD_UNEXPLAINED = Property(
+    "xrd_unexplained", ("1", "%"), "share of the measured area above the computed powder pattern", low=0, high=1
+)
 YIELD = Property("yield", ("%", "1"), "isolated yield", low=0, high=100)
 
 BUILT_IN: tuple[Property, ...] = tuple(v for v in list(globals().values()) if isinstance(v, Property))

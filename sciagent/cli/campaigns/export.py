@@ -36,6 +36,7 @@ class Format(StrEnum):
 class What(StrEnum):
     CANDIDATES = "candidates"
     PROPOSALS = "proposals"
+    SERIES = "series"
 
 
 ENDINGS = {f".{each}": each for each in Format} | {".db": Format.ASE, ".zip": Format.ROCRATE}
@@ -50,7 +51,9 @@ def export(
         None, "--output", "-o", help="A file, or a folder for RO-Crate; default: stdout."
     ),
     format: Format | None = typer.Option(None, "--format", "-f", help="Default: by the file's ending, else csv."),
-    what: What = typer.Option(What.CANDIDATES, help="Proposals: all that was handed in, unreadable texts too."),
+    what: What = typer.Option(
+        What.CANDIDATES, help="Proposals: all that was handed in. Series: a folder of csv files."
+    ),
     columns: str | None = typer.Option(
         None, "--columns", metavar="all|NAME,...", help="csv, xlsx: all, or such as smiles,dft.dipole; default: short."
     ),
@@ -74,7 +77,9 @@ def export(
     opened = open_ledger(ledger)
     with opened.read() as connection:
         row = pick_campaign(connection, name)
-        if output is None:
+        if what is What.SERIES and output is not None:
+            say(_write_series(opened.artifacts, connection, row, hits, output))
+        elif output is None:
             _write(opened.artifacts, connection, row, wanted, None)
         elif chosen is Format.ROCRATE:
             url, people = licence(license), [author(text) for text in authors or [user()]]
@@ -102,6 +107,8 @@ class Wanted(NamedTuple):
 def _check(wanted: Wanted, output: Path | None) -> None:
     """Raises UsageError for options that do not go together, and for a file that cannot be written."""
     chosen, proposed = wanted.format, wanted.what is What.PROPOSALS
+    if wanted.what is What.SERIES:
+        _check_series(wanted, output)
     if proposed and chosen not in OF_PROPOSALS:
         raise UsageError(f"--what proposals goes with --format {', '.join(OF_PROPOSALS)}, not {chosen}")
     if wanted.columns is not None and (proposed or chosen not in WITH_COLUMNS):
@@ -115,11 +122,28 @@ def _check(wanted: Wanted, output: Path | None) -> None:
         raise UsageError(f"--format {chosen} is not written to a terminal: name a file with --output")
 
 
+def _check_series(wanted: Wanted, output: Path | None) -> None:
+    if output is None or output.exists() or wanted.format is not Format.CSV or wanted.columns is not None:
+        raise UsageError("--what series writes csv files into a new folder: name it with --output")
+
+
 def _check_output(output: Path) -> None:
     if not output.parent.is_dir():
         raise UsageError(f"{output}: the folder {output.parent} does not exist")
     if output.exists() and not (output.is_file() or output.is_dir()):
         raise UsageError(f"{output} is no regular file; without --output, text goes to stdout")
+
+
+def _write_series(artifacts: ArtifactStore, connection: Connection, row: CampaignRow, hits: bool, folder: Path) -> str:
+    """Writes the series into a new folder. Returns what was written."""
+    from sciagent.report.export.series_files import write_series
+
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".export-") as part:
+        inside = Path(part) / "series"
+        inside.mkdir()
+        n = write_series(connection, row, artifacts, inside, hits)
+        inside.rename(folder)
+    return f"{n} series in {folder}"
 
 
 def _write(

@@ -1,4 +1,4 @@
-"""A campaign as an RO-Crate 1.1: spec, candidates, evidence, proposals, report, geometries, and their provenance.
+"""A campaign as an RO-Crate 1.1: spec, candidates, evidence, proposals, report, geometries, series, provenance.
 
 Source: RO-Crate Metadata Specification 1.1, https://w3id.org/ro/crate/1.1
 """
@@ -18,6 +18,7 @@ from sciagent import __version__
 from sciagent.errors import UsageError
 from sciagent.report.analysis.ladder import RungProvenance, of_rungs
 from sciagent.report.export import parquet, rerun
+from sciagent.report.export.series_files import series_files
 from sciagent.report.export.sheet import write_csv
 from sciagent.report.page.build import page
 from sciagent.report.parts import table
@@ -113,7 +114,7 @@ class _Crate:
         self._rerun(steps)
         evidence = self._tables()
         self._text("report.html", page(self.connection, self.row, self.artifacts), "The report", "text/html")
-        results = [evidence, *self._geometries()]
+        results = [evidence, *self._geometries(), *self._series()]
         self.crate.mainEntity = evidence
         for rung in steps:
             r, settings = rung.rung, rung.given["settings"]
@@ -197,6 +198,18 @@ class _Crate:
             path.write_text(text, encoding="utf-8")
             description = f"Geometry of {candidate.text} from the rung {answer.rung}, evidence {answer.key}; angstrom"
             entities.append(self._file(path, description, f"chemical/x-{form}"))
+        return entities
+
+    def _series(self) -> list[Any]:
+        """Writes the series of the best candidates as csv; without one there is no folder."""
+        best, folder = report_candidates.best(self.connection, self.row, CARDS), self.inside / "series"
+        folder.mkdir()
+        entities = []
+        for path, candidate, stored in series_files(self.connection, self.row, self.artifacts, best, folder):
+            origin = f"of {candidate.text} from the rung {stored.answer.rung}, evidence {stored.answer.key}"
+            entities.append(self._file(path, f"Series {origin}: {stored.series.title}", "text/csv"))
+        if not entities:
+            folder.rmdir()
         return entities
 
     def _software(self, name: str, version: str, text: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from sqlalchemy.engine import Connection
@@ -15,6 +16,7 @@ from sciagent.domain.evidence import Measured, at_highest_rung
 from sciagent.domain.jobs.states import Standing
 from sciagent.report.parts.contradictions import contradiction
 from sciagent.report.parts.margins import margins, method_errors
+from sciagent.report.parts.series_charts import SeriesChart, series_chart, stored_series
 from sciagent.report.parts.table import geometry
 from sciagent.report.parts.wording import MISSED, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
@@ -29,6 +31,7 @@ PAGE = 500  # rows of the table that are read at once
 PICTURES = 300  # rows of the table with a drawing
 COLUMNS = 14  # columns of the table besides those that every campaign has
 NAME = 9  # place of the name in a row of the table
+SERIES = 2  # charts of series on a card
 MAX_GEOMETRY = 100_000  # bytes of one XYZ file
 
 
@@ -52,6 +55,8 @@ class Card:
     drawing: str
     geometry: Mapping[str, str] | None
     """`text` of a geometry file, and its `format`."""
+    series: list[SeriesChart]
+    """Charts of the series that its evidence left, such as powder patterns; those of the highest rungs."""
     headline: list[MeasuredAt]
     """Value of each objective's property at the highest rung that measured it; replicates are pooled."""
     imported: list[MeasuredAt]
@@ -82,6 +87,7 @@ def cards(
                 *_standing(row, candidate, ladder, from_files),
                 depicted(candidate),
                 geometry={"text": stored[0], "format": stored[1]} if stored else None,
+                series=[series_chart(found) for found in islice(stored_series(artifacts, own), SERIES)],
                 headline=[highest[name] for name in wanted if name in highest],
                 imported=all_values(from_files),
                 margins={margin.property: margin for margin in margins(row, highest, errors)},

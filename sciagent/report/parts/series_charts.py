@@ -1,0 +1,150 @@
+"""The series of candidates, such as powder patterns and spectra: read from the artifacts, and drawn as charts."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sciagent.domain.series import MAX_BYTES, MEDIA_TYPE, CurveRole, Series, SeriesCurve, read_series
+from sciagent.domain.text import cut
+from sciagent.errors import SciagentError
+from sciagent.report.parts.charts import COLOURS, LINES, contexted, figure, svg
+from sciagent.store.database.artifacts import ArtifactStore
+from sciagent.store.views.report_candidates import EvidenceAnswer
+
+Array = NDArray[np.float64]
+
+DRAWN = 1200
+"""Points of a curve above which only the lowest and highest of each stretch are drawn."""
+WITH_MARKERS = 40
+"""Largest number of points of a curve that has a marker at each."""
+STYLES: dict[CurveRole, Any] = {
+    CurveRole.MEASURED: {"color": COLOURS["ink"], "linewidth": 0.9},
+    CurveRole.COMPUTED: {"color": COLOURS["failed"], "linewidth": 1.1, "linestyle": (0, (5, 1))},
+    CurveRole.BACKGROUND: {"color": COLOURS["batch"], "linewidth": 1.0, "linestyle": (0, (1, 1.5))},
+    CurveRole.DIFFERENCE: {"color": COLOURS["passed"], "linewidth": 0.8},
+}
+
+
+class StoredSeries(NamedTuple):
+    """A series of a candidate, with the answer that left it."""
+
+    answer: EvidenceAnswer
+    name: str
+    """Name of the artifact."""
+    series: Series
+
+
+class SeriesChart(NamedTuple):
+    """A drawn series."""
+
+    rung: str
+    title: str
+    chart: str
+    """An `svg` element."""
+
+
+def stored_series(artifacts: ArtifactStore, answers: Sequence[EvidenceAnswer]) -> Iterator[StoredSeries]:
+    """Yields the series of these answers, the last answer first; files that are gone or invalid are left out."""
+    for answer in reversed(answers):
+        for name, sha256, size, media_type in answer.files:
+            if media_type == MEDIA_TYPE and size <= MAX_BYTES:
+                try:
+                    yield StoredSeries(answer, name, read_series(artifacts.get(sha256)))
+                except SciagentError:
+                    continue
+
+
+def series_chart(stored: StoredSeries) -> SeriesChart:
+    """Returns the series drawn: a panel for each axis of values, one above the other."""
+    salt = hashlib.sha256(f"{stored.answer.key}{stored.name}".encode()).hexdigest()[:12]
+    return SeriesChart(stored.answer.rung, stored.series.title, drawn_series(stored.series, f"series-{salt}"))
+
+
+@contexted
+def drawn_series(series: Series, salt: str) -> str:
+    """Returns the series as an `svg` element. salt: makes the ids unique on the page."""
+    with_values = [curve for curve in series.curves if curve.y is not None]
+    axes_of_values = list(dict.fromkeys(series.column(curve.y or "").axis for curve in with_values))
+    chart, first = figure(4.4, 0.8 + 1.9 * max(1, len(axes_of_values)))
+    panels = [first]
+    if len(axes_of_values) > 1:
+        chart.clear()
+        panels = list(chart.subplots(len(axes_of_values), sharex=True))
+    for name, axes in zip(axes_of_values, panels, strict=False):
+        own = [curve for curve in with_values if series.column(curve.y or "").axis == name]
+        _draw_values(series, own, axes)
+        axes.set_ylabel(cut(series.axis(name).label, 40), fontsize=9)
+    for mark in (curve for curve in series.curves if curve.y is None):
+        _draw_marks(series, mark, panels[-1])
+    _finish(series, chart, panels)
+    return svg(chart, series.title, salt)
+
+
+def _finish(series: Series, chart: Any, panels: Sequence[Any]) -> None:
+    for axes in panels:
+        axes.tick_params(labelsize=8.5)
+        axes.grid(axis="x")
+        axes.margins(x=0)
+    panels[-1].set_xlabel(cut(series.x_axis.label, 60), fontsize=9)
+    if series.x_axis.is_reversed:
+        panels[-1].invert_xaxis()
+    found = [pair for axes in panels for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
+    look = {"fontsize": 8.5, "handlelength": 1.9, "columnspacing": 1.0, "handletextpad": 0.5}
+    chart.legend(*zip(*found, strict=True), loc="outside upper left", ncols=min(3, len(found)), **look)
+
+
+def _draw_values(series: Series, curves: Sequence[SeriesCurve], axes: Any) -> None:
+    """Draws the curves of one axis of values; differences lie below the others, around a line that marks 0."""
+    above = [_values(series, curve) for curve in curves if curve.role is not CurveRole.DIFFERENCE]
+    floor = min((float(y.min()) for _, y in above if len(y)), default=0.0)
+    height = max((float(y.max()) for _, y in above if len(y)), default=0.0) - floor
+    others = iter(LINES)
+    for curve in curves:
+        x, y = _values(series, curve)
+        if not len(x):
+            continue
+        level = floor - 0.08 * height - float(y.max()) if curve.role is CurveRole.DIFFERENCE and above else 0.0
+        if level or curve.role is CurveRole.DIFFERENCE:
+            axes.axhline(level, color=COLOURS["muted"], linewidth=0.5, zorder=1)
+        colour, marker, dashes = next(others) if curve.role not in STYLES else ("", "", "")
+        look = STYLES.get(curve.role) or {"color": COLOURS[colour], "linewidth": 1.2, "linestyle": dashes}
+        if curve.error is not None:
+            error = np.array(series.column(curve.error).values)
+            axes.fill_between(x, y + level - error, y + level + error, color=COLOURS["band"], linewidth=0)
+        if len(x) <= WITH_MARKERS:
+            look = look | {"marker": marker or "o", "markersize": 3.5, "clip_on": False}
+        axes.plot(*thinned(x, y + level), label=_label(curve), **look)
+        if level:
+            axes.set_yticks([tick for tick in axes.get_yticks() if min(floor, 0.0) <= tick <= floor + 1.05 * height])
+
+
+def _draw_marks(series: Series, curve: SeriesCurve, axes: Any) -> None:
+    """Draws ticks on the lower edge of a panel."""
+    x = np.array(series.column(curve.x).values)
+    low, high = axes.get_ylim()
+    foot = low - 0.09 * (high - low)
+    axes.vlines(x, foot, low - 0.03 * (high - low), color=COLOURS["hit"], linewidth=0.8, label=_label(curve))
+    axes.set_ylim(foot, high)
+
+
+def _values(series: Series, curve: SeriesCurve) -> tuple[Array, Array]:
+    return np.array(series.column(curve.x).values), np.array(series.column(curve.y or "").values)
+
+
+def _label(curve: SeriesCurve) -> str:
+    return cut(curve.name if not curve.name.startswith("_") else f" {curve.name}", 34)  # matplotlib hides those with _
+
+
+def thinned(x: Array, y: Array) -> tuple[Array, Array]:
+    """Returns at most DRAWN points of a curve: of each stretch its lowest and highest, in their order."""
+    if len(x) <= DRAWN:
+        return x, y
+    kept = []
+    for stretch in np.array_split(np.arange(len(x)), DRAWN // 2):
+        kept += sorted({int(stretch[y[stretch].argmin()]), int(stretch[y[stretch].argmax()])})
+    return x[kept], y[kept]

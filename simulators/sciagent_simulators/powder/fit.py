@@ -1,0 +1,236 @@
+"""Fits the computed pattern of a crystal to a measured one: cell scale, zero shift, peak shape, displacement, height.
+
+The fit maximises the match, which is the cosine of measured and computed intensities over the points of the pattern. It
+begins at the best places of a search over cell and zero shift, and takes damped Gauss-Newton steps within limits; it
+draws no random number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sciagent_simulators.powder.background import PreparedPattern, smoothed
+from sciagent_simulators.powder.profile import ProfileParameters, peaks_of, rendered, with_derivatives
+from sciagent_simulators.powder.radiation import Line
+from sciagent_simulators.powder.reflections import Reflections
+
+Array = NDArray[np.float64]
+
+SEARCH_WIDTHS = (0.08, 0.2, 0.5)
+"""Peak widths of the search, in degrees."""
+SEARCHED = 200
+"""Number of strongest reflections that the search looks at."""
+CELL_STEP = 5e-4
+ZERO_STEP = 0.05  # degrees
+STARTS = 3
+PROMISING = 0.8
+"""Share of the best estimated match that a place needs to be a start."""
+FIRST_STEPS, LAST_STEPS = 4, 20
+"""Steps from each start, and from the best of them."""
+SMALLEST_GAIN = 1e-5
+"""Gain in the match, over two steps, below which the fit ends."""
+WIDEST, STEEPEST, LARGEST_DISPLACEMENT = 1.5, 1.0, 5.0
+SIGNIFICANT = 3.0
+"""Standard uncertainties above which a smoothed intensity counts as measured area."""
+
+
+class FitLimits(NamedTuple):
+    """How far the fit may go from the crystal as it is."""
+
+    cell: float
+    """Largest relative change of the cell lengths; 0 keeps the cell."""
+    zero: float
+    """Largest shift of all angles, in degrees."""
+
+
+@dataclass(frozen=True)
+class PowderFit:
+    """A computed pattern that was fitted to a measured one."""
+
+    match: float
+    """Cosine of measured and computed intensities, 0 to 1."""
+    rwp: float
+    """Weighted profile residual, with the background subtracted from the measured pattern; 0 for a perfect fit."""
+    unexplained: float
+    """Share of the measured area above the background that lies above the computed pattern, 0 to 1."""
+    parameters: ProfileParameters
+    """The fitted parameters."""
+    computed: Array
+    """(n,) computed intensity on the grid of the measured pattern, without the background."""
+    centres: Array
+    """(m,) angles 2-theta of the reflections within the grid, in degrees, for the strongest line, strongest first."""
+    at_limit: tuple[str, ...]
+    """Names of the parameters that ended at a limit other than 0."""
+
+
+def fit(
+    measured: PreparedPattern, reflections: Reflections, lines: tuple[Line, ...], limits: FitLimits
+) -> PowderFit | None:
+    """Returns the fit, or None if no reflection of the crystal lies within the pattern."""
+    if not len(reflections):
+        return None
+    problem = _Problem(measured, reflections, lines, limits)
+    first = [problem.improved(start, FIRST_STEPS) for start in problem.starts()]
+    first = [state for state in first if state.match > 0]
+    if not first:
+        return None
+    best = problem.improved(max(first, key=lambda state: state.match).vector, LAST_STEPS)
+    return problem.result(best)
+
+
+class _State(NamedTuple):
+    """A point of the fit."""
+
+    vector: Array
+    match: float
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """A measured pattern and the reflections of a crystal."""
+
+    measured: PreparedPattern
+    reflections: Reflections
+    lines: tuple[Line, ...]
+    limits: FitLimits
+
+    @property
+    def bounds(self) -> tuple[Array, Array]:
+        """The smallest and largest values of the parameters, in their order."""
+        cell, zero = self.limits
+        narrowest = max(1.5 * self.measured.step, 0.01)
+        low = np.array([1 - cell, -zero, narrowest, 0.0, 0.0, 0.0])
+        return low, np.array([1 + cell, zero, max(WIDEST, 2 * narrowest), STEEPEST, 1.0, LARGEST_DISPLACEMENT])
+
+    def starts(self) -> Sequence[Array]:
+        """Returns the best places of a search over cell, zero shift and width, each at another cell."""
+        cells = _steps(self.limits.cell, CELL_STEP)
+        zeros = _steps(self.limits.zero, ZERO_STEP)
+        strongest = Reflections(self.reflections.spacing[:SEARCHED], self.reflections.strength[:SEARCHED])
+        rows = []
+        for width in SEARCH_WIDTHS:
+            matches = self._searched(strongest, 1 + cells, zeros, width)
+            best_zero = matches.argmax(axis=1)
+            for i in _peaks(matches.max(axis=1), STARTS):
+                vector = np.array([1 + cells[i], zeros[best_zero[i]], width, 0.0, 0.5, 0.5])
+                rows.append(_State(np.clip(vector, *self.bounds), float(matches[i, best_zero[i]])))
+        rows.sort(key=lambda state: -state.match)
+        return [state.vector for state in rows[:STARTS] if state.match >= PROMISING * rows[0].match]
+
+    def _searched(self, reflections: Reflections, cells: Array, zeros: Array, width: float) -> Array:
+        """Returns estimates of the match by cell and zero shift. The sum over points of measured times computed
+        intensity is a sum over peaks of the measured pattern, smoothed with the shape of a peak."""
+        grid, net = self.measured.two_theta, self.measured.net
+        shape = ProfileParameters(1.0, 0.0, width, 0.0, 0.0, 0.5)
+        n = int(np.ceil(2.5 * width / self.measured.step))
+        u = np.arange(-n, n + 1) * self.measured.step / width
+        kernel = np.exp(-4 * np.log(2) * u * u) * (2 * np.sqrt(np.log(2) / np.pi) / width)
+        smooth = np.convolve(net, kernel, mode="same")
+        height = float(np.linalg.norm(rendered(grid, peaks_of(reflections, self.lines, shape), 0.0)))
+        scale = height * float(np.linalg.norm(net))
+        matches = np.zeros((len(cells), len(zeros)))
+        if not scale:
+            return matches
+        for i, cell in enumerate(cells):
+            peaks = peaks_of(reflections, self.lines, shape._replace(cell=float(cell)))
+            places = peaks.centre[:, None] + zeros
+            matches[i] = peaks.area @ np.interp(places, grid, smooth, left=0.0, right=0.0)
+        return matches / scale
+
+    def improved(self, vector: Array, steps: int) -> _State:
+        """Returns the point after some damped Gauss-Newton steps, each of which raises the match."""
+        low, high = self.bounds
+        damping, match, gains = 1e-2, self._match(vector), [1.0, 1.0]
+        for _ in range(steps):
+            gradient, curvature = self._equations(vector)
+            free = ~(((vector <= low) & (gradient < 0)) | ((vector >= high) & (gradient > 0)))
+            free &= np.diag(curvature) > 0
+            if not free.any():
+                break
+            for _ in range(4):
+                damped = curvature[np.ix_(free, free)]
+                damped = damped + np.diag(damping * np.diag(damped))
+                step = np.zeros(len(vector))
+                step[free] = np.linalg.lstsq(damped, gradient[free], rcond=None)[0]
+                new = np.clip(vector + step, low, high)
+                reached = self._match(new)
+                if reached > match:
+                    break
+                damping *= 10
+            else:
+                break
+            gains.append(reached - match)
+            vector, match, damping = new, reached, max(damping / 10, 1e-6)
+            if gains[-1] + gains[-2] < SMALLEST_GAIN:
+                break
+        return _State(vector, match)
+
+    def _match(self, vector: Array) -> float:
+        computed = self._computed(vector)
+        norm = float(np.linalg.norm(computed) * np.linalg.norm(self.measured.net))
+        return min(1.0, max(0.0, float(computed @ self.measured.net) / norm)) if norm else 0.0
+
+    def _computed(self, vector: Array) -> Array:
+        parameters = ProfileParameters(*map(float, vector))
+        peaks = peaks_of(self.reflections, self.lines, parameters)
+        return rendered(self.measured.two_theta, peaks, parameters.lorentz)
+
+    def _equations(self, vector: Array) -> tuple[Array, Array]:
+        """Returns minus the gradient and the approximate Hessian of the squared residual; the height is eliminated.
+
+        Source: Kaufman, BIT 15, 49 (1975)."""
+        parameters, net = ProfileParameters(*map(float, vector)), self.measured.net
+        peaks = peaks_of(self.reflections, self.lines, parameters)
+        value, derivatives = with_derivatives(self.measured.two_theta, peaks, parameters)
+        squared = float(value @ value)
+        if not squared:
+            return np.zeros(len(vector)), np.zeros((len(vector), len(vector)))
+        height = float(net @ value) / squared
+        jacobian = height * (derivatives - np.outer(derivatives @ value / squared, value))
+        return jacobian @ (net - height * value), jacobian @ jacobian.T
+
+    def result(self, state: _State) -> PowderFit:
+        parameters, net, error = ProfileParameters(*map(float, state.vector)), self.measured.net, self.measured.error
+        computed = self._computed(state.vector)
+        computed *= float(net @ computed) / float(computed @ computed)
+        rwp = float(np.linalg.norm((net - computed) / error) / np.linalg.norm(net / error))
+        low, high = self.bounds
+        at_limit = [
+            name
+            for name, value, least, most in zip(ProfileParameters._fields, state.vector, low, high, strict=True)
+            if most > least and (value >= most or (value <= least and least != 0))
+        ]
+        grid = self.measured.two_theta
+        centres = peaks_of(self.reflections, self.lines[:1], parameters).centre
+        centres = centres[(centres >= grid[0]) & (centres <= grid[-1])]
+        share = unexplained(net, computed, error, parameters.width / self.measured.step)
+        return PowderFit(state.match, rwp, share, parameters, computed, centres, tuple(at_limit))
+
+
+def unexplained(net: Array, computed: Array, error: Array, width: float) -> float:
+    """Returns the share of the significant measured area that lies above the computed pattern. width: of a peak, in
+    points; measured and computed intensities are averaged over it, so that noise is no area."""
+    n = max(1, round(width / 2)) // 2 * 2 + 1
+    noise = SIGNIFICANT * np.sqrt(smoothed(error**2, n) / n)
+    measured, missing = smoothed(net, n), smoothed(net - computed, n)
+    area = float(measured[measured > noise].sum())
+    return min(1.0, float(missing[(missing > noise) & (measured > noise)].sum()) / area) if area > 0 else 1.0
+
+
+def _steps(limit: float, step: float) -> Array:
+    """Returns an odd number of values from -limit to limit, at most `step` apart."""
+    n = int(np.ceil(limit / step))
+    return np.linspace(-limit, limit, 2 * n + 1)
+
+
+def _peaks(values: Array, n: int) -> Sequence[int]:
+    """Returns the places of the n largest local maxima, largest first."""
+    padded = np.pad(values, 1, constant_values=-np.inf)
+    is_peak = (values >= padded[:-2]) & (values >= padded[2:])
+    places = np.flatnonzero(is_peak)
+    return [int(place) for place in places[np.argsort(-values[places], kind="stable")][:n]]

@@ -1,0 +1,55 @@
+"""The reflections of a crystal in the kinematic approximation, by pymatgen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+WEAKEST = 1e-4
+"""Reflections weaker than this share of the strongest are left out."""
+
+
+@dataclass(frozen=True)
+class Reflections:
+    """Reflections of a crystal, strongest first; those of one spacing are one."""
+
+    spacing: Array
+    """(n,) lattice spacing d in angstrom."""
+    strength: Array
+    """(n,) squared structure factor times multiplicity, over the volume squared; without the Lorentz-polarisation
+    factor."""
+
+    def __len__(self) -> int:
+        return len(self.spacing)
+
+
+def reflections_of(structure: Any, wavelength: float, low: float, high: float) -> Reflections:
+    """Returns the reflections between two diffraction angles 2-theta, in degrees.
+
+    structure: a pymatgen Structure. Neutral atoms at rest, without absorption, extinction, anomalous scattering and
+    preferred orientation. Raises ValueError for an element without scattering factors."""
+    from pymatgen.analysis.diffraction.xrd import XRDCalculator
+
+    try:
+        pattern = XRDCalculator(wavelength=wavelength).get_pattern(structure, scaled=False, two_theta_range=(low, high))
+    except ValueError as error:
+        if "not enough values" not in str(error):  # which pymatgen says when no reflection lies in the range
+            raise
+        return Reflections(np.empty(0), np.empty(0))
+    spacing = np.asarray(pattern.d_hkls, dtype=float)
+    strength = np.asarray(pattern.y, dtype=float) / lorentz_polarisation(np.asarray(pattern.x, dtype=float))
+    strength /= float(structure.volume) ** 2
+    order = np.argsort(-pattern.y, kind="stable")
+    order = order[np.asarray(pattern.y)[order] >= WEAKEST * float(np.max(pattern.y))]
+    return Reflections(spacing[order], strength[order])
+
+
+def lorentz_polarisation(two_theta: Array) -> Array:
+    """Returns the factor of a powder in an unpolarised beam without a monochromator. two_theta: in degrees."""
+    theta = np.radians(two_theta) / 2
+    factor: Array = (1 + np.cos(2 * theta) ** 2) / (np.sin(theta) ** 2 * np.cos(theta))
+    return factor
