@@ -124,6 +124,9 @@ class Reason(StrEnum):
     MISSING_ECP = "missing_ecp"
     IMPLAUSIBLE_ENERGY = "implausible_energy"
     IMPLAUSIBLE_VALUE = "implausible_value"
+    COLLAPSED = "collapsed"  # the relaxed cell is flat, or far smaller than it was
+    VOLUME_CHANGED = "volume_changed"  # the relaxation made another structure
+    ENERGY_SCALE = "energy_scale"  # energies of other methods or corrections do not mix
     # external programs
     PROGRAM_MISSING = "program_missing"  # not installed on this machine, or another program of the same name
     BAD_INPUT = "bad_input"  # the program does not understand its input, such as the name of a functional

@@ -1,0 +1,28 @@
+"""Any ASE calculator as a potential, one structure at a time: for models without batches of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sciagent_simulators.potentials.potential import EnergyScale, Evaluation
+
+
+@dataclass(frozen=True)
+class AsePotential:
+    """A potential that asks a calculator for energy, forces and stress."""
+
+    calculator: Any
+    scale: EnergyScale
+    atoms_at_once: int = 1
+
+    def evaluate(self, batch: Sequence[Any]) -> Sequence[Evaluation]:
+        return [self._one(atoms.copy()) for atoms in batch]
+
+    def _one(self, atoms: Any) -> Evaluation:
+        atoms.calc = self.calculator
+        stress = np.asarray(atoms.get_stress(voigt=False), dtype=float)
+        return Evaluation(float(atoms.get_potential_energy()), np.array(atoms.get_forces(), dtype=float), stress)

@@ -1,0 +1,129 @@
+"""What a potential is: energies, forces and stresses of many periodic cells in one call, on a named energy scale."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.errors import SimulatorError
+
+Numbers = NDArray[np.float64]
+ON_CPU, ON_GPU = 128, 4096
+"""Atoms in a call of a model: what fits into the caches of a core, and into the memory of a GPU."""
+UNCORRECTED, MP2020 = "uncorrected", "MP2020"
+"""Corrections of energies: none, or those of the Materials Project from 2020."""
+
+
+@dataclass(frozen=True)
+class EnergyScale:
+    """What an energy is relative to. Energies of different scales differ by eV per atom, so they never mix."""
+
+    model: str
+    """The force field, such as `CHGNet-0.3.0`."""
+    functional: str
+    """Functional of the calculations that it was trained on, such as `PBE+U` or `r2SCAN`."""
+    correction: str = UNCORRECTED
+    """Correction that those energies contain: `uncorrected` or `MP2020`."""
+
+    @property
+    def label(self) -> str:
+        """The functional with the correction, such as `PBE+U, MP2020`."""
+        return f"{self.functional}, {self.correction}"
+
+    def is_comparable(self, other: EnergyScale) -> bool:
+        """Returns whether two models predict the same quantity."""
+        return (self.functional, self.correction) == (other.functional, other.correction)
+
+
+@dataclass(frozen=True)
+class Energy:
+    """An energy on its scale."""
+
+    per_atom: float
+    """In eV per atom."""
+    scale: EnergyScale
+
+    def __sub__(self, other: Energy) -> float:
+        """Returns the difference in eV per atom. Raises SimulatorError (energy_scale) across scales."""
+        if self.scale != other.scale:
+            raise _mixed(self.scale, other.scale)
+        return self.per_atom - other.per_atom
+
+
+def spread(first: Energy, second: Energy) -> float:
+    """Returns how far two models of one functional and correction differ, eV per atom; not negative.
+
+    Raises SimulatorError (energy_scale) for other functionals or corrections."""
+    if not first.scale.is_comparable(second.scale):
+        raise _mixed(first.scale, second.scale)
+    return abs(first.per_atom - second.per_atom)
+
+
+def _mixed(one: EnergyScale, other: EnergyScale) -> SimulatorError:
+    detail = f"energies of {one.model} ({one.label}) and of {other.model} ({other.label}) are on different scales"
+    return SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.ENERGY_SCALE, detail)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The potential at one structure."""
+
+    energy: float
+    """Total energy of the cell, in eV."""
+    forces: Numbers
+    """n x 3, in eV/angstrom."""
+    stress: Numbers
+    """3 x 3, in eV/angstrom**3; positive under tension, as in ASE."""
+
+    @property
+    def is_finite(self) -> bool:
+        return bool(np.isfinite(self.energy) and np.isfinite(self.forces).all() and np.isfinite(self.stress).all())
+
+
+class Potential(Protocol):
+    """A loaded model. It depends on nothing but positions, cell and elements."""
+
+    @property
+    def scale(self) -> EnergyScale: ...
+
+    @property
+    def atoms_at_once(self) -> int:
+        """Largest number of atoms in a call of `evaluate`; a single structure may have more."""
+        ...
+
+    def evaluate(self, batch: Sequence[Any]) -> Sequence[Evaluation]:
+        """Returns one evaluation for each ase.Atoms, in order. Numbers that the model cannot give are not finite."""
+        ...
+
+
+Make = Callable[[Path | None, str], Potential]
+
+
+@dataclass(frozen=True)
+class PotentialFactory:
+    """What a package registers under the entry point group `sciagent.potentials`: a model that is loaded when needed.
+
+    Calling it loads the model: (path of weights or None for those in the package, `cpu` or `cuda`) -> Potential."""
+
+    name: str
+    """Name in campaign files, equal to that of the entry point."""
+    scale: EnergyScale
+    """Scale of its energies; of weights by path, the campaign file states functional and correction."""
+    elements: frozenset[str]
+    """Symbols of the elements that the model knows."""
+    make: Make
+    package: str
+    """The distribution with the model, whose version belongs to the provenance."""
+    ships_weights: bool = True
+    """Whether the package contains weights. If not, a campaign has to name a file."""
+    ignores_charge: bool = True
+    """Whether charge and spin do not enter. Charged candidates are then refused."""
+
+    def __call__(self, weights: Path | None, device: str) -> Potential:
+        return self.make(weights, device)

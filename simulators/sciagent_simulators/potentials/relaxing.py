@@ -1,0 +1,211 @@
+"""Relaxation of positions and cells of many crystals at once: FIRE on the positions and the logarithm of the strain.
+
+Each crystal has its own time step, mixing and convergence, so it relaxes as it would alone; only the evaluation of the
+potential is shared. The steps are those of ASE's FIRE with its FrechetCellFilter. A crystal that collapses, escapes or
+meets numbers that are not finite is set aside with its fault, and the others go on.
+
+Source: Bitzek et al., Phys. Rev. Lett. 97, 170201 (2006); the gradient of the cell: J. Kermode and K. Shinohara in ASE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.errors import SimulatorError
+from sciagent_simulators.potentials.potential import Evaluation, Numbers, Potential
+
+MAX_STEP = 0.2  # angstrom, norm of a step
+FIRST_TIME_STEP, LAST_TIME_STEP = 0.1, 1.0
+MIXING, MIXING_DECAY = 0.1, 0.99
+STEPS_BEFORE_GROWTH, GROWTH, SHRINKAGE = 5, 1.1, 0.5
+MIN_HEIGHT = 1.0  # angstrom, of the cell above its faces
+LEAST_VOLUME, MOST_VOLUME = 0.25, 4.0  # shares of the first volume at which a relaxation is given up
+HUGE_FORCE = 1e4  # eV/angstrom
+
+
+@dataclass(frozen=True)
+class Relaxed:
+    """A crystal after its relaxation, or where it was given up."""
+
+    atoms: Any
+    """The ase.Atoms."""
+    last: Evaluation | None
+    """The potential there; None if it was never known."""
+    steps: int
+    """Number of evaluations."""
+    fmax: float
+    """Largest norm among the forces on atoms and on the cell, eV/angstrom; the cell's are per atom."""
+    volume_ratio: float
+    """Volume over that before."""
+    fault: SimulatorError | None = None
+    """Why there is no result; None if it has converged."""
+
+    @property
+    def energy_per_atom(self) -> float:
+        """In eV per atom. Raises SimulatorError if the relaxation has failed."""
+        if self.fault is not None or self.last is None:
+            raise self.fault or SimulatorError(Outcome.NOT_CONVERGED, Reason.GEOMETRY_NOT_CONVERGED, "no energy")
+        return self.last.energy / len(self.atoms)
+
+
+@dataclass
+class _Member:
+    """One crystal on its way."""
+
+    atoms: Any
+    cell: Numbers = field(init=False)
+    """The cell before."""
+    logarithm: Numbers = field(init=False)
+    """3 x 3, of the deformation gradient."""
+    velocity: Numbers | None = None
+    time_step: float = FIRST_TIME_STEP
+    mixing: float = MIXING
+    downhill: int = 0
+    """Steps since the last one uphill."""
+    steps: int = 0
+    last: Evaluation | None = None
+    forces: Numbers = field(init=False)
+    """(n + 3) x 3: on the atoms of the undeformed cell, and on the logarithm."""
+    fault: SimulatorError | None = None
+
+    def __post_init__(self) -> None:
+        self.cell = self.atoms.cell.array.copy()
+        self.logarithm = np.zeros((3, 3))
+        self.forces = np.full((len(self.atoms) + 3, 3), np.inf)
+
+    @property
+    def fmax(self) -> float:
+        return float(np.linalg.norm(self.forces, axis=1).max())
+
+    @property
+    def volume_ratio(self) -> float:
+        return float(abs(self.atoms.cell.volume) / abs(np.linalg.det(self.cell)))
+
+    def take(self, found: Evaluation) -> None:
+        """Sets the forces from an evaluation of the potential, or the fault."""
+        self.steps += 1
+        if not found.is_finite:
+            self.fault = _fault(Outcome.IMPLAUSIBLE, Reason.NOT_FINITE, "the energy or a force is not a finite number")
+            return
+        self.last = found
+        gradient = np.linalg.solve(self.cell, self.atoms.cell.array).T
+        virial = -self.atoms.cell.volume * found.stress
+        on_cell = _directional(self.logarithm.T, virial @ np.linalg.inv(gradient.T))
+        self.forces = np.vstack([found.forces @ gradient, on_cell / len(self.atoms)])
+        if np.abs(found.forces).max() > HUGE_FORCE:
+            detail = f"a force of {np.abs(found.forces).max():.3g} eV/angstrom: atoms overlap"
+            self.fault = _fault(Outcome.IMPLAUSIBLE, Reason.OVERLAPPING_ATOMS, detail)
+
+    def step(self) -> None:
+        """Moves atoms and cell by one step of FIRE."""
+        forces = self.forces
+        if self.velocity is None:
+            self.velocity = np.zeros_like(forces)
+        elif (forces * self.velocity).sum() > 0:
+            along = forces / np.linalg.norm(forces) * np.linalg.norm(self.velocity)
+            self.velocity = (1 - self.mixing) * self.velocity + self.mixing * along
+            if self.downhill > STEPS_BEFORE_GROWTH:
+                self.time_step = min(self.time_step * GROWTH, LAST_TIME_STEP)
+                self.mixing *= MIXING_DECAY
+            self.downhill += 1
+        else:
+            self.velocity = np.zeros_like(forces)
+            self.mixing, self.downhill = MIXING, 0
+            self.time_step *= SHRINKAGE
+        self.velocity = self.velocity + self.time_step * forces
+        move = self.time_step * self.velocity
+        move *= min(1.0, MAX_STEP / max(float(np.linalg.norm(move)), 1e-300))
+        self._move(move)
+
+    def _move(self, move: Numbers) -> None:
+        from scipy.linalg import expm
+
+        before = np.linalg.solve(self.cell, self.atoms.cell.array).T
+        undeformed = np.linalg.solve(before, self.atoms.positions.T).T + move[:-3]
+        self.logarithm = self.logarithm + move[-3:] / len(self.atoms)
+        after = expm(self.logarithm)
+        self.atoms.set_cell(self.cell @ after.T, scale_atoms=False)
+        self.atoms.set_positions(undeformed @ after.T)
+        self.fault = self._lost()
+
+    def _lost(self) -> SimulatorError | None:
+        ratio, height = self.volume_ratio, min(heights(self.atoms.cell.array))
+        if not np.isfinite(ratio) or ratio > MOST_VOLUME:
+            return _fault(Outcome.UNSTABLE, Reason.VOLUME_CHANGED, f"the cell grew to {ratio:.3g} times its volume")
+        if ratio < LEAST_VOLUME or height < MIN_HEIGHT:
+            detail = f"{ratio:.2f} times its volume, {height:.2f} angstrom high after {self.steps} steps"
+            return _fault(Outcome.IMPLAUSIBLE, Reason.COLLAPSED, f"the cell collapses: {detail}")
+        return None
+
+    def result(self, fmax: float) -> Relaxed:
+        fault = self.fault
+        if fault is None and self.fmax > fmax:
+            detail = f"the largest force is {self.fmax:.3g} eV/angstrom after {self.steps} steps; the limit is {fmax:g}"
+            fault = _fault(Outcome.NOT_CONVERGED, Reason.GEOMETRY_NOT_CONVERGED, detail)
+        return Relaxed(self.atoms, self.last, self.steps, self.fmax, self.volume_ratio, fault)
+
+
+def relax(potential: Potential, batch: Sequence[Any], fmax: float = 0.05, steps: int = 300) -> list[Relaxed]:
+    """Relaxes positions and cells. Returns one result for each ase.Atoms, in order; the given ones do not change.
+
+    fmax: eV/angstrom, the limit for forces on atoms and on the cell. steps: evaluations of each crystal at most.
+    """
+    members = [_Member(atoms.copy()) for atoms in batch]
+    active = [member for member in members if _is_periodic(member)]
+    while active:
+        for member, found in zip(active, evaluate(potential, [member.atoms for member in active]), strict=True):
+            member.take(found)
+        active = [m for m in active if m.fault is None and m.fmax > fmax and m.steps < steps]
+        for member in active:
+            member.step()
+        active = [member for member in active if member.fault is None]
+    return [member.result(fmax) for member in members]
+
+
+def evaluate(potential: Potential, batch: Sequence[Any]) -> list[Evaluation]:
+    """Returns the evaluations of all structures, with as many in a call as the potential takes at once."""
+    return [found for part in _parts(batch, potential.atoms_at_once) for found in potential.evaluate(part)]
+
+
+def _parts(batch: Sequence[Any], most: int) -> Iterator[Sequence[Any]]:
+    """Yields parts of at most `most` atoms; a larger structure is a part of its own."""
+    part: list[Any] = []
+    for atoms in batch:
+        if part and sum(map(len, part)) + len(atoms) > most:
+            yield part
+            part = []
+        part.append(atoms)
+    if part:
+        yield part
+
+
+def heights(cell: NDArray[np.float64]) -> Numbers:
+    """Returns (3,) the distances between opposite faces of a cell, in angstrom. cell: 3 x 3, vectors as rows."""
+    volume = abs(np.linalg.det(cell))
+    faces = np.linalg.norm(np.cross(cell[[1, 2, 0]], cell[[2, 0, 1]]), axis=1)
+    found: Numbers = volume / np.maximum(faces, 1e-12)
+    return found
+
+
+def _is_periodic(member: _Member) -> bool:
+    if not member.atoms.pbc.all() or min(heights(member.cell)) < MIN_HEIGHT:
+        member.fault = _fault(Outcome.REFUSED, Reason.COLLAPSED, "no cell in three dimensions, or a flat one")
+    return member.fault is None
+
+
+def _directional(matrix: Numbers, direction: Numbers) -> Numbers:
+    """Returns the derivative of exp(matrix) in a direction, both 3 x 3: a block of the exponential of both."""
+    from scipy.linalg import expm
+
+    found: Numbers = expm(np.block([[matrix, direction], [np.zeros((3, 3)), matrix]]))[:3, 3:]
+    return found
+
+
+def _fault(outcome: Outcome, reason: Reason, detail: str) -> SimulatorError:
+    return SimulatorError(outcome, reason, detail)

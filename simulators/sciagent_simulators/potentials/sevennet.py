@@ -1,0 +1,102 @@
+"""SevenNet as a potential: the graphs of all cells of a batch are one graph.
+
+Names that the package does not contain would be downloaded, so only those in its wheel are offered.
+
+Source: Park, Kim, Hwang, Han, J. Chem. Theory Comput. 20, 4857 (2024), doi 10.1021/acs.jctc.4c00190.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sciagent_simulators.potentials.elements import MPTRJ
+from sciagent_simulators.potentials.potential import ON_CPU, ON_GPU, EnergyScale, Evaluation, PotentialFactory
+
+VOIGT = np.array([[0, 3, 5], [3, 1, 4], [5, 4, 2]])
+"""Positions of xx, yy, zz, xy, yz, zx, the order of SevenNet, in a 3 x 3 tensor."""
+
+
+@dataclass(frozen=True)
+class SevenNet:
+    """A loaded SevenNet."""
+
+    model: Any
+    scale: EnergyScale
+    device: str
+    head: int | None
+    """Number of the data set whose functional is predicted, for models with several heads."""
+
+    @property
+    def atoms_at_once(self) -> int:
+        return ON_CPU if self.device == "cpu" else ON_GPU
+
+    def evaluate(self, batch: Sequence[Any]) -> Sequence[Evaluation]:
+        import sevenn._keys as keys
+
+        output = self.model(self._graph(batch))
+        energies, forces, stresses = (
+            output[key].detach().cpu().numpy().astype(float)
+            for key in (keys.PRED_TOTAL_ENERGY, keys.PRED_FORCE, keys.PRED_STRESS)
+        )
+        ends = np.cumsum([len(atoms) for atoms in batch])[:-1]
+        return [
+            Evaluation(float(energy), force, -stress[VOIGT])
+            for energy, force, stress in zip(
+                energies.reshape(-1), np.split(forces, ends), stresses.reshape(-1, 6), strict=True
+            )
+        ]
+
+    def _graph(self, batch: Sequence[Any]) -> dict[str, Any]:
+        """Returns the graph of all cells as SevenNet names its parts."""
+        import sevenn._keys as keys
+        import torch
+        from matscipy.neighbours import neighbour_list
+
+        edges, vectors, before = [], [], 0
+        for atoms in batch:
+            centres, neighbours, vector = neighbour_list("ijD", atoms, cutoff=float(self.model.cutoff))
+            edges.append(np.array([centres, neighbours], dtype=np.int64) + before)
+            vectors.append(vector)
+            before += len(atoms)
+        numbers = torch.from_numpy(np.concatenate([atoms.numbers for atoms in batch]).astype(np.int64))
+        sizes = torch.tensor([len(atoms) for atoms in batch])
+        graph = {
+            keys.NODE_FEATURE: numbers,
+            keys.ATOMIC_NUMBERS: numbers,
+            keys.POS: torch.tensor(np.concatenate([atoms.positions for atoms in batch]), dtype=torch.float32),
+            keys.EDGE_IDX: torch.from_numpy(np.concatenate(edges, axis=1)),
+            keys.EDGE_VEC: torch.tensor(np.concatenate(vectors), dtype=torch.float32),
+            keys.CELL_VOLUME: torch.tensor([atoms.cell.volume for atoms in batch], dtype=torch.float32),
+            keys.NUM_ATOMS: sizes,
+            keys.BATCH: torch.repeat_interleave(torch.arange(len(batch)), sizes),
+        }
+        head = {keys.MODAL_TYPE: torch.full((len(batch),), self.head)} if self.head is not None else {}
+        return {name: part.to(self.device) for name, part in (graph | head).items()}
+
+
+def _make(shipped: str, head: str | None, scale: EnergyScale, weights: Path | None, device: str) -> SevenNet:
+    import torch
+    from sevenn.util import load_checkpoint
+
+    model = load_checkpoint(str(weights or shipped)).build_model()
+    model.eval_type_map = torch.tensor(True)
+    model.set_is_batch_data(True)
+    number = (model.modal_map or {}).get(head)
+    model.eval_modal_map = False
+    return SevenNet(model.to(device).eval().requires_grad_(False), scale, device, number)
+
+
+def _factory(name: str, shipped: str, scale: EnergyScale, head: str | None = None) -> PotentialFactory:
+    return PotentialFactory(name, scale, MPTRJ, partial(_make, shipped, head, scale), "sevenn")
+
+
+SEVENNET_0 = _factory("7net-0", "7net-0", EnergyScale("7net-0", "PBE+U"))
+SEVENNET_L3I5 = _factory("7net-l3i5", "7net-l3i5", EnergyScale("7net-l3i5", "PBE+U"))
+SEVENNET_MF_PBE = _factory("7net-mf-0-pbe", "7net-mf-0", EnergyScale("7net-mf-0-PBE", "PBE+U"), "PBE")
+SEVENNET_MF_R2SCAN = _factory("7net-mf-0-r2scan", "7net-mf-0", EnergyScale("7net-mf-0-R2SCAN", "r2SCAN"), "R2SCAN")
