@@ -237,7 +237,8 @@ class Worker:
                 kept = tuple(ArtifactFile(stored.name, str(stored.path), stored.media_type) for stored in files)
                 cost = Cost(core_seconds=event["cpu"])
                 finding = replace(finding, artifacts=kept)
-                results.append(HostResult(finding, cost, event["wall"], dict(self._versions), files, event["took"]))
+                versions = dict(finding.versions) | self._versions
+                results.append(HostResult(finding, cost, event["wall"], versions, files, event["took"]))
 
     def _failed(self, candidate: Candidate, failure: Mapping[str, Any], wall: float) -> HostResult:
         finding = finding_from_wire({**failure, "candidate_key": candidate.key}, candidate.key)

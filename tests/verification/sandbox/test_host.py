@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import statistics
 import sys
 import threading
@@ -138,6 +139,27 @@ def test_a_group_that_fails_is_halved_until_one_candidate_is_to_blame(worker: Wo
     blamed = {"memory": "out_of_memory", "sleep": "timeout", "zygote": "lost"}.get(how, "crashed")
     assert [str(r.finding.outcome) for r in results] == ["ok", blamed, "ok", "ok"]
     assert [r.finding.diagnostics.get("batch") for r in results] == [1, None, 2, 2]
+
+
+PARALLEL = Limits(wall_seconds=20, memory_mb=2000, threads=2)
+
+
+@pytest.mark.usefixtures("openmpi")
+def test_the_cpu_time_of_all_mpi_processes_is_counted(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_NTASKS", "1")
+    (result,) = run(worker, "bad.parallel", limits=PARALLEL, ranks=3, seconds=0.5)
+    assert result.finding.outcome == "ok", result.finding
+    cores = sorted(os.sched_getaffinity(0))
+    seen = {"threads": "1", "cores": cores, "foreign": []}
+    assert result.finding.diagnostics["seen"] == [seen] * 3
+    assert result.cost["core_seconds"] > 1.5
+    assert {"json", "json/python", "openmpi", "sciagent", "python"} <= set(result.versions)
+
+
+@pytest.mark.usefixtures("openmpi")
+def test_no_mpi_process_outlives_its_job(worker: Worker) -> None:
+    (result,) = run(worker, "bad.parallel", limits=Limits(4.0, 2000), ranks=2, hold=True)
+    assert said([result]) == ["timeout/wall_limit"]  # that no process is left is checked after each test
 
 
 @pytest.mark.parametrize(("verifier", "settings"), [("bad.hang", {}), ("bad.forks", {"then_hang": True})])
