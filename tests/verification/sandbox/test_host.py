@@ -141,6 +141,19 @@ def test_a_group_that_fails_is_halved_until_one_candidate_is_to_blame(worker: Wo
     assert [r.finding.diagnostics.get("batch") for r in results] == [1, None, 2, 2]
 
 
+def test_a_failure_is_charged_to_the_candidate_that_causes_it(worker: Worker, tmp_path: Path) -> None:
+    settings = {"poison": "CCC", "how": "raise", "burns": 0.4}
+    folders = tuple(tmp_path / candidate.text for candidate in ABC)
+    request = Request("bad.together", settings, ABC, AMPLE, checkpoints=folders, together=True)
+    results = worker.run(request)
+    costs = {r.finding.candidate_key: r.cost["core_seconds"] for r in results}
+    blamed = ABC[2].key
+    assert [r.finding.candidate_key for r in results if r.finding.outcome != "ok"] == [blamed]
+    assert costs[blamed] > 3 * 0.4 and max(costs[c.key] for c in ABC if c.key != blamed) < 0.4  # four, two, one
+    used = {r.finding.diagnostics["checkpoint"] for r in results if r.finding.outcome == "ok"}
+    assert used == {"CCO", "CCF"}, "the first of each group that ran well"
+
+
 PARALLEL = Limits(wall_seconds=20, memory_mb=2000, threads=2)
 
 
