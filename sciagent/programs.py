@@ -2,6 +2,9 @@
 
 A program is the file that its variable names (`SCIAGENT_ORCA=/opt/orca/orca`), or else the first file on the path whose
 output shows that it is the program. A file name is not enough: `orca` is also the name of a screen reader.
+
+A Python package that cannot share an environment with sciagent, such as GPAW, is a program too: the Python interpreter
+that can import it.
 """
 
 from __future__ import annotations
@@ -41,6 +44,12 @@ class Program:
     """Regular expression for that output; its groups, joined by a blank, are the version."""
     source: str
     """Packages or addresses from which people get it, for messages."""
+    is_python: bool = False
+    """Whether it is the interpreter of another Python environment, which gets none of our variables for Python."""
+
+    def environment(self) -> dict[str, str]:
+        """Returns the environment variables with which the program is started."""
+        return {name: value for name, value in os.environ.items() if not (self.is_python and name.startswith("PYTHON"))}
 
 
 @dataclass(frozen=True)
@@ -69,7 +78,24 @@ GAUSSIAN = Program(
     "gaussian", "Gaussian", "SCIAGENT_GAUSSIAN", ("g16", "g09"), (), r"Gaussian (\d\d), Revision ([A-Z]\.\d\d)",
     "https://gaussian.com; g16 needs its own environment (g16root, GAUSS_EXEDIR)",
 )  # fmt: skip
-PROGRAMS = (XTB, CREST, ORCA, GAUSSIAN)
+MPIEXEC = Program(
+    "openmpi", "Open MPI", "SCIAGENT_MPIEXEC", ("mpiexec", "mpirun"), ("--version",),
+    r"(?:OpenRTE|Open MPI)\) (\d\S*)", "Debian and Ubuntu: apt-get install openmpi-bin",
+)  # fmt: skip
+"""Starts a parallel program. It has to be the Open MPI with which that program was built."""
+
+
+def interpreter(module: str, title: str, variable: str, source: str) -> Program:
+    """Returns the program that is a Python interpreter with this module, which has a `__version__`."""
+    question = ("-c", f"import {module}; print('{module}', {module}.__version__)")
+    answer = rf"(?m)^{module} (\d\S*)$"
+    return Program(module, title, variable, ("python3", "python"), question, answer, source, is_python=True)
+
+
+GPAW = interpreter(
+    "gpaw", "GPAW", "SCIAGENT_GPAW", "Debian and Ubuntu: apt-get install gpaw; else https://gpaw.readthedocs.io"
+)
+PROGRAMS = (XTB, CREST, ORCA, GAUSSIAN, GPAW, MPIEXEC)
 
 
 def find(program: Program) -> FoundProgram:
@@ -84,9 +110,8 @@ def find(program: Program) -> FoundProgram:
     if named is not None and not strangers:
         strangers = [f"{program.variable} names {named}, which is no executable file"]
     why = "; ".join(strangers[:3]) or f"no {' or '.join(program.commands)} on the path"
-    way_out = (
-        f"install it ({program.source}), or name its file: export {program.variable}=/path/to/{program.commands[0]}"
-    )
+    what = "the Python that has it" if program.is_python else "its file"
+    way_out = f"install it ({program.source}), or name {what}: export {program.variable}=/path/to/{program.commands[0]}"
     raise SimulatorError(
         Outcome.BAD_ENVIRONMENT, Reason.PROGRAM_MISSING, f"{program.title} is not available here ({why}); {way_out}"
     )
@@ -117,7 +142,7 @@ def _asked(program: Program, file: str, size: int, modified: int) -> tuple[Found
             asked = subprocess.run(
                 [file, *program.question],
                 cwd=folder,
-                env={**os.environ, "OMP_NUM_THREADS": "1", "GAUSS_SCRDIR": folder},
+                env={**program.environment(), "OMP_NUM_THREADS": "1", "GAUSS_SCRDIR": folder},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

@@ -12,6 +12,8 @@ from typing import TypeVar
 
 import pytest
 
+from sciagent.errors import SimulatorError
+from sciagent.programs import GPAW, find
 from sciagent.store.database import engine as engines
 from sciagent.store.database import migrate
 from sciagent.store.database.ledger import Ledger
@@ -188,6 +190,22 @@ def xtb_program() -> None:
     """The program xtb is on the path, or the test fails."""
     if shutil.which("xtb") is None:
         pytest.fail("these tests need the program xtb: apt-get install -y xtb", pytrace=False)
+
+
+@pytest.fixture
+def openmpi() -> None:
+    """The program mpiexec is on the path, or the test fails."""
+    if shutil.which("mpiexec") is None:
+        pytest.fail("these tests need Open MPI: apt-get install -y openmpi-bin", pytrace=False)
+
+
+@pytest.fixture
+def gpaw_program() -> None:
+    """A Python interpreter with GPAW is on the path, or the test fails."""
+    try:
+        find(GPAW)
+    except SimulatorError as error:
+        pytest.fail(f"these tests need GPAW: {error.detail}", pytrace=False)
 
 
 @pytest.fixture

@@ -145,6 +145,9 @@ class Finding:
     spent: Cost | None = None
     share: float = 1.0
     """Weight of this candidate in the cost and wall time of a call that it shared with others; above 0."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Versions of what only the verification itself knows, such as programs of another environment, by name. They join
+    the provenance of the evidence."""
 
     def __post_init__(self) -> None:
         if (self.outcome is Outcome.OK) == (self.reason is not None):

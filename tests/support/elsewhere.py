@@ -30,7 +30,7 @@ subject: molecule
 objectives: [{{property: logp, max: 5}}]
 ladder:
   - rung: remote
-    verifier: bad.remote
+    verifier: {verifier}
     settings: {settings}
     limits: {limits}
     resources: {resources}
@@ -59,10 +59,12 @@ def written(
     name: str = "elsewhere",
     batch: int = 100,
     resources: str = "{}",
+    verifier: str = "bad.remote",
 ) -> Built:
     """A campaign of one paid rung, entered into the ledger."""
     (folder / "molecules.smi").write_text("\n".join(smiles) + "\n")
-    text = TEXT.format(settings=settings, limits=limits, budget=budget, name=name, batch=batch, resources=resources)
+    filled = {"settings": settings, "limits": limits, "budget": budget, "name": name, "batch": batch}
+    text = TEXT.format(**filled, resources=resources, verifier=verifier)
     return create_or_open(ledger, parse_spec(text, base=folder), text, "test")[0]
 
 

@@ -6,8 +6,9 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,6 +37,9 @@ SLOTS = 16  # elements at a time, unless the profile sets max_running
 FORGOTTEN_SECONDS = 60.0  # a reservation without an array is released after this time
 REFUSALS = 5  # failures in a row that become a fault
 UNKNOWN_SECONDS = 600.0  # assumed for a job whose duration is unknown
+
+JobGroup = tuple[int, ...]
+"""Ids of jobs that one element runs in one call."""
 
 
 class SlurmController(Executor):
@@ -119,22 +123,22 @@ class SlurmController(Executor):
                     alive.append(task)
                 elif task.name not in self._handled:
                     self._handled.add(task.name)
-                    self._end(array, element, task.job, ran=task.name not in reserved)
+                    self._end(array, element, task.jobs, ran=task.name not in reserved)
             if all(element.state.ended for element in elements):
                 array.remove()
                 self._handled -= {element_name(array, element.number) for element in elements}
         return alive
 
-    def _end(self, array: Spool, element: ElementStatus, job_id: int, ran: bool) -> None:
-        """Handle an element that has ended. ran: whether it took the job that it was submitted for."""
+    def _end(self, array: Spool, element: ElementStatus, job_ids: Sequence[int], ran: bool) -> None:
+        """Handle an element that has ended. ran: whether it took the jobs that it was submitted for."""
         if ran:
-            self._failures.element_ran(job_id)
+            self._failures.element_ran(job_ids)
             return
-        log.info("Slurm: %d of %s: %s; its job was not run", element.number, array.name, element.state)
+        log.info("Slurm: %d of %s: %s; its jobs were not run", element.number, array.name, element.state)
         with self._ledger.begin() as connection:
-            self._release(connection, [job_id], lost=element.state is ElementState.LOST)
+            self._release(connection, job_ids, lost=element.state is ElementState.LOST)
         if element.state is ElementState.FAILED:
-            self._failures.element_never_started(job_id, array.failure_text(element.number))
+            self._failures.element_never_started(job_ids, array.failure_text(element.number))
 
     def _release(self, connection: Connection, job_ids: Sequence[int], *, lost: bool) -> None:
         """Remove the reservations of these jobs; jobs that were lost too often are given up."""
@@ -163,11 +167,11 @@ class SlurmController(Executor):
         """
         with self._ledger.begin() as connection:
             arrays = self._reserve_arrays(connection, alive)
-        left = {array: tuple(job_ids) for array, (_, job_ids) in arrays.items()}
+        left = {array: tuple(chain.from_iterable(groups)) for array, (_, groups) in arrays.items()}
         taken, refused = list[int](), list[RefusedArray]()
         try:
-            for array, (request, job_ids) in arrays.items():  # a crash from here on releases the jobs
-                refusal = self._submit_one(array, request, job_ids)
+            for array, (request, groups) in arrays.items():  # a crash from here on releases the jobs
+                refusal = self._submit_one(array, request, groups)
                 if refusal is None:
                     taken += left.pop(array)
                 else:
@@ -180,42 +184,56 @@ class SlurmController(Executor):
 
     def _reserve_arrays(
         self, connection: Connection, alive: Sequence[ElementTask]
-    ) -> dict[Spool, tuple[ResourceRequest, list[int]]]:
-        """Reserves jobs, and returns the request and the job ids of each new array, which has one element per job. Jobs
-        that fit no partition are given up."""
-        by_request: dict[ResourceRequest, list[int]] = {}
+    ) -> dict[Spool, tuple[ResourceRequest, list[JobGroup]]]:
+        """Reserves jobs, and returns the request and the groups of job ids of each new array, which has one element per
+        group. Jobs that fit no partition are given up."""
+        by_request: dict[ResourceRequest, list[JobGroup]] = {}
         elements, self._jobs_left_to_elements = list(alive), False
-        for job in external_jobs.waiting(connection, self._queues, self._site.max_array):
-            if sum(map(partial(fits_element, job), elements)) >= self._slots:
+        for group in grouped(external_jobs.waiting(connection, self._queues, self._site.max_array)):
+            if sum(map(partial(fits_element, group), elements)) >= self._slots:
                 self._jobs_left_to_elements = True
                 continue
-            try:
-                need = need_of(expected_seconds(job), job.memory_mb, read(job.needs))
-                request = choose_partition(self._site, need)
-            except NoPartitionError as error:
-                completing.give_up(connection, job.job_id, Outcome.BAD_ENVIRONMENT, Reason.NO_PARTITION, str(error))
-                continue
-            by_request.setdefault(request, []).append(job.job_id)
-            elements.append(self._task("", job.job_id, request))
+            for part, request in self._placed(connection, group):
+                by_request.setdefault(request, []).append(part)
+                elements.append(self._task("", part, request))
         arrays = {Spool(self._site.spool): planned for planned in by_request.items()}
-        for array, (_, job_ids) in arrays.items():
-            external_jobs.reserve_for(connection, {id_: element_name(array, n) for n, id_ in enumerate(job_ids)})
+        for array, (_, groups) in arrays.items():
+            names = {id_: element_name(array, n) for n, group in enumerate(groups) for id_ in group}
+            external_jobs.reserve_for(connection, names)
         return arrays
 
-    def _task(self, name: str, job_id: int, request: ResourceRequest) -> ElementTask:
+    def _placed(
+        self, connection: Connection, group: Sequence[WaitingExternalJob]
+    ) -> Iterator[tuple[JobGroup, ResourceRequest]]:
+        """Yields the request of a group. A group that fits no partition is halved; a job that fits none is given up."""
+        try:
+            need = need_of(sum(map(expected_seconds, group)), group[0].memory_mb, read(group[0].needs))
+            request = choose_partition(self._site, need)
+        except NoPartitionError as error:
+            if len(group) == 1:
+                reason, detail = Reason.NO_PARTITION, str(error)
+                completing.give_up(connection, group[0].job_id, Outcome.BAD_ENVIRONMENT, reason, detail)
+                return
+            middle = len(group) // 2
+            yield from self._placed(connection, group[:middle])
+            yield from self._placed(connection, group[middle:])
+        else:
+            yield tuple(job.job_id for job in group), request
+
+    def _task(self, name: str, job_ids: Sequence[int], request: ResourceRequest) -> ElementTask:
         wall = self._site.wall
         return ElementTask(
             name=name,
-            job=job_id,
+            jobs=list(job_ids),
             queues=list(self._queues),
             margin=wall.margin,
             seconds=60.0 * request.minutes - wall.warning_seconds,
             memory_mb=int(request.memory_mb / self._site.memory.margin + 1e-6),
         )
 
-    def _submit_one(self, array: Spool, request: ResourceRequest, job_ids: Sequence[int]) -> str | None:
+    def _submit_one(self, array: Spool, request: ResourceRequest, groups: Sequence[JobGroup]) -> str | None:
         """Submit one array. Returns Slurm's message if it refuses; raises SlurmError if it does not answer."""
-        tasks = [self._task(element_name(array, n), id_, request).model_dump() for n, id_ in enumerate(job_ids)]
+        tasks = [self._task(element_name(array, n), group, request).model_dump() for n, group in enumerate(groups)]
         try:
             self._slurm.submit(array, request, tasks)
         except SlurmError as error:
@@ -255,15 +273,15 @@ class SubmitFailures:
         self._failure_text = ""
         self.fault: str | None = None
 
-    def element_never_started(self, job_id: int, text: str) -> None:
-        """Note an element that failed before it took its job. text: the last line that it printed."""
+    def element_never_started(self, job_ids: Sequence[int], text: str) -> None:
+        """Note an element that failed before it took its jobs. text: the last line that it printed."""
         self._never_started, self._failure_text = self._never_started + 1, text
-        self._warn([([job_id], f"Slurm: elements fail on their node before they take a job: {text}")])
+        self._warn([(job_ids, f"Slurm: elements fail on their node before they take a job: {text}")])
 
-    def element_ran(self, job_id: int) -> None:
-        """Note an element that took its job."""
+    def element_ran(self, job_ids: Sequence[int]) -> None:
+        """Note an element that took its jobs."""
         if self._never_started:
-            self._warn([([job_id], None)])
+            self._warn([(job_ids, None)])
         self._never_started = 0
 
     def note(self, refused: Sequence[RefusedArray], taken: Sequence[int], in_cluster: bool) -> None:
@@ -308,10 +326,26 @@ def expected_seconds(job: WaitingExternalJob) -> float:
     return min((job.seconds or min(UNKNOWN_SECONDS, job.limit)) * 2.0**job.tries, job.limit)
 
 
-def fits_element(job: WaitingExternalJob, element: ElementTask) -> bool:
-    """Whether the job fits into this element's whole time and memory. A job with needs gets an element of its own."""
-    fits = job.needs is None and job.seconds is not None and job.seconds * element.margin <= element.seconds
-    return fits and (job.memory_mb or 0) <= element.memory_mb
+def grouped(waiting: Sequence[WaitingExternalJob]) -> list[list[WaitingExternalJob]]:
+    """Returns the jobs in groups that one call may run, each at the place of its most urgent job."""
+    groups: list[list[WaitingExternalJob]] = []
+    open_groups: dict[tuple[object, ...], list[WaitingExternalJob]] = {}
+    for job in waiting:
+        alike = (job.rung_id, job.needs, job.memory_mb, job.together)
+        group = open_groups.get(alike)
+        if group is None or len(group) >= job.together:
+            group = open_groups[alike] = []
+            groups.append(group)
+        group.append(job)
+    return groups
+
+
+def fits_element(group: Sequence[WaitingExternalJob], element: ElementTask) -> bool:
+    """Whether the group fits into this element's whole time and memory. Jobs with needs get an element of their own."""
+    if group[0].needs is not None or any(job.seconds is None for job in group):
+        return False
+    fits = sum(job.seconds or 0.0 for job in group) * element.margin <= element.seconds
+    return fits and (group[0].memory_mb or 0) <= element.memory_mb
 
 
 def element_name(array: Spool, number: int) -> str:

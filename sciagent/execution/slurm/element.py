@@ -1,4 +1,4 @@
-"""Runs one element of a job array on its node: the job reserved for it, then others that fit."""
+"""Runs one element of a job array on its node: the jobs reserved for it, then others that fit."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class ElementTask(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     name: str
-    """The name under which its job is reserved."""
-    job: int
-    """Id of the job to run first."""
+    """The name under which its jobs are reserved."""
+    jobs: list[int]
+    """Ids of the jobs to run first, in one call."""
     queues: list[str]
     """Queues from which it takes further jobs."""
     seconds: float
@@ -55,7 +55,7 @@ def parse_task(entry: Any, elements: Path) -> ElementTask:
 
 
 def run_element(ledger: Ledger, element: ElementTask, scratch: Path) -> int:
-    """Run the job reserved for this element, then queued jobs that fit its time and memory. Returns their number.
+    """Run the jobs reserved for this element, then queued jobs that fit its time and memory. Returns their number.
 
     SIGTERM arrives shortly before the wall time ends. It stops the running job, which is queued again and resumes
     elsewhere from its checkpoint.
@@ -71,7 +71,7 @@ def run_element(ledger: Ledger, element: ElementTask, scratch: Path) -> int:
 
     signal.signal(signal.SIGTERM, on_term)
     try:
-        ran = runner.run_reserved(element.job, element.name)
+        ran = runner.run_reserved(element.jobs, element.name)
         idle = time.monotonic()
         while time.monotonic() - idle < LINGER_SECONDS and not terminated.wait(LOOK_SECONDS):
             if more := runner.run_next((until - time.monotonic()) / element.margin):

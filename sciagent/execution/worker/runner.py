@@ -106,14 +106,11 @@ class Runner:
         )
         return self._claim_and_run(claim)
 
-    def run_reserved(self, job_id: int, name: str) -> int:
-        """Run this job if it is still reserved for the array element `name`. Returns the number of jobs run."""
-
-        def claim(connection: Connection) -> list[Claim]:
-            reserved = external_jobs.claim_reserved(connection, job_id, name, self.owner)
-            return [] if reserved is None else [reserved]
-
-        return self._claim_and_run(claim)
+    def run_reserved(self, job_ids: Sequence[int], name: str) -> int:
+        """Run those of the jobs of one rung that are still reserved for the array element `name`, in one call. Returns
+        the number of jobs run."""
+        reserved = partial(external_jobs.claim_reserved, job_ids=job_ids, name=name, owner=self.owner)
+        return self._claim_and_run(reserved)
 
     def stop(self) -> None:
         """End the running jobs and take no more. Another worker resumes them from their checkpoints."""

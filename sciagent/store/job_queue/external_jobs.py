@@ -1,4 +1,5 @@
-"""Jobs that a cluster's own scheduler runs. Each job is reserved for a single array element."""
+"""Jobs that a cluster's own scheduler runs. Each is reserved for an array element, alone or with others that its
+verifier takes together."""
 
 from __future__ import annotations
 
@@ -33,6 +34,8 @@ class WaitingExternalJob(NamedTuple):
     """Attempts made so far."""
     needs: str | None = None
     """Resources that the job holds while it runs, as text of `domain.jobs.needs.text_of`."""
+    together: int = 1
+    """Number of jobs of the rung that one call may run. 1 for a job whose process or worker died before."""
 
 
 def waiting(connection: Connection, queues: Sequence[str], limit: int) -> list[WaitingExternalJob]:
@@ -46,16 +49,18 @@ def waiting(connection: Connection, queues: Sequence[str], limit: int) -> list[W
     ranked = sa.select(j.id, rank, j.priority).where(j.queue.in_(queues), *may_take).subquery()
     order = (ranked.c.priority < PREFERRED, ranked.c.rank, ranked.c.id)
     ranks = {id_: i for i, id_ in enumerate(connection.scalars(sa.select(ranked.c.id).order_by(*order).limit(limit)))}
+    died = (j.kills + j.losses).label("died")
     query = (
-        sa.select(j.id, j.rung_id, j.seconds, t.rung.c.request, j.memory_mb, j.attempts, j.needs)
+        sa.select(j.id, j.rung_id, j.seconds, t.rung.c.request, j.memory_mb, j.attempts, j.needs, died)
         .join(t.rung, t.rung.c.id == j.rung_id)
         .where(among(connection, j.id, list(ranks)), *may_take)
         .with_for_update(skip_locked=True, of=t.job)
     )
-    jobs = [
-        WaitingExternalJob(id_, rung_id, seconds, float(request["limits"]["wall_seconds"]), *rest)
-        for id_, rung_id, seconds, request, *rest in connection.execute(query).all()
-    ]
+    jobs = []
+    for row in connection.execute(query).all():
+        wall, together = float(row.request["limits"]["wall_seconds"]), row.request.get("together", 1)
+        job = WaitingExternalJob(row.id, row.rung_id, row.seconds, wall, row.memory_mb, row.attempts, row.needs)
+        jobs.append(job if row.died else job._replace(together=together))
     return sorted(jobs, key=lambda job: ranks[job.job_id])
 
 
@@ -66,13 +71,13 @@ def reserve_for(connection: Connection, names: Mapping[int, str]) -> None:
     execute_many(connection, _RESERVE, rows)
 
 
-def claim_reserved(connection: Connection, job_id: int, name: str, owner: str) -> Claim | None:
-    """Claim a job that was reserved for this element; None if the reservation is gone."""
+def claim_reserved(connection: Connection, job_ids: Sequence[int], name: str, owner: str) -> list[Claim]:
+    """Claim those of the jobs that are still reserved for this element."""
     j = t.job.c
-    query = sa.select(j.id).where(j.id == job_id, j.external == name, j.state == JobState.QUEUED, j.queue.is_not(None))
-    if connection.execute(query.with_for_update()).first() is None:
-        return None
-    return leases.claim(connection, job_id, owner)
+    mine = (among(connection, j.id, job_ids), j.external == name, j.state == JobState.QUEUED, j.queue.is_not(None))
+    ids = list(connection.scalars(sa.select(j.id).where(*mine).order_by(j.id).with_for_update()))
+    claims = leases.claim_many(connection, ids, owner)
+    return [claims[job_id] for job_id in job_ids if job_id in claims]
 
 
 def reserved(connection: Connection, queues: Sequence[str]) -> dict[int, tuple[str, float]]:

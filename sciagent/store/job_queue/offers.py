@@ -73,7 +73,7 @@ class _Queries:
     first: tuple[sa.Select[Any], ...]
     """For each queue, the most urgent such job of a campaign, locked."""
     alike: sa.Select[Any]
-    """Further jobs of the same rung, locked, most urgent first."""
+    """Further jobs of the same rung that have not failed before, locked, most urgent first."""
 
 
 @lru_cache(maxsize=64)
@@ -87,7 +87,10 @@ def _queries(queues: tuple[str, ...], kinds: Kinds, skip: tuple[int, ...], secon
     may_take = [j.state == JobState.QUEUED, j.external.is_(None), sa.not_(j.cancel_requested), sa.or_(*of_kind)]
     may_take += [j.rung_id.not_in(skip)] if skip else []
     may_take += [] if seconds is None else [j.seconds <= seconds]
-    urgent = sa.select(j.id, j.queue, j.rung_id, j.priority, j.needs, t.rung.c.request)
+    failed = sa.or_(j.kills > 0, j.losses > 0)
+    urgent = sa.select(
+        j.id, j.queue, j.rung_id, j.priority, j.needs, j.seconds, failed.label("failed"), t.rung.c.request
+    )
     urgent = urgent.join(t.rung, t.rung.c.id == j.rung_id).where(*may_take).order_by(j.priority.desc(), j.id)
     urgent = urgent.with_for_update(skip_locked=True, of=t.job)
     campaign = j.campaign_id == sa.bindparam("campaign")
@@ -96,7 +99,12 @@ def _queries(queues: tuple[str, ...], kinds: Kinds, skip: tuple[int, ...], secon
         .where(*may_take, j.queue.in_(queues))
         .group_by(j.campaign_id),
         tuple(urgent.where(j.queue == queue, campaign).limit(1) for queue in queues),
-        urgent.where(j.queue == sa.bindparam("queue"), j.rung_id == sa.bindparam("rung"), j.id != sa.bindparam("job")),
+        urgent.where(
+            j.queue == sa.bindparam("queue"),
+            j.rung_id == sa.bindparam("rung"),
+            j.id != sa.bindparam("job"),
+            sa.not_(failed),
+        ),
     )
 
 
@@ -133,10 +141,11 @@ def claim_next(
 ) -> list[Claim]:
     """Claim the most urgent job that fits, from the campaign whose turn it is; returns [] if there is none.
 
-    If the verifier runs several jobs together, further jobs of the same rung are claimed with it.
+    If the verifier runs several jobs together, further jobs of the same rung are claimed with it. A job whose process
+    or worker died before is claimed alone, since it may be the cause.
     worker: the worker, with whose name `owner` begins; None if a cluster gave this slot one core and `memory_mb`.
-    skip: ids of rungs that the worker cannot run. seconds: longest expected duration of a job. after: id of the
-    campaign whose job this slot ran last.
+    skip: ids of rungs that the worker cannot run. seconds: longest expected duration of what is claimed. after: id of
+    the campaign whose job this slot ran last.
     On PostgreSQL a row that another worker has locked is skipped.
     """
     free, kinds = (None, ((None, memory_mb),)) if worker is None else _fitting(connection, queues, worker)
@@ -146,11 +155,7 @@ def claim_next(
     first = _first(connection, queries, _turns(connection, queries.campaigns, queues, after))
     if first is None:
         return []
-    job_ids = [first.id]
-    if (together := (first.request or {}).get("together", 1)) > 1:
-        of = {"queue": first.queue, "rung": first.rung_id, "job": first.id}
-        alike = connection.execute(queries.alike.limit(together - 1), of).all()
-        job_ids += [job.id for job in alike if job.needs == first.needs]
+    job_ids = [first.id, *_companions(connection, queries, first, math.inf if seconds is None else seconds)]
     claims = leases.claim_many(connection, job_ids, owner)
     if free is not None and first.needs is not None and first.id in claims:
         # the first job of a group holds the resources for all, since they run one after the other
@@ -178,6 +183,20 @@ def _first(connection: Connection, queries: _Queries, turns: Sequence[int]) -> A
         if heads:
             return max(heads, key=lambda row: row.priority)
     return None
+
+
+def _companions(connection: Connection, queries: _Queries, first: Any, seconds: float) -> list[int]:
+    """Ids of the jobs that run in the same call as the first one. seconds: longest expected duration of the call."""
+    together = (first.request or {}).get("together", 1)
+    if together == 1 or first.failed:
+        return []
+    of = {"queue": first.queue, "rung": first.rung_id, "job": first.id}
+    job_ids, left = [], seconds - (first.seconds or 0.0)
+    for job in connection.execute(queries.alike.limit(together - 1), of).all():
+        if job.needs == first.needs and (job.seconds or 0.0) <= left:
+            left -= job.seconds or 0.0
+            job_ids.append(job.id)
+    return job_ids
 
 
 def _hold(connection: Connection, claim: Claim, holds: Mapping[str, Any]) -> Claim:

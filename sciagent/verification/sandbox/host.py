@@ -146,11 +146,11 @@ class Worker:
             results += self._attempt(request, candidates[len(results) :])
         return results
 
-    def _halved(self, request: Request, candidates: tuple[Candidate, ...], cpu: float) -> list[HostResult]:
-        """Runs candidates that failed together in two groups. cpu: CPU time of the failure, added to the first."""
+    def _halved(self, request: Request, candidates: tuple[Candidate, ...], cpu: float, wall: float) -> list[HostResult]:
+        """Runs candidates that failed together in two groups. cpu, wall: CPU and wall time of the failure, s."""
         middle = (len(candidates) + 1) // 2
-        first, *others = self._all(request, candidates[:middle]) + self._all(request, candidates[middle:])
-        return [replace(first, cost=first.cost + Cost(core_seconds=cpu)), *others]
+        results = self._all(request, candidates[:middle]) + self._all(request, candidates[middle:])
+        return _charge_failure(results, cpu, wall)
 
     def cancel(self) -> None:
         """Kills the running job. Within seconds `run` returns lost/worker_died with the detail "cancelled" for every
@@ -176,7 +176,7 @@ class Worker:
         except ZygoteDiedError as error:
             self._link.bury()
             if request.together and len(candidates) > 1 and not results and not self._cancelled.is_set():
-                return self._halved(request, candidates, 0.0)
+                return self._halved(request, candidates, 0.0, time.monotonic() - begun)
             why = "cancelled" if self._cancelled.is_set() else f"the zygote died: {error}"
             wall = max(0.0, time.monotonic() - begun - sum(result.wall_seconds for result in results))
             left = enumerate(candidates[len(results) :])
@@ -193,10 +193,13 @@ class Worker:
         failed_at_once = failure is not None and index == 0
         failed_at_once |= len(results) == 1 and results[0].finding.outcome in _DOUBTFUL
         if request.together and failed_at_once and len(candidates) > 1:
-            return self._halved(request, candidates, cpu)
-        if failure is None:
-            return self._undoubted(_share_by_weight(cpu, results) if request.together else _share(cpu, results))
-        return self._undoubted(_share(cpu, results[:index], self._failed(candidates[index], failure, end["wall"])))
+            wall = end["wall"] + sum(result.wall_seconds for result in results)
+            return self._halved(request, candidates, cpu, wall)
+        failed = None if failure is None else self._failed(candidates[index], failure, end["wall"])
+        results = results if failed is None else results[:index]
+        if request.together and len(candidates) > 1:
+            return self._undoubted(_share_by_weight(cpu, results if failed is None else [*results, failed]))
+        return self._undoubted(_share(cpu, results, failed))
 
     def _undoubted(self, results: list[HostResult]) -> list[HostResult]:
         """Drops a last result that failed in a process used by earlier candidates; its cost is added to its retry."""
@@ -215,10 +218,11 @@ class Worker:
             self._link = ZygoteLink(self.folder, self._preload)
         self._number += 1
         self._versions = {}
-        folders = request.checkpoints[-len(candidates) :] or (None,) * len(candidates)
+        keys = [candidate.key for candidate in request.candidates]
+        folders = {key: str(folder.absolute()) for key, folder in zip(keys, request.checkpoints, strict=False)}
         sent = tuple(
-            Sent(candidate.key, candidate.kind, record_of(candidate), str(folder.absolute()) if folder else None)
-            for candidate, folder in zip(candidates, folders, strict=True)
+            Sent(candidate.key, candidate.kind, record_of(candidate), folders.get(candidate.key))
+            for candidate in candidates
         )
         limits, more = request.limits, (request.replicate, request.together and len(sent) > 1, request.cuda)
         job = Job(self._number, request.verifier, request.settings, sent, limits, *more)
@@ -237,7 +241,8 @@ class Worker:
                 kept = tuple(ArtifactFile(stored.name, str(stored.path), stored.media_type) for stored in files)
                 cost = Cost(core_seconds=event["cpu"])
                 finding = replace(finding, artifacts=kept)
-                results.append(HostResult(finding, cost, event["wall"], dict(self._versions), files, event["took"]))
+                versions = dict(finding.versions) | self._versions
+                results.append(HostResult(finding, cost, event["wall"], versions, files, event["took"]))
 
     def _failed(self, candidate: Candidate, failure: Mapping[str, Any], wall: float) -> HostResult:
         finding = finding_from_wire({**failure, "candidate_key": candidate.key}, candidate.key)
@@ -248,13 +253,27 @@ class Worker:
         return HostResult(finding, Cost(), wall, dict(self._versions))
 
 
+def _charge_failure(results: list[HostResult], cpu: float, wall: float) -> list[HostResult]:
+    """Returns the results with the CPU and wall time of a failed call added to the candidates that fail alone as well,
+    or to all if none of them does. The CPU time of a lost process is estimated from its wall time later."""
+    failing = [i for i, result in enumerate(results) if result.finding.outcome in (*_DOUBTFUL, Outcome.LOST)]
+    charged = failing or list(range(len(results)))
+    for i in charged:
+        result = results[i]
+        more = Cost() if result.finding.outcome is Outcome.LOST else Cost(core_seconds=cpu / len(charged))
+        seconds = result.wall_seconds + wall / len(charged)
+        results[i] = replace(result, cost=result.cost + more, wall_seconds=seconds)
+    return results
+
+
 def _share_by_weight(cpu: float, results: list[HostResult]) -> list[HostResult]:
     """Returns the results with CPU and wall time of the call divided in proportion to `Finding.share`."""
     whole = sum(result.finding.share for result in results)
     wall = sum(result.wall_seconds for result in results)
+    own = sum(result.wall_seconds if result.own_seconds is None else result.own_seconds for result in results)
     parts = [result.finding.share / whole for result in results]
     return [
-        replace(result, cost=Cost(core_seconds=cpu * part), wall_seconds=wall * part, own_seconds=wall * part)
+        replace(result, cost=Cost(core_seconds=cpu * part), wall_seconds=wall * part, own_seconds=own * part)
         for result, part in zip(results, parts, strict=True)
     ]
 

@@ -26,6 +26,7 @@ MAX_LINE = 1 << 20
 MAX_MEASURED = 256
 MAX_DIAGNOSTICS = 64 << 10  # characters as JSON
 MAX_DEPTH = 8
+MAX_VERSIONS = 32
 MAX_ARTIFACTS = 32
 MAX_ARTIFACT_BYTES = 512 << 20
 
@@ -33,7 +34,7 @@ E = TypeVar("E", bound=StrEnum)
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}", re.ASCII)
 _MEDIA_TYPE = re.compile(r"[a-z0-9.+-]{1,64}/[a-z0-9.+-]{1,64}", re.ASCII)
 _FIELDS = ("candidate_key", "outcome", "reason", "detail", "diagnostics", "levels", "measured", "artifacts")
-_OPTIONAL = {"spent", "share"}  # most verifiers count no cost themselves and verify candidates one by one
+_OPTIONAL = {"spent", "share", "versions"}  # few verifiers count cost, share calls or know versions themselves
 
 
 @dataclass(frozen=True)
@@ -158,6 +159,7 @@ def finding_to_wire(finding: Finding) -> Mapping[str, Any]:
         "artifacts": [asdict(a) for a in finding.artifacts],
         **({} if finding.spent is None else {"spent": dict(finding.spent)}),
         **({} if finding.share == 1.0 else {"share": finding.share}),
+        **({"versions": dict(finding.versions)} if finding.versions else {}),
     }
 
 
@@ -185,7 +187,8 @@ def finding_from_wire(data: object, key: str) -> Finding:
     detail, diagnostics = _text(data["detail"], "detail"), _diagnostics(data["diagnostics"], MAX_DEPTH)
     spent = _spent(data["spent"]) if "spent" in data else None
     measured = with_uncertainty_kinds(measured, diagnostics.get(UNCERTAINTY_KIND))
-    return Finding(key, outcome, measured, reason, detail, diagnostics, artifacts, spent, float(share))
+    versions = _versions(data.get("versions", {}))
+    return Finding(key, outcome, measured, reason, detail, diagnostics, artifacts, spent, float(share), versions)
 
 
 def _measurements(levels: object, rows: object) -> tuple[Measured, ...]:
@@ -232,6 +235,12 @@ def _spent(spent: object) -> Cost:
         if not 0 <= _number(amount, resource) <= MAX_AMOUNT:
             raise WireError(f"spent: {resource} = {amount!r} is not between 0 and {MAX_AMOUNT:g}")
     return Cost(spent)
+
+
+def _versions(versions: object) -> Mapping[str, str]:
+    if not isinstance(versions, dict) or len(versions) > MAX_VERSIONS:
+        raise WireError(f"versions are not an object of at most {MAX_VERSIONS}")
+    return {_text(name, "versions", 100): _text(version, "versions", 200) for name, version in versions.items()}
 
 
 def _artifact(data: object) -> ArtifactFile:

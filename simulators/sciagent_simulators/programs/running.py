@@ -20,6 +20,7 @@ from sciagent.domain.outcomes import Reason
 from sciagent.errors import SimulatorError
 from sciagent.programs import Program, find
 from sciagent_simulators.geometry import failure
+from sciagent_simulators.programs.mpi import SERIAL, mpi
 
 MAX_OUTPUT = 64 << 20  # bytes
 TAIL = 2000  # characters of the output that the diagnostics of a failure keep
@@ -54,14 +55,22 @@ class ProgramOutput:
 
 
 def run(
-    program: Program, arguments: Sequence[str], folder: Path, threads: int, files: Mapping[str, str], stdin: str = ""
+    program: Program,
+    arguments: Sequence[str],
+    folder: Path,
+    threads: int,
+    files: Mapping[str, str],
+    stdin: str = "",
+    ranks: int = 1,
 ) -> ProgramOutput:
     """Runs the program in the new folder and returns its output, whatever its exit status.
 
     files: texts by file name, written before. stdin: name of the file that is its standard input; empty for none.
+    ranks: number of processes that Open MPI starts; 1 starts the program without it.
     Raises SimulatorError bad_environment (program_missing), crashed (bad_result) for endless output.
     """
     found = find(program)
+    launcher = mpi(ranks) if ranks > 1 else SERIAL
     folder.mkdir(parents=True)
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
@@ -69,9 +78,9 @@ def run(
         (folder / stdin if stdin else Path(os.devnull)).open("rb") as source,
         (folder / OUTPUT).open("wb") as output,
         subprocess.Popen(
-            [str(found.path), *arguments],
+            [*launcher.command, str(found.path), *arguments],
             cwd=folder,
-            env=_environment(folder, threads),
+            env=launcher.environment(_environment(program, folder, threads)),
             stdin=source,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -119,7 +128,7 @@ def _line(text: str, place: int) -> str:
     return " ".join(text[text.rfind("\n", 0, place) + 1 : end if end >= 0 else len(text)].split())
 
 
-def _environment(folder: Path, threads: int) -> dict[str, str]:
+def _environment(program: Program, folder: Path, threads: int) -> dict[str, str]:
     variables: dict[str, Any] = {
         **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), threads),
         "OMP_MAX_ACTIVE_LEVELS": 1,
@@ -127,7 +136,7 @@ def _environment(folder: Path, threads: int) -> dict[str, str]:
         "GAUSS_SCRDIR": folder,
         "LC_ALL": "C.UTF-8",
     }
-    return {**os.environ, **{name: str(value) for name, value in variables.items()}}
+    return {**program.environment(), **{name: str(value) for name, value in variables.items()}}
 
 
 def _unlimited_stack() -> None:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from sciagent.campaign.driving.driver import Driver
 from sciagent.errors import CampaignError
-from sciagent.execution.slurm.controller import SlurmController, expected_seconds, fits_element
+from sciagent.execution.slurm.controller import SlurmController, expected_seconds, fits_element, grouped
 from sciagent.execution.slurm.element import ElementTask
 from sciagent.execution.slurm.site import SiteProfile
 from sciagent.execution.slurm.spool import spools
@@ -118,7 +118,7 @@ def test_what_was_reserved_by_who_died_before_submitting_is_taken_back(
             (waiting,) = external_jobs.waiting(connection, QUEUES, 10)
             external_jobs.reserve_for(connection, {waiting.job_id: name})
             assert offers.claim_next(connection, QUEUES, "w/0") == []
-            assert external_jobs.claim_reserved(connection, waiting.job_id, f"{name}1", "other") is None
+            assert external_jobs.claim_reserved(connection, [waiting.job_id], f"{name}1", "other") == []
         controller.step()
         assert reserved(ledger) == {waiting.job_id: name}, "it may be being submitted"
         with ledger.begin() as connection:
@@ -163,6 +163,36 @@ def reserved(ledger: Ledger) -> dict[int, str]:
 
 
 def test_what_holds_more_than_a_core_is_left_to_no_element_that_is_there() -> None:
-    there = ElementTask(name="slurm x_0", job=1, queues=["simulation"], seconds=600.0, margin=2.0, memory_mb=1000)
+    there = ElementTask(name="slurm x_0", jobs=[1], queues=["simulation"], seconds=600.0, margin=2.0, memory_mb=1000)
     small = WaitingExternalJob(1, 1, 10.0, 60.0, 500, 0)
-    assert fits_element(small, there) and not fits_element(small._replace(needs="gpu=1"), there)
+    assert fits_element([small], there) and not fits_element([small._replace(needs="gpu=1")], there)
+    assert fits_element([small] * 30, there) and not fits_element([small] * 31, there)
+
+
+def test_jobs_that_a_call_takes_together_get_one_element() -> None:
+    alone = WaitingExternalJob(1, 1, 10.0, 60.0, 500, 0)
+    of_two = [WaitingExternalJob(id_, 2, 10.0, 60.0, 500, 0, together=3) for id_ in range(2, 9)]
+    died = of_two[0]._replace(job_id=9, tries=1, together=1)
+    waiting = [of_two[0], alone, *of_two[1:], alone._replace(job_id=10), died]
+    assert [[job.job_id for job in group] for group in grouped(waiting)] == [[2, 3, 4], [1], [5, 6, 7], [8], [10], [9]]
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_a_group_is_reserved_and_claimed_whole_and_halved_until_a_partition_holds_it(
+    ledger: Ledger, site: SiteProfile, tmp_path: Path
+) -> None:
+    long = "{wall_seconds: 7200, memory_mb: 500}"
+    built = written(ledger, tmp_path, molecules(7), limits=long, verifier="bad.together")
+    controller = SlurmController(ledger, site, QUEUES)
+    with driver(built) as one:
+        until(lambda: one.step() or counts(ledger, t.job.c.state).get("queued") == 7)
+        with ledger.begin() as connection:
+            connection.execute(sa.update(t.job).values(seconds=7000.0))
+            arrays = controller._reserve_arrays(connection, []).values()
+        groups = [group for _, some in arrays for group in some]
+        assert [len(group) for group in groups] == [1, 2, 2, 2], "the longest partition has 600 minutes"
+        names = reserved(ledger)
+        with ledger.begin() as connection:
+            claims = external_jobs.claim_reserved(connection, groups[-1], names[groups[-1][0]], "element")
+        assert tuple(claim.job_id for claim in claims) == groups[-1]
+        assert sorted(reserved(ledger)) == sorted({*names} - {*groups[-1]})

@@ -110,6 +110,26 @@ def test_jobs_come_in_groups_where_their_verifier_says_so(ledger: Ledger, row: C
     assert [one.job_id for one in first + second] == made[::-1]
 
 
+def test_a_job_whose_process_or_worker_died_is_claimed_alone(ledger: Ledger, row: CampaignRow) -> None:
+    made = offered(ledger, row, 6)
+    with ledger.begin() as connection:
+        campaigns.write_requests(connection, {campaigns.rungs(connection, row.id)[1].id: {"together": 8}})
+        connection.execute(sa.update(t.job).where(t.job.c.id == made[-1]).values(kills=1))
+        connection.execute(sa.update(t.job).where(t.job.c.id == made[2]).values(losses=1))
+    assert [one.job_id for one in claim(ledger)] == [made[-1]]
+    assert [one.job_id for one in claim(ledger)] == [made[4], made[3], made[1], made[0]]
+    assert [one.job_id for one in claim(ledger)] == [made[2]]
+
+
+def test_a_group_takes_no_longer_than_its_slot_has(ledger: Ledger, row: CampaignRow) -> None:
+    made = offered(ledger, row, 4)
+    with ledger.begin() as connection:
+        campaigns.write_requests(connection, {campaigns.rungs(connection, row.id)[1].id: {"together": 8}})
+        connection.execute(sa.update(t.job).values(seconds=10.0))
+    assert [one.job_id for one in claim(ledger, seconds=25.0)] == [made[3], made[2]]
+    assert [one.job_id for one in claim(ledger)] == [made[1], made[0]]
+
+
 def test_two_who_ask_at_once_never_get_the_same_job(ledger: Ledger, row: CampaignRow) -> None:
     made = offered(ledger, row, 24)
     barrier, found = threading.Barrier(4), []

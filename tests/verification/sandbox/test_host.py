@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import statistics
 import sys
 import threading
@@ -138,6 +139,40 @@ def test_a_group_that_fails_is_halved_until_one_candidate_is_to_blame(worker: Wo
     blamed = {"memory": "out_of_memory", "sleep": "timeout", "zygote": "lost"}.get(how, "crashed")
     assert [str(r.finding.outcome) for r in results] == ["ok", blamed, "ok", "ok"]
     assert [r.finding.diagnostics.get("batch") for r in results] == [1, None, 2, 2]
+
+
+def test_a_failure_is_charged_to_the_candidate_that_causes_it(worker: Worker, tmp_path: Path) -> None:
+    settings = {"poison": "CCC", "how": "raise", "burns": 0.4}
+    folders = tuple(tmp_path / candidate.text for candidate in ABC)
+    request = Request("bad.together", settings, ABC, AMPLE, checkpoints=folders, together=True)
+    results = worker.run(request)
+    costs = {r.finding.candidate_key: r.cost["core_seconds"] for r in results}
+    blamed = ABC[2].key
+    assert [r.finding.candidate_key for r in results if r.finding.outcome != "ok"] == [blamed]
+    assert costs[blamed] > 3 * 0.4 and max(costs[c.key] for c in ABC if c.key != blamed) < 0.4  # four, two, one
+    used = {r.finding.diagnostics["checkpoint"] for r in results if r.finding.outcome == "ok"}
+    assert used == {"CCO", "CCF"}, "the first of each group that ran well"
+
+
+PARALLEL = Limits(wall_seconds=20, memory_mb=2000, threads=2)
+
+
+@pytest.mark.usefixtures("openmpi")
+def test_the_cpu_time_of_all_mpi_processes_is_counted(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_NTASKS", "1")
+    (result,) = run(worker, "bad.parallel", limits=PARALLEL, ranks=3, seconds=0.5)
+    assert result.finding.outcome == "ok", result.finding
+    cores = sorted(os.sched_getaffinity(0))
+    seen = {"threads": "1", "cores": cores, "foreign": []}
+    assert result.finding.diagnostics["seen"] == [seen] * 3
+    assert result.cost["core_seconds"] > 1.5
+    assert {"json", "json/python", "openmpi", "sciagent", "python"} <= set(result.versions)
+
+
+@pytest.mark.usefixtures("openmpi")
+def test_no_mpi_process_outlives_its_job(worker: Worker) -> None:
+    (result,) = run(worker, "bad.parallel", limits=Limits(4.0, 2000), ranks=2, hold=True)
+    assert said([result]) == ["timeout/wall_limit"]  # that no process is left is checked after each test
 
 
 @pytest.mark.parametrize(("verifier", "settings"), [("bad.hang", {}), ("bad.forks", {"then_hang": True})])

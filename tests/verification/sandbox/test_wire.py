@@ -54,9 +54,10 @@ def wired(finding: Finding) -> dict[str, Any]:
 
 COUNTED = Finding(KEY, Outcome.OK, spent=Cost(llm_tokens=1200, money=0.02))
 NOTHING_SPENT = Finding(KEY, Outcome.OK, spent=Cost())  # it counted, and there was nothing
+VERSIONED = Finding(KEY, Outcome.OK, versions={"gpaw": "22.8.0", "gpaw/ase": "3.22.1"}, share=2.5)
 
 
-@pytest.mark.parametrize("finding", [FINDING, FAILURE, COUNTED, NOTHING_SPENT])
+@pytest.mark.parametrize("finding", [FINDING, FAILURE, COUNTED, NOTHING_SPENT, VERSIONED])
 def test_a_finding_comes_back_as_it_went(finding: Finding) -> None:
     assert received(wired(finding)) == finding
 
@@ -79,6 +80,12 @@ def test_a_finding_comes_back_as_it_went(finding: Finding) -> None:
 def test_what_a_verifier_says_it_spent_is_looked_at(spent: object) -> None:
     with pytest.raises(WireError):
         received(wired(COUNTED) | {"spent": spent})
+
+
+@pytest.mark.parametrize("versions", [["gpaw"], {"gpaw": 22}, {"gpaw": "2" * 201}, {str(i): "1" for i in range(33)}])
+def test_versions_are_a_few_short_texts(versions: object) -> None:
+    with pytest.raises(WireError, match="versions"):
+        received(wired(VERSIONED) | {"versions": versions})
 
 
 def test_a_job_comes_back_as_it_went() -> None:

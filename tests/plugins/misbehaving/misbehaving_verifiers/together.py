@@ -15,7 +15,8 @@ from sciagent.verification.contract import Context, Cost, Finding, Tier
 
 
 class Together(Base):
-    """All of a batch take `seconds` of CPU, then come the findings, each heavier than the one before."""
+    """All of a batch take `seconds` of CPU, then come the findings, each heavier than the one before. A batch with the
+    candidate `poison` takes `burns` of CPU and fails."""
 
     name = "bad.together"
     tier = Tier.SIMULATION
@@ -26,6 +27,7 @@ class Together(Base):
         sleep: float = 0.0
         poison: str = ""
         how: str = "raise"
+        burns: float = 0.0
 
     def cost(self, candidate: Any) -> Cost:
         return Cost(core_seconds=0.01)
@@ -38,10 +40,14 @@ class Together(Base):
         while time.process_time() < end:
             pass
         for i, candidate in enumerate(batch):
-            yield replace(self.good(candidate, diagnostics={"batch": len(batch)}), share=float(i + 1))
+            diagnostics = {"batch": len(batch), "checkpoint": context.checkpoint.name}
+            yield replace(self.good(candidate, diagnostics=diagnostics), share=float(i + 1))
 
     def _fail(self) -> None:
         how = self.settings.how
+        end = time.process_time() + self.settings.burns
+        while time.process_time() < end:
+            pass
         if how == "exit":
             os._exit(3)
         if how == "memory":
