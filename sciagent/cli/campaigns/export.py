@@ -28,6 +28,7 @@ class Format(StrEnum):
     XLSX = "xlsx"
     JSONL = "jsonl"
     SDF = "sdf"
+    CIF = "cif"
     PARQUET = "parquet"
     ASE = "ase"
     ROCRATE = "rocrate"
@@ -40,7 +41,7 @@ class What(StrEnum):
 
 
 ENDINGS = {f".{each}": each for each in Format} | {".db": Format.ASE, ".zip": Format.ROCRATE}
-TEXT = (Format.CSV, Format.JSONL, Format.SDF)
+TEXT = (Format.CSV, Format.JSONL, Format.SDF, Format.CIF)
 WITH_COLUMNS = (Format.CSV, Format.XLSX)
 OF_PROPOSALS = (Format.CSV, Format.JSONL, Format.PARQUET)
 
@@ -152,6 +153,7 @@ def _write(
     """Writes a file, or to stdout without a path. Returns what was written."""
     from sciagent.report.export import parquet
     from sciagent.report.export.ase_database import write_ase
+    from sciagent.report.export.cif import write_cif
     from sciagent.report.export.excel import write_excel
     from sciagent.report.export.sdf import write_sdf
     from sciagent.report.export.sheet import write_csv
@@ -171,6 +173,9 @@ def _write(
         if chosen is Format.SDF:
             n, solid = write_sdf(connection, row, artifacts, file, hits)
             return f"{n} molecules, {solid} of them in three dimensions,"
+        if chosen is Format.CIF:
+            n, relaxed = write_cif(connection, row, artifacts, file, hits)
+            return f"{n} crystals, {relaxed} of them with a relaxed cell,"
         if chosen is Format.JSONL:
             return f"{write_jsonl(connection, row, file, proposed, hits)} {what}"
         return f"{write_csv(connection, row, file, proposed, columns, hits)} {what}"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,9 +11,8 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent import __version__
-from sciagent.chemistry.subjects.registry import subject_of
-from sciagent.errors import SciagentError
-from sciagent.report.parts.table import Entry, MeasuredColumn, columns, entries, geometry, nested
+from sciagent.report.export.geometries import atoms_of
+from sciagent.report.parts.table import Entry, MeasuredColumn, columns, entries, nested
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.artifacts import ArtifactStore
 
@@ -43,7 +40,7 @@ def write_ase(
     while batch := list(islice(stream, BATCH)):
         with database:
             for entry in batch:
-                atoms, source = _atoms(entry, artifacts)
+                atoms, source = atoms_of(entry, artifacts)
                 if atoms is None:
                     without += 1
                     continue
@@ -71,20 +68,6 @@ def _keys(wanted: Sequence[MeasuredColumn]) -> dict[tuple[str, str], str]:
             name += "_"
         names[c.rung, c.name] = name
     return names
-
-
-def _atoms(entry: Entry, artifacts: ArtifactStore) -> tuple[Any | None, str]:
-    """Returns an ASE Atoms (angstrom) from a stored geometry or a crystal's structure, or None, and its origin."""
-    from ase.io import read
-
-    if geometry_file := geometry(artifacts, entry.answers):
-        text, form, answer = geometry_file
-        with suppress(ValueError, IndexError, KeyError, OSError):
-            return read(io.StringIO(text), format=form), f"{answer.rung}, evidence {answer.key}"
-    with suppress(SciagentError):
-        if (atoms := subject_of(entry.candidate.kind).atoms(entry.candidate.payload)) is not None:
-            return atoms, "as proposed"
-    return None, ""
 
 
 def _pairs(entry: Entry, keys: dict[tuple[str, str], str]) -> Mapping[str, Any]:

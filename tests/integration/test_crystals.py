@@ -1,0 +1,159 @@
+"""Campaigns on crystals: screened, searched, by a model's tools, over a broker, through a kill, to report and files."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sciagent import Campaign
+from sciagent.api.ledger import open_ledger
+from sciagent.campaign.core.build import create_or_open
+from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.spec.load import parse_spec
+from tests.integration.test_executors import served
+from tests.support.campaigns import environment, sciagent
+from tests.support.chat_server import ChatServer, calls
+from tests.support.plugins import installed
+
+SEEDS = """\
+structure,name
+perovskite: Cs Sn I,black
+perovskite: Sr Ti O,strontium titanate
+rocksalt: Na Cl,halite
+rocksalt: Mg O,periclase
+fluorite: Ca F,fluorite
+zincblende: Zn S,sphalerite
+not a crystal,nothing
+"""
+CAMPAIGN = """\
+campaign: ionic
+subject: crystal
+seed: 5
+objectives: [{property: electrostatic_energy, max: -12, unit: eV}]
+ladder:
+  - {rung: checks, verifier: crystal.checks}
+  - {rung: ewald, verifier: ewald.energy, settings: {pause: PAUSE}}
+goal: {kind: hits}
+budget: {proposals: PROPOSALS}
+proposer: PROPOSER
+scheduler: {kind: SCHEDULER}
+workers: 1
+"""
+SCREEN = "{kind: screen, file: seeds.csv}"
+EVOLVE = "{kind: evolve, seeds: seeds.csv, batch: 8, max_sites: 12}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def electrostatics(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with installed("electrostatics", tmp_path_factory.mktemp("site")):
+        yield
+
+
+def written(folder: Path, **given: Any) -> Path:
+    (folder / "seeds.csv").write_text(SEEDS, encoding="utf-8")
+    text = CAMPAIGN
+    chosen = {"PAUSE": 0.0, "PROPOSALS": 40, "PROPOSER": SCREEN, "SCHEDULER": "exhaustive", **given}
+    for name, value in chosen.items():
+        text = text.replace(name, str(value))
+    (folder / "ionic.yaml").write_text(text, encoding="utf-8")
+    return folder / "ionic.yaml"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_file_is_screened_reported_and_exported(folder: Path) -> None:
+    campaign = Campaign.from_yaml(written(folder))
+    campaign.run()
+    assert {candidate.text for candidate in campaign.best(10) if candidate.hit} == {"MgO Fm-3m", "SrTiO3 Pm-3m"}
+    page = campaign.report().path.read_text(encoding="utf-8")
+    assert "SrTiO3" in page and "<svg" in page and "_atom_site_fract_x" in page, "its cell is there to be turned"
+    sciagent("export", "ionic", "-o", "ionic.cif", cwd=folder)
+    sciagent("export", "ionic", "-o", "ionic.db", cwd=folder)
+    from ase.db import connect
+    from pymatgen.io.cif import CifParser
+
+    assert len(CifParser(folder / "ionic.cif").parse_structures(primitive=False)) == 6
+    [row] = connect(folder / "ionic.db").select("name=halite")
+    assert row.formula == "ClNa" and row.ewald_electrostatic_energy < -7
+    said = sciagent("explain", "rocksalt: Na Cl", "--campaign", "ionic", "--json", cwd=folder)
+    assert (said["kind"], said["text"], said["smiles"], said["formula"]) == ("crystal", "NaCl Fm-3m", None, "NaCl")
+    blocks = (folder / "ionic.cif").read_text(encoding="utf-8").split("# generated using pymatgen")
+    (folder / "one.cif").write_text(blocks[1].rpartition("\n# ")[0], encoding="utf-8")
+    answer = sciagent("verify", "one.cif", "--campaign", "ionic.yaml", "--json", cwd=folder, expect=None)
+    assert (answer["kind"], answer["smiles"]) == ("crystal", None) and answer["key"] in page
+
+
+@pytest.mark.parametrize("scheduler", ["priced", "thresholds"])
+def test_a_search_finds_more_than_its_seeds(scheduler: str, folder: Path) -> None:
+    campaign = Campaign.from_yaml(written(folder, PROPOSER=EVOLVE, SCHEDULER=scheduler))
+    campaign.run()
+    children = [candidate for candidate in campaign.candidates() if not candidate.in_seeds]
+    assert len(children) >= 10
+    story = campaign.explain(children[0].key).answer.campaigns[0].proposed[0]
+    assert story.parents and story.parents[0].kind == "crystal"
+
+
+def test_a_model_edits_crystals_by_its_tools(folder: Path, server: ChatServer) -> None:
+    proposer = f'{{kind: llm, model: m, endpoint: "{server.url}", seeds: seeds.csv, turns: 4, timeout: 5}}'
+    text = written(folder, PROPOSER=proposer, PROPOSALS=9).read_text(encoding="utf-8")
+    said = [
+        ("propose", {"structure": "rocksalt: K F", "rationale": "a salt", "predictions": []}),
+        ("modify", {"parent": "#1", "edit": "substitute", "what": "Ca", "where": None}),
+        ("inspect", {"crystal": "#1"}),
+        ("finish", {"reason": "enough"}),
+    ]
+    server.respond = lambda body, n: (200, calls(said[min(n, len(said)) - 1], n=n))
+    built = create_or_open(open_ledger("ionic.db", True).store, parse_spec(text, base=folder), text, "test")[0]
+    with Driver(built) as driver:
+        while driver.step(wait=0.05) is None:
+            pass
+    told = json.dumps([body["messages"] for body in server.bodies])
+    assert "new #" in told and "KF Fm-3m" in told and "(modify: substitute Ca)" in told
+    assert "sites, number name" in told
+    first = server.bodies[0]
+    assert "You search for crystals" in first["messages"][0]["content"]
+    assert "crossover" not in [tool["function"]["name"] for tool in first["tools"]]
+
+
+def test_a_killed_campaign_goes_on(folder: Path) -> None:
+    written(folder, PAUSE=0.4)
+    command = [sys.executable, "-m", "sciagent", "run", "ionic.yaml", "--quiet"]
+    process = subprocess.Popen(command, cwd=folder, env=environment(), start_new_session=True)
+    ledger = folder / "sciagent.db"
+    end = time.monotonic() + 120
+    while time.monotonic() < end and not (ledger.exists() and _evidence(ledger) >= 2):
+        time.sleep(0.1)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    campaign = Campaign.open("ionic", str(ledger))
+    campaign.run()
+    assert len([c for c in campaign.candidates() if c.value("electrostatic_energy")]) == 6
+
+
+def _evidence(ledger: Path) -> int:
+    with sqlite3.connect(ledger) as connection, suppress(sqlite3.OperationalError):
+        query = "SELECT count(*) FROM evidence WHERE verifier_name = 'ewald.energy'"
+        return int(connection.execute(query).fetchone()[0])
+    return 0
+
+
+def test_a_worker_over_celery_takes_crystals(folder: Path) -> None:
+    written(folder)
+    with served("celery", folder) as more:
+        sciagent("run", "ionic.yaml", "--executor", "celery", "--quiet", cwd=folder, SCIAGENT_LEDGER="ledger.db", **more)
+        best = sciagent("best", "ionic", "--json", cwd=folder, SCIAGENT_LEDGER="ledger.db")
+    assert {row["text"] for row in best if row["hit"]} == {"SrTiO3 Pm-3m", "MgO Fm-3m"}
