@@ -150,6 +150,17 @@ SYNTHESIS_STEPS = Property("synthesis_steps", _RATIO, "steps of the shortest rou
 STRUCTURAL_ALERTS = Property("structural_alerts", _RATIO, "number of structural alerts matched", Kind.COUNT, low=0)
 FORMATION_ENERGY = Property("formation_energy", ("eV/atom", "meV/atom"), "formation energy per atom")
 E_ABOVE_HULL = Property("energy_above_hull", ("eV/atom", "meV/atom"), "energy above the convex hull", low=-1)
+E_ABOVE_KNOWN_PHASES = Property(
+    "energy_above_known_phases",
+    ("eV/atom", "meV/atom"),
+    "energy above the hull of known phases by the same model: a lower bound of that above the hull",
+)
+ENERGY_SPREAD = Property(
+    "energy_spread", ("eV/atom", "meV/atom"), "difference between two models of one energy scale", low=0
+)
+VOLUME_PER_ATOM = Property("volume_per_atom", ("angstrom**3",), "volume of the cell per atom", low=1, high=1000)
+DENSITY = Property("density", ("g/mL", "g/cm^3", "kg/m^3"), "mass by volume", low=0, high=30)
+BULK_MODULUS = Property("bulk_modulus", ("GPa", "eV/angstrom**3"), "bulk modulus at zero pressure", low=0, high=1000)
 SOLVATION_ENERGY = Property("solvation_free_energy", _ENERGY, "solvation free energy, 1 M to 1 M")
 VERTICAL_IP = Property(
     "vertical_ionization_energy", _ENERGY, "E(cation) - E, both at the neutral's geometry", low=-5, high=60

@@ -20,10 +20,13 @@ def file_hash(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def check_file(value: str, info: ValidationInfo, folders: bool = False) -> str:
-    """Returns the name of a file. Raises a fault for an unreadable file if the folder of the document is known.
+def check_file(value: str, info: ValidationInfo) -> str:
+    """Returns the name of a file. Raises a fault for an unreadable file if the folder of the document is known."""
+    return check_path(value, info, folders=False)
 
-    folders: whether it may be a folder of files."""
+
+def check_path(value: str, info: ValidationInfo, folders: bool) -> str:
+    """Returns the name of a file, or of a folder of files if `folders`. Raises a fault as `check_file`."""
     context = info.context or {}
     if context.get("base") is None or not context.get("candidates", True):
         return value
@@ -40,12 +43,5 @@ def check_file(value: str, info: ValidationInfo, folders: bool = False) -> str:
     return value
 
 
-def check_source(value: str, info: ValidationInfo) -> str:
-    """Returns the name of a file or folder. Raises a fault as `check_file`."""
-    return check_file(value, info, folders=True)
-
-
 AnyFile = Annotated[str, AfterValidator(check_file)]
 """The name of a file, relative to the campaign file."""
-StructureSource = Annotated[str, AfterValidator(check_source)]
-"""The name of a file with structures, or of a folder of such files, relative to the campaign file."""

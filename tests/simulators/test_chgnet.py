@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from ase.build import bulk
 
-from sciagent.errors import SimulatorError
-from sciagent_simulators.potentials.potential import Energy, spread
 from sciagent_simulators.potentials.registry import load
 from sciagent_simulators.potentials.relaxing import evaluate, relax
 
@@ -63,12 +61,3 @@ def test_loading_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     load.cache_clear()
     load("chgnet-0.3.0")
     assert capsys.readouterr().out == ""
-
-
-def test_energies_of_two_scales_do_not_mix() -> None:
-    ours, r2scan = (load(name).scale for name in ("chgnet-0.3.0", "chgnet-r2scan"))
-    assert Energy(-3.5, ours) - Energy(-3.4, ours) == pytest.approx(-0.1)
-    with pytest.raises(SimulatorError, match="different scales"):
-        _ = Energy(-3.5, ours) - Energy(-6.8, r2scan)
-    with pytest.raises(SimulatorError, match="different scales"):
-        spread(Energy(-3.5, ours), Energy(-6.8, r2scan))

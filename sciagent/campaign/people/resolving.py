@@ -61,7 +61,7 @@ def _notation(row: CampaignRow | None) -> str:
 
 
 def _kind(row: CampaignRow | None) -> str | None:
-    return None if row is None else str(row.spec["subject"])
+    return None if row is None else str(row.spec.get("subject", MOLECULE_KIND))
 
 
 def _matches(connection: Connection, row: CampaignRow | None, name: str) -> tuple[list[Named], bool]:

@@ -99,7 +99,7 @@ class CampaignSpec(Part):
     @classmethod
     def _fits_the_subject(cls, value: ProposerSpec, info: ValidationInfo) -> ProposerSpec:
         if subject := info.data.get("subject"):
-            check_proposer(subject_of(subject), value)
+            check_proposer(subject_of(subject), value, info)
         return value
 
     @field_validator("standardise")

@@ -15,7 +15,7 @@ from sciagent.chemistry.combinations import block, check_reaction, check_scaffol
 from sciagent.domain.addresses import address_fault
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.yaml.document import kind_of
-from sciagent.yaml.files import AnyFile, StructureSource, check_source
+from sciagent.yaml.files import AnyFile
 from sciagent.yaml.validation import Faults, fault
 
 Files = dict[tuple[str, ...], str]
@@ -70,7 +70,7 @@ class EvolveSpec(_WithFile):
     """
 
     kind: Literal["evolve"] = Field(description="Scripted search from seeds.")
-    seeds: StructureSource = Field(description="csv, smi or sdf, also .gz; relative to the campaign file.")
+    seeds: str = Field(description="csv, smi or sdf, also .gz; relative to the campaign file.")
     column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
     keep: Keep = KEEP
     batch: Count = Field(20, description="Candidates a turn.")
@@ -93,7 +93,7 @@ class ScreenSpec(_WithFile):
     """Proposes the molecules of a file, in its order."""
 
     kind: Literal["screen"] = Field(description="Proposes the molecules of a file.")
-    file: StructureSource = Field(description="csv, smi or sdf, also .gz; relative to the campaign file.")
+    file: str = Field(description="csv, smi or sdf, also .gz; relative to the campaign file.")
     column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
     keep: Keep = KEEP
     batch: Count = Field(20, description="Candidates a turn.")
@@ -104,7 +104,7 @@ class PluginSpec(_WithFile):
 
     kind: Literal["plugin"] = Field(description="A proposer of another package.")
     name: str = Field(min_length=1, max_length=60, description="Name in the entry point group `sciagent.proposers`.")
-    seeds: StructureSource = Field(
+    seeds: str = Field(
         description="Proposed first: csv, smi or sdf, also .gz; relative to the campaign file."
     )
     column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
@@ -134,7 +134,7 @@ _TEXTS: TypeAdapter[tuple[str, ...]] = TypeAdapter(
 
 def _file_or_list(value: Any, _: Any, info: ValidationInfo) -> str | tuple[str, ...]:
     if isinstance(value, str):
-        return check_source(value, info)
+        return value  # the file is checked with the subject
     if not isinstance(value, list | tuple):
         raise fault(f"must be the name of a file or a list of SMILES, not {kind_of(value)}")
     return _TEXTS.validate_python(value)
@@ -239,7 +239,7 @@ class LlmSpec(_WithFile):
     api_key_env: str | None = Field(
         None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="Environment variable that holds the server's key."
     )
-    seeds: StructureSource | None = Field(
+    seeds: str | None = Field(
         None, description="Molecules to begin with: csv, smi or sdf, also .gz; relative to the campaign file."
     )
     column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")

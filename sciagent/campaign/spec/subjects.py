@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, TypeAdapter, WrapValidator
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationInfo, WrapValidator
+from pydantic_core import PydanticCustomError
 
 from sciagent.campaign.spec.goals import Finite, Part
 from sciagent.chemistry.protonation import LIBRARY, MISSING
@@ -14,6 +16,7 @@ from sciagent.chemistry.subjects.registry import subject_names, subject_of
 from sciagent.domain.candidates import MOLECULE_KIND
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.yaml.document import kind_of
+from sciagent.yaml.files import check_path
 from sciagent.yaml.validation import Faults, fault
 
 if TYPE_CHECKING:
@@ -72,8 +75,8 @@ def _word_or_mapping(value: Any, _: Any) -> Fragments | StandardiseSpec:
 Standardise = Annotated[Fragments | StandardiseSpec, WrapValidator(_word_or_mapping)]
 
 
-def check_proposer(subject: Subject, proposer: ProposerSpec) -> None:
-    """Raises faults if a proposer cannot propose candidates of the subject, or names a file in another format."""
+def check_proposer(subject: Subject, proposer: ProposerSpec, info: ValidationInfo) -> None:
+    """Raises faults if a proposer cannot propose candidates of the subject, or names a file that cannot be read."""
     with Faults() as faults:
         for path, chosen in proposer.by_path():
             if why := _misfit(subject, chosen):
@@ -82,6 +85,11 @@ def check_proposer(subject: Subject, proposer: ProposerSpec) -> None:
                 if not subject.is_file_of(name):
                     message, takes = f'"{name}" is no table of {subject.words.many}', ", ".join(subject.formats)
                     faults.add((*path, *where), message, f"takes: {takes}, each also with .gz")
+                    continue
+                try:
+                    check_path(name, info, folders=not Path(name).suffix)
+                except PydanticCustomError as error:
+                    faults.take((*path, *where), error)
 
 
 def _misfit(subject: Subject, chosen: OneProposerSpec) -> tuple[str, str] | None:

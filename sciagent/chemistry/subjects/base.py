@@ -218,6 +218,11 @@ class Subject(ABC):
         Raises InvalidCandidateError for a payload that cannot be read."""
         return None
 
+    def geometry(self, payload: Mapping[str, Any]) -> tuple[str, str] | None:
+        """Returns the text and the format (`cif`, `xyz`) of the geometry of a payload, which the report turns in three
+        dimensions; None if it holds no coordinates."""
+        return None
+
     @property
     def edits(self) -> EditSet | None:
         """The edits of searches and models; None: candidates can only be read from texts and files."""

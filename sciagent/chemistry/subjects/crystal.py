@@ -147,6 +147,9 @@ class CrystalSubject(Subject):
 
         return AseAtomsAdaptor.get_atoms(Crystal.from_payload(payload).structure)
 
+    def geometry(self, payload: Mapping[str, Any]) -> tuple[str, str]:
+        return str(Crystal.from_payload(payload).structure.to(fmt="cif")), "cif"
+
     @cached_property
     def edits(self) -> EditSet:
         from sciagent.chemistry.subjects.crystal_edits import CrystalEdits

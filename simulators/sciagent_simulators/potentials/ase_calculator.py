@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sciagent_simulators.potentials.potential import EnergyScale, Evaluation
+from sciagent_simulators.potentials.potential import EnergyScale, PotentialValues
 
 
 @dataclass(frozen=True)
@@ -19,10 +19,10 @@ class AsePotential:
     scale: EnergyScale
     atoms_at_once: int = 1
 
-    def evaluate(self, batch: Sequence[Any]) -> Sequence[Evaluation]:
+    def evaluate(self, batch: Sequence[Any]) -> Sequence[PotentialValues]:
         return [self._one(atoms.copy()) for atoms in batch]
 
-    def _one(self, atoms: Any) -> Evaluation:
+    def _one(self, atoms: Any) -> PotentialValues:
         atoms.calc = self.calculator
         stress = np.asarray(atoms.get_stress(voigt=False), dtype=float)
-        return Evaluation(float(atoms.get_potential_energy()), np.array(atoms.get_forces(), dtype=float), stress)
+        return PotentialValues(float(atoms.get_potential_energy()), np.array(atoms.get_forces(), dtype=float), stress)

@@ -17,7 +17,14 @@ from typing import Any
 import numpy as np
 
 from sciagent_simulators.potentials.elements import MPTRJ
-from sciagent_simulators.potentials.potential import MP2020, ON_CPU, ON_GPU, EnergyScale, Evaluation, PotentialFactory
+from sciagent_simulators.potentials.potential import (
+    MP2020,
+    ON_CPU,
+    ON_GPU,
+    EnergyScale,
+    PotentialFactory,
+    PotentialValues,
+)
 
 
 @dataclass(frozen=True)
@@ -32,7 +39,7 @@ class Chgnet:
     def atoms_at_once(self) -> int:
         return ON_CPU if self.device == "cpu" else ON_GPU
 
-    def evaluate(self, batch: Sequence[Any]) -> Sequence[Evaluation]:
+    def evaluate(self, batch: Sequence[Any]) -> Sequence[PotentialValues]:
         from pymatgen.core import Lattice, Structure
 
         graphs = [
@@ -44,7 +51,7 @@ class Chgnet:
         energies, forces, stresses = _evaluated(self.model, graphs, self.device)
         ends = np.cumsum([len(atoms) for atoms in batch])[:-1]
         return [
-            Evaluation(float(energy), force, stress)
+            PotentialValues(float(energy), force, stress)
             for energy, force, stress in zip(energies, np.split(forces, ends), stresses, strict=True)
         ]
 
@@ -137,7 +144,7 @@ def _make(version: str, scale: EnergyScale, weights: Path | None, device: str) -
 
 
 def _factory(name: str, version: str, scale: EnergyScale) -> PotentialFactory:
-    return PotentialFactory(name, scale, MPTRJ, partial(_make, version, scale), "chgnet")
+    return PotentialFactory(name, scale, MPTRJ, partial(_make, version, scale), 0.003, "chgnet")
 
 
 CHGNET = _factory("chgnet-0.3.0", "0.3.0", EnergyScale("CHGNet-0.3.0", "PBE+U", MP2020))

@@ -71,7 +71,7 @@ def _mixed(one: EnergyScale, other: EnergyScale) -> SimulatorError:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class PotentialValues:
     """The potential at one structure."""
 
     energy: float
@@ -97,8 +97,8 @@ class Potential(Protocol):
         """Largest number of atoms in a call of `evaluate`; a single structure may have more."""
         ...
 
-    def evaluate(self, batch: Sequence[Any]) -> Sequence[Evaluation]:
-        """Returns one evaluation for each ase.Atoms, in order. Numbers that the model cannot give are not finite."""
+    def evaluate(self, batch: Sequence[Any]) -> Sequence[PotentialValues]:
+        """Returns the values for each ase.Atoms, in order. Numbers that the model cannot give are not finite."""
         ...
 
 
@@ -118,6 +118,8 @@ class PotentialFactory:
     elements: frozenset[str]
     """Symbols of the elements that the model knows."""
     make: Make
+    seconds: float
+    """Core-seconds for an atom of a batch, for energy, forces and stress."""
     package: str
     """The distribution with the model, whose version belongs to the provenance."""
     ships_weights: bool = True

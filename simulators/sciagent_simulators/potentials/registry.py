@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import pickle
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from importlib.metadata import EntryPoint, entry_points
@@ -63,7 +64,7 @@ def load(name: str, weights: Path | None = None, device: str = "cpu") -> Potenti
     except ImportError as error:
         detail = f"{made.package} is not installed ({error}); pip install 'sciagent[mlff]', or the package of {name}"
         raise SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.IMPORT_FAILED, detail) from error
-    except (OSError, ValueError, KeyError, RuntimeError, TypeError, AttributeError) as error:
+    except (OSError, pickle.UnpicklingError, ValueError, KeyError, RuntimeError, TypeError, AttributeError) as error:
         detail = f"{name} cannot read its weights: {type(error).__name__}: {error}"
         raise SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.REFERENCE_FILE, detail[:500]) from error
 

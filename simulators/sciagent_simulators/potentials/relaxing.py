@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SimulatorError
-from sciagent_simulators.potentials.potential import Evaluation, Numbers, Potential
+from sciagent_simulators.potentials.potential import Numbers, Potential, PotentialValues
 
 MAX_STEP = 0.2  # angstrom, norm of a step
 FIRST_TIME_STEP, LAST_TIME_STEP = 0.1, 1.0
@@ -35,7 +35,7 @@ class Relaxed:
 
     atoms: Any
     """The ase.Atoms."""
-    last: Evaluation | None
+    last: PotentialValues | None
     """The potential there; None if it was never known."""
     steps: int
     """Number of evaluations."""
@@ -59,6 +59,7 @@ class _Member:
     """One crystal on its way."""
 
     atoms: Any
+    is_cell_fixed: bool = False
     cell: Numbers = field(init=False)
     """The cell before."""
     logarithm: Numbers = field(init=False)
@@ -69,7 +70,7 @@ class _Member:
     downhill: int = 0
     """Steps since the last one uphill."""
     steps: int = 0
-    last: Evaluation | None = None
+    last: PotentialValues | None = None
     forces: Numbers = field(init=False)
     """(n + 3) x 3: on the atoms of the undeformed cell, and on the logarithm."""
     fault: SimulatorError | None = None
@@ -87,7 +88,7 @@ class _Member:
     def volume_ratio(self) -> float:
         return float(abs(self.atoms.cell.volume) / abs(np.linalg.det(self.cell)))
 
-    def take(self, found: Evaluation) -> None:
+    def take(self, found: PotentialValues) -> None:
         """Sets the forces from an evaluation of the potential, or the fault."""
         self.steps += 1
         if not found.is_finite:
@@ -97,6 +98,8 @@ class _Member:
         gradient = np.linalg.solve(self.cell, self.atoms.cell.array).T
         virial = -self.atoms.cell.volume * found.stress
         on_cell = _directional(self.logarithm.T, virial @ np.linalg.inv(gradient.T))
+        if self.is_cell_fixed:
+            on_cell = np.zeros((3, 3))
         self.forces = np.vstack([found.forces @ gradient, on_cell / len(self.atoms)])
         if np.abs(found.forces).max() > HUGE_FORCE:
             detail = f"a force of {np.abs(found.forces).max():.3g} eV/angstrom: atoms overlap"
@@ -151,12 +154,16 @@ class _Member:
         return Relaxed(self.atoms, self.last, self.steps, self.fmax, self.volume_ratio, fault)
 
 
-def relax(potential: Potential, batch: Sequence[Any], fmax: float = 0.05, steps: int = 300) -> list[Relaxed]:
-    """Relaxes positions and cells. Returns one result for each ase.Atoms, in order; the given ones do not change.
+def relax(
+    potential: Potential, batch: Sequence[Any], fmax: float = 0.05, steps: int = 300, fixed_cells: bool = False
+) -> list[Relaxed]:
+    """Relaxes positions and cells, or with `fixed_cells` positions only.
+
+    Returns one result for each ase.Atoms, in order; the given ones do not change.
 
     fmax: eV/angstrom, the limit for forces on atoms and on the cell. steps: evaluations of each crystal at most.
     """
-    members = [_Member(atoms.copy()) for atoms in batch]
+    members = [_Member(atoms.copy(), fixed_cells) for atoms in batch]
     active = [member for member in members if _is_periodic(member)]
     while active:
         for member, found in zip(active, evaluate(potential, [member.atoms for member in active]), strict=True):
@@ -168,7 +175,7 @@ def relax(potential: Potential, batch: Sequence[Any], fmax: float = 0.05, steps:
     return [member.result(fmax) for member in members]
 
 
-def evaluate(potential: Potential, batch: Sequence[Any]) -> list[Evaluation]:
+def evaluate(potential: Potential, batch: Sequence[Any]) -> list[PotentialValues]:
     """Returns the evaluations of all structures, with as many in a call as the potential takes at once."""
     return [found for part in _parts(batch, potential.atoms_at_once) for found in potential.evaluate(part)]
 

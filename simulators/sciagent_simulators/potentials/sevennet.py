@@ -7,7 +7,7 @@ Source: Park, Kim, Hwang, Han, J. Chem. Theory Comput. 20, 4857 (2024), doi 10.1
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sciagent_simulators.potentials.elements import MPTRJ
-from sciagent_simulators.potentials.potential import ON_CPU, ON_GPU, EnergyScale, Evaluation, PotentialFactory
+from sciagent_simulators.potentials.potential import ON_CPU, ON_GPU, EnergyScale, PotentialFactory, PotentialValues
 
 VOIGT = np.array([[0, 3, 5], [3, 1, 4], [5, 4, 2]])
 """Positions of xx, yy, zz, xy, yz, zx, the order of SevenNet, in a 3 x 3 tensor."""
@@ -36,7 +36,7 @@ class SevenNet:
     def atoms_at_once(self) -> int:
         return ON_CPU if self.device == "cpu" else ON_GPU
 
-    def evaluate(self, batch: Sequence[Any]) -> Sequence[Evaluation]:
+    def evaluate(self, batch: Sequence[Any]) -> Sequence[PotentialValues]:
         import sevenn._keys as keys
 
         output = self.model(self._graph(batch))
@@ -46,13 +46,13 @@ class SevenNet:
         )
         ends = np.cumsum([len(atoms) for atoms in batch])[:-1]
         return [
-            Evaluation(float(energy), force, -stress[VOIGT])
+            PotentialValues(float(energy), force, -stress[VOIGT])
             for energy, force, stress in zip(
                 energies.reshape(-1), np.split(forces, ends), stresses.reshape(-1, 6), strict=True
             )
         ]
 
-    def _graph(self, batch: Sequence[Any]) -> dict[str, Any]:
+    def _graph(self, batch: Sequence[Any]) -> Mapping[str, Any]:
         """Returns the graph of all cells as SevenNet names its parts."""
         import sevenn._keys as keys
         import torch
@@ -92,11 +92,13 @@ def _make(shipped: str, head: str | None, scale: EnergyScale, weights: Path | No
     return SevenNet(model.to(device).eval().requires_grad_(False), scale, device, number)
 
 
-def _factory(name: str, shipped: str, scale: EnergyScale, head: str | None = None) -> PotentialFactory:
-    return PotentialFactory(name, scale, MPTRJ, partial(_make, shipped, head, scale), "sevenn")
+def _factory(name: str, shipped: str, scale: EnergyScale, seconds: float, head: str | None = None) -> PotentialFactory:
+    return PotentialFactory(name, scale, MPTRJ, partial(_make, shipped, head, scale), seconds, "sevenn")
 
 
-SEVENNET_0 = _factory("7net-0", "7net-0", EnergyScale("7net-0", "PBE+U"))
-SEVENNET_L3I5 = _factory("7net-l3i5", "7net-l3i5", EnergyScale("7net-l3i5", "PBE+U"))
-SEVENNET_MF_PBE = _factory("7net-mf-0-pbe", "7net-mf-0", EnergyScale("7net-mf-0-PBE", "PBE+U"), "PBE")
-SEVENNET_MF_R2SCAN = _factory("7net-mf-0-r2scan", "7net-mf-0", EnergyScale("7net-mf-0-R2SCAN", "r2SCAN"), "R2SCAN")
+SEVENNET_0 = _factory("7net-0", "7net-0", EnergyScale("7net-0", "PBE+U"), 0.01)
+SEVENNET_L3I5 = _factory("7net-l3i5", "7net-l3i5", EnergyScale("7net-l3i5", "PBE+U"), 0.03)
+SEVENNET_MF_PBE = _factory("7net-mf-0-pbe", "7net-mf-0", EnergyScale("7net-mf-0-PBE", "PBE+U"), 0.01, "PBE")
+SEVENNET_MF_R2SCAN = _factory(
+    "7net-mf-0-r2scan", "7net-mf-0", EnergyScale("7net-mf-0-R2SCAN", "r2SCAN"), 0.01, "R2SCAN"
+)

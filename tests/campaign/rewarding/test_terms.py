@@ -99,10 +99,3 @@ def _advantage(episode: RewardedEpisode) -> float:
     value = episode.turns[0].advantage
     assert value is not None
     return value
-
-
-def test_a_campaign_without_molecules_has_no_novelty(ledger: Ledger, tmp_path: Path) -> None:
-    made = rewarded(ledger, tmp_path)
-    made.built.spec = made.built.spec.model_copy(update={"subject": "crystal"})
-    with ledger.read() as connection, pytest.raises(UsageError, match="novelty compares molecules"):
-        Snapshots(made.built, connection, SPEC, [])

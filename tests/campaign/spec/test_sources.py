@@ -28,8 +28,10 @@ def test_a_screen_takes_tables_of_molecules(name: str, folder: Path) -> None:
     assert spec.proposer.files() == {("file",): name}
 
 
-def test_crystals_have_no_proposer_yet(folder: Path) -> None:
-    with pytest.raises(SpecError, match="for molecules"):
+def test_a_proposer_fits_the_subject(folder: Path) -> None:
+    with pytest.raises(SpecError, match="no subject; did you mean"):
+        changed(folder, ("subject: molecule", "subject: crystals"))
+    with pytest.raises(SpecError, match="is for a molecule, not a crystal"):
         changed(folder, ("subject: molecule", "subject: crystal"))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sciagent.domain.properties import Property
+from sciagent.domain.properties import DENSITY, Property
 from sciagent.domain.units import CELSIUS_TO_KELVIN, Conversion, logarithm_of, wavelength_of
 
 _TEMPERATURE = ("K", "degC")
@@ -58,7 +58,7 @@ LAB_PROPERTIES: Sequence[Property] = (
     _activity("pic50", "the half-maximal inhibitory concentration"),
     _activity("pec50", "the half-maximal effective concentration"),
     _activity("pki", "the inhibition constant"),
-    Property("density", ("g/mL", "g/cm^3", "kg/m^3"), "mass by volume", low=0, high=30),
+    DENSITY,
     Property("viscosity", ("mPa*s", "Pa*s"), "dynamic viscosity", low=0, high=1e12),
     Property("refractive_index", ("1",), "refractive index, at the wavelength of the level", low=1, high=5),
     Property("vapour_pressure", ("Pa", "kPa", "mbar", "mmHg"), "vapour pressure", low=0, high=1e9),

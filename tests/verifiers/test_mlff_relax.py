@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from sciagent.chemistry.crystal import Crystal
+from sciagent.chemistry.crystals.prototypes import decorated
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.verification.contract import Context, Finding
+from sciagent.verification.sandbox.host import HostResult, Limits, Request, Worker
+from sciagent_verifiers.simulation.mlff_relax import MlffRelax
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCIAGENT_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+@pytest.fixture(scope="module")
+def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    with Worker(tmp_path_factory.mktemp("scratch"), preload=["mlff.relax"]) as worker:
+        yield worker
+
+
+def findings(verifier: MlffRelax, crystals: list[Crystal], folder: Path) -> list[Finding]:
+    return list(verifier.verify(crystals, Context(folder, folder / "checkpoint")))
+
+
+def values(finding: Finding) -> dict[str, float]:
+    return {measured.property: measured.quantity.value for measured in finding.measured}
+
+
+SALT = decorated("rocksalt", ("Na", "Cl"))
+
+
+def test_a_salt_against_its_elements(tmp_path: Path) -> None:
+    from ase.io import read
+
+    verifier = MlffRelax({"known_phases": "elements"})
+    (found,) = findings(verifier, [SALT], tmp_path)
+    assert found.outcome is Outcome.OK
+    got = values(found)
+    assert got["formation_energy"] == pytest.approx(-2.13, abs=0.15)
+    assert got["density"] == pytest.approx(2.1, abs=0.1)
+    assert {(m.property, m.level) for m in found.measured} == {(m.property.name, m.level) for m in verifier.measures}
+    assert found.share == len(SALT.species) * found.diagnostics["steps"]
+    assert found.diagnostics["space_group"] == "Fm-3m"
+    atoms = read(found.artifacts[0].path)
+    assert found.artifacts[0].media_type == "chemical/x-cif"
+    assert atoms.get_volume() / len(atoms) == pytest.approx(got["volume_per_atom"], rel=1e-4)
+
+
+def test_what_the_model_cannot_know_is_refused() -> None:
+    verifier = MlffRelax({"max_atoms": 4})
+    assert verifier.accepts(SALT) is None
+    for crystal, reason in (
+        (decorated("rocksalt", ("Po", "O")), Reason.ELEMENT),
+        (replace(SALT, charge=1), Reason.CHARGE),
+        (replace(SALT, multiplicity=3), Reason.MULTIPLICITY),
+        (decorated("perovskite", ("Sr", "Ti", "O")), Reason.TOO_LARGE),
+    ):
+        refusal = verifier.accepts(crystal)
+        assert refusal is not None
+        assert refusal.reason is reason
+
+
+def test_failures_have_names_and_the_others_go_on(tmp_path: Path) -> None:
+    squeezed = [[0.62 * x for x in row] for row in SALT.lattice]
+    overlapping = replace(SALT, lattice=tuple(map(tuple, squeezed)), identity="squeezed")
+    loose = replace(SALT, lattice=tuple(tuple(1.25 * x for x in row) for row in SALT.lattice), identity="loose")
+    verifier = MlffRelax({"known_phases": "none", "max_volume_change": 0.3})
+    first, second, third = findings(verifier, [overlapping, SALT, loose], tmp_path)
+    assert first.outcome is not Outcome.OK
+    assert first.reason in (Reason.VOLUME_CHANGED, Reason.OVERLAPPING_ATOMS, Reason.COLLAPSED)
+    assert second.outcome is Outcome.OK
+    assert (third.outcome, third.reason) == (Outcome.UNSTABLE, Reason.VOLUME_CHANGED)
+    short = MlffRelax({"known_phases": "none", "steps": 2, "fmax": 1e-4})
+    (unfinished,) = findings(short, [SALT], tmp_path)
+    assert (unfinished.outcome, unfinished.reason) == (Outcome.NOT_CONVERGED, Reason.GEOMETRY_NOT_CONVERGED)
+
+
+def entries(folder: Path, functional: str, correction: str) -> str:
+    rows = [("Na", -1.32), ("Cl", -1.85), ("NaCl", -3.70)]
+    data = {
+        "functional": functional,
+        "correction": correction,
+        "entries": [{"formula": formula, "energy_per_atom": energy} for formula, energy in rows],
+    }
+    (folder / "entries.json").write_text(json.dumps(data))
+    return str(folder / "entries.json")
+
+
+def test_entries_on_the_same_scale_give_an_energy_above_the_hull(tmp_path: Path) -> None:
+    verifier = MlffRelax({"known_phases": "none", "entries": entries(tmp_path, "PBE+U", "MP2020")})
+    (found,) = findings(verifier, [SALT], tmp_path)
+    assert values(found)["energy_above_hull"] == pytest.approx(-3.668 + 3.70, abs=0.01)
+    assert found.diagnostics["hull_decomposes_into"] == {"NaCl": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"second_model": "chgnet-r2scan"}, "two functionals"),
+        ({"second_model": "chgnet-0.3.0"}, "the model itself"),
+        ({"model": "7net-omni"}, "7net-0"),
+        ({"functional": "PBE"}, "belong to own weights"),
+    ],
+)
+def test_settings_that_mix_scales_or_would_download_are_refused(settings: dict[str, str], said: str) -> None:
+    with pytest.raises((ValidationError, Exception), match=said):
+        MlffRelax(settings)
+
+
+def test_entries_of_another_scale_are_refused_by_name(tmp_path: Path) -> None:
+    for functional, correction in (("r2SCAN", "uncorrected"), ("PBE+U", "uncorrected")):
+        with pytest.raises(ValidationError, match="do not mix"):
+            MlffRelax({"entries": entries(tmp_path, functional, correction)})
+
+
+def run(worker: Worker, crystals: list[Crystal], together: bool) -> list[HostResult]:
+    settings = {"known_phases": "none", "fmax": 0.1}
+    limits = Limits(wall_seconds=120, memory_mb=4000)
+    return worker.run(Request("mlff.relax", settings, tuple(crystals), limits, together=together))
+
+
+def test_a_batch_in_the_sandbox_gives_the_same_evidence_and_shares_its_cost(worker: Worker) -> None:
+    crystals = [decorated("rocksalt", pair) for pair in (("Na", "Cl"), ("K", "Br"), ("Mg", "O"), ("Li", "F"))]
+    batch = run(worker, crystals, together=True)
+    alone = [run(worker, [crystal], together=False)[0] for crystal in crystals]
+    for one, other in zip(batch, alone, strict=True):
+        assert one.finding.outcome is other.finding.outcome is Outcome.OK
+        energies = [found.finding.diagnostics["energy_per_atom"] for found in (one, other)]
+        assert energies[0] == pytest.approx(energies[1], abs=1e-4)
+        assert one.finding.diagnostics["steps"] == other.finding.diagnostics["steps"]
+        assert one.files[0].media_type == "chemical/x-cif"
+    total = sum(found.cost["core_seconds"] for found in batch)
+    shares = sum(found.finding.share for found in batch)
+    for found in batch:
+        assert found.cost["core_seconds"] / total == pytest.approx(found.finding.share / shares)
+    assert {"chgnet", "torch"} <= batch[0].versions.keys()
+
+
+@pytest.mark.long
+def test_a_second_model_measures_the_spread_on_one_scale(tmp_path: Path) -> None:
+    verifier = MlffRelax({"known_phases": "none", "second_model": "7net-0"})
+    (found,) = findings(verifier, [SALT], tmp_path)
+    assert values(found)["energy_spread"] == pytest.approx(0.023, abs=0.01)

@@ -1,0 +1,189 @@
+"""The verifier `mlff.relax`: relaxes cell and positions by a force field; volume, density, energies against phases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from sciagent.chemistry.crystal import Crystal
+from sciagent.domain.properties import (
+    DENSITY,
+    E_ABOVE_HULL,
+    E_ABOVE_KNOWN_PHASES,
+    ENERGY_SPREAD,
+    FORMATION_ENERGY,
+    VOLUME_PER_ATOM,
+)  # fmt: skip
+from sciagent.errors import SimulatorError
+from sciagent.verification.contract import (
+    Context,
+    Finding,
+    Level,
+    Property,
+    PropertyAtLevel,
+    ReferenceFile,
+    at,
+)  # fmt: skip
+from sciagent_simulators.potentials import corrections, registry
+from sciagent_simulators.potentials.corrections import on_mp2020
+from sciagent_simulators.potentials.known_phases import BINARIES, KnownPhases, known_phases
+from sciagent_simulators.potentials.potential import Energy, Potential, PotentialValues, spread
+from sciagent_simulators.potentials.relaxing import Relaxed, evaluate
+from sciagent_verifiers.simulation.force_field import ForceField, ForceFieldSettings, structure_of
+from sciagent_verifiers.simulation.hull_entries import phases_of, scale_fault
+
+SHOWN_PHASES = 8
+
+
+class MlffRelaxSettings(ForceFieldSettings):
+    """The model, the relaxation, and the phases against which energies are counted."""
+
+    known_phases: Literal["binaries", "elements", "none"] = Field(
+        "binaries",
+        description=f"`binaries`: elements, and pairs of them in {len(BINARIES)} prototypes; `elements`: a formation "
+        "energy only; `none`: no energies. They are relaxed once for a chemical system and kept in the cache folder.",
+    )
+    entries: ReferenceFile | None = Field(
+        None,
+        exclude_if=lambda value: value is None,
+        description="Own energies of phases (JSON) on the same scale; adds energy_above_hull.",
+    )
+    second_model: str | None = Field(
+        None,
+        exclude_if=lambda value: value is None,
+        description="Another potential of the same functional, evaluated on the relaxed cell; adds energy_spread.",
+    )
+
+    @model_validator(mode="after")
+    def _scales_fit(self) -> MlffRelaxSettings:
+        if self.entries is not None and (fault := scale_fault(self.entries, self.scale)):
+            raise ValueError(fault)
+        if self.second_model is not None:
+            other = registry.factory(self.second_model).scale
+            if self.second_model == self.model and self.weights is None:
+                raise ValueError("second_model is the model itself")
+            if other.functional != self.scale.functional:
+                detail = f"{other.model} is {other.functional}, {self.scale.model} is {self.scale.functional}"
+                raise ValueError(f"models of two functionals have no spread: {detail}")
+        return self
+
+
+class MlffRelax(ForceField):
+    """Cell and positions relaxed by a machine-learnt force field, many crystals in one call.
+
+    The energy above the known phases compares the crystal with the elements and with binaries of the same elements in
+    common prototypes, all by the same model. Phases that are missing there can only raise it, so it is a lower bound
+    of the energy above the hull: what lies far above will not form, what lies at zero may still decompose.
+
+    The model was trained on density functional theory at 0 K (PBE+U by default) and has its errors: lattices about 1 %
+    large against experiment, formation energies within about 0.1 eV/atom. Charge and spin are not seen.
+    `energy_spread` is how far a second model differs on the same scale: a warning that a gate may use, no uncertainty,
+    since both were trained on the same data.
+
+    The uncertainty is repeatability (k = 1) over the starting structure: strains of 3 % and displacements of 0.05
+    angstrom (benchmarks/crystals/README.md). The relaxed cell is stored as a CIF in P1.
+
+    Sources: Deng et al., Nat. Mach. Intell. 5, 1031 (2023); Park et al., J. Chem. Theory Comput. 20, 4857 (2024).
+    """
+
+    name = "mlff.relax"
+    version = "1"
+    Settings = MlffRelaxSettings
+    settings: MlffRelaxSettings
+    spread = {
+        VOLUME_PER_ATOM: 0.05,
+        DENSITY: 0.02,
+        FORMATION_ENERGY: 0.001,
+        E_ABOVE_KNOWN_PHASES: 0.001,
+        E_ABOVE_HULL: 0.001,
+        ENERGY_SPREAD: 0.001,
+    }
+
+    @property
+    def measures(self) -> tuple[PropertyAtLevel, ...]:
+        s = self.settings
+        wanted: list[Property] = [VOLUME_PER_ATOM, DENSITY]
+        wanted += [FORMATION_ENERGY] if s.known_phases != "none" else []
+        wanted += [E_ABOVE_KNOWN_PHASES] if s.known_phases == "binaries" else []
+        wanted += [E_ABOVE_HULL] if s.entries is not None else []
+        wanted += [ENERGY_SPREAD] if s.second_model is not None else []
+        return tuple(measure for prop in wanted for measure in at(self._levels.get(prop, self.level), prop))
+
+    @cached_property
+    def _levels(self) -> Mapping[Property, Level]:
+        """Levels of the properties that depend on more than the model."""
+        s = self.settings
+        found = {E_ABOVE_KNOWN_PHASES: replace(self.level, conditions=f"{len(BINARIES)} binary prototypes")}
+        if s.entries is not None:
+            found[E_ABOVE_HULL] = replace(self.level, conditions=f"{s.entries.name} {s.entries.sha256[:12]}"[:120])
+        if s.second_model is not None:
+            found[ENERGY_SPREAD] = replace(self.level, conditions=f"against {s.second_model}")
+        return found
+
+    def attach(self) -> None:
+        super().attach()
+        if self.settings.second_model is not None:
+            self._loaded("cpu", self.settings.second_model)
+            corrections.load()
+
+    def findings(
+        self, batch: Sequence[Crystal], relaxed: Sequence[Relaxed], potential: Potential, context: Context
+    ) -> Sequence[Finding]:
+        usable = [crystal for crystal, found in zip(batch, relaxed, strict=True) if found.fault is None]
+        phases = self._phases(potential, usable)
+        seconds = iter(self._second_values([found for found in relaxed if found.fault is None]))
+        findings = []
+        for crystal, found in zip(batch, relaxed, strict=True):
+            second = next(seconds) if found.fault is None and self.settings.second_model is not None else None
+            try:
+                findings.append(self._finding(crystal, self.checked(found), phases, second, context))
+            except SimulatorError as error:
+                findings.append(self.failed(crystal, error))
+        return findings
+
+    def _phases(self, potential: Potential, crystals: Sequence[Crystal]) -> KnownPhases | None:
+        if self.settings.known_phases == "none":
+            return None
+        systems = dict.fromkeys(frozenset(crystal.species) for crystal in crystals)
+        return known_phases(potential, self.settings.scale, systems, self.settings.known_phases == "binaries")
+
+    def _second_values(self, relaxed: Sequence[Relaxed]) -> Sequence[PotentialValues]:
+        if self.settings.second_model is None:
+            return ()
+        second = self._loaded(registry.available_device(), self.settings.second_model)
+        return evaluate(second, [found.atoms for found in relaxed])
+
+    def _finding(
+        self,
+        crystal: Crystal,
+        found: Relaxed,
+        phases: KnownPhases | None,
+        second: PotentialValues | None,
+        context: Context,
+    ) -> Finding:
+        structure = structure_of(found)
+        energy = Energy(found.energy_per_atom, self.settings.scale)
+        amounts = structure.composition.get_el_amt_dict()
+        values: dict[Property, float] = {
+            VOLUME_PER_ATOM: structure.volume / len(structure),
+            DENSITY: float(structure.density),
+        }
+        facts: dict[str, Any] = {"energy_per_atom": energy.per_atom, "energy_scale": self.settings.scale.label}
+        if phases is not None:
+            values[FORMATION_ENERGY] = phases.formation_energy(amounts, energy)
+            if self.settings.known_phases == "binaries":
+                values[E_ABOVE_KNOWN_PHASES], shares = phases.energy_above(amounts, energy)
+                facts["decomposes_into"] = dict(sorted(shares.items(), key=lambda part: -part[1])[:SHOWN_PHASES])
+        if self.settings.entries is not None:
+            hull = phases_of(self.settings.entries, self.settings.scale)
+            values[E_ABOVE_HULL], shares = hull.energy_above(amounts, energy)
+            facts["hull_decomposes_into"] = dict(sorted(shares.items(), key=lambda part: -part[1])[:SHOWN_PHASES])
+        if second is not None and self.settings.second_model is not None:
+            other = Energy(second.energy / len(structure), registry.factory(self.settings.second_model).scale)
+            values[ENERGY_SPREAD] = spread(on_mp2020(energy, structure), on_mp2020(other, structure))
+        rows = self.measured(values, self._levels)
+        return self.calculated(crystal, context, rows, found, facts)
