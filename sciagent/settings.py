@@ -62,6 +62,13 @@ def models_folder() -> Path:
     return path("SCIAGENT_MODELS") or cache_folder() / "models"
 
 
+def engines_file() -> Path:
+    """Returns the file that lists the environments of engines: SCIAGENT_ENGINES, default `sciagent/engines.toml` in the
+    user's configuration folder."""
+    folder = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    return path("SCIAGENT_ENGINES") or folder / "sciagent" / "engines.toml"
+
+
 def path(name: str) -> Path | None:
     """Returns the path that a variable holds: SCIAGENT_ARTIFACTS (the folder of artifacts), SCIAGENT_SLURM_SITE (the
     cluster's profile), SCIAGENT_CACHE or SCIAGENT_MODELS; None if it is not set."""

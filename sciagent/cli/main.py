@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 from typer.main import get_group
 
 from sciagent import __version__
-from sciagent.cli.admin import db, doctor, gc, verifiers
+from sciagent.cli.admin import db, doctor, engines, gc, verifiers
 from sciagent.cli.campaigns import answers, calc, compare, export, files, plan, run
 from sciagent.cli.cluster import dispatcher, jobs, metrics, slurm, top, worker, workers
 from sciagent.cli.learning import dataset, environment, evaluate, policy, rewards, rollout, train
@@ -140,6 +140,7 @@ GROUPS = {
     "lab": (lab.app, "Laboratory", "Work of people: tasks and results"),
     "person": (person.app, "Laboratory", "Accounts of people, and their roles"),
     "audit": (audit.app, "Laboratory", "The trail of what people did"),
+    "engines": (engines.app, "Data", "Python environments of engines"),
     "models": (models.app, "Agents", "Language models on this machine"),
     "adapters": (serve_model.app, "Agents", "LoRA adapters of a served model"),
     "rewards": (rewards.app, "Learning", "Rewards of the episodes of a campaign"),

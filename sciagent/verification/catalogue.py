@@ -17,6 +17,7 @@ from sciagent.domain.candidates import Candidate
 from sciagent.domain.properties import PropertyAtLevel
 from sciagent.errors import SimulatorError, UsageError
 from sciagent.programs import Program, find
+from sciagent.verification.availability import missing_of
 from sciagent.verification.contract import BaseVerifier
 from sciagent.verification.registry import check_measures, provider, verifier_class, verifier_names
 
@@ -43,7 +44,7 @@ def entry(name: str, samples: Mapping[str, Candidate]) -> Mapping[str, Any]:
     """Returns the entry of one verifier with its default settings. Raises UnknownNameError.
 
     Key `needs`: settings without a default; if there are any, `measures` and `cost` are empty. Key `error`: why the
-    verifier cannot be used; the entry then has little else."""
+    verifier cannot be used; the entry then has little else. Key `missing`: what this machine lacks to run it."""
     if name not in verifier_names():
         verifier_class(name)
     try:
@@ -77,6 +78,9 @@ def entry(name: str, samples: Mapping[str, Candidate]) -> Mapping[str, Any]:
         "priors": [asdict(p) for p in verifier_type.priors],
         "method_errors": [asdict(error) for error in verifier_type.method_errors],
         "engines": list(verifier_type.engines),
+        "requires": list(verifier_type.requires),
+        "environment": verifier_type.environment,
+        "missing": missing_of(verifier_type),
         "programs": [_program(program) for program in verifier_type.programs],
         "reusable": verifier_type.reusable,
     }

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import metadata
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -20,7 +21,7 @@ from sciagent.domain.properties import Level, Property, PropertyAtLevel, at
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.tiers import Tier
 from sciagent.errors import SimulatorError
-from sciagent.programs import Program
+from sciagent.programs import Program, find
 from sciagent.verification.files import WITH_PATHS, ReferenceFile, StructureFile
 from sciagent.verification.method_error import MethodError
 
@@ -109,6 +110,10 @@ class BaseVerifier(ABC, Generic[C]):
     preload: ClassVar[tuple[str, ...]] = ()
     engines: ClassVar[tuple[str, ...]] = ()
     programs: ClassVar[tuple[Program, ...]] = ()
+    requires: ClassVar[tuple[str, ...]] = ()
+    """Distributions without which no job can run, for `missing`."""
+    environment: ClassVar[str | None] = None
+    """Name of the Python environment with the engine, as `sciagent engines` lists it; None for that of sciagent."""
     priors: ClassVar[tuple[Prior, ...]] = ()
     method_errors: ClassVar[tuple[MethodError, ...]] = ()
     """Errors against experiment, from a benchmark. They are shown beside limits where no measured values are known."""
@@ -123,6 +128,29 @@ class BaseVerifier(ABC, Generic[C]):
     def warm(cls) -> None:
         """Builds shared tables. Called once in the process that forks the jobs; does nothing by default."""
         return None
+
+    @classmethod
+    def missing(cls) -> str | None:
+        """Returns None, or what this environment lacks and how to install it, in a line.
+
+        It is asked before a campaign starts and by each worker, which leaves the jobs to others then. By default it
+        looks for `programs` and `requires`. It imports no engine."""
+        for program in cls.programs:
+            try:
+                find(program)
+            except SimulatorError as error:
+                return error.detail
+        absent = [name for name in cls.requires if not is_installed(name)]
+        return f"{' and '.join(absent)} not installed; pip install {' '.join(absent)}" if absent else None
+
+    def lacks(self) -> str | None:
+        """Returns what this environment lacks for these settings; `missing()` by default."""
+        return type(self).missing()
+
+    @property
+    def runs_in(self) -> str | None:
+        """The environment of jobs with these settings; `environment` by default."""
+        return self.environment
 
     def prepare(self) -> None:
         """Builds files that take minutes once, such as the index of a reference file. Does nothing by default.
@@ -226,6 +254,14 @@ class WorldVerifier(BaseVerifier[C]):
     @abstractmethod
     def read(self, candidate: C, answer: LabAnswer) -> Finding:
         """Returns the finding of an answer. Raises UsageError for an answer that does not fit the form."""
+
+
+def is_installed(distribution: str) -> bool:
+    """Returns whether this environment has the distribution."""
+    try:
+        return bool(metadata.version(distribution))
+    except metadata.PackageNotFoundError:
+        return False
 
 
 def error_finding(key: str, error: SimulatorError) -> Finding:

@@ -37,11 +37,11 @@ from sciagent.domain.outcomes import Outcome
 from sciagent.domain.tiers import Tier
 from sciagent.errors import CampaignError, SimulatorError, UsageError
 from sciagent.execution.worker.checkpoints import scratch_of
-from sciagent.programs import find
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs, spend
+from sciagent.verification.availability import unavailable
 from sciagent.verification.contract import BaseVerifier
 from sciagent.verification.cost import CostModel, cost_or_none
 from sciagent.verification.registry import is_function, verifier_names
@@ -354,10 +354,10 @@ def _rung_rows(spec: CampaignSpec) -> Sequence[Mapping[str, Any]]:
 
 
 def check_here(rungs: Iterable[BuiltRung], workers: int) -> None:
-    """Raises UsageError if a rung needs a program that is not on this machine, more than `workers` cores, or another
-    resource, since a driver's own pool has only cores."""
+    """Raises UsageError if a rung needs a program or an engine that this machine lacks, more than `workers` cores, or
+    another resource, since a driver's own pool has only cores."""
     for rung in rungs:
-        check_programs(rung)
+        check_engines(rung)
         if more := {name: n for name, n in rung.holds.items() if name != CORES}:
             asked = " ".join(f"--resource {name}={n}" for name, n in more.items())
             raise UsageError(
@@ -371,13 +371,10 @@ def check_here(rungs: Iterable[BuiltRung], workers: int) -> None:
             )
 
 
-def check_programs(rung: BuiltRung) -> None:
-    """Raises UsageError if the rung's verifier needs a program that is not on this machine."""
-    for program in rung.verifier.programs:
-        try:
-            find(program)
-        except SimulatorError as error:
-            raise UsageError(f'rung "{rung.spec.rung}" ({rung.verifier.name}): {error.detail}') from None
+def check_engines(rung: BuiltRung) -> None:
+    """Raises UsageError if this machine lacks a program or an engine that the rung's verifier needs."""
+    if (missing := unavailable(rung.verifier)) is not None:
+        raise UsageError(f'rung "{rung.spec.rung}" ({rung.verifier.name}): {missing}')
 
 
 def prepare(rungs: Iterable[BuiltRung]) -> None:

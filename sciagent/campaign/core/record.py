@@ -46,7 +46,7 @@ def run_directly(
     """Runs a rung on one candidate without a job, and records the result. campaign_id: the campaign that pays; None
     for `sciagent verify`."""
     verifier, key = rung.verifier, rung.verifier.evidence_key(candidate)
-    result = worker.run(Request(verifier.name, verifier.request_settings, (candidate,), rung.limits))[0]
+    result = worker.run(Request.of(verifier, (candidate,), rung.limits))[0]
     files = store_files(ledger, [result])[0]
     with ledger.begin() as connection:
         if campaign_id is not None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built, check_here, prepare
+from sciagent.campaign.core.build import Built, check_engines, check_here, prepare
 from sciagent.campaign.driving.control_draws import ControlDraws
 from sciagent.campaign.driving.crew import Crew, Pace, Places
 from sciagent.campaign.driving.dispatch import WINDOW, promote, resume_queued
@@ -70,6 +70,8 @@ class Driver:
         built, session = self.built, self.session
         if self._runs_locally:
             check_here(built.computed, self._workers or built.spec.workers)
+        for rung in built.fast:
+            check_engines(rung)
         check_here([rung for rung in built.fast if rung.spec.inline], self._workers or built.spec.workers)
         with built.ledger.begin() as connection:
             session.lease = campaigns.take_driver(connection, built.row.id, session.owner)

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sciagent.campaign.core.build import BuiltRung, built_rungs, check_programs, prepare
+from sciagent.campaign.core.build import BuiltRung, built_rungs, check_engines, prepare
 from sciagent.campaign.core.record import known_or_run, log_blocked
 from sciagent.campaign.spec.rungs import RungSpec
 from sciagent.chemistry.structure_files import StructureRecord
@@ -116,7 +116,7 @@ def calculate(
     that the safety screen refuses is not calculated, and the refusal is logged. Names from a file are stored.
     """
     for rung in rungs:
-        check_programs(rung)
+        check_engines(rung)
     prepare(rungs)
     with ExitStack() as leaving:
         host = worker or leaving.enter_context(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sciagent.campaign.core.build import BuiltRung, built_ladder, check_programs, prepare
+from sciagent.campaign.core.build import BuiltRung, built_ladder, check_engines, prepare
 from sciagent.campaign.core.calibrating import fits_of
 from sciagent.campaign.core.judge import Answer, place
 from sciagent.campaign.core.record import answer_of, known_or_run, log_blocked
@@ -52,7 +52,7 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, given: str, who: str = "") ->
             log_event(connection, None, "safety_off", payload)
     ladder = built_ladder(spec, fits)
     for rung in ladder.rungs:
-        check_programs(rung)
+        check_engines(rung)
     prepare(ladder.rungs)
     answers: list[Answer] = []
     rows: list[RungAnswer] = []

@@ -145,7 +145,7 @@ def _through_fast(molecules: Sequence[Candidate], rungs: Sequence[BuiltRung]) ->
             if type(rung.verifier).prepare is not Verifier.prepare:
                 asked = False
                 continue
-            results = w.run(Request(rung.verifier.name, rung.verifier.request_settings, tuple(left), rung.limits))
+            results = w.run(Request.of(rung.verifier, left, rung.limits))
             if not left or not all(r.finding.outcome.rule.is_evidence for r in results):
                 asked = asked and not left
                 continue

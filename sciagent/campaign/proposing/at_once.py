@@ -66,7 +66,7 @@ def _reuse(built: Built, rung: BuiltRung, by_key: dict[str, list[BenchEntry]]) -
 def _results(worker: Runs, rung: BuiltRung, batch: tuple[Candidate, ...]) -> list[HostResult]:
     """Returns the results in order. Candidates that were lost with the process of others run again, as jobs do."""
     verifier = rung.verifier
-    results = worker.run(Request(verifier.name, verifier.request_settings, batch, rung.limits))
+    results = worker.run(Request.of(verifier, batch, rung.limits))
     if rung.is_fast:
         return results
     for _ in range(MAX_LOSSES - 1):
@@ -74,7 +74,7 @@ def _results(worker: Runs, rung: BuiltRung, batch: tuple[Candidate, ...]) -> lis
         if not lost:
             break
         again = tuple(batch[place] for place in lost)
-        later = worker.run(Request(verifier.name, verifier.request_settings, again, rung.limits))
+        later = worker.run(Request.of(verifier, again, rung.limits))
         for place, result in zip(lost, later, strict=True):
             results[place] = replace(result, cost=results[place].cost + result.cost)
     return [_billed(rung, candidate, result) for candidate, result in zip(batch, results, strict=True)]

@@ -52,11 +52,11 @@ class Check:
 
 
 def doctor(ledger: options.Ledger = None, json: options.Json = False) -> None:
-    """Check packages, verifiers, proposers, programs, extras and the ledger.
+    """Check packages, verifiers, proposers, programs, environments of engines, extras and the ledger.
 
     Exit code 1 if something needed is missing.
     """
-    parts = *_packages(), *_properties(), *_verifiers(), *_proposers(), *_programs(), *_extras()
+    parts = *_packages(), *_properties(), *_verifiers(), *_proposers(), *_programs(), *_engines(), *_extras()
     checks = [*parts, _ledger(ledger_address(ledger)), _machine()]
     marks = {"broken": "BROKEN"}
     put_answer(checks, json, (Line(f"{marks.get(c.state, c.state):<7} {c.what:<28} {c.detail}") for c in checks))
@@ -92,8 +92,9 @@ def _verifiers() -> Iterator[Check]:
     from sciagent.verification.catalogue import catalogue
 
     for found in sorted(catalogue({}), key=itemgetter("name")):
-        broken = found["error"]
-        yield Check(found["name"], "broken" if broken else "ok", broken or f"{found['tier']}, from {found['package']}")
+        broken, missing = found["error"], found.get("missing")
+        state = "broken" if broken else "absent" if missing else "ok"
+        yield Check(found["name"], state, broken or missing or f"{found['tier']}, from {found['package']}")
 
 
 def _proposers() -> Iterator[Check]:
@@ -117,6 +118,23 @@ def _programs() -> Iterator[Check]:
         except SimulatorError as error:
             check = Check(f"program {program.name}", "absent", error.detail)
         yield check
+
+
+def _engines() -> Iterator[Check]:
+    """Yields the environments of engines that cannot share this one."""
+    from sciagent import engines
+
+    try:
+        listed = engines.environments()
+    except UsageError as error:
+        yield Check("engines", "broken", str(error))
+        return
+    for name, python in listed.items():
+        try:
+            found = engines.inspect(python)
+            yield Check(f"environment {name}", "ok", f"Python {found['python']}, {python}")
+        except UsageError as error:
+            yield Check(f"environment {name}", "broken", str(error))
 
 
 def _extras() -> Iterator[Check]:

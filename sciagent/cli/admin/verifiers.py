@@ -49,11 +49,12 @@ def _overview(entries: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
         cost = next((f", {_amount(c['core_seconds'])} core s" for c in item["cost"][-1:] if "core_seconds" in c), "")
         yield Paragraph(f"{item['name']}" + (f" at {levels}" if levels else "") + cost, 1, "bold")
         names = ", ".join(m["property"] for m in item["measures"])
-        for program in item["programs"]:
-            if program["missing"]:
-                yield Paragraph(
-                    f"needs {program['title']}, which is not installed; sciagent doctor says how to get it", 2, "yellow"
-                )
+        absent = [program["title"] for program in item["programs"] if program["missing"]]
+        if absent:
+            said = f"needs {absent[0]}, which is not installed; sciagent doctor says how to get it"
+            yield Paragraph(said, 2, "yellow")
+        elif item["missing"]:
+            yield Paragraph(item["missing"], 2, "yellow")
         yield Paragraph(names or f"what it measures depends on its settings; needed: {', '.join(item['needs'])}", 2)
     yield Line("core s: declared for aspirin; for crystals strontium titanate. More: sciagent verifiers NAME", "dim")
 
@@ -69,6 +70,10 @@ def _lines(entry: Mapping[str, Any]) -> Iterator[Part]:
     for program in entry["programs"]:
         here = f"{program['version']}, {program['path']}"
         yield Paragraph(program["missing"] or f"Needs {program['title']}: {here}")
+    if entry["environment"]:
+        yield Paragraph(f"Runs in the environment {entry['environment']} (sciagent engines list)")
+    if entry["missing"] and not any(program["missing"] for program in entry["programs"]):
+        yield Paragraph(entry["missing"])
     yield from _measures(entry)
     yield Paragraph("Costs, as declared", 0)
     for cost in entry["cost"]:

@@ -58,7 +58,7 @@ def run_element(ledger: Ledger, element: ElementTask, scratch: Path) -> int:
     """Run the jobs reserved for this element, then queued jobs that fit its time and memory. Returns their number.
 
     SIGTERM arrives shortly before the wall time ends. It stops the running job, which is queued again and resumes
-    elsewhere from its checkpoint.
+    elsewhere from its checkpoint. Raises SlurmError if this node lacks what the reserved jobs need.
     """
     owner = f"{element.name}@{socket.gethostname()}:{os.getpid()}"
     runner = Runner(ledger, owner, element.queues, scratch, memory_mb=element.memory_mb)
@@ -72,6 +72,8 @@ def run_element(ledger: Ledger, element: ElementTask, scratch: Path) -> int:
     signal.signal(signal.SIGTERM, on_term)
     try:
         ran = runner.run_reserved(element.jobs, element.name)
+        if not ran and runner.cannot:
+            raise SlurmError(f"cannot run its jobs on {socket.gethostname()}: {runner.cannot}")
         idle = time.monotonic()
         while time.monotonic() - idle < LINGER_SECONDS and not terminated.wait(LOOK_SECONDS):
             if more := runner.run_next((until - time.monotonic()) / element.margin):

@@ -15,13 +15,13 @@ from sqlalchemy.exc import SQLAlchemyError
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import EvidenceKey
-from sciagent.errors import LedgerError, SciagentError, SimulatorError, UsageError
+from sciagent.errors import LedgerError, SciagentError, UsageError
 from sciagent.execution.worker.checkpoints import folder_of
-from sciagent.programs import find
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.job_queue.leases import Claim
 from sciagent.store.results import candidates
+from sciagent.verification.availability import interpreter_of, unavailable
 from sciagent.verification.contract import BaseVerifier
 from sciagent.verification.cost import cost_or_none
 from sciagent.verification.registry import verifier_class
@@ -68,6 +68,8 @@ def request_of(jobs: Sequence[ClaimedJob], scratch: Path, cuda: str | None = Non
         checkpoints=tuple(folder_of(scratch, job.key.hash, job.claim.fence) for job in jobs),
         together=len(jobs) > 1,
         cuda=cuda,
+        environment=task.verifier.runs_in,
+        interpreter=interpreter_of(task.verifier),
     )
 
 
@@ -108,7 +110,7 @@ def ask(connection: Connection, claims: Sequence[Claim]) -> list[AskedJob]:
 
 
 class CannotError(SciagentError):
-    """This worker lacks a rung's verifier or has another version of it. Another worker may run the rung."""
+    """This worker lacks a rung's verifier or its engine, or has another version of it. Another one may run the rung."""
 
 
 class Tasks:
@@ -138,14 +140,13 @@ class Tasks:
             settings, limits = row.request["settings"], Limits(**row.request["limits"])
             verifier = verifier_class(row.verifier)(settings)
             verifier.scope = row.name
-            for program in verifier.programs:
-                find(program)
-        except SimulatorError as error:
-            raise CannotError(f"{row.verifier}: {error.detail}") from error
+            missing = unavailable(verifier)
         except UsageError as error:
             raise CannotError(str(error)) from error
         except (TypeError, KeyError, ValueError, LookupError, OSError) as error:
             raise CannotError(f"{row.verifier} does not take the settings in the ledger: {error}") from error
+        if missing is not None:
+            raise CannotError(f"{row.verifier}: {missing}")
         here = (verifier.version, verifier.settings_hash)
         if here != (row.verifier_version, row.settings_hash):
             raise CannotError(

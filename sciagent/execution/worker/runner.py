@@ -86,6 +86,7 @@ class Runner:
         self._keeper = keeper or Keeper(ledger)
         self._tasks = Tasks()
         self._cannot: dict[int, str] = {}  # rungs that this worker cannot run, and why
+        self._element = ""  # the array element for which the claimed jobs are reserved
         self._worker: Worker | None = None
         self._stop = threading.Event()
         self.campaigns: frozenset[int] = frozenset()
@@ -108,9 +109,19 @@ class Runner:
 
     def run_reserved(self, job_ids: Sequence[int], name: str) -> int:
         """Run those of the jobs of one rung that are still reserved for the array element `name`, in one call. Returns
-        the number of jobs run."""
+        the number of jobs run. Jobs that cannot run here stay reserved, so that the controller counts a failed element.
+        """
         reserved = partial(external_jobs.claim_reserved, job_ids=job_ids, name=name, owner=self.owner)
-        return self._claim_and_run(reserved)
+        self._element = name
+        try:
+            return self._claim_and_run(reserved)
+        finally:
+            self._element = ""
+
+    @property
+    def cannot(self) -> str:
+        """Why this worker cannot run the jobs of a rung; empty if it could run all that it met."""
+        return next(iter(self._cannot.values()), "")
 
     def stop(self) -> None:
         """End the running jobs and take no more. Another worker resumes them from their checkpoints."""
@@ -208,7 +219,10 @@ class Runner:
 
         def write() -> None:
             with self._ledger.begin() as connection:
-                give_back(connection, claims)
+                ended = give_back(connection, claims)
+                if self._element:
+                    left = [claim.job_id for claim in claims if claim.job_id not in ended]
+                    external_jobs.reserve_for(connection, dict.fromkeys(left, self._element))
                 for rung_id, campaign_id in offers.rungs_of(connection, [claim.job_id for claim in claims]).items():
                     self._cannot[rung_id] = why
                     payload = {"worker": self.owner, "rung_id": rung_id, "why": why[:2000]}

@@ -1,4 +1,5 @@
-"""The declarations of third-party verifiers (`measures`, `gates`, `accepts`, `cost`), run in a separate process.
+"""The declarations of third-party verifiers (`measures`, `gates`, `accepts`, `cost`, `missing`, `lacks`), run in a
+separate process.
 
 A declaration that ends its process, never ends or needs too much memory fails like one that raises an exception, and
 the driver continues. Verifiers that ship with sciagent run theirs in the driver, since a call here takes 0.1 ms more.
@@ -129,6 +130,7 @@ _ASKED = {
     "gates": property(lambda verifier: _ask(verifier, "gates")),
     "accepts": lambda verifier, candidate: _ask(verifier, "accepts", candidate),
     "cost": lambda verifier, candidate: _ask(verifier, "cost", candidate),
+    "lacks": lambda verifier: _ask(verifier, "lacks"),
 }
 
 
@@ -139,6 +141,8 @@ def asked_apart(kind: type[BaseVerifier[Any]]) -> type[BaseVerifier[Any]]:
     if MARKER in os.environ:
         return kind
     own = {name: asked for name, asked in _ASKED.items() if getattr(kind, name) is not getattr(BaseVerifier, name)}
+    if kind.missing.__func__ is not BaseVerifier.missing.__func__:  # type: ignore[attr-defined]
+        own["missing"] = classmethod(lambda cls: asker.ask(cls.name, "missing", None, None))
     names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
     return type(kind.__name__, (kind,), names | own)
 
@@ -162,9 +166,12 @@ def answer(name: str, what: str, settings: Mapping[str, Any], sent: tuple[str, M
     TypeError if `accepts` returns neither None nor a Refusal."""
     if what == "import":
         return _class(name).name
+    if what == "missing":
+        return _class(name).missing()
     verifier = _verifier(name, json.dumps(settings, sort_keys=True))
     if sent is None:
-        return getattr(verifier, what)
+        declared = getattr(verifier, what)
+        return declared() if what == "lacks" else declared
     declared = getattr(verifier, what)(candidate_from_record(*sent))
     if what == "accepts" and not isinstance(declared, Refusal | None):
         raise TypeError(f"a {type(declared).__name__}, not a Refusal")

@@ -23,6 +23,8 @@ from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import ArtifactFile, Finding
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import UsageError
+from sciagent.verification.availability import interpreter_of
+from sciagent.verification.contract import BaseVerifier
 from sciagent.verification.sandbox.link import ZygoteDiedError, ZygoteLink
 from sciagent.verification.sandbox.wire import Job, Limits, Sent, StoredFile, finding_from_wire
 
@@ -49,6 +51,17 @@ class Request:
     """Whether all candidates are verified in a single call and share its cost and time."""
     cuda: str | None = None
     """The visible GPUs, as in CUDA_VISIBLE_DEVICES; None for those of this process."""
+    environment: str | None = None
+    """Name of the environment in which the verifier runs (`Verifier.runs_in`); None for that of this process."""
+    interpreter: Path | None = None
+    """Interpreter of that environment on this machine; None for that of this process."""
+
+    @classmethod
+    def of(cls, verifier: BaseVerifier[Any], candidates: Sequence[Candidate], limits: Limits) -> Request:
+        """Returns the request for a verifier with its settings, in its environment. Raises UsageError if this machine
+        lacks that environment."""
+        request = cls(verifier.name, verifier.request_settings, tuple(candidates), limits)
+        return replace(request, environment=verifier.runs_in, interpreter=interpreter_of(verifier))
 
 
 @dataclass(frozen=True)
@@ -111,6 +124,7 @@ class Worker:
         self._wasted = Cost()
         self._versions: dict[str, str] = {}
         self._link = ZygoteLink(self.folder, self._preload)
+        self._links: dict[Path | None, ZygoteLink] = {None: self._link}  # by interpreter
 
     def __enter__(self) -> Worker:
         return self
@@ -161,8 +175,9 @@ class Worker:
                 self._link.kill()
 
     def close(self) -> None:
-        """Ends the zygote and its descendants, and removes the worker's folder with all spooled artifacts."""
-        self._link.close()
+        """Ends the zygotes and their descendants, and removes the worker's folder with all spooled artifacts."""
+        for link in self._links.values():
+            link.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _attempt(self, request: Request, candidates: tuple[Candidate, ...]) -> list[HostResult]:
@@ -213,9 +228,7 @@ class Worker:
         self, request: Request, candidates: tuple[Candidate, ...], results: list[HostResult]
     ) -> Mapping[str, Any]:
         """Appends to `results` as findings arrive, with the CPU time claimed by the child. Returns the last event."""
-        if not self._link.alive:
-            self._link.bury()
-            self._link = ZygoteLink(self.folder, self._preload)
+        self._take_link(request)
         self._number += 1
         self._versions = {}
         keys = [candidate.key for candidate in request.candidates]
@@ -234,7 +247,8 @@ class Worker:
             if event["event"] == "end":
                 return event
             if event["event"] == "started":
-                self._versions = event["versions"]
+                own = {"environment": request.environment} if request.interpreter and request.environment else {}
+                self._versions = event["versions"] | own
             else:
                 finding = finding_from_wire(event["sent"]["finding"], candidates[len(results)].key)
                 files = tuple(StoredFile(**{**file, "path": Path(file["path"])}) for file in event["files"])
@@ -243,6 +257,20 @@ class Worker:
                 finding = replace(finding, artifacts=kept)
                 versions = dict(finding.versions) | self._versions
                 results.append(HostResult(finding, cost, event["wall"], versions, files, event["took"]))
+
+    def _take_link(self, request: Request) -> None:
+        """Makes the zygote of the request's environment the current one; starts it if it is not alive."""
+        interpreter = request.interpreter
+        link = self._links.get(interpreter)
+        if link is not None and not link.alive:
+            link.bury()
+            link = None
+        if link is None and interpreter is None:
+            link = ZygoteLink(self.folder, self._preload)
+        elif link is None:
+            folder = self.folder / f"environment-{request.environment}"
+            link = ZygoteLink(folder, [request.verifier], interpreter)
+        self._link = self._links[interpreter] = link
 
     def _failed(self, candidate: Candidate, failure: Mapping[str, Any], wall: float) -> HostResult:
         finding = finding_from_wire({**failure, "candidate_key": candidate.key}, candidate.key)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from sciagent.domain.text import clean
+from sciagent.engines import foreign
 from sciagent.verification import registry
 from sciagent.verification.sandbox.child import THREAD_VARIABLES
 from sciagent.verification.sandbox.processes import MarkedProcess, is_stopped, readable
@@ -27,15 +28,18 @@ POLL_SECONDS = 0.25
 BURY_SECONDS = 5.0  # time for the nursery to report the end of a killed zygote; then the nursery itself is killed
 
 
-def _environment(**more: str) -> dict[str, str]:
-    """Returns this process's environment with a single thread for engines, and `more`.
+def _environment(interpreter: Path | None, **more: str) -> dict[str, str]:
+    """Returns this process's environment with a single thread for engines, and `more`. interpreter: that of another
+    environment, which gets no variables of this Python.
 
     OpenBLAS 0.3.3 in PySCF's wheel treats newer processors as a Barcelona of 2007 and then multiplies matrices at half
     the speed (15 instead of 28 GFLOP/s measured on an AMD EPYC), hence OPENBLAS_CORETYPE for those with AVX2 and FMA.
     """
     flags = Path("/proc/cpuinfo").read_text(errors="replace").partition("flags")[2].partition("\n")[0].split()
     hint = {"OPENBLAS_CORETYPE": "Haswell"} if {"avx2", "fma"} <= set(flags) else {}
-    return hint | os.environ | dict.fromkeys(THREAD_VARIABLES, "1") | more
+    return (
+        hint | (foreign(os.environ) if interpreter else dict(os.environ)) | dict.fromkeys(THREAD_VARIABLES, "1") | more
+    )
 
 
 def last_lines(log: IO[bytes] | Path) -> str:
@@ -49,14 +53,16 @@ def last_lines(log: IO[bytes] | Path) -> str:
 class NurseryHandle(MarkedProcess):
     """A nursery that was started by this process or by one from which it was forked. It ends with its owner."""
 
-    def __init__(self, names: frozenset[str], python: dict[str, str]) -> None:
-        """names: verifiers whose modules it imports. python: environment variables on which imports depend."""
-        self.names, self.python = names, python
+    def __init__(self, names: frozenset[str], python: dict[str, str], interpreter: Path | None) -> None:
+        """names: verifiers whose modules it imports. python: environment variables on which imports depend.
+        interpreter: that of another environment, which then gets none of these variables."""
+        self.names, self.python, self.interpreter = names, python, interpreter
         self.log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the nursery
         """The nursery's output."""
         self.requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, os.fdopen(os.pidfd_open(os.getpid())) as owner:
-            super().__init__("nursery", [theirs.fileno(), owner.fileno()], sorted(names), _environment(), self.log)
+            fds, variables = [theirs.fileno(), owner.fileno()], _environment(interpreter)
+            super().__init__("nursery", fds, sorted(names), variables, self.log, interpreter)
 
     def end(self) -> None:
         self.requests.close()
@@ -75,22 +81,23 @@ class Nurseries:
     def _renew_lock(self) -> None:
         self._lock = threading.Lock()
 
-    def start(self, names: Sequence[str]) -> NurseryHandle:
+    def start(self, names: Sequence[str], interpreter: Path | None = None) -> NurseryHandle:
         """Returns the nursery for these verifiers: the process that has imported their modules and forks their jobs.
-        Starts one if none runs."""
-        wanted = frozenset(names), {name: text for name, text in os.environ.items() if name.startswith("PYTHON")}
+        Starts one if none runs. interpreter: that of another environment."""
+        python = {name: text for name, text in os.environ.items() if name.startswith("PYTHON")}
+        wanted = frozenset(names), {} if interpreter else python, interpreter
         with self._lock:
             for nursery in self._running:
-                if wanted[0] <= nursery.names and wanted[1] == nursery.python:
+                if wanted[0] <= nursery.names and wanted[1:] == (nursery.python, nursery.interpreter):
                     return nursery
             self._running.append(NurseryHandle(*wanted))
             return self._running[-1]
 
-    def fork(self, names: Sequence[str], fds: Sequence[int]) -> NurseryHandle:
+    def fork(self, names: Sequence[str], fds: Sequence[int], interpreter: Path | None = None) -> NurseryHandle:
         """Requests a zygote with these file descriptors from a nursery, and returns the nursery. Raises ConnectionError
         if every new nursery ends at once."""
         for _ in range(TRIES):
-            nursery = self.start(names)
+            nursery = self.start(names, interpreter)
             try:
                 socket.send_fds(nursery.requests, [b"zygote"], fds)
                 return nursery
@@ -127,7 +134,9 @@ class ZygoteDiedError(Exception):
 class ZygoteLink:
     """A zygote process. Any thread may call `send` and `kill`; only one thread at a time the other methods."""
 
-    def __init__(self, folder: Path, preload: Sequence[str]) -> None:
+    def __init__(self, folder: Path, preload: Sequence[str], interpreter: Path | None = None) -> None:
+        """folder: for its files, removed when it ends. preload: verifiers whose modules are imported before.
+        interpreter: that of another environment."""
         self._folder = folder
         self._writing = threading.Lock()
         self._buffer = b""
@@ -140,10 +149,9 @@ class ZygoteLink:
         installed = [name for name in preload if name not in registry.defined()]  # a nursery lacks defined verifiers
         self._socket, theirs = socket.socketpair()
         with theirs, os.fdopen(os.pidfd_open(os.getpid())) as driver:
-            self._nursery = nurseries.fork(installed, [theirs.fileno(), driver.fileno()])
-        self.send(
-            {"folder": str(folder), "cwd": str(Path.cwd()), "environment": _environment(TMPDIR=str(folder / "tmp"))}
-        )
+            self._nursery = nurseries.fork(installed, [theirs.fileno(), driver.fileno()], interpreter)
+        variables = _environment(interpreter, TMPDIR=str(folder / "tmp"))
+        self.send({"folder": str(folder), "cwd": str(Path.cwd()), "environment": variables})
 
     @property
     def pid(self) -> int:

@@ -205,13 +205,15 @@ class MarkedProcess:
         names: Iterable[str],
         environment: Mapping[str, str],
         output: IO[bytes] | int,
+        interpreter: Path | None = None,
     ) -> None:
-        """module: a module of this package, run with the file descriptors and the names as arguments."""
+        """module: a module of this package, run with the file descriptors and the names as arguments. interpreter: that
+        of another environment; default: this one's."""
         self.owner = os.getpid()
         """The process id of the process that started it."""
         self._token = secrets.token_hex(8)
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", f"{__package__}.{module}", *map(str, fds), *names],
+            [str(interpreter or sys.executable), "-P", "-m", f"{__package__}.{module}", *map(str, fds), *names],
             env={**environment, MARKER: self._token},
             pass_fds=fds,
             start_new_session=True,

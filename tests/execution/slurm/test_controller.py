@@ -196,3 +196,14 @@ def test_a_group_is_reserved_and_claimed_whole_and_halved_until_a_partition_hold
             claims = external_jobs.claim_reserved(connection, groups[-1], names[groups[-1][0]], "element")
         assert tuple(claim.job_id for claim in claims) == groups[-1]
         assert sorted(reserved(ledger)) == sorted({*names} - {*groups[-1]})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_nodes_without_the_engine_end_the_driver_with_what_is_missing_and_cost_no_candidate(
+    ledger: Ledger, site: SiteProfile, tmp_path: Path
+) -> None:
+    written(ledger, tmp_path, molecules(2), limits=SMALL, verifier="bad.absent")
+    with pytest.raises(CampaignError, match=r"cannot run its jobs on .*pip install no-such-engine"):
+        driven(ledger, site)
+    assert counts(ledger, t.job.c.state).keys() == {"queued"} and counts(ledger, t.job.c.losses).keys() == {"0"}
