@@ -154,6 +154,8 @@ def _evidence(ledger: Path) -> int:
 def test_a_worker_over_celery_takes_crystals(folder: Path) -> None:
     written(folder)
     with served("celery", folder) as more:
-        sciagent("run", "ionic.yaml", "--executor", "celery", "--quiet", cwd=folder, SCIAGENT_LEDGER="ledger.db", **more)
+        sciagent(
+            "run", "ionic.yaml", "--executor", "celery", "--quiet", cwd=folder, SCIAGENT_LEDGER="ledger.db", **more
+        )
         best = sciagent("best", "ionic", "--json", cwd=folder, SCIAGENT_LEDGER="ledger.db")
     assert {row["text"] for row in best if row["hit"]} == {"SrTiO3 Pm-3m", "MgO Fm-3m"}

@@ -104,9 +104,7 @@ class PluginSpec(_WithFile):
 
     kind: Literal["plugin"] = Field(description="A proposer of another package.")
     name: str = Field(min_length=1, max_length=60, description="Name in the entry point group `sciagent.proposers`.")
-    seeds: str = Field(
-        description="Proposed first: csv, smi or sdf, also .gz; relative to the campaign file."
-    )
+    seeds: str = Field(description="Proposed first: csv, smi or sdf, also .gz; relative to the campaign file.")
     column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
     keep: Keep = KEEP
     file: AnyFile | None = Field(None, description="A file for the proposer, such as a trained model.")

@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.subjects.drawing import drawn
+from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.answers.margins import LimitMargin
 from sciagent.domain.evidence import Measured, at_highest_rung
 from sciagent.domain.jobs.states import Standing
@@ -79,7 +80,7 @@ def cards(
     for rank, candidate in enumerate(ranked, start=1):
         own, from_files = answers.get(candidate.id, []), imported.get(candidate.id, [])
         highest = at_highest_rung(pooled_by_rung(own, fits))
-        stored = geometry(artifacts, own, MAX_GEOMETRY)
+        stored = geometry(artifacts, own, MAX_GEOMETRY) or subject_of(candidate.kind).geometry(candidate.payload)
         shown_cards.append(
             Card(
                 rank,

@@ -11,9 +11,7 @@ from rdkit.DataStructs import TanimotoSimilarity
 
 from sciagent.campaign.rewarding.publishing import publish
 from sciagent.campaign.rewarding.showing import show
-from sciagent.campaign.rewarding.terms import Snapshots
 from sciagent.domain.answers.rewards import RewardedEpisode
-from sciagent.errors import UsageError
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from tests.support.rewarded import XTB, Rewarded, rewarded
