@@ -63,7 +63,7 @@ def policy_of(built: Built, name: str | None) -> Iterator[BatchPolicy]:
     else:
         spec = with_model(built, "", spec)
     if spec.model == NAME and spec.endpoint is None:
-        policy: BatchPolicy = ScriptedPolicy()
+        policy: BatchPolicy = ScriptedPolicy(built.subject)
     else:
         client = start_policy(spec)
         policy = InProcessPolicy(client) if isinstance(client, LocalPolicy) else ThreadedPolicy(client)
