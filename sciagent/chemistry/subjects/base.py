@@ -102,6 +102,8 @@ class Subject(ABC):
     """Verifier of the safety screen, the first rung of every ladder; None: there is none."""
     checks: ClassVar[str | None] = None
     """Verifier whose settings also bound the candidates that edits make."""
+    synthesis: ClassVar[str | None] = None
+    """Verifier that says whether a candidate can be made; None: there is none, and reports do not ask."""
     samples: ClassVar[Mapping[str, str]] = {}
     """Texts by name, for which `sciagent verifiers` shows costs."""
     preload: ClassVar[tuple[str, ...]] = ()

@@ -46,6 +46,7 @@ class MoleculeSubject(Subject):
     )
     screen = "molecule.safety"
     checks = "molecule.checks"
+    synthesis = "molecule.synthesis"
     samples = {"benzene": "c1ccccc1", "aspirin": "CC(=O)Oc1ccccc1C(=O)O"}
     preload = ("sciagent.chemistry.molecule",)
     formats = (".csv", ".smi", ".sdf")

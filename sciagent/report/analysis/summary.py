@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.answers.status import CampaignCounts, JudgeAgreement
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.report.analysis.making import synthesis
@@ -46,10 +47,11 @@ def answers(
     measured: Sequence[Compared] = (),
 ) -> list[QuestionAnswered]:
     """Returns the answers. pairs: rungs against the next; measured: imported values against rungs."""
+    made = [QuestionAnswered("Can it be made?", *synthesis(best))] if subject_of(row.spec["subject"]).synthesis else []
     return [
         _found(row, status, passages, best),
         _sure(row, status, table, pairs, best, judged, measured),
-        QuestionAnswered("Can it be made?", *synthesis(best)),
+        *made,
         _cost(status, spending, row),
         _thrown_away(rejections, unread),
     ]
