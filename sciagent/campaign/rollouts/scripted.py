@@ -1,4 +1,4 @@
-"""A policy without a model: random named edits of the candidates that it sees. It makes demonstrations and baselines."""
+"""A policy without a model: random named edits of the candidates that it sees, for demonstrations and baselines."""
 
 from __future__ import annotations
 
