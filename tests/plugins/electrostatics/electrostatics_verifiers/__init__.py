@@ -27,7 +27,7 @@ from sciagent.verification.contract import (
     at,
 )
 
-ENERGY = Property("electrostatic_energy", "eV", description="Electrostatic energy of the ions for each atom.")
+ENERGY = Property("electrostatic_energy", ("eV",), "Electrostatic energy of the ions for each atom.")
 PROPERTIES = (ENERGY,)
 
 

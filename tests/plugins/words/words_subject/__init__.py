@@ -35,7 +35,7 @@ from sciagent.verification.contract import (
 )
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-VOWELS = Property("vowels", "1", description="Number of vowels.")
+VOWELS = Property("vowels", ("1",), "Number of vowels.")
 PROPERTIES = (VOWELS,)
 
 
