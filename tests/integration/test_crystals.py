@@ -88,7 +88,7 @@ def test_a_file_is_screened_reported_and_exported(folder: Path) -> None:
 
     assert len(CifParser(folder / "ionic.cif").parse_structures(primitive=False)) == 6
     [row] = connect(folder / "ionic.db").select("name=halite")
-    assert row.formula == "ClNa" and row.ewald_electrostatic_energy < -7
+    assert row.formula == "NaCl" and row.ewald_electrostatic_energy < -7
     said = sciagent("explain", "rocksalt: Na Cl", "--campaign", "ionic", "--json", cwd=folder)
     assert (said["kind"], said["text"], said["smiles"], said["formula"]) == ("crystal", "NaCl Fm-3m", None, "NaCl")
     blocks = (folder / "ionic.cif").read_text(encoding="utf-8").split("# generated using pymatgen")
@@ -109,7 +109,7 @@ def test_a_search_finds_more_than_its_seeds(scheduler: str, folder: Path) -> Non
 
 def test_a_model_edits_crystals_by_its_tools(folder: Path, server: ChatServer) -> None:
     proposer = f'{{kind: llm, model: m, endpoint: "{server.url}", seeds: seeds.csv, turns: 4, timeout: 5}}'
-    text = written(folder, PROPOSER=proposer, PROPOSALS=9).read_text(encoding="utf-8")
+    text = written(folder, PROPOSER=proposer, PROPOSALS=12).read_text(encoding="utf-8")
     said = [
         ("propose", {"structure": "rocksalt: K F", "rationale": "a salt", "predictions": []}),
         ("modify", {"parent": "#1", "edit": "substitute", "what": "Ca", "where": None}),

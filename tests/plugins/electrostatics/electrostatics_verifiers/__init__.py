@@ -76,4 +76,6 @@ class EwaldEnergy(Verifier[Crystal]):
 
 
 def _charge(symbol: str) -> int:
-    return int((Element(symbol).common_oxidation_states or (0,))[0 if Element(symbol).X < 2.5 else -1])
+    """Returns the lowest common oxidation state of a non-metal, and the lowest positive one of any other element."""
+    states = Element(symbol).common_oxidation_states or (0,)
+    return int(min(states) if Element(symbol).X >= 2.5 else min(state for state in states if state >= 0))
