@@ -89,6 +89,7 @@ class Reason(StrEnum):
     EXPLOSIVE = "explosive"
     ACUTE_HAZARD = "acute_hazard"  # toxic or violently reactive in small amounts
     CHEMICAL_WEAPON = "chemical_weapon"  # a scheduled class
+    RADIOACTIVE = "radioactive"  # an element without a stable isotope, or nuclear material
     NOT_NOVEL = "not_novel"  # in a reference set, or too similar to a member
     NO_ROUTE = "no_route"  # no synthesis is known
     SOLVENT = "solvent"  # the method has no parameters for it

@@ -148,6 +148,23 @@ NEAREST_SIMILARITY = Property(
 PURCHASABLE = Property("purchasable", _RATIO, "1 if among the purchasable building blocks, else 0", Kind.COUNT, low=0)
 SYNTHESIS_STEPS = Property("synthesis_steps", _RATIO, "steps of the shortest route found", Kind.COUNT, low=0)
 STRUCTURAL_ALERTS = Property("structural_alerts", _RATIO, "number of structural alerts matched", Kind.COUNT, low=0)
+ELEMENTS = Property("elements", _RATIO, "number of elements", Kind.COUNT, low=1)
+CELL_SITES = Property("cell_sites", _RATIO, "atoms in the primitive cell of a crystal", Kind.COUNT, low=1)
+UNUSUAL_STATES = Property(
+    "unusual_oxidation_states", _RATIO, "elements in an unusual oxidation state, a mean as 2", Kind.COUNT, low=0
+)
+SHORTEST_CONTACT = Property(
+    "shortest_contact", _RATIO, "smallest distance of two atoms over the sum of their atomic radii", low=0, high=10
+)
+HHI_PRODUCTION = Property(
+    "hhi_production", _RATIO, "scarcity by production: Herfindahl-Hirschman index", low=0, high=10_000
+)
+HHI_RESERVE = Property("hhi_reserve", _RATIO, "scarcity by reserves: Herfindahl-Hirschman index", low=0, high=10_000)
+GOLDSCHMIDT_FACTOR = Property(
+    "goldschmidt_tolerance_factor", _RATIO, "Goldschmidt's tolerance factor of a perovskite ABX3", low=0, high=10
+)
+OCTAHEDRAL_FACTOR = Property("octahedral_factor", _RATIO, "radius of B over X in a perovskite ABX3", low=0, high=10)
+BARTEL_TAU = Property("bartel_tau", _RATIO, "Bartel's tau of ABX3; below 4.18 a perovskite is likely")
 FORMATION_ENERGY = Property("formation_energy", ("eV/atom", "meV/atom"), "formation energy per atom")
 E_ABOVE_HULL = Property("energy_above_hull", ("eV/atom", "meV/atom"), "energy above the convex hull", low=-1)
 E_ABOVE_KNOWN_PHASES = Property(

@@ -19,8 +19,8 @@ from sciagent.chemistry.crystals.contacts import electronegativity
 
 MAX_ASSIGNMENTS = 200_000
 """Largest number of assignments that are looked at."""
-ALIKE = 0.05
-"""Difference of electronegativities up to which the order of two elements does not count."""
+ALIKE = 0.3
+"""Difference of electronegativities up to which the order of two elements does not count; lead telluride has 0.2."""
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,20 @@ def contacts(structure: Any, multiple: float) -> Contacts:
         reach *= GROWTH
 
 
+def shortest_contact(structure: Any) -> float:
+    """Returns the smallest distance of any two atoms over the sum of their radii."""
+    import numpy as np
+
+    radii = np.array([radius(site.specie.symbol) for site in structure])
+    reach = FIRST_REACH * (structure.volume / len(structure)) ** (1 / 3)
+    while True:
+        first, second, _, distances = structure.get_neighbor_list(reach, exclude_self=True)
+        smallest = float((distances / (radii[first] + radii[second])).min(initial=np.inf))
+        if smallest * 2 * float(radii.max()) <= reach:
+            return smallest
+        reach *= GROWTH
+
+
 @cache
 def radius(symbol: str) -> float:
     """Returns the atomic radius of an element, in angstrom."""

@@ -17,12 +17,13 @@ FAMILY_SYMPREC = 0.1
 """Tolerance of a family's space group, in angstrom; a tenth of an angstrom is what relaxed cells differ by."""
 TIGHT_SYMPREC = 0.01
 """Tolerance where spglib finds no group at the first one, in angstrom."""
-SAME_LENGTH = 0.01
-"""Largest relative difference of lengths of one structure; a strain of 3 % is another structure."""
-SAME_ANGLE = 0.8
+SAME_LENGTH = 0.005
+"""Largest relative difference of lattice vectors of one structure; a strain of 3 % is another one."""
+SAME_ANGLE = 0.5
 """Largest difference of the cell's angles, in degrees."""
-SAME_SITE = 0.03
-"""Largest displacement of an atom, in cube roots of the volume per atom: 0.08 angstrom in rock salt."""
+SAME_SITE = 0.01
+"""Largest root mean square displacement of the atoms, in cube roots of the volume per atom: 0.03 angstrom in rock
+salt."""
 
 
 def family(crystal: Crystal) -> str:
@@ -48,7 +49,7 @@ def loose_symmetry(crystal: Crystal) -> CrystalSymmetry | None:
 def same(first: Crystal, second: Crystal) -> bool:
     """Returns whether two crystals are one structure within the tolerances of this module.
 
-    Volumes may differ by SAME_LENGTH in each direction; a relaxed cell is thus no duplicate of its prototype.
+    Lengths may differ by SAME_LENGTH; a relaxed cell is thus no duplicate of its prototype.
     """
     if first == second:
         return True

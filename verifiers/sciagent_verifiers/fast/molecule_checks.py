@@ -14,6 +14,7 @@ from sciagent.chemistry.standardise import atoms_of
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import STRUCTURAL_ALERTS, properties
 from sciagent.verification.contract import Context, Cost, Finding, Level, PropertyAtLevel, Refusal, Settings, Tier, at
+from sciagent_verifiers.fast.compounds.elements import known_elements
 from sciagent_verifiers.fast.descriptors import functions
 from sciagent_verifiers.fast.ring_strain import impossible
 from sciagent_verifiers.molecule_verifier import MoleculeVerifier, refused
@@ -64,12 +65,7 @@ class MoleculeChecksSettings(Settings):
     @field_validator("elements")
     @classmethod
     def _known_elements(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        from rdkit import Chem
-
-        known = {Chem.GetPeriodicTable().GetElementSymbol(number) for number in range(1, 119)}
-        if unknown := [symbol for symbol in value if symbol not in known]:
-            raise ValueError(f"not an element: {', '.join(unknown)}")
-        return value
+        return known_elements(value)
 
     @field_validator("forbid_smarts", "require_smarts")
     @classmethod

@@ -1,18 +1,13 @@
 """An index on disk of a reference file, for membership and nearest-neighbour queries.
 
 An index is built once per file content, fingerprint and library versions, then shared: fingerprints by FPSim2 (HDF5,
-sorted by popcount), InChIKeys in SQLite. A folder in the cache is complete or absent: it is built under a lock and
-another name, then renamed. A salt is represented by its largest organic fragment. Records that RDKit cannot read are
-counted and left out.
+sorted by popcount), InChIKeys in SQLite. A salt is represented by its largest organic fragment. Records that RDKit
+cannot read are counted and left out.
 """
 
 from __future__ import annotations
 
-import json
-import logging
-import shutil
 import sqlite3
-import tempfile
 from collections import deque
 from collections.abc import Iterator
 from contextlib import closing
@@ -27,15 +22,11 @@ from sciagent.chemistry.molecule import MAX_CHARACTERS, MAX_HEAVY_ATOMS
 from sciagent.chemistry.rdkit_log import rdkit_messages
 from sciagent.chemistry.standardise import normalise, parent
 from sciagent.chemistry.structure_files import read_structures
-from sciagent.domain.evidence import content_hash
-from sciagent.errors import InputFileError
-from sciagent.settings import cache_folder
-from sciagent.verification.contract import Outcome, Reason, SimulatorError, StructureFile
+from sciagent.verification.contract import StructureFile
+from sciagent_verifiers.fast.reference_folder import ReferenceFolder
 
 FORMAT = 1  # increase it when the stored format changes
-LOCK_SECONDS = 3600.0
 STEPS = (0.7, 0.4, 0.0)  # similarity thresholds; with a high one most of the file is skipped by popcount
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -67,14 +58,15 @@ class Neighbour:
     """The name in the file."""
 
 
-class ReferenceIndex:
+class ReferenceIndex(ReferenceFolder):
     """The index of a reference file. fingerprint: None if only membership is queried.
 
     The constructor is cheap; `build` writes missing files, and the first query opens them.
     """
 
+    counted = "molecules"
+
     def __init__(self, file: StructureFile, fingerprint: Fingerprint | None = None) -> None:
-        self.file = file
         self.fingerprint = fingerprint
         made_of = {
             "format": FORMAT,
@@ -84,70 +76,20 @@ class ReferenceIndex:
             "ending": "".join(Path(file.path).suffixes[-2:]).lower(),
             "fingerprint": fingerprint and {**fingerprint.params(), "fpsim2": version("fpsim2")},
         }
-        self.folder = cache_folder() / "references" / content_hash(made_of)[:32]
-
-    @property
-    def is_built(self) -> bool:
-        return (self.folder / "about.json").is_file()
-
-    def build(self) -> None:
-        """Writes the index if it is missing. Concurrent builders wait for the first.
-
-        Raises SimulatorError bad_environment (reference_file) if the file is gone, changed, or holds no molecule.
-        """
-        if self.is_built:
-            return
-        from filelock import FileLock, Timeout
-
-        try:
-            self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with FileLock(f"{self.folder}.lock", timeout=LOCK_SECONDS):
-                if not self.is_built:
-                    self._build()
-        except Timeout as error:
-            detail = f"somebody has been indexing {self.file.name} for more than an hour; see {self.folder}.lock"
-            raise _unusable(detail) from error
-        except OSError as error:
-            detail = f"the index of {self.file.name} cannot be written to {self.folder.parent}: {error.strerror}"
-            raise _unusable(detail) from error
-
-    def _build(self) -> None:
-        path = self.file.check()
-        log.info("indexing %s, once", self.file.name)
-        for left in self.folder.parent.glob(f"{self.folder.name}.*.partial"):  # left by a killed process
-            shutil.rmtree(left, ignore_errors=True)
-        partial = Path(tempfile.mkdtemp(prefix=f"{self.folder.name}.", suffix=".partial", dir=self.folder.parent))
-        try:
-            about = self._write(path, partial)
-            if not about["molecules"]:
-                detail = f"{self.file.name} holds no molecule that can be read ({about['unreadable']} records)"
-                raise _unusable(detail)
-            (partial / "about.json").write_text(json.dumps(about))
-            shutil.rmtree(self.folder, ignore_errors=True)  # left by an earlier format or a crash
-            partial.rename(self.folder)
-        except InputFileError as error:
-            raise _unusable(str(error)) from error
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+        super().__init__(file, made_of)
+        self.column = file.column
 
     def _write(self, path: Path, folder: Path) -> dict[str, int]:
         counts = {"molecules": 0, "unreadable": 0}
         with closing(sqlite3.connect(folder / "structures.db")) as database:
             database.execute("PRAGMA journal_mode=OFF")
             database.execute("CREATE TABLE structure (id INTEGER PRIMARY KEY, key TEXT, text TEXT, name TEXT)")
-            stream = _enter(path, self.file.column, database, counts)
+            stream = _enter(path, self.column, database, counts)
             if self.fingerprint is not None:
                 _write_fingerprints(stream, folder / "fingerprints.h5", self.fingerprint)
             deque(stream, maxlen=0)  # what is left, all of it where there are no fingerprints
             database.execute("CREATE INDEX by_key ON structure (key)")
             database.commit()
-        return counts
-
-    @cached_property
-    def about(self) -> dict[str, int]:
-        """The counts of `molecules` in the index and of `unreadable` records. Builds a missing index first."""
-        self.build()
-        counts: dict[str, int] = json.loads((self.folder / "about.json").read_text())
         return counts
 
     @cached_property
@@ -196,10 +138,6 @@ class ReferenceIndex:
 def index_of(file: StructureFile, fingerprint: Fingerprint | None = None) -> ReferenceIndex:
     """Returns the index of a file, one per process, so that forked processes use what was attached before the fork."""
     return ReferenceIndex(file, fingerprint)
-
-
-def _unusable(detail: str) -> SimulatorError:
-    return SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.REFERENCE_FILE, detail)
 
 
 def _enter(path: Path, column: str, database: sqlite3.Connection, counts: dict[str, int]) -> Iterator[tuple[Any, int]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
-from sciagent.chemistry.crystals.contacts import radius
+from sciagent.chemistry.crystals.contacts import shortest_contact
 from sciagent.chemistry.crystals.scaling import rescaled
 from sciagent.errors import InvalidCandidateError
 
@@ -41,7 +41,7 @@ def accepted(structure: Any, parent: Crystal, limits: CrystalLimits) -> Crystal 
         return None
     try:
         scaled = rescaled(structure)
-        if _closest(scaled) < limits.min_contact:
+        if shortest_contact(scaled) < limits.min_contact:
             return None
         child = crystal_from_structure(scaled)
     except InvalidCandidateError:
@@ -49,12 +49,3 @@ def accepted(structure: Any, parent: Crystal, limits: CrystalLimits) -> Crystal 
     if not limits.min_sites <= child.n_atoms <= limits.max_sites or child == parent:
         return None
     return child
-
-
-def _closest(structure: Any) -> float:
-    """Returns the smallest distance of any two atoms over the sum of their radii; 1 if none is nearer."""
-    import numpy as np
-
-    radii = np.array([radius(site.specie.symbol) for site in structure])
-    first, second, _, distances = structure.get_neighbor_list(2 * float(radii.max()), exclude_self=True)
-    return float((distances / (radii[first] + radii[second])).min(initial=1.0))

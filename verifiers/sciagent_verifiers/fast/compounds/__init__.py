@@ -1,0 +1,1 @@
+"""Properties of inorganic compounds by formula and published tables."""

@@ -1,0 +1,79 @@
+"""Tolerance factors of perovskites ABX3 from ionic radii.
+
+    t   = (r_A + r_X) / (sqrt(2) (r_B + r_X))                  Goldschmidt; cubic perovskites have about 0.9 to 1
+    mu  = r_B / r_X                                            octahedral factor; at least 0.41
+    tau = r_X / r_B - n_A (n_A - (r_A / r_B) / ln(r_A / r_B))  Bartel; below 4.18 a perovskite is likely (92 %)
+
+A is the larger cation, with 12 neighbours; B and X have 6. Where the table lacks that number of neighbours, the nearest
+one below it is taken. Ions whose radius is unknown have no tolerance factors. Tin(II), which the table lacks, has
+1.10 angstrom, an estimate between germanium(II) and lead(II).
+
+Sources: Goldschmidt, Naturwissenschaften 14, 477 (1926); Bartel et al., Sci. Adv. 5, eaav0693 (2019); Shannon, Acta
+Cryst. A 32, 751 (1976), radii, from pymatgen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from sciagent.chemistry.crystals.charges import assignment_of
+
+ESTIMATED = {("Sn", 2): 1.10}
+"""Radii of ions that the table lacks, in angstrom."""
+_NUMBERS = ("XII", "XI", "X", "IX", "VIII", "VII", "VI", "V", "IVSQ", "IV", "III", "II")
+
+
+@dataclass(frozen=True)
+class ToleranceFactors:
+    """Factors by which perovskites are told from other structures of ABX3."""
+
+    goldschmidt: float
+    octahedral: float
+    bartel: float
+
+
+def tolerance_factors(counts: Mapping[str, int]) -> ToleranceFactors | None:
+    """Returns the factors of a compound ABX3; None for other formulas and unknown radii. counts: atoms by symbol."""
+    smallest = min(counts.values())
+    if sorted(counts.values()) != [smallest, smallest, 3 * smallest] or (assignment := assignment_of(counts)) is None:
+        return None
+    states = assignment.states
+    (anion,) = (symbol for symbol, n in counts.items() if n == 3 * smallest)
+    cations = [symbol for symbol in counts if symbol != anion]
+    if states[anion] >= 0 or any(states[c] <= 0 or states[c] != int(states[c]) for c in cations):
+        return None
+    r_x = ionic_radius(anion, int(states[anion]), "VI")
+    factors = [_factors(a, b, r_x, states) for a, b in (cations, cations[::-1])]
+    return next((found for found in factors if found is not None), None)
+
+
+def _factors(a: str, b: str, r_x: float | None, states: Mapping[str, float]) -> ToleranceFactors | None:
+    """Returns the factors with these cations as A and B; None if A is not the larger one."""
+    n = int(states[a])
+    r_a, r_b = ionic_radius(a, n, "XII"), ionic_radius(b, int(states[b]), "VI")
+    same_neighbours = ionic_radius(a, n, "VI") or r_a
+    if r_a is None or r_b is None or r_x is None or same_neighbours is None or same_neighbours <= r_b or r_a <= r_b:
+        return None
+    tau = r_x / r_b - n * (n - (r_a / r_b) / math.log(r_a / r_b))
+    return ToleranceFactors((r_a + r_x) / (math.sqrt(2) * (r_b + r_x)), r_b / r_x, tau)
+
+
+@cache
+def ionic_radius(symbol: str, state: int, neighbours: str) -> float | None:
+    """Returns Shannon's ionic radius in angstrom, high spin where there are two; None if it is unknown.
+
+    neighbours: coordination number as a Roman numeral; the nearest one below it stands in for a missing one.
+    """
+    from pymatgen.core import Element
+
+    if (symbol, state) in ESTIMATED:
+        return ESTIMATED[symbol, state]
+    known = Element(symbol).data.get("Shannon radii", {}).get(str(state), {})
+    for number in _NUMBERS[_NUMBERS.index(neighbours) :]:
+        if spins := known.get(number):
+            spin = next(name for name in ("", "High Spin", *spins) if name in spins)
+            return float(spins[spin]["ionic_radius"])
+    return None

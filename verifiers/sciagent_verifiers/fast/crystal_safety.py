@@ -1,0 +1,115 @@
+"""The verifier `crystal.safety`: refuses radioactive elements, explosives and acutely toxic compounds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, field_validator, model_validator
+
+from sciagent.chemistry.crystal import Crystal
+from sciagent.domain.cost import Cost
+from sciagent.domain.outcomes import Reason
+from sciagent.domain.properties import SAFETY_ALERTS, Level, PropertyAtLevel, at
+from sciagent.domain.tiers import Tier
+from sciagent.errors import did_you_mean
+from sciagent.verification.contract import Context, Finding, Refusal, Settings
+from sciagent_verifiers.crystal_verifier import CrystalVerifier, no_crystal, refused
+from sciagent_verifiers.fast.compounds.elements import known_elements
+from sciagent_verifiers.fast.hazards.crystal_screen import CrystalRule, crystal_rule_names, screen_crystal
+
+LEVEL = Level(method="sciagent safety screen")
+MAX_EXTRA = 200
+
+
+class ExtraElements(Settings):
+    """A user's rule, refused like those that ship."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$", description="What a refusal calls it.")]
+    elements: tuple[str, ...] = Field(min_length=1, max_length=118, description="Any of these is refused.")
+    reason: str = Field(min_length=10, max_length=500, description="why, in plain words")
+    group: Literal["explosive", "acute_hazard", "radioactive"] = Field(
+        "acute_hazard", description="The group it counts in."
+    )
+
+    @field_validator("elements")
+    @classmethod
+    def _elements(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return known_elements(value)
+
+
+def _known_rule(name: str) -> str:
+    if name not in (known := crystal_rule_names()):
+        raise ValueError(
+            f'no safety rule is named "{name}"{did_you_mean(name, known)}; docs/crystal_safety.md lists them'
+        )
+    return name
+
+
+class CrystalSafetySettings(Settings):
+    """Additions to the rules that ship, and exceptions from them."""
+
+    allow: tuple[Annotated[str, AfterValidator(_known_rule)], ...] = Field(
+        (), description="Rules that do not refuse here; a campaign asks for the reason."
+    )
+    extra_elements: tuple[ExtraElements, ...] = Field((), max_length=MAX_EXTRA, description="Rules of one's own.")
+
+    @model_validator(mode="after")
+    def _names(self) -> CrystalSafetySettings:
+        known = set(crystal_rule_names())
+        extra = [rule.name for rule in self.extra_elements]
+        if twice := sorted({name for name in extra if name in known or extra.count(name) > 1}):
+            raise ValueError(f"the name of another safety rule: {', '.join(twice)}")
+        return self
+
+
+class CrystalSafety(CrystalVerifier):
+    """Refuses what matches a rule that is not allowed, with the gravest group as the reason; counts the other matches.
+
+    The screen recognises elements and groups of atoms and predicts nothing: a crystal that passes is not thereby safe.
+    `sciagent_verifiers/fast/hazards/crystal_rules.csv` has the source of every rule.
+    """
+
+    name = "crystal.safety"
+    version = "1"
+    tier = Tier.FAST
+    Settings = CrystalSafetySettings
+    settings: CrystalSafetySettings
+    preload = ("pymatgen.core",)
+    engines = ("pymatgen-core",)
+
+    @property
+    def measures(self) -> tuple[PropertyAtLevel, ...]:
+        return at(LEVEL, SAFETY_ALERTS)
+
+    @cached_property
+    def _extra(self) -> tuple[CrystalRule, ...]:
+        return tuple(
+            CrystalRule(rule.name, Reason(rule.group), rule.reason, "settings", frozenset(rule.elements))
+            for rule in self.settings.extra_elements
+        )
+
+    def alerts(self, candidate: Crystal) -> tuple[CrystalRule, ...]:
+        """Returns every matching rule, whether allowed or not."""
+        return screen_crystal(candidate, self._extra)
+
+    def accepts(self, candidate: Crystal) -> Refusal | None:
+        return no_crystal(candidate) or self._refusal(self.alerts(candidate))
+
+    def cost(self, candidate: Crystal) -> Cost:
+        return Cost(core_seconds=2e-3)
+
+    def finding(self, crystal: Crystal, context: Context) -> Finding:
+        alerts = self.alerts(crystal)
+        diagnostics = {"rules": [alert.name for alert in alerts]} if alerts else {}
+        if refusal := self._refusal(alerts):
+            return refused(crystal, refusal, diagnostics)
+        return self.exact(crystal, {SAFETY_ALERTS: float(len(alerts))}, diagnostics)
+
+    def _refusal(self, alerts: Sequence[CrystalRule]) -> Refusal | None:
+        """Returns the refusal by the first rule that is not allowed, or None. alerts: gravest group first."""
+        for alert in alerts:
+            if alert.name not in self.settings.allow:
+                return Refusal(alert.group, str(alert))
+        return None
