@@ -34,9 +34,9 @@ from sciagent.verification.contract import (
     at,
 )  # fmt: skip
 from sciagent_simulators.powder.background import PreparedPattern, prepared
-from sciagent_simulators.powder.fit import FitLimits, PowderFit, fit
 from sciagent_simulators.powder.fitted_series import fitted_series
 from sciagent_simulators.powder.pattern import ENDINGS, read_pattern
+from sciagent_simulators.powder.powder_fit import FitLimits, PowderFit, fit
 from sciagent_simulators.powder.radiation import lines_of
 from sciagent_simulators.powder.reflections import Reflections, reflections_of
 
@@ -99,7 +99,7 @@ class CrystalXrd(Verifier[Crystal]):
     kind = "crystal"
     Settings = CrystalXrdSettings
     settings: CrystalXrdSettings
-    preload = ("pymatgen.analysis.diffraction.xrd", "sciagent_simulators.powder.fit")
+    preload = ("pymatgen.analysis.diffraction.xrd", "sciagent_simulators.powder.powder_fit")
     engines = ("pymatgen-core", "pymatgen")
 
     @classmethod
