@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -68,15 +68,21 @@ class Placement(NamedTuple):
     """CPU time for each candidate."""
 
 
-def library() -> dict[str, Crystal]:
-    """Returns the structures of the AFLOW library by formula and label; of equal crystals only the first."""
+def library(only: Collection[str] = ()) -> dict[str, Crystal]:
+    """Returns the structures of the AFLOW library by formula and label; of equal crystals only the first.
+
+    only: names of those wanted; all by default."""
     found: dict[str, Crystal] = {}
     seen = set()
     for entry in AFLOW_PROTOTYPE_LIBRARY:
-        crystal = _crystal(entry["snl"].structure)
+        structure = entry["snl"].structure
+        name = f"{structure.composition.reduced_formula} {entry['tags']['aflow']}"
+        if only and name not in only:
+            continue
+        crystal = _crystal(structure)
         if crystal is not None and crystal.key not in seen:
             seen.add(crystal.key)
-            found.setdefault(f"{crystal.formula} {entry['tags']['aflow']}", crystal)
+            found.setdefault(name, crystal)
     return found
 
 

@@ -89,7 +89,9 @@ def test_in_the_host_it_says_the_same(folder: Path) -> None:
 
 def test_levels_of_other_files_and_radiations_differ(folder: Path) -> None:
     level = verifier(folder).level
-    assert level.label.startswith("kinematic XRD CuKa to salt.xy ")
+    assert level.label == f"kinematic XRD CuKa to salt.xy {verifier(folder).settings.pattern.sha256[:8]}"
+    narrow = verifier(folder, two_theta_min=20.5, cell_tolerance=0.01).level
+    assert narrow.conditions == "from 20.5, cell within 0.01"
     with (folder / "salt.xy").open("a") as file:
         file.write("90.0 5\n")
     assert len({level, verifier(folder).level, verifier(folder, wavelength=1.54).level}) == 3

@@ -99,28 +99,42 @@ def _finish(series: Series, chart: Any, panels: Sequence[Any]) -> None:
 
 
 def _draw_values(series: Series, curves: Sequence[SeriesCurve], axes: Any) -> None:
-    """Draws the curves of one axis of values; differences lie below the others, around a line that marks 0."""
-    above = [_values(series, curve) for curve in curves if curve.role is not CurveRole.DIFFERENCE]
-    floor = min((float(y.min()) for _, y in above if len(y)), default=0.0)
-    height = max((float(y.max()) for _, y in above if len(y)), default=0.0) - floor
-    others = iter(LINES)
-    for curve in curves:
-        x, y = _values(series, curve)
-        if not len(x):
-            continue
-        level = floor - 0.08 * height - float(y.max()) if curve.role is CurveRole.DIFFERENCE and above else 0.0
-        if level or curve.role is CurveRole.DIFFERENCE:
-            axes.axhline(level, color=COLOURS["muted"], linewidth=0.5, zorder=1)
-        colour, marker, dashes = next(others) if curve.role not in STYLES else ("", "", "")
-        look = STYLES.get(curve.role) or {"color": COLOURS[colour], "linewidth": 1.2, "linestyle": dashes}
-        if curve.error is not None:
-            error = np.array(series.column(curve.error).values)
-            axes.fill_between(x, y + level - error, y + level + error, color=COLOURS["band"], linewidth=0)
-        if len(x) <= WITH_MARKERS:
-            look = look | {"marker": marker or "o", "markersize": 3.5, "clip_on": False}
-        axes.plot(*thinned(x, y + level), label=_label(curve), **look)
-        if level:
-            axes.set_yticks([tick for tick in axes.get_yticks() if min(floor, 0.0) <= tick <= floor + 1.05 * height])
+    """Draws the curves of one axis of values, with the differences below the others."""
+    differences = [curve for curve in curves if curve.role is CurveRole.DIFFERENCE]
+    others, styles = [curve for curve in curves if curve not in differences], iter(LINES)
+    for curve in others:
+        _draw_line(series, curve, axes, STYLES.get(curve.role) or _other(*next(styles)))
+    heights = [y for curve in others for y in series.column(curve.y or "").values]
+    for curve in differences:
+        _draw_difference(series, curve, axes, min(heights, default=0.0), max(heights, default=0.0))
+
+
+def _draw_difference(series: Series, curve: SeriesCurve, axes: Any, floor: float, top: float) -> None:
+    """Draws a difference below the curves between floor and top, around a line that marks 0. Below the curves the axis
+    has no ticks, since they would not hold for the difference."""
+    height = top - floor
+    level = floor - 0.08 * height - max(series.column(curve.y or "").values, default=0.0) if height else 0.0
+    axes.axhline(level, color=COLOURS["muted"], linewidth=0.5, zorder=1)
+    _draw_line(series, curve, axes, STYLES[CurveRole.DIFFERENCE], level)
+    if height:
+        axes.set_yticks([tick for tick in axes.get_yticks() if min(floor, 0.0) <= tick <= top + 0.05 * height])
+
+
+def _other(colour: str, marker: str, dashes: Any) -> Any:
+    """Returns the style of a curve without a role."""
+    return {"color": COLOURS[colour], "linewidth": 1.2, "linestyle": dashes, "marker": marker}
+
+
+def _draw_line(series: Series, curve: SeriesCurve, axes: Any, style: Any, level: float = 0.0) -> None:
+    """Draws a curve, moved up by `level`, with a band of its uncertainties; few points have markers."""
+    x, y = np.array(series.column(curve.x).values), np.array(series.column(curve.y or "").values) + level
+    if not len(x):
+        return
+    if curve.error is not None:
+        error = np.array(series.column(curve.error).values)
+        axes.fill_between(x, y - error, y + error, color=COLOURS["band"], linewidth=0)
+    few = {"marker": style.get("marker", "o"), "markersize": 3.5, "clip_on": False} if len(x) <= WITH_MARKERS else {}
+    axes.plot(*thinned(x, y), label=_label(curve), **{**style, "marker": None, **few})
 
 
 def _draw_marks(series: Series, curve: SeriesCurve, axes: Any) -> None:
@@ -130,10 +144,6 @@ def _draw_marks(series: Series, curve: SeriesCurve, axes: Any) -> None:
     foot = low - 0.09 * (high - low)
     axes.vlines(x, foot, low - 0.03 * (high - low), color=COLOURS["hit"], linewidth=0.8, label=_label(curve))
     axes.set_ylim(foot, high)
-
-
-def _values(series: Series, curve: SeriesCurve) -> tuple[Array, Array]:
-    return np.array(series.column(curve.x).values), np.array(series.column(curve.y or "").values)
 
 
 def _label(curve: SeriesCurve) -> str:

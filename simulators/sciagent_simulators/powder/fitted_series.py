@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sciagent.domain.series import MAX_BYTES, CurveRole, Series, SeriesAxis, SeriesColumn, SeriesCurve
 from sciagent.domain.text import escaped
 from sciagent_simulators.powder.background import PreparedPattern
-from sciagent_simulators.powder.fit import PowderFit
+from sciagent_simulators.powder.powder_fit import PowderFit
 
 Array = NDArray[np.float64]
 DIGITS = 5
@@ -55,4 +55,10 @@ def _every(every: int, measured: PreparedPattern, fitted: PowderFit, title: str)
 
 
 def _rounded(values: Array) -> list[float]:
-    return [float(f"{value:.{DIGITS}g}") for value in values]
+    """Returns the values with DIGITS significant digits; powers of ten from 1 up are exact, so texts stay short."""
+    with np.errstate(divide="ignore"):
+        places = DIGITS - 1 - np.floor(np.log10(np.abs(values)))
+    places = np.where(np.isfinite(places), np.clip(places, -22, 22), 0.0)
+    up, down = 10.0 ** np.maximum(places, 0), 10.0 ** np.maximum(-places, 0)
+    rounded: list[float] = (np.rint(values * up / down) * down / up).tolist()
+    return rounded

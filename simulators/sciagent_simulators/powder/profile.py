@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent_simulators.powder.radiation import Line
+from sciagent_simulators.powder.radiation import SpectralLine
 from sciagent_simulators.powder.reflections import Reflections, lorentz_polarisation
 
 Array = NDArray[np.float64]
-REACH = 8.0
-"""A peak ends this many full widths from its centre; a Lorentz function has 96 % of its area within."""
-MOST = 400
+REACH = 6.0
+"""A peak ends this many full widths from its centre; a Lorentz function has 95 % of its area within."""
+MOST = 300
 """Largest number of grid points on one side of a peak."""
 LN2 = float(np.log(2.0))
 
@@ -53,7 +53,7 @@ class Peaks:
     the displacement parameter."""
 
 
-def peaks_of(reflections: Reflections, lines: tuple[Line, ...], parameters: ProfileParameters) -> Peaks:
+def peaks_of(reflections: Reflections, lines: tuple[SpectralLine, ...], parameters: ProfileParameters) -> Peaks:
     """Returns the peaks below 179 degrees."""
     spacing = reflections.spacing * parameters.cell
     sine = np.concatenate([line.wavelength / 2 / spacing for line in lines])

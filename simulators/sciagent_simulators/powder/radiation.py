@@ -19,7 +19,7 @@ ALPHA = {
 """{element: wavelengths of K-alpha 1 and 2, in angstrom}."""
 
 
-class Line(NamedTuple):
+class SpectralLine(NamedTuple):
     """One wavelength of a radiation."""
 
     wavelength: float
@@ -28,12 +28,16 @@ class Line(NamedTuple):
     """Share of the intensity; the weights of a radiation add up to 1."""
 
 
-def lines_of(radiation: str | float) -> tuple[Line, ...]:
+def lines_of(radiation: str | float) -> tuple[SpectralLine, ...]:
     """Returns the lines of a radiation, the strongest first.
 
     radiation: wavelength in angstrom, or a tube such as CuKa; CuKa1 stands behind a monochromator that removes alpha 2.
     Raises KeyError for an unknown tube."""
     if not isinstance(radiation, str):
-        return (Line(float(radiation), 1.0),)
+        return (SpectralLine(float(radiation), 1.0),)
     first, second = ALPHA[radiation[:2]]
-    return (Line(first, 1.0),) if radiation.endswith("1") else (Line(first, 2 / 3), Line(second, 1 / 3))
+    return (
+        (SpectralLine(first, 1.0),)
+        if radiation.endswith("1")
+        else (SpectralLine(first, 2 / 3), SpectralLine(second, 1 / 3))
+    )

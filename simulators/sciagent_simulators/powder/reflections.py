@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-WEAKEST = 1e-4
-"""Reflections weaker than this share of the strongest are left out."""
+LEFT_OUT = 0.002
+"""Share of the intensity that the weakest reflections have together, which are left out."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,8 @@ def reflections_of(structure: Any, wavelength: float, low: float, high: float) -
     strength = np.asarray(pattern.y, dtype=float) / lorentz_polarisation(np.asarray(pattern.x, dtype=float))
     strength /= float(structure.volume) ** 2
     order = np.argsort(-pattern.y, kind="stable")
-    order = order[np.asarray(pattern.y)[order] >= WEAKEST * float(np.max(pattern.y))]
+    share = np.cumsum(np.asarray(pattern.y, dtype=float)[order]) / float(np.sum(pattern.y))
+    order = order[: int(np.searchsorted(share, 1 - LEFT_OUT)) + 1]
     return Reflections(spacing[order], strength[order])
 
 

@@ -98,3 +98,12 @@ def test_a_report_may_have_a_page_for_every_episode_besides(folder: Path) -> Non
     assert (folder / "pages" / "index.html").is_file()
     refused = call("report", "dyes", "-o", "other.html", "--episodes", "r.html")
     assert isinstance(refused.exception, UsageError) and not (folder / "other.html").exists()
+
+
+def test_series_go_into_a_new_folder(folder: Path) -> None:
+    made = call("export", "dyes", "--what", "series", "-o", "patterns")
+    assert made.exit_code == 0 and "0 series in patterns" in made.output, made.output
+    assert list((folder / "patterns").iterdir()) == []
+    for arguments in (["-o", "patterns"], ["-o", "patterns.xlsx"], []):  # it exists; no csv; no folder
+        refused = call("export", "dyes", "--what", "series", *arguments)
+        assert isinstance(refused.exception, UsageError) and "a new folder" in str(refused.exception)

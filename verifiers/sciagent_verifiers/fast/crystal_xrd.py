@@ -34,13 +34,21 @@ from sciagent.verification.contract import (
     at,
 )  # fmt: skip
 from sciagent_simulators.powder.background import PreparedPattern, prepared
-from sciagent_simulators.powder.fit import FitLimits, PowderFit, fit
 from sciagent_simulators.powder.fitted_series import fitted_series
 from sciagent_simulators.powder.pattern import ENDINGS, read_pattern
+from sciagent_simulators.powder.powder_fit import FitLimits, PowderFit, fit
 from sciagent_simulators.powder.radiation import lines_of
 from sciagent_simulators.powder.reflections import Reflections, reflections_of
 
 MARGIN = 2.0  # degrees beyond the pattern within which reflections may move into it
+CONDITIONS = {
+    "two_theta_min": "from",
+    "two_theta_max": "to",
+    "cell_tolerance": "cell within",
+    "zero_tolerance": "zero within",
+    "background_window": "background",
+}
+"""Words of the settings that belong to the level where they are not the defaults."""
 WavelengthName = Literal[
     "CrKa", "CrKa1", "FeKa", "FeKa1", "CoKa", "CoKa1", "CuKa", "CuKa1", "MoKa", "MoKa1", "AgKa", "AgKa1"
 ]
@@ -99,7 +107,7 @@ class CrystalXrd(Verifier[Crystal]):
     kind = "crystal"
     Settings = CrystalXrdSettings
     settings: CrystalXrdSettings
-    preload = ("pymatgen.analysis.diffraction.xrd", "sciagent_simulators.powder.fit")
+    preload = ("pymatgen.analysis.diffraction.xrd", "sciagent_simulators.powder.powder_fit")
     engines = ("pymatgen-core", "pymatgen")
 
     @classmethod
@@ -109,12 +117,14 @@ class CrystalXrd(Verifier[Crystal]):
 
     @property
     def level(self) -> Level:
-        own, file = self.settings, self.settings.pattern
-        low, high = own.two_theta_min or "first", own.two_theta_max or "last point"
-        within = f"cell within {own.cell_tolerance:g}, zero within {own.zero_tolerance:g}"
-        conditions = f"2-theta {low} to {high}, {within}, background {own.background_window:g}"
+        own, file, fields = self.settings, self.settings.pattern, CrystalXrdSettings.model_fields
+        changed = [
+            f"{what} {getattr(own, name):g}"
+            for name, what in CONDITIONS.items()
+            if getattr(own, name) != fields[name].default
+        ]
         method = f"kinematic XRD {own.wavelength} to {file.name[:80]} {file.sha256[:8]}"
-        return Level(method, conditions=conditions)
+        return Level(method, conditions=", ".join(changed))
 
     @property
     def measures(self) -> tuple[PropertyAtLevel, ...]:

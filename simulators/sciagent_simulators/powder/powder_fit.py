@@ -16,22 +16,25 @@ from numpy.typing import NDArray
 
 from sciagent_simulators.powder.background import PreparedPattern, smoothed
 from sciagent_simulators.powder.profile import ProfileParameters, peaks_of, rendered, with_derivatives
-from sciagent_simulators.powder.radiation import Line
+from sciagent_simulators.powder.radiation import SpectralLine
 from sciagent_simulators.powder.reflections import Reflections
 
 Array = NDArray[np.float64]
 
 SEARCH_WIDTHS = (0.08, 0.2, 0.5)
 """Peak widths of the search, in degrees."""
-SEARCHED = 200
+SEARCHED = 100
 """Number of strongest reflections that the search looks at."""
 CELL_STEP = 5e-4
 ZERO_STEP = 0.05  # degrees
-STARTS = 3
+STARTS = 2
 PROMISING = 0.8
 """Share of the best estimated match that a place needs to be a start."""
 FIRST_STEPS, LAST_STEPS = 4, 20
 """Steps from each start, and from the best of them."""
+HOPELESS = 0.3
+"""Match after the first steps below which the fit ends."""
+UNMOVED = ProfileParameters(1.0, 0.0, 0.1, 0.0, 0.0, 0.5)
 SMALLEST_GAIN = 1e-5
 """Gain in the match, over two steps, below which the fit ends."""
 WIDEST, STEEPEST, LARGEST_DISPLACEMENT = 1.5, 1.0, 5.0
@@ -69,7 +72,7 @@ class PowderFit:
 
 
 def fit(
-    measured: PreparedPattern, reflections: Reflections, lines: tuple[Line, ...], limits: FitLimits
+    measured: PreparedPattern, reflections: Reflections, lines: tuple[SpectralLine, ...], limits: FitLimits
 ) -> PowderFit | None:
     """Returns the fit, or None if no reflection of the crystal lies within the pattern."""
     if not len(reflections):
@@ -79,8 +82,8 @@ def fit(
     first = [state for state in first if state.match > 0]
     if not first:
         return None
-    best = problem.improved(max(first, key=lambda state: state.match).vector, LAST_STEPS)
-    return problem.result(best)
+    best = max(first, key=lambda state: state.match)
+    return problem.result(problem.improved(best.vector, LAST_STEPS) if best.match > HOPELESS else best)
 
 
 class _State(NamedTuple):
@@ -96,7 +99,7 @@ class _Problem:
 
     measured: PreparedPattern
     reflections: Reflections
-    lines: tuple[Line, ...]
+    lines: tuple[SpectralLine, ...]
     limits: FitLimits
 
     @property
@@ -113,8 +116,13 @@ class _Problem:
         zeros = _steps(self.limits.zero, ZERO_STEP)
         strongest = Reflections(self.reflections.spacing[:SEARCHED], self.reflections.strength[:SEARCHED])
         rows = []
+        # the sum of measured times computed intensity over points is a sum of the smoothed measured one over peaks
+        moved = [peaks_of(strongest, self.lines, UNMOVED._replace(cell=1 + float(cell))) for cell in cells]
         for width in SEARCH_WIDTHS:
-            matches = self._searched(strongest, 1 + cells, zeros, width)
+            smooth, scale = self._smoothed(strongest, width)
+            places = [peaks.centre[:, None] + zeros for peaks in moved]
+            seen = [np.interp(place, self.measured.two_theta, smooth, left=0.0, right=0.0) for place in places]
+            matches = np.array([peaks.area @ s for peaks, s in zip(moved, seen, strict=True)]) * scale
             best_zero = matches.argmax(axis=1)
             for i in _peaks(matches.max(axis=1), STARTS):
                 vector = np.array([1 + cells[i], zeros[best_zero[i]], width, 0.0, 0.5, 0.5])
@@ -122,25 +130,15 @@ class _Problem:
         rows.sort(key=lambda state: -state.match)
         return [state.vector for state in rows[:STARTS] if state.match >= PROMISING * rows[0].match]
 
-    def _searched(self, reflections: Reflections, cells: Array, zeros: Array, width: float) -> Array:
-        """Returns estimates of the match by cell and zero shift. The sum over points of measured times computed
-        intensity is a sum over peaks of the measured pattern, smoothed with the shape of a peak."""
+    def _smoothed(self, reflections: Reflections, width: float) -> tuple[Array, float]:
+        """Returns the measured intensity smoothed with the shape of a peak, and one over the norms of both patterns."""
         grid, net = self.measured.two_theta, self.measured.net
-        shape = ProfileParameters(1.0, 0.0, width, 0.0, 0.0, 0.5)
         n = int(np.ceil(2.5 * width / self.measured.step))
         u = np.arange(-n, n + 1) * self.measured.step / width
         kernel = np.exp(-4 * np.log(2) * u * u) * (2 * np.sqrt(np.log(2) / np.pi) / width)
-        smooth = np.convolve(net, kernel, mode="same")
-        height = float(np.linalg.norm(rendered(grid, peaks_of(reflections, self.lines, shape), 0.0)))
-        scale = height * float(np.linalg.norm(net))
-        matches = np.zeros((len(cells), len(zeros)))
-        if not scale:
-            return matches
-        for i, cell in enumerate(cells):
-            peaks = peaks_of(reflections, self.lines, shape._replace(cell=float(cell)))
-            places = peaks.centre[:, None] + zeros
-            matches[i] = peaks.area @ np.interp(places, grid, smooth, left=0.0, right=0.0)
-        return matches / scale
+        peaks = peaks_of(reflections, self.lines, UNMOVED._replace(width=width))
+        norms = float(np.linalg.norm(rendered(grid, peaks, 0.0)) * np.linalg.norm(net))
+        return np.convolve(net, kernel, mode="same"), 1 / norms if norms else 0.0
 
     def improved(self, vector: Array, steps: int) -> _State:
         """Returns the point after some damped Gauss-Newton steps, each of which raises the match."""
