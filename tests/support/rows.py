@@ -47,7 +47,9 @@ def new_evidence(candidate_id: int, *measured: Measured, subject: str | None = N
     NewEvidence."""
     subject = subject or f"candidate {candidate_id}"
     of_key = {k: more.pop(k) for k in list(more) if k in EvidenceKey.__dataclass_fields__}
-    of_finding = {k: more.pop(k) for k in list(more) if k in Finding.__dataclass_fields__ and k not in ("artifacts", "versions")}
+    of_finding = {
+        k: more.pop(k) for k in list(more) if k in Finding.__dataclass_fields__ and k not in ("artifacts", "versions")
+    }
     key = EvidenceKey(
         **{"subject": subject, "verifier": "toy", "verifier_version": "1", "settings_hash": SETTINGS} | of_key
     )
