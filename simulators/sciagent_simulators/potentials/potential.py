@@ -126,6 +126,8 @@ class PotentialFactory:
     """Whether the package contains weights. If not, a campaign has to name a file."""
     ignores_charge: bool = True
     """Whether charge and spin do not enter. Charged candidates are then refused."""
+    environment: str | None = None
+    """Name of the environment in `sciagent engines` that has the package; None for that of sciagent."""
 
     def __call__(self, weights: Path | None, device: str) -> Potential:
         return self.make(weights, device)

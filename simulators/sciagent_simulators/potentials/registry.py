@@ -8,7 +8,7 @@ import os
 import pickle
 from collections.abc import Mapping
 from functools import cache, lru_cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, entry_points, packages_distributions, version
 from pathlib import Path
 
 from sciagent.domain.outcomes import Outcome, Reason
@@ -67,6 +67,13 @@ def load(name: str, weights: Path | None = None, device: str = "cpu") -> Potenti
     except (OSError, pickle.UnpicklingError, ValueError, KeyError, RuntimeError, TypeError, AttributeError) as error:
         detail = f"{name} cannot read its weights: {type(error).__name__}: {error}"
         raise SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.REFERENCE_FILE, detail[:500]) from error
+
+
+def versions(name: str) -> Mapping[str, str]:
+    """Returns the versions of the installed distributions with a potential's package, and of who registered it."""
+    found = packages_distributions().get(factory(name).package, [])
+    own = getattr(_points()[name], "dist", None)
+    return {distribution: version(distribution) for distribution in found} | ({own.name: own.version} if own else {})
 
 
 def available_device() -> str:

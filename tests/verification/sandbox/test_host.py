@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.outcomes import Outcome
 from sciagent.errors import UsageError
 from sciagent.verification.sandbox.host import HostResult, Limits, Request, Worker
@@ -152,6 +153,15 @@ def test_a_failure_is_charged_to_the_candidate_that_causes_it(worker: Worker, tm
     assert costs[blamed] > 3 * 0.4 and max(costs[c.key] for c in ABC if c.key != blamed) < 0.4  # four, two, one
     used = {r.finding.diagnostics["checkpoint"] for r in results if r.finding.outcome == "ok"}
     assert used == {"CCO", "CCF"}, "the first of each group that ran well"
+
+
+def test_a_process_with_another_spglib_takes_crystals_as_they_are(worker: Worker) -> None:
+    salt = subject_of("crystal").read("rocksalt: Na Cl")
+    (result,) = worker.run(Request("bad.spglib", {}, (salt,), Limits(60, 2000)))
+    assert result.finding.outcome == "ok", result.finding
+    assert result.finding.candidate_key == salt.key
+    seen = result.finding.diagnostics
+    assert seen["identity"] == salt.identity and seen["computed_here"] != salt.identity
 
 
 PARALLEL = Limits(wall_seconds=20, memory_mb=2000, threads=2)

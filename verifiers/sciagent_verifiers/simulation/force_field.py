@@ -115,6 +115,11 @@ class ForceField(Verifier[Crystal]):
         absent = [name for name in needed if find_spec(name) is None]
         return f"{', '.join(absent)} not installed; pip install 'sciagent[mlff]'" if absent else None
 
+    @property
+    def runs_in(self) -> str | None:
+        """The environment of the model's package."""
+        return registry.factory(self.settings.model).environment
+
     @classmethod
     def warm(cls) -> None:
         """Sets PyTorch to one thread: more would not survive the fork. CUDA is not touched."""
@@ -177,11 +182,12 @@ class ForceField(Verifier[Crystal]):
         cells = [AseAtomsAdaptor.get_atoms(crystal.structure, msonable=False) for crystal in batch]
         relaxed = relax(potential, cells, self.settings.fmax, self.settings.steps)
         findings = self.findings(batch, relaxed, potential, context)
+        versions = registry.versions(self.settings.model)
         shares = [float(max(1, len(found.atoms) * found.steps)) for found in relaxed]
         seconds = (time.monotonic() - began) / sum(shares)
         for finding, share in zip(findings, shares, strict=True):
             spent = Cost(gpu_seconds=seconds * share) if device == "cuda" else None
-            yield replace(finding, share=share, spent=spent)
+            yield replace(finding, share=share, spent=spent, versions=versions)
 
     def findings(
         self, batch: Sequence[Crystal], relaxed: Sequence[Relaxed], potential: Potential, context: Context

@@ -1,0 +1,82 @@
+"""MACE in an environment of its own (it needs e3nn 0.4.4, SevenNet 0.5): jobs of both run side by side."""
+
+from __future__ import annotations
+
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sciagent import engines
+from sciagent.chemistry.crystal import crystal_from_structure
+from sciagent.verification.availability import unavailable
+from sciagent.verification.registry import verifier_class
+from sciagent.verification.sandbox.host import Limits, Request, Worker
+from tests.support import bare_environments
+from tests.support.environments import interpreter, run
+from tests.support.plugins import PLUGINS, install, installed
+
+pytestmark = pytest.mark.long
+MACE = "mace-torch==0.3.16"
+LIMITS = Limits(wall_seconds=120, memory_mb=3000)
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of an environment with mace and the package that registers it as a potential."""
+    with_mace, folder = interpreter("mace", MACE), tmp_path_factory.mktemp("mace") / "mace"
+    venv.create(folder, with_pip=False, symlinks=True)
+    site = bare_environments.site_of(folder)
+    (site / "beside.pth").write_text(
+        f"import site; site.addsitedir({str(bare_environments.site_of(with_mace.parent.parent))!r})\n"
+    )
+    install(PLUGINS / "mace", site)
+    return folder / "bin" / "python"
+
+
+@pytest.fixture(scope="module")
+def weights(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model with random weights, made by mace itself."""
+    folder = tmp_path_factory.mktemp("weights")
+    run(python, str(PLUGINS / "mace" / "random_model.py"), "tiny.model", folder=folder)
+    return folder / "tiny.model"
+
+
+@pytest.fixture
+def registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This environment has the package that registers MACE, but not MACE; the list of environments is empty."""
+    from sciagent_simulators.potentials import registry
+
+    monkeypatch.setenv("SCIAGENT_ENGINES", str(tmp_path / "engines.toml"))
+    with installed("mace", tmp_path / "site"):
+        registry._points.cache_clear()
+        yield
+    registry._points.cache_clear()
+    registry.factory.cache_clear()
+
+
+@pytest.mark.usefixtures("registered")
+def test_mace_and_chgnet_relax_a_crystal_side_by_side(python: Path, weights: Path, tmp_path: Path) -> None:
+    from pymatgen.core import Lattice, Structure
+
+    salt = crystal_from_structure(
+        Structure.from_spacegroup("Fm-3m", Lattice.cubic(5.7), ["Na", "Cl"], [[0, 0, 0], [0.5, 0.5, 0.5]])
+    )
+    own = {"weights": {"path": str(weights)}, "functional": "PBE+U", "correction": "uncorrected"}
+    chgnet = verifier_class("mlff.relax")({"known_phases": "none"})
+    mace = verifier_class("mlff.relax")({"model": "mace", "known_phases": "none", "fmax": 1.0, **own})
+    assert unavailable(chgnet) is None
+    assert "sciagent engines add mace --python PATH" in str(unavailable(mace))
+    engines.add("mace", python)
+    assert unavailable(mace) is None
+    with Worker(tmp_path / "scratch") as worker:
+        (ours,) = worker.run(Request.of(chgnet, [salt], LIMITS))
+        (theirs,) = worker.run(Request.of(mace, [salt], LIMITS))
+        (again,) = worker.run(Request.of(chgnet, [salt], LIMITS))
+    assert {str(result.finding.outcome) for result in (ours, theirs, again)} == {"ok"}, theirs.finding
+    assert ours.versions["chgnet"] == "0.4.2" and "environment" not in ours.versions
+    assert "mace-torch" not in ours.versions
+    assert {"environment": "mace", "mace-torch": "0.3.16", "mace-potential": "0.1.0"}.items() <= theirs.versions.items()
+    levels = {result.finding.measured[0].level.method.partition(":")[0] for result in (ours, theirs)}
+    assert levels == {"CHGNet-0.3.0", "MACE"}
