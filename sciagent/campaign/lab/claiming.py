@@ -106,7 +106,8 @@ def _check_free(connection: Connection, task: LabTask, rung: BuiltRung, who: str
         raise UsageError(f"task {task.id} waits for a chemist: sciagent lab approve {task.id}")
     if rung.spec.lab is not None and rung.spec.lab.blind and who in tasks.people_beside(connection, task):
         raise UsageError(f"you have measured this molecule already; task {task.id} is for another person")
-    taken = [each for each in tasks.asking_the_same(connection, task.id) if each.state is JobState.RUNNING]
+    asking = tasks.asking_for(connection, task.evidence_key)
+    taken = [each for each in asking if each.state is JobState.RUNNING]
     if taken:
         first = taken[0]
         raise UsageError(

@@ -39,6 +39,8 @@ class LabTask:
     replicate: int
     """Number of the measurement among those of its candidate, from 0."""
     key: str
+    evidence_key: str
+    """Hash of the key of the evidence that it asks for."""
     smiles: str
     state: JobState
     cancel_requested: bool
@@ -153,12 +155,10 @@ def _asked_elsewhere() -> sa.ColumnElement[bool]:
     return sa.exists(query.where(*same, is_first).correlate(t.job))
 
 
-def asking_the_same(connection: Connection, task_id: int) -> list[LabTask]:
-    """Open tasks of other campaigns that ask for the same evidence, oldest first."""
+def asking_for(connection: Connection, evidence_key: str) -> list[LabTask]:
+    """Open tasks, of any campaign, that ask for evidence with this key, oldest first."""
     j = t.job.c
-    own = t.job.alias("own")
-    key = sa.select(own.c.evidence_key).where(own.c.id == task_id).scalar_subquery()
-    query = _TASKS.where(j.queue == QUEUE, j.state.in_(jobs.UNFINISHED), j.id != task_id, j.evidence_key == key)
+    query = _TASKS.where(j.queue == QUEUE, j.state.in_(jobs.UNFINISHED), j.evidence_key == evidence_key)
     return [_task(row) for row in connection.execute(query.order_by(j.id))]
 
 
@@ -216,6 +216,7 @@ _TASKS = (
         t.job.c.candidate_id,
         t.job.c.replicate,
         t.candidate.c.key,
+        t.job.c.evidence_key,
         t.candidate.c.text.label("smiles"),
         t.job.c.state,
         t.job.c.cancel_requested,
