@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sciagent.campaign.driving.world_jobs import WEEKS, enough
 from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.scheduling.candidate_pool import Buyer, CandidatePool, Purchase
+from sciagent.scheduling.in_flight import WEEKS, enough
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.rules.priced import Priced
 from sciagent_bench.simulate import Truth
@@ -22,7 +22,6 @@ from sciagent_bench.simulate import Truth
 WEEK = 7
 SPREAD = 1 / 3  # standard deviation of the latency, as a fraction of it
 SLOTS = 16  # purchases of a rule that are asked for at a time
-REPRICE_DAYS = 1
 
 
 @dataclass(frozen=True)
@@ -47,8 +46,6 @@ class InFlight:
     """Whether tasks that nobody has claimed are put in order again, and withdrawn, after answers."""
     counts: bool = True
     """Whether tasks that are out count against the number of hits that is asked for."""
-    busy: bool = True
-    """Whether the slots before the first answers go to candidates for the law to learn from."""
     alike: float | None = None
     """Similarity above which at most a third of the list may be alike to another task that is out; None: no limit."""
 
@@ -88,13 +85,12 @@ class _Run:
         self.last = PaidIndex(k - 1)
         self.days = np.random.default_rng([seed, 7])
         self.listed: dict[int, Purchase] = {}
+        self.before = set[int]()  # the list before it was put in order again
         self.run = LabReplay()
         self.total = lab.per_week * lab.weeks
-        if how.busy and isinstance(buyer, Priced):
-            buyer.idle = WEEKS * lab.per_week
 
     def play(self) -> LabReplay:
-        ahead, listed_at, waiting = WEEKS * self.lab.per_week, 0, list[int]()
+        ahead, waiting = WEEKS * self.lab.per_week, list[int]()
         for day in range(self.lab.weeks * WEEK):
             due = [n for n in waiting if self.run.answered[n] <= day]
             waiting = [n for n in waiting if self.run.answered[n] > day]
@@ -103,10 +99,11 @@ class _Run:
             if self._is_over(day):
                 break
             if day == 0 or due or len(self.listed) < ahead / 2:
-                if self.how.reprice and due and day - listed_at >= REPRICE_DAYS:
+                if self.how.reprice and due:  # at most once a day
                     self._take_back()
-                    listed_at = day
                 self._fill(min(ahead, self._room(day, len(waiting))))
+                self.run.withdrawn += len(self.before - set(self.listed))
+                self.before = set()
             while self.listed and sum(day - at < WEEK for at in self.run.claimed) < self.lab.per_week:
                 waiting.append(self._claim(day))
         return self.run

@@ -88,6 +88,9 @@ def claim_here(connection: Connection, built: Built, task: LabTask, rung: BuiltR
     spend.book_many(connection, [spend.Bill(task.campaign_id, task.rung_id, made.attempt_id, cost)])
     tasks.changed(connection, task.id)
     note(connection, task, who, "claimed", fence=made.fence)
+    free, _ = tasks.open_by_rung(connection, task.campaign_id).get(task.rung_id, (0, 0))
+    if 2 * free < rung.spec.list_length(built.spec.budget.rates().get("lab_slots")):
+        campaigns.wake(connection, task.campaign_id)  # so that there are tasks before the first answer comes
     return made
 
 

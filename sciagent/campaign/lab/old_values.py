@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from sqlalchemy.engine import Connection
 
@@ -14,10 +15,7 @@ from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.record import settle_again
 from sciagent.campaign.lab.restating import restate, share
 from sciagent.campaign.lab.typed_answers import typed
-from sciagent.campaign.people.adding import add
-from sciagent.campaign.people.importing import Column
 from sciagent.chemistry.structure_files import check_columns, csv_fault
-from sciagent.domain.campaigns.ports import ProposalIn
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.evidence import EvidenceKey, Measured
 from sciagent.domain.jobs.lab import LabAnswer
@@ -52,46 +50,69 @@ class LoadReport:
     """Structures that the campaign does not take, and why."""
 
 
+class OldColumn(NamedTuple):
+    """A column with values."""
+
+    name: str
+    quantity: str
+    """Name of the property."""
+    unit: str | None = None
+    """A unit, or the name of the column with the unit; None: the canonical unit."""
+    uncertainty: str | None = None
+    """A number, or the name of the column with the standard uncertainty; None: unknown."""
+
+
 @dataclass(frozen=True)
-class _Old:
-    """A row of the file."""
+class OldRow:
+    """A row of a file."""
 
     structure: str
+    """The structure as it stands there."""
     answer: LabAnswer
 
 
-def load(
-    built: Built, label: str, path: Path, columns: Sequence[Column], who: str, why: str = "", structure: str = "smiles"
-) -> LoadReport:
-    """Adds the molecules of a file to the campaign, and records their values as answers of a rung.
+@dataclass(frozen=True)
+class OldValues:
+    """The rows of a file that have a value, as answers of a rung."""
 
-    columns: as of an import; units and limits are read as those of a form. why: reason for values that differ from
-    those in the ledger. A molecule with several rows has replicates. The file is checked whole before anything is
-    written. Raises InputFileError with each fault; UsageError if the rung is not one of people, asks for a review, or a
-    value differs and there is no reason.
-    """
-    rung = _rung(built, label)
-    rows = list(_read(path, structure, columns, rung))
-    if not rows:
-        raise UsageError(f"{path}: no row has a value")
-    report = LoadReport(len(rows))
-    keys: dict[str, str] = {}
-    texts = list(dict.fromkeys(row.structure for row in rows))
-    for added in add(built, map(ProposalIn, texts), who, f"old values of {path.name}"[:200]):
-        if added.key is None:
-            report.faults.append(f"{added.text[:80]}: {added.reason}: {added.detail}")
-        else:
-            keys[added.text] = added.key
-    source = f"{path.name[:120]} sha256:{file_hash(path)[:16]}"
+    rung: BuiltRung
+    rows: Sequence[OldRow]
+    source: str
+    """Name and hash of the file."""
+
+    @property
+    def structures(self) -> list[str]:
+        """Returns each structure once."""
+        return list(dict.fromkeys(row.structure for row in self.rows))
+
+
+def load(built: Built, old: OldValues, keys: Mapping[str, str], who: str, why: str = "") -> LoadReport:
+    """Records old values as answers of their rung. keys: of the candidates, by structure as it stands in the file; what
+    has none is left out. why: reason for values that differ from those in the ledger. A molecule with several rows has
+    replicates. Raises UsageError if a value differs and there is no reason, or a person has the task; nothing is
+    written then."""
+    report, rung = LoadReport(len(old.rows)), old.rung
     with built.ledger.begin() as connection:
         ids = candidates.ids_of(connection, list(keys.values()))
-        writer = _Writer(connection, built, rung, who, why, source, report)
+        writer = _Writer(connection, built, rung, who, why, old.source, report)
         writer.lock(ids.values())
-        writer.write([(ids[keys[row.structure]], row) for row in rows if row.structure in keys])
-        about: dict[str, object] = {"file": source, "rung": label, "rows": report.rows}
+        writer.write([(ids[keys[row.structure]], row) for row in old.rows if row.structure in keys])
+        about: dict[str, object] = {"file": old.source, "rung": rung.spec.rung, "rows": report.rows}
         audit.append(connection, who, "loaded old values", "campaign", built.row.id, campaign_id=built.row.id, **about)
         campaigns.wake(connection, built.row.id)
     return report
+
+
+def read_old(
+    built: Built, label: str, path: Path, columns: Sequence[OldColumn], structure: str = "smiles"
+) -> OldValues:
+    """Returns the rows of a file that have a value; units and limits are read as those of a form. Raises InputFileError
+    with each fault; UsageError if the rung is not one of people, or asks for a review."""
+    rung = _rung(built, label)
+    rows = tuple(_read(path, structure, columns, rung))
+    if not rows:
+        raise UsageError(f"{path}: no row has a value")
+    return OldValues(rung, rows, f"{path.name[:120]} sha256:{file_hash(path)[:16]}")
 
 
 def _rung(built: Built, label: str) -> BuiltRung:
@@ -104,11 +125,11 @@ def _rung(built: Built, label: str) -> BuiltRung:
     return rung
 
 
-def _read(path: Path, structure: str, columns: Sequence[Column], rung: BuiltRung) -> Iterator[_Old]:
+def _read(path: Path, structure: str, columns: Sequence[OldColumn], rung: BuiltRung) -> Iterator[OldRow]:
     """Yields the rows that have a value. Raises InputFileError for the whole file."""
     verifier, faults = rung.verifier, list[str]()
     asked = {asked.property.name for asked in verifier.measures}
-    if unknown := next((each.property for each in columns if each.property not in asked), None):
+    if unknown := next((each.quantity for each in columns if each.quantity not in asked), None):
         raise UsageError(f"{rung.spec.rung} does not ask for {unknown}{did_you_mean(unknown, asked)}")
     try:
         with open_input(path) as file:
@@ -128,7 +149,7 @@ def _read(path: Path, structure: str, columns: Sequence[Column], rung: BuiltRung
                 faults.append(f"{path}:{reader.line_num}: {error}")
                 continue
             if answer is not None:
-                found.append(_Old((cells[structure] or "").strip(), answer))
+                found.append(OldRow((cells[structure] or "").strip(), answer))
     except csv.Error as error:
         raise csv_fault(path, reader.line_num, error) from error
     if len(found) > MOST_ROWS:
@@ -138,18 +159,19 @@ def _read(path: Path, structure: str, columns: Sequence[Column], rung: BuiltRung
     yield from found
 
 
-def _answer(cells: Mapping[str, str | None], columns: Sequence[Column]) -> LabAnswer | None:
+def _answer(cells: Mapping[str, str | None], columns: Sequence[OldColumn]) -> LabAnswer | None:
     """Returns the answer of a row; None if it is empty."""
     values = {}
     for column in columns:
         text = (cells[column.name] or "").strip()
         if not text:
             continue
-        unit = column.unit or properties()[column.property].unit
-        unit = (cells[unit] or "").strip() if unit in cells else unit
+        stated = column.unit or properties()[column.quantity].unit
+        unit = (cells.get(stated) or "").strip() if stated in cells else stated
         spread = column.uncertainty
-        spread = (cells[spread] or "").strip() or None if spread is not None and spread in cells else spread
-        values[column.property] = typed(column.property, text if unit == "1" else f"{text} {unit}", spread)
+        if spread is not None and spread in cells:
+            spread = (cells[spread] or "").strip() or None
+        values[column.quantity] = typed(column.quantity, text if unit == "1" else f"{text} {unit}", spread)
     return LabAnswer(values) if values else None
 
 
@@ -172,7 +194,7 @@ class _Writer:
         for campaign_id in sorted(among):
             directives.lock(self.connection, campaign_id)
 
-    def write(self, rows: Sequence[tuple[int, _Old]]) -> None:
+    def write(self, rows: Sequence[tuple[int, OldRow]]) -> None:
         loaded = candidates.load(self.connection, [id_ for id_, _ in rows])
         replicates = Counter[int]()
         for id_, row in rows:

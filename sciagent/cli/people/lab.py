@@ -199,11 +199,17 @@ def load(
     """Take old values of the same measurement as answers, so that the campaign learns from them. They cost nothing."""
     from sciagent.campaign.core.build import open_for_people
     from sciagent.campaign.lab import old_values
+    from sciagent.campaign.people.adding import add
     from sciagent.cli.people.molecules import value_columns
+    from sciagent.domain.campaigns.ports import ProposalIn
 
-    columns = value_columns(value, uncertainty or [])
-    built = open_for_people(open_ledger(ledger), campaign)
-    done = old_values.load(built, rung, file, columns, as_who or user(), why, column)
+    built, who = open_for_people(open_ledger(ledger), campaign), as_who or user()
+    named = value_columns(value, uncertainty or [])
+    columns = [old_values.OldColumn(each.name, each.property, each.unit, each.uncertainty) for each in named]
+    old = old_values.read_old(built, rung, file, columns, column)
+    added = list(add(built, map(ProposalIn, old.structures), who, f"old values of {file.name}"[:200]))
+    done = old_values.load(built, old, {each.text: each.key for each in added if each.key}, who, why)
+    done.faults += [f"{each.text[:80]}: {each.reason}: {each.detail}" for each in added if not each.key]
     for fault in done.faults[:50]:
         say(f"left out: {fault}")
     note = f"{done.rows} rows: {done.recorded} recorded, {done.known} known already, {len(done.faults)} left out"

@@ -78,9 +78,6 @@ class Priced:
 
         self.price = 0.0
         """Payoff per unit of cost at which the budget is just spent, at the last choice; 0 if it buys everything."""
-        self.idle = 0
-        """Number of terminal jobs that could be done before the first answers come; set by the campaign where a weekly
-        slot is lost if nobody uses it."""
         self.seconds: Array | None = None
         """(k,) seconds that a purchase of each rung takes on all workers together; None if unknown."""
         self.lasts = 0.0
@@ -132,7 +129,7 @@ class Priced:
             return []
         free = self.free(pool)
         self._pupils = [i for i in self._pupils if not pool.out[i]]
-        lacking = max(self._answers_wanted(pool, len(pool.paid) - 1 - len(free)), self.idle)
+        lacking = self._answers_wanted(pool, len(pool.paid) - 1 - len(free))
         lacking -= self._decided(pool.scores) + len(self._pupils)
         open_ = np.setdiff1d(pool.open[~pool.closed[pool.open, -1]], self._pupils)
         if lacking > 0 and len(open_):
@@ -162,14 +159,14 @@ class Priced:
         scores, errors = hinted(self.aims.hints, scores, errors, decided)
         if not len(pool.open) or not (decided or len(scores) > len(pool.scores)):
             return []
-        free = self.free(pool)
-        paid = [j for j in pool.paid if j not in free]
         if self.truths is None:
-            if decided < min(len(self._pupils), math.ceil(self._answers_wanted(pool, len(paid) - 1) / 2)):
+            if decided < len(self._pupils):
                 return []  # most of the training candidates are still running
             self.truths = self.aims.truths(scores)
         if self._padded is not None:
             self._padded.n = len(pool.scores)
+        free = self.free(pool)
+        paid = [j for j in pool.paid if j not in free]
         known = sum(int(pool.answered(j).sum()) for j in paid)
         fitted = self._stack.is_due(known)
         self.laws = self._stack.fit(questions(self.aims, self.truths, scores, errors), known, pool.order)
