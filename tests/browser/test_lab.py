@@ -89,6 +89,7 @@ def test_a_shift_in_the_laboratory(browser: Browser, served: LabServer) -> None:
     page.wait_for_url("**saved=**")
     assert values(served, first) == ["4.310 eV"]
     page.goto(f"/tasks/{second}")
+    expect(page.locator(f"#unit-{GAP}")).to_have_value("eV")
     page.click("text=Several readings")
     page.fill(f"#readings-{GAP}", "4.20 4.22\n4.24")
     page.click("text=Save, and next")
@@ -173,6 +174,23 @@ def test_by_keyboard_alone(anna: Page, served: LabServer) -> None:
     with served.ledger.read() as connection:
         kinds = connection.execute(sa.select(t.submission.c.kind).order_by(t.submission.c.id)).scalars().all()
     assert kinds == ["result", "not_obtained"]
+
+
+def test_the_unit_of_the_last_answer_stands_in_the_next_form(anna: Page, served: LabServer) -> None:
+    first, second, *_ = task_ids(served.built)
+    anna.goto(f"/tasks/{first}")
+    anna.fill(VALUE, "290")
+    anna.select_option(f"#unit-{GAP}", "nm")
+    anna.click("text=Save, and next")
+    anna.wait_for_url("**saved=**")
+    anna.goto(f"/tasks/{second}")
+    expect(anna.locator(f"#unit-{GAP}")).to_have_value("nm")
+    anna.fill(VALUE, "4,2")
+    anna.select_option(f"#unit-{GAP}", "eV")
+    anna.click("text=Save, and next")
+    anna.wait_for_selector("text=write a decimal point")
+    expect(anna.locator(f"#unit-{GAP}")).to_have_value("eV")
+    assert values(served, first) == ["290 nm"]
 
 
 def test_without_scripts(browser: Browser, served: LabServer) -> None:

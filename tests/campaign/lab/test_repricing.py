@@ -34,7 +34,7 @@ def built(ledger: Ledger, tmp_path: Path) -> Built:
     """A priced campaign in which a law has been learnt, and three tasks are listed."""
     (tmp_path / "molecules.csv").write_text("\n".join(("smiles", *ALCOHOLS, "")), encoding="utf-8")
     text = CAMPAIGN.format(name="gaps", lab="{ahead: 3}", budget="{lab_slots: 99}", high=5.2)
-    text = text.replace("kind: exhaustive", "kind: priced").replace("count: 2", "count: 9")
+    text = text.replace("kind: exhaustive", "kind: priced, audit: 0").replace("count: 2", "count: 9")
     made, _ = create_or_open(ledger, parse_spec(text, base=tmp_path), text, "test")
     while not learnt(made):
         assert drive(made) is CampaignState.WAITING
