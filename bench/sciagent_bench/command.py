@@ -79,7 +79,7 @@ def scheduling(
     os.environ.update(dict.fromkeys(THREADS, "1"))  # before numpy is loaded, here and in the workers
     from rich.progress import track
 
-    from sciagent_bench.lab_command import with_people
+    from sciagent_bench.lab.lab_command import with_people
     from sciagent_bench.trial import TrialOutcome, run_all, trials
 
     shares, names = _shares(budgets), _listed(schedulers)

@@ -17,8 +17,8 @@ import numpy as np
 
 from sciagent.scheduling.law.hints import Hint
 from sciagent_bench.case import Case, OfTable
-from sciagent_bench.lab_replay import InFlight, Laboratory
-from sciagent_bench.lab_trial import LabTrial, run_lab, summary_of
+from sciagent_bench.lab.lab_trial import LabTrial, run_lab, summary_of
+from sciagent_bench.lab.replay import InFlight, Laboratory
 from sciagent_bench.simulate import Truth
 from sciagent_bench.table import parse_rungs, read_case
 from sciagent_bench.trial import run_all

@@ -179,18 +179,18 @@ def test_by_keyboard_alone(anna: Page, served: LabServer) -> None:
 def test_the_unit_of_the_last_answer_stands_in_the_next_form(anna: Page, served: LabServer) -> None:
     first, second, *_ = task_ids(served.built)
     anna.goto(f"/tasks/{first}")
-    anna.fill(VALUE, "290")
-    anna.select_option(f"#unit-{GAP}", "nm")
+    anna.fill(VALUE, "415")
+    anna.select_option(f"#unit-{GAP}", "kJ/mol")
     anna.click("text=Save, and next")
     anna.wait_for_url("**saved=**")
     anna.goto(f"/tasks/{second}")
-    expect(anna.locator(f"#unit-{GAP}")).to_have_value("nm")
+    expect(anna.locator(f"#unit-{GAP}")).to_have_value("kJ/mol")
     anna.fill(VALUE, "4,2")
     anna.select_option(f"#unit-{GAP}", "eV")
     anna.click("text=Save, and next")
     anna.wait_for_selector("text=write a decimal point")
     expect(anna.locator(f"#unit-{GAP}")).to_have_value("eV")
-    assert values(served, first) == ["290 nm"]
+    assert values(served, first) == ["415 kJ/mol"]
 
 
 def test_without_scripts(browser: Browser, served: LabServer) -> None:

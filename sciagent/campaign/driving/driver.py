@@ -19,10 +19,9 @@ from sciagent.campaign.driving.intake import Intake
 from sciagent.campaign.driving.joint_crew import JointCrew
 from sciagent.campaign.driving.local_jobs import LocalJobs, reap
 from sciagent.campaign.driving.mailbox import Mailbox
-from sciagent.campaign.driving.people_out import with_people
+from sciagent.campaign.driving.people_out import reprice, wake_again, with_people
 from sciagent.campaign.driving.refitting import refit
 from sciagent.campaign.driving.remote_jobs import RemoteJobs
-from sciagent.campaign.driving.repricing import reprice, wake_again
 from sciagent.campaign.driving.session import INTERRUPTED, DriverSession, Ending, Heartbeat
 from sciagent.campaign.driving.world_jobs import WorldJobs
 from sciagent.campaign.proposing.sources import MakeSource, source_of

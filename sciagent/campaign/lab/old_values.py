@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -109,7 +109,7 @@ def read_old(
     """Returns the rows of a file that have a value; units and limits are read as those of a form. Raises InputFileError
     with each fault; UsageError if the rung is not one of people, or asks for a review."""
     rung = _rung(built, label)
-    rows = tuple(_read(path, structure, columns, rung))
+    rows = _read(path, structure, columns, rung)
     if not rows:
         raise UsageError(f"{path}: no row has a value")
     return OldValues(rung, rows, f"{path.name[:120]} sha256:{file_hash(path)[:16]}")
@@ -125,22 +125,14 @@ def _rung(built: Built, label: str) -> BuiltRung:
     return rung
 
 
-def _read(path: Path, structure: str, columns: Sequence[OldColumn], rung: BuiltRung) -> Iterator[OldRow]:
-    """Yields the rows that have a value. Raises InputFileError for the whole file."""
-    verifier, faults = rung.verifier, list[str]()
-    asked = {asked.property.name for asked in verifier.measures}
+def _read(path: Path, structure: str, columns: Sequence[OldColumn], rung: BuiltRung) -> list[OldRow]:
+    """Returns the rows that have a value. Raises InputFileError for the whole file."""
+    asked = {asked.property.name for asked in rung.verifier.measures}
     if unknown := next((each.quantity for each in columns if each.quantity not in asked), None):
         raise UsageError(f"{rung.spec.rung} does not ask for {unknown}{did_you_mean(unknown, asked)}")
-    try:
-        with open_input(path) as file:
-            lines = file.read().decode("utf-8-sig").splitlines()
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise InputFileError(f"{path}: not UTF-8 text ({error.reason}); save it as UTF-8") from error
-    reader = csv.DictReader(lines)
+    reader = csv.DictReader(_lines(path))
     check_columns(path, reader.fieldnames or [], (structure, *(column.name for column in columns)))
-    found = []
+    found, faults = list[OldRow](), list[str]()
     try:
         for cells in reader:
             try:
@@ -148,15 +140,24 @@ def _read(path: Path, structure: str, columns: Sequence[OldColumn], rung: BuiltR
             except UsageError as error:
                 faults.append(f"{path}:{reader.line_num}: {error}")
                 continue
-            if answer is not None:
-                found.append(OldRow((cells[structure] or "").strip(), answer))
+            found += [OldRow((cells[structure] or "").strip(), answer)] if answer is not None else []
     except csv.Error as error:
         raise csv_fault(path, reader.line_num, error) from error
     if len(found) > MOST_ROWS:
         raise InputFileError(f"{path}: more than {MOST_ROWS} rows; split the file")
     if faults:
         raise InputFileError("\n".join([*faults[:MOST_FAULTS], "nothing was loaded; mend the file"]))
-    yield from found
+    return found
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        with open_input(path) as file:
+            return file.read().decode("utf-8-sig").splitlines()
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InputFileError(f"{path}: not UTF-8 text ({error.reason}); save it as UTF-8") from error
 
 
 def _answer(cells: Mapping[str, str | None], columns: Sequence[OldColumn]) -> LabAnswer | None:

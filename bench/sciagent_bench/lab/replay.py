@@ -85,7 +85,6 @@ class _Run:
         self.last = PaidIndex(k - 1)
         self.days = np.random.default_rng([seed, 7])
         self.listed: dict[int, Purchase] = {}
-        self.before = set[int]()  # the list before it was put in order again
         self.run = LabReplay()
         self.total = lab.per_week * lab.weeks
 
@@ -99,14 +98,18 @@ class _Run:
             if self._is_over(day):
                 break
             if day == 0 or due or len(self.listed) < ahead / 2:
-                if self.how.reprice and due:  # at most once a day
-                    self._take_back()
-                self._fill(min(ahead, self._room(day, len(waiting))))
-                self.run.withdrawn += len(self.before - set(self.listed))
-                self.before = set()
+                self._list_tasks(min(ahead, self._room(day, len(waiting))), is_again=bool(due))
             while self.listed and sum(day - at < WEEK for at in self.run.claimed) < self.lab.per_week:
                 waiting.append(self._claim(day))
         return self.run
+
+    def _list_tasks(self, most: int, is_again: bool) -> None:
+        """Fills the list. is_again: whether answers have come that may change its order."""
+        before = set(self.listed) if self.how.reprice and is_again else set()
+        if before:
+            self._take_back()
+        self._fill(most)
+        self.run.withdrawn += len(before - set(self.listed))
 
     def _is_over(self, day: int) -> bool:
         return self.lab.count is not None and self.run.hits_by(day) >= self.lab.count
@@ -138,7 +141,7 @@ class _Run:
     def _take_back(self) -> None:
         rows = list(self.listed)
         self.pool.closed[rows, self.last] = self.pool.pending[rows] = False
-        self.before, self.listed = set(rows), {}
+        self.listed = {}
 
     def _fill(self, most: int) -> None:
         """Buys until the list is full. The other rungs answer at once."""

@@ -10,7 +10,7 @@ from typing import Any
 from sciagent.errors import UnknownNameError
 from sciagent.scheduling.aims import Aims
 from sciagent.scheduling.law.hints import Hint
-from sciagent_bench.lab_replay import WEEK, InFlight, Laboratory, LabReplay, replay_lab
+from sciagent_bench.lab.replay import WEEK, InFlight, Laboratory, LabReplay, replay_lab
 from sciagent_bench.schedulers import SCHEDULERS, Facts
 from sciagent_bench.score import summarised
 from sciagent_bench.trial import Source

@@ -10,7 +10,7 @@ from sciagent.scheduling.rules.exhaustive import Exhaustive
 from sciagent.scheduling.rules.priced import Priced
 from sciagent_bench.case import Case
 from sciagent_bench.families import family
-from sciagent_bench.lab_replay import WEEK, InFlight, Laboratory, LabReplay, replay_lab
+from sciagent_bench.lab.replay import WEEK, InFlight, Laboratory, LabReplay, replay_lab
 from sciagent_bench.rule_buyers import Ordered
 from sciagent_bench.simulate import Truth
 

@@ -9,8 +9,8 @@ from rich.progress import track
 
 from sciagent.api.terminal import plain_table, show
 from sciagent.cli.shared.common import put_json
-from sciagent_bench.lab_replay import Laboratory
-from sciagent_bench.lab_trial import lab_trials, run_lab, summary_of, weeks_shown
+from sciagent_bench.lab.lab_trial import lab_trials, run_lab, summary_of, weeks_shown
+from sciagent_bench.lab.replay import Laboratory
 from sciagent_bench.score import Interval
 from sciagent_bench.trial import Source, run_all
 

@@ -1,4 +1,4 @@
-"""The list of people is put in order again once a day: what others have overtaken is withdrawn."""
+"""Tasks with people: their list is put in order again once a day, and what others have overtaken is withdrawn."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.campaign.core.build import Built, create_or_open
-from sciagent.campaign.driving import repricing
+from sciagent.campaign.driving import people_out
 from sciagent.campaign.lab import answering, claiming, sampling
 from sciagent.campaign.people import resolving, steering
 from sciagent.campaign.spec.load import parse_spec
@@ -85,7 +85,7 @@ def test_tasks_that_are_overtaken_are_withdrawn_and_may_come_back(
 ) -> None:
     best, others = held_and_let_go(built)
     before = len(decided(built, "withdraw")), len(decided(built, "reprice"))
-    monkeypatch.setattr(repricing, "EVERY", timedelta(0))
+    monkeypatch.setattr(people_out, "EVERY", timedelta(0))
     drive(built)
     now, gone = listed(built), set(decided(built, "withdraw")[before[0] :])
     assert len(now) == 3 and gone and gone <= set(others.values())
@@ -103,7 +103,7 @@ def test_a_task_with_a_vial_or_a_claim_stays(built: Built, monkeypatch: pytest.M
     before = len(decided(built, "withdraw"))
     sampling.register(built, vial, "ben", "free base", "made")
     claiming.claim(built, claimed, "ben")
-    monkeypatch.setattr(repricing, "EVERY", timedelta(0))
+    monkeypatch.setattr(people_out, "EVERY", timedelta(0))
     drive(built)
     assert {vial, claimed} <= set(listed(built)) and decided(built, "withdraw")[before:] == [others[free]]
 
@@ -114,8 +114,8 @@ def test_the_list_is_not_put_in_order_twice_a_day_and_a_dispatcher_comes_back_af
         campaigns.host(connection, built.row.id, True)
         assert campaigns.hosted(connection) == []
         wakes_at = connection.execute(sa.select(t.campaign.c.wakes_at)).scalar_one()
-        first = campaigns.last_event(connection, built.row.id, repricing.REPRICED)
-    assert first is not None and abs(wakes_at - first - repricing.EVERY) < timedelta(minutes=30)
+        first = campaigns.last_event(connection, built.row.id, people_out.REPRICED)
+    assert first is not None and abs(wakes_at - first - people_out.EVERY) < timedelta(minutes=30)
     _, others = held_and_let_go(built)
     before = decided(built, "withdraw")
     drive(built)
