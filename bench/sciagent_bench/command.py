@@ -61,6 +61,11 @@ def scheduling(
         bool,
         typer.Option("--cost-to/--no-cost-to", help="The costs of a recall too: another run of each, the longest."),
     ] = True,
+    latency: Annotated[
+        float | None, typer.Option(min=0, metavar="DAYS", help="People do the last rung: mean days until an answer.")
+    ] = None,
+    per_week: Annotated[int | None, typer.Option(min=1, metavar="N", help="Of these people: claims in a week.")] = None,
+    weeks: Annotated[int, typer.Option(min=1, max=520, help="Length of a replay with --latency.")] = 12,
     workers: Annotated[int, typer.Option(min=1, help="Processes, each with a single thread.")] = 1,
     plot: Annotated[Path | None, typer.Option(help="Draw recall against cost: .svg, .png or .pdf.")] = None,
     json: options.Json = False,
@@ -69,15 +74,25 @@ def scheduling(
 
     Costs are shares of the last rung for all candidates. Recall at a budget comes from runs with that budget; the cost
     of a recall from a run with budget 1, in the order of its indices, and is missing where a seed did not get there.
+    With --latency and --per-week, people do the last rung: hits by week, in place of recalls.
     """
     os.environ.update(dict.fromkeys(THREADS, "1"))  # before numpy is loaded, here and in the workers
     from rich.progress import track
 
+    from sciagent_bench.lab.lab_command import with_people
     from sciagent_bench.trial import TrialOutcome, run_all, trials
 
     shares, names = _shares(budgets), _listed(schedulers)
+    if (latency is None) != (per_week is None):
+        raise UsageError("give both --latency DAYS and --per-week N, or neither")
     if plot is not None:
         _check_plot(plot)
+    if latency is not None and per_week is not None:
+        if plot is not None or stream:
+            raise UsageError("--plot and --stream do not go with --latency")
+        source = _source(table, identifier, rungs, goal, top, features, family, size)
+        with_people(source, names, seeds, latency, per_week, weeks, workers, json)
+        return
     wanted = trials(names, shares, seeds, stream, marks)
     source = _source(table, identifier, rungs, goal, top, features, family, size)
     outcomes = {name: TrialOutcome() for name in names}

@@ -110,6 +110,8 @@ class FittedBestRung:
             whole = pool.closed.all(1)
             if whole.sum() < wanted:
                 return ladders(pool, left, wanted - int(whole.sum()), self._rng)
+            if pool.pending[whole].any():
+                return []  # people have not answered yet
             each = (left + pool.spent) / len(pool.out) * (1 - pool.spent / self._budget)
             self._plan = choose_rung(self._sign * pool.scores[whole], self._sign * self._threshold, pool.costs, each)
         rung, share = self._plan

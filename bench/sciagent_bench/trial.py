@@ -6,7 +6,7 @@ import multiprocessing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from sciagent.errors import UnknownNameError
 from sciagent_bench.case import Case
@@ -15,6 +15,7 @@ from sciagent_bench.score import MARKS, Curve, recall, summarised
 from sciagent_bench.simulate import simulate
 
 Source = Callable[[int], Case]  # the case of a seed
+AnyTrial = TypeVar("AnyTrial")
 
 
 @dataclass(frozen=True)
@@ -80,14 +81,17 @@ def run(source: Source, trial: Trial) -> list[float | None]:
     return [curve.cost_to(mark) for mark in MARKS]
 
 
-def run_all(source: Source, wanted: Sequence[Trial], workers: int = 1) -> Iterator[tuple[Trial, list[float | None]]]:
-    """Yields results as the runs end. Worker processes inherit the environment, with its number of threads."""
+def run_all(
+    source: Source, wanted: Sequence[AnyTrial], workers: int = 1, do: Callable[[Source, Any], Any] = run
+) -> Iterator[tuple[AnyTrial, Any]]:
+    """Yields each trial with the result of `do` as the runs end. Worker processes inherit the environment, with its
+    number of threads."""
     if workers == 1:
         for trial in wanted:
-            yield trial, run(source, trial)
+            yield trial, do(source, trial)
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(source,)) as pool:
+    with ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(source, do)) as pool:
         futures = {pool.submit(_run, trial): trial for trial in wanted}
         try:
             for future in as_completed(futures):
@@ -97,12 +101,13 @@ def run_all(source: Source, wanted: Sequence[Trial], workers: int = 1) -> Iterat
 
 
 _source: Source
+_do: Callable[[Source, Any], Any]
 
 
-def _begin(source: Source) -> None:
-    global _source
-    _source = source
+def _begin(source: Source, do: Callable[[Source, Any], Any]) -> None:
+    global _source, _do
+    _source, _do = source, do
 
 
-def _run(trial: Trial) -> list[float | None]:
-    return run(_source, trial)
+def _run(trial: Any) -> Any:
+    return _do(_source, trial)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from sciagent.report.page.writer import write_episodes, write_report
 from sciagent.store.database.ledger import Ledger
@@ -52,12 +52,13 @@ def test_an_episode_opens_by_the_keyboard(opened: Watched) -> None:
     assert not thinking.is_visible()
     episode.locator("summary").first.focus()
     page.keyboard.press("Enter")
-    assert episode.locator(".turn").count() == 2 and thinking.is_visible()
+    expect(episode.locator(".turn")).to_have_count(2)
+    expect(thinking).to_be_visible()
     assert "A heteroatom lowers" not in episode.inner_text()
     page.keyboard.press("Tab")  # what it was told
     page.keyboard.press("Tab")  # the thinking of the first turn
     page.keyboard.press("Space")
-    assert "A heteroatom lowers the gap." in thinking.inner_text()
+    expect(thinking).to_contain_text("A heteroatom lowers the gap.", use_inner_text=True)
     assert episode.locator("svg.molecule").count() == 2
     assert opened.complaints == [] and outside(opened.requests) == []
 

@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Page
 
 from sciagent.report.page.writer import write_report
 from sciagent.store.database.ledger import Ledger
+from tests.support.elsewhere import until
 from tests.support.reported import Maker, dyes
 
 HOSTILE = '</script><script>document.title="taken"</script><img src=x onerror=\'document.title="taken"\'>'
@@ -99,13 +100,11 @@ def test_a_molecule_is_shown_in_three_dimensions_and_turns_by_the_keyboard(opene
     page.wait_for_selector("#viewer-box[data-ready]")
     assert page.locator("#viewer-box canvas").count() >= 1
     assert page.locator("#viewer-title").inner_text() == "c1ccccc1"
-    page.wait_for_timeout(300)
+    until(lambda: colours(page) > 20)  # more than a plain ground
     before = pixels(page)
-    assert colours(page) > 20  # more than a plain ground
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
-    page.wait_for_timeout(300)
-    assert pixels(page) != before
+    until(lambda: pixels(page) != before)
     page.keyboard.press("Escape")
     assert not page.locator("#viewer").is_visible()
     page.locator("button.view3d").nth(1).click()  # another one in the same viewer

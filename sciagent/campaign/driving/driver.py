@@ -19,7 +19,7 @@ from sciagent.campaign.driving.intake import Intake
 from sciagent.campaign.driving.joint_crew import JointCrew
 from sciagent.campaign.driving.local_jobs import LocalJobs, reap
 from sciagent.campaign.driving.mailbox import Mailbox
-from sciagent.campaign.driving.people_out import with_people
+from sciagent.campaign.driving.people_out import reprice, wake_again, with_people
 from sciagent.campaign.driving.refitting import refit
 from sciagent.campaign.driving.remote_jobs import RemoteJobs
 from sciagent.campaign.driving.session import INTERRUPTED, DriverSession, Ending, Heartbeat
@@ -92,6 +92,7 @@ class Driver:
                 campaigns.set_state(connection, built.row.id, CampaignState.RUNNING)
                 session.log(connection, "driver_started", reaped=self.reaped, safety=built.spec.safety_note or "on")
                 session.open(connection)
+                reprice(connection, session)
                 self.intake = Intake(source, connection, built.row.id)
                 self._draws = ControlDraws(session, connection)
                 session.crews = self._crews(connection)
@@ -254,6 +255,7 @@ class Driver:
         with self.session.begin() as connection:
             state, why = with_people(connection, self.session, ending)
             campaigns.set_state(connection, self.built.row.id, state, why)
+            wake_again(connection, self.session, state)
             self.session.log(connection, "ended", state=state, why=why)
             if ending != INTERRUPTED and state is not CampaignState.WAITING:  # a dispatcher goes on with these
                 campaigns.host(connection, self.built.row.id, False)

@@ -1,15 +1,96 @@
-"""The end of a campaign that has tasks with people: it waits for them, or takes them off the list."""
+"""Tasks that are with people: their order, which is made again at most once a day, and the end of their campaign.
+
+Tasks that nobody has begun get a new priority, and those that others have overtaken are withdrawn.
+
+Only the scheduler `priced` learns what changes their order. A task stays as it is once a person has acted on it: it was
+promoted or approved, has a vial, or another measurement of its candidate is claimed or answered. So does one that the
+audit has drawn, since a draw is not taken back.
+"""
 
 from __future__ import annotations
+
+from datetime import timedelta
 
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.record import settle_again
 from sciagent.campaign.driving.session import DriverSession, Ending
+from sciagent.domain.campaigns.ports import Choice
 from sciagent.domain.jobs.states import CampaignState
+from sciagent.store.campaign_state import campaigns, standings
+from sciagent.store.database.clock import db_now
 from sciagent.store.job_queue import jobs
 from sciagent.store.lab import tasks
+from sciagent.store.lab.tasks import Untouched
+
+EVERY = timedelta(days=1)
+REPRICED = "repriced"
+OVERTAKEN = "others promise more by what was answered since"
+
+
+def reprice(connection: Connection, session: DriverSession) -> None:
+    """Orders the campaign's list again if the last time is a day ago. Call it with the driver's lease, when the
+    scheduler is open."""
+    built = session.built
+    if not built.asked or not _is_due(connection, built.row.id):
+        return
+    untouched = tasks.untouched(connection, built.row.id)
+    position = {rung.id: rung.rules.position for rung in built.asked}
+    listed = {task.candidate_id: position[task.rung_id] for task in untouched if task.rung_id in position}
+    if not listed:
+        return
+    kept = session.purchasing.reorder(connection, listed)
+    if kept is None:
+        return
+    withdrawn = {id_ for id_ in listed if id_ not in kept}
+    for task in untouched:
+        if task.candidate_id in kept:
+            jobs.prefer(connection, task.id, kept[task.candidate_id].index)
+    jobs.cancel_queued(connection, [task.id for task in untouched if task.candidate_id in withdrawn])
+    _decide(connection, session, untouched, kept)
+    for candidate_id in sorted(withdrawn):
+        settle_again(connection, built, candidate_id)
+    session.purchasing.withdrew(connection, withdrawn)
+    session.budget.refresh(built, connection)
+    session.log(connection, REPRICED, tasks=len(listed), withdrawn=len(withdrawn))
+
+
+def _is_due(connection: Connection, campaign_id: int) -> bool:
+    last = campaigns.last_event(connection, campaign_id, REPRICED)
+    return last is None or db_now(connection) - last >= EVERY
+
+
+def _decide(
+    connection: Connection, session: DriverSession, untouched: list[Untouched], kept: dict[int, Choice]
+) -> None:
+    """Records a decision for each candidate, so that its page and the list say why it is there, or is not any more."""
+    kind = session.built.spec.scheduler.kind
+    rung_of = {task.candidate_id: task.rung_id for task in untouched}
+    decisions = []
+    for candidate_id, rung_id in rung_of.items():
+        choice = kept.get(candidate_id)
+        decisions.append(
+            {
+                "candidate_id": candidate_id,
+                "rung_id": rung_id,
+                "action": "withdraw" if choice is None else "reprice",
+                "chooser": kind,
+                "why": f"{kind}: {OVERTAKEN}" if choice is None else choice.why,
+                "propensity": 1.0,
+                "index": None if choice is None else choice.index,
+                "law_version": None if choice is None else choice.law,
+                "price": None if choice is None else choice.price,
+            }
+        )
+    standings.decide(connection, session.built.row.id, decisions)
+
+
+def wake_again(connection: Connection, session: DriverSession, state: CampaignState) -> None:
+    """Lets a dispatcher look at a campaign that waits for people after a day, if its list may then change."""
+    built = session.built
+    if state is CampaignState.WAITING and session.purchasing.reorders and tasks.untouched(connection, built.row.id):
+        campaigns.wake(connection, built.row.id, db_now(connection) + EVERY)
 
 
 def with_people(connection: Connection, session: DriverSession, ending: Ending) -> Ending:

@@ -5,7 +5,6 @@ Nobody waits for people: a driver with nothing else to do ends, and its campaign
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -14,17 +13,14 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.driving.crew import Crew, Pace, PlannedJob, Quota
 from sciagent.campaign.driving.offered_jobs import OfferedJob, offered_jobs, settle_ended
 from sciagent.campaign.driving.session import DriverSession
-from sciagent.campaign.spec.campaign_spec import CampaignSpec
-from sciagent.campaign.spec.lab import AHEAD
-from sciagent.campaign.spec.rungs import RungSpec
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.jobs.lab import QUEUE
+from sciagent.scheduling.in_flight import enough
 from sciagent.store.job_queue import jobs, offers, spend
 from sciagent.store.job_queue.jobs import Offer
 from sciagent.store.lab import tasks
 from sciagent.store.views import campaign_counts
 
-WEEKS = 2  # of a weekly limit that may be on the list
 OFFER = Offer(QUEUE, None, None)
 
 
@@ -36,6 +32,7 @@ class WorldJobs(Crew):
     def __init__(self, session: DriverSession, pace: Pace, connection: Connection) -> None:
         super().__init__(session, pace)
         self._out: dict[int, OfferedJob] = {}
+        self._new = 0  # number of tasks put on the list since the last launch
         self.amend(connection)
 
     def amend(self, connection: Connection) -> None:
@@ -50,7 +47,7 @@ class WorldJobs(Crew):
         for rung in built.asked:
             each = 1 if rung.spec.lab is None else rung.spec.lab.replicates
             free, claimed = (-(-n // each) for n in out.get(rung.id, (0, 0)))  # candidates, not tasks
-            room = ahead(built.spec, rung.spec) // each - free
+            room = rung.spec.list_length(built.spec.budget.rates().get("lab_slots")) // each - free
             if rung.rules.is_terminal and (count := built.spec.goal.count) and built.spec.goal.kind == "hits":
                 verified = campaign_counts.verifications(connection, built.row.id, built.terminal) - free - claimed
                 room = min(room, enough(count, self.session.hits, verified) - free - claimed)
@@ -86,12 +83,15 @@ class WorldJobs(Crew):
     def _add(self, connection: Connection, planned: Mapping[int, PlannedJob]) -> None:
         due = {id_: job.rung.spec.lab.due_days for id_, job in planned.items() if job.rung.spec.lab is not None}
         tasks.enter(connection, list(due), due)
+        self._new += len(planned)
         for id_, job in planned.items():
             out = offers.Out(id_, job.candidate_id, job.rung.id)
             self._out[id_] = OfferedJob(out, job.position, job.declared, job.reservation)
 
     def launch(self) -> int:
-        return 0
+        """Returns the number of tasks that are new on the list; there may be more to come."""
+        new, self._new = self._new, 0
+        return new
 
     def settle(self) -> set[Position]:
         """Places the candidates of answered tasks. What they cost was booked when they were claimed."""
@@ -112,24 +112,3 @@ class WorldJobs(Crew):
 
     def close(self) -> None:
         return None
-
-
-def enough(count: int, hits: int, verified: int) -> int:
-    """Returns the number of open tasks that are likely to bring the missing hits: the least n with
-    hits + n p - sqrt(n p (1 - p)) >= count, at the share p = (hits + 1) / (verified + 2) of hits so far.
-
-    Source of p: Laplace's rule of succession. What is out counts, so that a goal is not overshot by all of it.
-    """
-    missing, p = count - hits, (hits + 1) / (max(verified, hits) + 2)
-    if missing <= 0:
-        return 0
-    root = (math.sqrt(p * (1 - p)) + math.sqrt(p * (1 - p) + 4 * p * missing)) / (2 * p)
-    return math.ceil(root**2 - 1e-9)
-
-
-def ahead(spec: CampaignSpec, rung: RungSpec) -> int:
-    """Returns the largest number of tasks of a rung that nobody has claimed."""
-    if rung.lab is not None and rung.lab.ahead is not None:
-        return rung.lab.ahead
-    weekly = spec.budget.rates().get("lab_slots")
-    return AHEAD if weekly is None else max(1, round(WEEKS * weekly))

@@ -137,7 +137,9 @@ def _complete(
     tasks.changed(connection, task.id, **({} if new.sample_id is None else {"sample_id": new.sample_id}))
     if decides(connection, rung, task.candidate_id):
         settle(connection, built, [Settling(task.candidate_id, rung.rules.position)])
-    share(connection, built.ledger, task, evidence_id)
+    why = f"task {task.id} of {task.campaign} asked for the same, and was answered"
+    asking = tasks.asking_for(connection, task.evidence_key)
+    share(connection, built.ledger, asking, evidence_id, f"task {task.id}", why)
     campaigns.wake(connection, built.row.id)
     return Recorded(task.id, JobState.DONE, key.hash, key.revision)
 

@@ -88,6 +88,9 @@ def claim_here(connection: Connection, built: Built, task: LabTask, rung: BuiltR
     spend.book_many(connection, [spend.Bill(task.campaign_id, task.rung_id, made.attempt_id, cost)])
     tasks.changed(connection, task.id)
     note(connection, task, who, "claimed", fence=made.fence)
+    free, _ = tasks.open_by_rung(connection, task.campaign_id).get(task.rung_id, (0, 0))
+    if 2 * free < rung.spec.list_length(built.spec.budget.rates().get("lab_slots")):
+        campaigns.wake(connection, task.campaign_id)  # so that there are tasks before the first answer comes
     return made
 
 
@@ -106,7 +109,8 @@ def _check_free(connection: Connection, task: LabTask, rung: BuiltRung, who: str
         raise UsageError(f"task {task.id} waits for a chemist: sciagent lab approve {task.id}")
     if rung.spec.lab is not None and rung.spec.lab.blind and who in tasks.people_beside(connection, task):
         raise UsageError(f"you have measured this molecule already; task {task.id} is for another person")
-    taken = [each for each in tasks.asking_the_same(connection, task.id) if each.state is JobState.RUNNING]
+    asking = tasks.asking_for(connection, task.evidence_key)
+    taken = [each for each in asking if each.state is JobState.RUNNING]
     if taken:
         first = taken[0]
         raise UsageError(

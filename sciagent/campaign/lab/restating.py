@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, open_within
@@ -11,14 +13,15 @@ from sciagent.errors import SciagentError
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs
-from sciagent.store.lab import tasks
 from sciagent.store.lab.tasks import LabTask
 
 
-def share(connection: Connection, ledger: Ledger, task: LabTask, evidence_id: int) -> None:
-    """Gives the answer of a task to the campaigns that ask for the same: their tasks, which nobody has claimed, go off
-    the list, and their candidates are placed. The caller holds the locks of all of them."""
-    for other in tasks.asking_the_same(connection, task.id):
+def share(
+    connection: Connection, ledger: Ledger, asking: Sequence[LabTask], evidence_id: int, chooser: str, why: str
+) -> None:
+    """Gives an answer to the tasks that ask for the same: those that nobody has claimed go off the list, and their
+    candidates are placed. chooser, why: of the decision. The caller holds the locks of all their campaigns."""
+    for other in asking:
         try:
             built = open_within(connection, ledger, other.campaign)
         except SciagentError:
@@ -30,8 +33,8 @@ def share(connection: Connection, ledger: Ledger, task: LabTask, evidence_id: in
             "candidate_id": other.candidate_id,
             "rung_id": rung.id,
             "action": "reuse",
-            "chooser": f"task {task.id}",
-            "why": f"task {task.id} of {task.campaign} asked for the same, and was answered",
+            "chooser": chooser[:100],
+            "why": why,
             "propensity": 1.0,
             "evidence_id": evidence_id,
         }

@@ -58,6 +58,7 @@ def find_waste(ledger: Ledger, keep_days: float | None, now: float | None = None
     with ledger.read() as connection:
         named = _named_hashes(connection, sorted(files))
         old = set() if keep_days is None else _old_hashes(connection, sorted(named), keep_days, now)
+        old -= submissions.attached(connection)  # also if a computed file has the same content
     unneeded = [("unnamed", path, "no evidence names it", sha) for sha, path in files.items() if sha not in named]
     unneeded += [("old", files[sha], f"its evidence is older than {keep_days:g} days", sha) for sha in sorted(old)]
     waste = [

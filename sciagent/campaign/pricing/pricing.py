@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
-from collections.abc import Iterable, Set
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,6 +74,8 @@ def side_by_side(batch: list[Purchase], seconds: Array) -> list[Purchase]:
 
 class Pricing(Purchasing):
     """Purchasing by the scheduler `priced`."""
+
+    reorders = True
 
     def __init__(self, campaign: PricedCampaign, connection: Connection, budget: BudgetTracker) -> None:
         super().__init__(campaign.pool, budget)
@@ -159,6 +161,37 @@ class Pricing(Purchasing):
         if basket.budget.remaining_jobs(position) == 0:
             return f"all places of {label} are used"
         return f"{label} would take {100 * cost:.2g} % of the budget, and {100 * max(basket.left, 0):.2g} % are left"
+
+    def reorder(self, connection: Connection, tasks: Mapping[int, Position]) -> dict[int, Choice] | None:
+        """Values these candidates again, beside all open ones; among the most urgent purchases of a rung are as many as
+        there are tasks of it. Returns None before there is a law, and while rungs that everyone gets are lacking."""
+        self._catch_up(connection)
+        if not self.priced.is_learnt or self.priced.for_everyone(self.pool, math.inf):
+            return None
+        pool, places = self.pool, {position: j for j, position in enumerate(self._schema.paid)}
+        of: list[int] = np.flatnonzero(np.isin(pool.ids, [*tasks])).tolist()
+        rung = {row: PaidIndex(places[tasks[int(pool.ids[row])]]) for row in of}
+        rows = list(rung)
+        pool.pending[rows] = pool.closed[rows, list(rung.values())] = False
+        self._look(connection, set())
+        ranked = [*self._queue, *self.priced.further(pool, len(pool.open))]
+        pool.pending[rows] = pool.closed[rows, list(rung.values())] = True
+        price = self._numeraire.price(self.priced.price)
+        left, kept = Counter(rung.values()), dict[int, Choice]()
+        self._queue.clear()  # what takes the places of withdrawn tasks comes from the same ranking
+        for purchase in ranked:
+            if left[purchase.rung] > 0:
+                left[purchase.rung] -= 1
+                self._queue.append(purchase)
+                if rung.get(purchase.of) == purchase.rung:
+                    choice = self._choice(purchase, self._reason(purchase), price)
+                    kept[choice.id] = choice
+        return kept
+
+    def withdrew(self, connection: Connection, candidate_ids: Iterable[int]) -> None:
+        self.pool.touch(candidate_ids)
+        self._catch_up(connection)
+        self._stale = False  # the ranking holds, so that no task is withdrawn and listed again at once
 
     def take_back(self, unplaced: Iterable[Choice], refused: Iterable[Choice]) -> None:
         """Puts purchases that no worker could take back at the front of the queue, and removes candidates whose

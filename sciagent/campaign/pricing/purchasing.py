@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import ClassVar
 
 import numpy as np
 from sqlalchemy.engine import Connection
@@ -37,6 +38,9 @@ from sciagent.scheduling.rules.thresholds import Thresholds
 class Purchasing(ABC):
     """The source of choices for one campaign; the driver calls it at every dispatch."""
 
+    reorders: ClassVar[bool] = False
+    """Whether answers change the order of tasks that are on the list already."""
+
     def __init__(self, pool: LedgerPool, budget: BudgetTracker) -> None:
         self.pool, self.budget = pool, budget
         """The candidates and the budget of the campaign."""
@@ -52,6 +56,15 @@ class Purchasing(ABC):
         """Returns at most `slots` choices, most urgent first. first_only: only rungs that every candidate gets. places:
         positions of rungs with a place for a job. put_off: ids of candidates to skip, whose reservation exceeds the
         budget."""
+
+    def reorder(self, connection: Connection, tasks: Mapping[int, Position]) -> dict[int, Choice] | None:
+        """Returns, by candidate id, those tasks that are still among the most urgent ones; None: they keep their order.
+        tasks: {candidate id: position of the rung} of tasks that nobody has begun."""
+        return None
+
+    def withdrew(self, connection: Connection, candidate_ids: Iterable[int]) -> None:
+        """Tells that tasks were withdrawn after `reorder`. candidate_ids: of their candidates, which are open again."""
+        return None
 
     @abstractmethod
     def take_back(self, unplaced: Iterable[Choice], refused: Iterable[Choice]) -> None:

@@ -19,7 +19,7 @@ from sciagent.campaign.spec.goals import (
     fault_of,
     window_fault,
 )
-from sciagent.campaign.spec.lab import LabSpec
+from sciagent.campaign.spec.lab import AHEAD, LabSpec
 from sciagent.domain.campaigns.derived import DerivedProperty, is_derived
 from sciagent.domain.evidence import canonical_json
 from sciagent.domain.jobs import resource_requests
@@ -27,6 +27,7 @@ from sciagent.domain.objectives import Window
 from sciagent.domain.properties import PropertyAtLevel, properties
 from sciagent.domain.tiers import Tier
 from sciagent.errors import UsageError, did_you_mean
+from sciagent.scheduling.in_flight import WEEKS
 from sciagent.verification.contract import BaseVerifier
 from sciagent.verification.registry import check_measures, provider, verifier_class
 from sciagent.yaml.validation import Faults, fault
@@ -289,6 +290,12 @@ class RungSpec(Part):
     def is_world(self) -> bool:
         """Whether people do the rung."""
         return self.tier is Tier.WORLD
+
+    def list_length(self, weekly: float | None) -> int:
+        """Returns the largest number of tasks of the rung that nobody has claimed. weekly: limit of lab_slots."""
+        if self.lab is not None and self.lab.ahead is not None:
+            return self.lab.ahead
+        return AHEAD if weekly is None else max(1, round(WEEKS * weekly))
 
     @property
     def at_once(self) -> bool:

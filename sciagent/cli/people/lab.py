@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sciagent.api.terminal import Line, plain_table
 from sciagent.cli.shared import options
-from sciagent.cli.shared.common import open_ledger, put_answer
+from sciagent.cli.shared.common import open_ledger, put_answer, say
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.settings import user
 
@@ -182,6 +183,39 @@ def enter(
     entry = answering.LabEntry(typed_answer(said), said, as_who or user(), key, why or None, sample)
     done = answering.enter(built, task, entry)
     _put_recorded(done, json, built.row.hosted, found.campaign)
+
+
+@app.command(epilog="Example: sciagent lab load old.csv --campaign solubility --rung lab --value 's=solubility[mg/L]'")
+def load(
+    file: Path = typer.Argument(help="A CSV with a header: a column with structures, and columns with values."),
+    campaign: str = typer.Option(..., help="The campaign."),
+    rung: str = typer.Option(..., help="Label of its rung that people do."),
+    value: list[str] = typer.Option(..., help="COLUMN=PROPERTY[UNIT]; UNIT may name a column. Repeat it."),
+    uncertainty: list[str] | None = typer.Option(None, help="COLUMN=NUMBER or COLUMN=COLUMN; standard uncertainty."),
+    column: str = typer.Option("smiles", help="The column with the structures."),
+    why: str = typer.Option("", "--why", help="Reason for values that differ from those in the ledger."),
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """Take old values of the same measurement as answers, so that the campaign learns from them. They cost nothing."""
+    from sciagent.campaign.core.build import open_for_people
+    from sciagent.campaign.lab import old_values
+    from sciagent.campaign.people.adding import add
+    from sciagent.cli.people.molecules import value_columns
+    from sciagent.domain.campaigns.ports import ProposalIn
+
+    built, who = open_for_people(open_ledger(ledger), campaign), as_who or user()
+    named = value_columns(value, uncertainty or [])
+    columns = [old_values.OldColumn(each.name, each.property, each.unit, each.uncertainty) for each in named]
+    old = old_values.read_old(built, rung, file, columns, column)
+    added = list(add(built, map(ProposalIn, old.structures), who, f"old values of {file.name}"[:200]))
+    done = old_values.load(built, old, {each.text: each.key for each in added if each.key}, who, why)
+    done.faults += [f"{each.text[:80]}: {each.reason}: {each.detail}" for each in added if not each.key]
+    for fault in done.faults[:50]:
+        say(f"left out: {fault}")
+    note = f"{done.rows} rows: {done.recorded} recorded, {done.known} known already, {len(done.faults)} left out"
+    put_answer(vars(done), json, [Line(note)], *_next(built.row.hosted, campaign))
 
 
 @app.command(epilog="Example: sciagent lab review 4711 --send-back 'the unit looks wrong'")

@@ -109,7 +109,7 @@ def import_(
     report = import_file(
         open_ledger(ledger, create=True),
         file,
-        columns=_columns(value, uncertainty or []),
+        columns=value_columns(value, uncertainty or []),
         level=Level(method, basis, phase),
         subject=subject,
         structure=column,
@@ -130,7 +130,8 @@ def import_(
     put_answer(vars(report), json, (), note)
 
 
-def _columns(values: list[str], uncertainties: list[str]) -> list[Any]:
+def value_columns(values: list[str], uncertainties: list[str]) -> list[Any]:
+    """Returns the columns that --value and --uncertainty name."""
     from sciagent.campaign.people.importing import Column
     from sciagent.domain.properties import properties
 

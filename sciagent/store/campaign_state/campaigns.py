@@ -346,6 +346,14 @@ def log_event(connection: Connection, campaign_id: int | None, kind: str, payloa
     connection.execute(sa.insert(t.event).values(values))
 
 
+def last_event(connection: Connection, campaign_id: int, kind: str) -> datetime | None:
+    """When the last event of a kind was logged; None if there is none."""
+    e = t.event.c
+    query = sa.select(sa.func.max(e.at)).where(e.campaign_id == campaign_id, e.kind == kind)
+    found: datetime | None = connection.execute(query).scalar()
+    return found
+
+
 def slurm_warning(connection: Connection, campaign_id: int) -> str | None:
     """Why jobs of the campaign do not reach the cluster; None if they do. A new driver starts without a warning."""
     e = t.event.c

@@ -182,11 +182,11 @@ def top(connection: Connection, campaign_id: int, n: int, part: CandidatePart = 
 
 
 def last_reasons(connection: Connection, chosen: Sequence[tuple[int, int]]) -> dict[tuple[int, int], str]:
-    """{(rung id, candidate id): reason of the last decision to run the rung on the candidate}."""
+    """{(rung id, candidate id): reason of the last decision to run the rung on the candidate, or to keep it listed}."""
     d = t.decision.c
     query = (
         sa.select(d.rung_id, d.candidate_id, d.why)
-        .where(among(connection, d.rung_id, sorted({rung for rung, _ in chosen})), d.action == "run")
+        .where(among(connection, d.rung_id, sorted({rung for rung, _ in chosen})), d.action.in_(("run", "reprice")))
         .where(among(connection, d.candidate_id, sorted({candidate for _, candidate in chosen})))
         .order_by(d.id)
     )

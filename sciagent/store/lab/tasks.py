@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -18,6 +18,7 @@ from sciagent.store.database.bulk import insert_or_ignore
 from sciagent.store.database.clock import db_now
 from sciagent.store.job_queue import jobs
 from sciagent.store.job_queue.leases import Claim
+from sciagent.store.results.laws import AUDIT
 
 PAGE = 100
 AT_REST = (CampaignState.PAUSED, CampaignState.INTERRUPTED, CampaignState.FAILED, CampaignState.CREATED)
@@ -39,6 +40,8 @@ class LabTask:
     replicate: int
     """Number of the measurement among those of its candidate, from 0."""
     key: str
+    evidence_key: str
+    """Hash of the key of the evidence that it asks for."""
     kind: str
     """Subject of the candidate."""
     text: str
@@ -59,7 +62,7 @@ class LabTask:
 
 
 def enter(connection: Connection, job_ids: Sequence[int], due_days: Mapping[int, float | None]) -> None:
-    """Write what only tasks have. due_days: days until each task is due."""
+    """Write what only tasks have; a task that was withdrawn before is due anew. due_days: days until each is due."""
     now = db_now(connection)
     rows = [
         {"job_id": job_id, "version": 0, "due_at": None if days is None else now + timedelta(days=days)}
@@ -67,6 +70,9 @@ def enter(connection: Connection, job_ids: Sequence[int], due_days: Mapping[int,
         for days in [due_days[job_id]]
     ]
     insert_or_ignore(connection, t.lab_task, rows)
+    due = sa.update(t.lab_task).where(t.lab_task.c.job_id == sa.bindparam("of")).values(due_at=sa.bindparam("due"))
+    if rows:
+        connection.execute(due, [{"of": row["job_id"], "due": row["due_at"]} for row in rows])
 
 
 def open_by_rung(connection: Connection, campaign_id: int) -> dict[int, tuple[int, int]]:
@@ -115,6 +121,33 @@ def unclaimed(connection: Connection, campaign_id: int) -> dict[int, int]:
     return {id_: candidate_id for id_, candidate_id in connection.execute(query.where(j.queue == QUEUE))}
 
 
+class Untouched(NamedTuple):
+    """A task on which no person has acted."""
+
+    id: int
+    rung_id: int
+    candidate_id: int
+
+
+def untouched(connection: Connection, campaign_id: int) -> list[Untouched]:
+    """The campaign's tasks on which no person has acted: not claimed, promoted or approved, without a vial, and no
+    other measurement of the candidate was begun. Those that the audit has drawn are left out, too."""
+    j, task, d = t.job.c, t.lab_task.c, t.decision.c
+    other = t.job.alias("other")
+    begun = (JobState.RUNNING, JobState.DONE)
+    beside = (other.c.rung_id == j.rung_id, other.c.candidate_id == j.candidate_id, other.c.state.in_(begun))
+    drawn = (d.rung_id == j.rung_id, d.candidate_id == j.candidate_id, d.chooser == AUDIT)
+    query = (
+        sa.select(j.id, j.rung_id, j.candidate_id)
+        .join(t.lab_task, task.job_id == j.id)
+        .where(j.campaign_id == campaign_id, j.queue == QUEUE, j.state == JobState.QUEUED)
+        .where(j.priority < jobs.PREFERRED, task.approved_by.is_(None), task.sample_id.is_(None))
+        .where(~sa.exists(sa.select(other.c.id).where(*beside)), ~sa.exists(sa.select(d.id).where(*drawn)))
+        .order_by(j.id)
+    )
+    return [Untouched(*row) for row in connection.execute(query)]
+
+
 def listed(
     connection: Connection,
     *,
@@ -122,12 +155,13 @@ def listed(
     among: Collection[int] | None = None,
     claimed_by: str | None = None,
     in_review: bool = False,
-    after: tuple[float, int] | None = None,
+    skip: int = 0,
     limit: int = PAGE,
 ) -> list[LabTask]:
-    """A page of open tasks, most urgent first, of campaigns that neither rest nor have ended. among: ids of
-    the campaigns that may be shown; None: all. claimed_by: those of one person alone. in_review: those whose answer
-    waits for a second person, also corrections. after: (priority, id) of the last task of the page before."""
+    """A page of open tasks of campaigns that neither rest nor have ended: those that a person promoted, then the most
+    urgent one of each campaign in turn, since campaigns measure urgency in different units. among: ids of the campaigns
+    that may be shown; None: all. claimed_by: those of one person alone. in_review: those whose answer waits for a
+    second person, also corrections. skip: number of tasks on the pages before."""
     j, c = t.job.c, t.campaign.c
     query = _TASKS.where(t.lab_task.c.in_review_id.is_not(None))
     if not in_review:
@@ -139,10 +173,11 @@ def listed(
         query = query.where(j.campaign_id == campaign_id)
     if claimed_by is not None:
         query = query.where(j.lease_owner == claimed_by)
-    if after is not None:
-        priority, id_ = after
-        query = query.where(sa.or_(j.priority < priority, sa.and_(j.priority == priority, j.id > id_)))
-    return [_task(row) for row in connection.execute(query.order_by(j.priority.desc(), j.id).limit(limit)).all()]
+    urgency = j.priority.desc(), j.id
+    turn = sa.func.row_number().over(partition_by=j.campaign_id, order_by=urgency)
+    promoted = sa.case((j.priority >= jobs.PREFERRED, 0), else_=1)
+    query = query.order_by(promoted, turn, j.campaign_id).offset(skip).limit(limit)
+    return [_task(row) for row in connection.execute(query).all()]
 
 
 def _asked_elsewhere() -> sa.ColumnElement[bool]:
@@ -155,12 +190,10 @@ def _asked_elsewhere() -> sa.ColumnElement[bool]:
     return sa.exists(query.where(*same, is_first).correlate(t.job))
 
 
-def asking_the_same(connection: Connection, task_id: int) -> list[LabTask]:
-    """Open tasks of other campaigns that ask for the same evidence, oldest first."""
+def asking_for(connection: Connection, evidence_key: str) -> list[LabTask]:
+    """Open tasks, of any campaign, that ask for evidence with this key, oldest first."""
     j = t.job.c
-    own = t.job.alias("own")
-    key = sa.select(own.c.evidence_key).where(own.c.id == task_id).scalar_subquery()
-    query = _TASKS.where(j.queue == QUEUE, j.state.in_(jobs.UNFINISHED), j.id != task_id, j.evidence_key == key)
+    query = _TASKS.where(j.queue == QUEUE, j.state.in_(jobs.UNFINISHED), j.evidence_key == evidence_key)
     return [_task(row) for row in connection.execute(query.order_by(j.id))]
 
 
@@ -218,6 +251,7 @@ _TASKS = (
         t.job.c.candidate_id,
         t.job.c.replicate,
         t.candidate.c.key,
+        t.job.c.evidence_key,
         t.candidate.c.kind,
         t.candidate.c.text,
         t.job.c.state,

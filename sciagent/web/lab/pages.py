@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from typing import Annotated
 
+from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -25,22 +27,22 @@ from sciagent.web.security import passwords
 from sciagent.web.security.rules import Pages, RouteRule
 from sciagent.web.site import site_of, texts, to, visitor, wants_json
 
-PAGE = 25
+PAGE, MOST = 25, 1_000_000
 READ, WORK, DECIDE = (RouteRule(right, of="task") for right in (Right.READ, Right.WORK, Right.DECIDE))
 pages = Pages()
 
 
 @pages.get("/tasks", RouteRule(Right.READ))
-def task_list(request: Request, after: str = "", saved: int = 0) -> Response:
+def task_list(request: Request, skip: Annotated[int, Query(ge=0, le=MOST)] = 0, saved: int = 0) -> Response:
     """Shows what the person has claimed, what waits for a review, and what is next, the most valuable first."""
     site, who = site_of(request), visitor(request)
     among = who.rights.campaigns(Right.READ)
     reader = site.reader
     with site.ledger.read() as connection:
-        own = tasks.listed(connection, among=among, claimed_by=str(who.who)) if not after else []
-        review = tasks.listed(connection, among=among, in_review=True) if not after else []
-        listed = tasks.listed(connection, among=among, after=_cursor(after), limit=PAGE + 1)
-        more, listed = listed[PAGE - 1 :][:1] if len(listed) > PAGE else [], listed[:PAGE]
+        own = tasks.listed(connection, among=among, claimed_by=str(who.who)) if not skip else []
+        review = tasks.listed(connection, among=among, in_review=True) if not skip else []
+        listed = tasks.listed(connection, among=among, skip=skip, limit=PAGE + 1)
+        more, listed = skip + PAGE if len(listed) > PAGE else 0, listed[:PAGE]
         mine = {task.id for task in own} | {task.id for task in review}
         shown = [
             reader.shown(connection, part)
@@ -50,17 +52,8 @@ def task_list(request: Request, after: str = "", saved: int = 0) -> Response:
                 [task for task in listed if task.id not in mine],
             )
         ]
-    cursor = f"{more[0].priority!r},{more[0].id}" if more else ""
     names = ("own", "review", "following")
-    return site.page(request, "tasks.html.j2", **dict(zip(names, shown, strict=True)), more=cursor, saved=saved)
-
-
-def _cursor(text: str) -> tuple[float, int] | None:
-    priority, _, id_ = text.partition(",")
-    try:
-        return (float(priority), int(id_)) if id_ else None
-    except ValueError:
-        return None
+    return site.page(request, "tasks.html.j2", **dict(zip(names, shown, strict=True)), more=more, saved=saved)
 
 
 @pages.get("/scan", RouteRule(Right.READ))

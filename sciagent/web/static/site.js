@@ -33,13 +33,22 @@ function restore(form) {
   form.querySelector("#draft").textContent = "what you typed at " + draft.at + " is back";
 }
 
+function remember(form) {
+  for (const field of form.querySelectorAll("[data-remember]")) {
+    const last = kept("last:" + field.name, "");
+    if (field instanceof HTMLSelectElement) {  // a unit; one that the server has sent back stays
+      if (!field.querySelector("option[selected]") && [...field.options].some((option) => option.value === last)) field.value = last;
+    } else if (!field.value) field.value = last;
+  }
+}
+
 function watch(form) {
+  remember(form);
   restore(form);
   form.addEventListener("input", () => {
     keep(DRAFT + form.dataset.task, { fields: fieldsOf(form), at: clock() });
     form.querySelector("#draft").textContent = "kept on this device, " + clock();
   });
-  for (const field of form.querySelectorAll("[data-remember]")) if (!field.value) field.value = kept("last:" + field.name, "");
   form.addEventListener("submit", (event) => {
     if (form.dataset.plain) return;
     event.preventDefault();

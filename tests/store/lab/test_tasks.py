@@ -36,10 +36,30 @@ def made(ledger: Ledger, row: CampaignRow) -> list[int]:
 def test_the_list_pages_in_the_order_of_urgency(ledger: Ledger, row: CampaignRow, made: list[int]) -> None:
     with ledger.read() as connection:
         first = tasks.listed(connection, limit=2)
-        second = tasks.listed(connection, limit=2, after=(first[-1].priority, first[-1].id))
+        second = tasks.listed(connection, limit=2, skip=2)
         assert [task.id for task in (*first, *second)] == made[:4]
         assert tasks.listed(connection, campaign_id=row.id + 1) == []
         assert tasks.find(connection, 10**6) is None
+
+
+def test_campaigns_take_turns_whatever_their_unit_of_urgency(ledger: Ledger, row: CampaignRow, made: list[int]) -> None:
+    """What a person promoted comes first, then the most urgent task of each campaign, and so on."""
+    with ledger.begin() as connection:
+        other = rows.campaign(connection, "other")
+        rung = campaigns.rungs(connection, other.id)[-1]
+        new = [
+            NewJob(other.id, rung.id, candidate_id, 0, f"{place + 5}" * 64, 1000.0 * place, Offer(QUEUE, None, None))
+            for place, candidate_id in enumerate(rows.entered(connection, other, 3))
+        ]
+        theirs = jobs.create_many(connection, new)[::-1]
+        tasks.enter(connection, theirs, dict.fromkeys(theirs))
+        campaigns.set_state(connection, other.id, CampaignState.RUNNING)
+        jobs.prefer(connection, made[-1], jobs.PREFERRED)
+    with ledger.read() as connection:
+        listed = [task.id for task in tasks.listed(connection)]
+    own = [id_ for id_ in made if id_ != made[-1]]
+    assert listed[0] == made[-1]
+    assert listed[1:] == [theirs[0], own[0], theirs[1], own[1], theirs[2], own[2], own[3]]
 
 
 def test_a_resting_campaign_shows_only_what_is_claimed(ledger: Ledger, row: CampaignRow, made: list[int]) -> None:

@@ -1,0 +1,1 @@
+"""Schedulers replayed where people do the terminal rung, and answer weeks later."""
