@@ -150,6 +150,14 @@ SYNTHESIS_STEPS = Property("synthesis_steps", _RATIO, "steps of the shortest rou
 STRUCTURAL_ALERTS = Property("structural_alerts", _RATIO, "number of structural alerts matched", Kind.COUNT, low=0)
 FORMATION_ENERGY = Property("formation_energy", ("eV/atom", "meV/atom"), "formation energy per atom")
 E_ABOVE_HULL = Property("energy_above_hull", ("eV/atom", "meV/atom"), "energy above the convex hull", low=-1)
+BAND_GAP = Property(
+    "band_gap",
+    _ENERGY,
+    "fundamental gap of a crystal: lowest empty level minus highest occupied one; 0 for a metal",
+    low=0,
+    high=40,
+)
+MAGNETIC_MOMENT = Property("magnetic_moment", ("bohr_magneton",), "magnetic moment of the primitive cell", low=0)
 E_ABOVE_KNOWN_PHASES = Property(
     "energy_above_known_phases",
     ("eV/atom", "meV/atom"),
