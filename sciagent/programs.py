@@ -23,7 +23,7 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SimulatorError
 from sciagent.settings import path
 
-PATIENCE = 20  # seconds to wait for the version
+PATIENCE = 60  # seconds to wait for the version; a Python with GPAW takes 6 s, and 30 on a busy machine
 
 
 @dataclass(frozen=True)
@@ -98,11 +98,18 @@ GPAW = interpreter(
 PROGRAMS = (XTB, CREST, ORCA, GAUSSIAN, GPAW, MPIEXEC)
 
 
+class _SilentError(Exception):
+    """A file that has printed no version in time."""
+
+
 def find(program: Program) -> FoundProgram:
     """Returns the program on this machine. Raises SimulatorError bad_environment (program_missing)."""
     strangers = []
     for file in _files(program):
-        found, printed = _asked(program, str(file), *_state(file))
+        try:
+            found, printed = _asked(program, str(file), *_state(file))
+        except _SilentError:  # asked again the next time: the machine may have been busy
+            found, printed = None, f"it prints no version within {PATIENCE} s"
         if found is not None:
             return found
         strangers.append(f"{file} is not {program.title}: {printed}")
@@ -150,8 +157,8 @@ def _asked(program: Program, file: str, size: int, modified: int) -> tuple[Found
                 start_new_session=True,
                 check=False,
             )
-        except subprocess.TimeoutExpired:
-            return None, f"it prints no version within {PATIENCE} s"
+        except subprocess.TimeoutExpired as error:
+            raise _SilentError from error
         except OSError as error:
             return None, f"it does not start: {error.strerror}"
     printed = asked.stdout[:200_000].decode(errors="replace")

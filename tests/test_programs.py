@@ -66,3 +66,16 @@ def test_a_replaced_program_is_asked_again(tmp_path: Path, monkeypatch: pytest.M
     assert find(ORCA).version == "6.0.1"
     file.write_text(file.read_text().replace("6.0.1", "6.1.0-f.1"))
     assert find(ORCA).version == "6.1.0"
+
+
+def test_a_program_that_was_slow_once_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    warm = tmp_path / "warm"
+    slow = f"if [ -e {warm} ]; then echo 'Program Version 6.0.1 '; else touch {warm}; sleep 9; fi"
+    (tmp_path / "orca").write_text(f"#!/bin/sh\n{slow}\n")
+    (tmp_path / "orca").chmod(0o755)
+    monkeypatch.setenv("SCIAGENT_ORCA", str(tmp_path / "orca"))
+    monkeypatch.setattr("sciagent.programs.PATIENCE", 1)
+    with pytest.raises(SimulatorError, match="prints no version within 1 s"):
+        find(ORCA)
+    monkeypatch.setattr("sciagent.programs.PATIENCE", 60)
+    assert find(ORCA).version == "6.0.1"

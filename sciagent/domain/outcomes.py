@@ -128,6 +128,9 @@ class Reason(StrEnum):
     COLLAPSED = "collapsed"  # the relaxed cell is flat, or far smaller than it was
     VOLUME_CHANGED = "volume_changed"  # the relaxation made another structure
     ENERGY_SCALE = "energy_scale"  # energies of other methods or corrections do not mix
+    NOT_PERIODIC = "not_periodic"  # the method needs a cell in three dimensions
+    MISSING_SETUP = "missing_setup"  # no PAW data for an element
+    SYMMETRY_BROKEN = "symmetry_broken"  # positions lost the symmetry with which a calculation began
     # external programs
     PROGRAM_MISSING = "program_missing"  # not installed on this machine, or another program of the same name
     BAD_INPUT = "bad_input"  # the program does not understand its input, such as the name of a functional

@@ -167,6 +167,14 @@ OCTAHEDRAL_FACTOR = Property("octahedral_factor", _RATIO, "radius of B over X in
 BARTEL_TAU = Property("bartel_tau", _RATIO, "Bartel's tau of ABX3; below 4.18 a perovskite is likely")
 FORMATION_ENERGY = Property("formation_energy", ("eV/atom", "meV/atom"), "formation energy per atom")
 E_ABOVE_HULL = Property("energy_above_hull", ("eV/atom", "meV/atom"), "energy above the convex hull", low=-1)
+BAND_GAP = Property(
+    "band_gap",
+    _ENERGY,
+    "fundamental gap of a crystal: lowest empty level minus highest occupied one; 0 for a metal",
+    low=0,
+    high=40,
+)
+MAGNETIC_MOMENT = Property("magnetic_moment", ("bohr_magneton",), "magnetic moment of the primitive cell", low=0)
 E_ABOVE_KNOWN_PHASES = Property(
     "energy_above_known_phases",
     ("eV/atom", "meV/atom"),

@@ -1,0 +1,110 @@
+"""GPAW's cells, bulk moduli and gaps against all-electron PBE, one version beside another, and repeatability.
+
+python -m benchmarks.crystals.solids --out benchmarks/crystals/solids.json    about five minutes of a core for a version
+
+It runs with the GPAW that sciagent finds; for another one name its Python in SCIAGENT_GPAW and run it again: results
+are kept by version in the same file. Repeatability is the root mean square of what shifts of the origin by a random
+vector and another order of the atoms change, protocol `fast`.
+
+References: Si, Al, Cu: WIEN2k values of the Delta project (Lejaeghere et al., Science 351, aad3000 (2016)), as ASE has
+them; NaCl, MgO: WIEN2k, PBE (Haas, Tran, Blaha, Phys. Rev. B 79, 085104 (2009)), to the hundredth of an angstrom.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from ase.build import bulk
+from ase.eos import EquationOfState
+
+from sciagent_simulators.periodic.calculation import PROTOCOLS, Bands, compute
+
+GPA = 160.2177  # eV/angstrom**3
+SOLIDS: dict[str, tuple[str, float, float, float | None]] = {
+    "Si": ("diamond", 5.469, (8 * 20.453) ** (1 / 3), 88.545),
+    "Al": ("fcc", 4.040, (4 * 16.4796) ** (1 / 3), 78.077),
+    "Cu": ("fcc", 3.629, (4 * 11.9511) ** (1 / 3), 141.335),
+    "NaCl": ("rocksalt", 5.70, 5.70, None),
+    "MgO": ("rocksalt", 4.26, 4.26, None),
+}
+"""{solid: (structure, cell to begin with, reference of the cell in angstrom, of the bulk modulus in GPa)}."""
+GAPS = {"Si": 5.469, "MgO": 4.26, "NaCl": 5.70}
+SCALES = (0.97, 0.985, 1.0, 1.015, 1.03)
+SHIFTS = 3
+
+
+def run(atoms: Any, protocol: str, has_bands: bool) -> Bands:
+    with tempfile.TemporaryDirectory() as folder:
+        (kept := Path(folder) / "kept").mkdir()
+        return compute(atoms, PROTOCOLS[protocol], Path(folder) / "gpaw", kept, has_bands=has_bands)
+
+
+def equation_of_state(name: str) -> dict[str, Any]:
+    """Returns the cell in angstrom and the bulk modulus in GPa of a cubic solid, and their errors in per cent."""
+    structure, guess, cell, stiffness = SOLIDS[name]
+    cells = [bulk(name, structure, a=guess * scale) for scale in SCALES]
+    results = [run(atoms, "standard", False) for atoms in cells]
+    volume, _, modulus = EquationOfState(
+        [atoms.get_volume() for atoms in cells], [result.energy for result in results], "birchmurnaghan"
+    ).fit()
+    per_cell = 8 if structure == "diamond" else 4
+    a = (volume * per_cell / (2 if structure == "diamond" else 1)) ** (1 / 3)
+    found = {"a": round(float(a), 4), "error_percent": round(100 * (float(a) / cell - 1), 3)}
+    found["B"] = round(float(modulus) * GPA, 2)
+    if stiffness is not None:
+        found["B_error_percent"] = round(100 * (found["B"] / stiffness - 1), 2)
+    return found | {"gpaw": results[0].versions["gpaw"]}
+
+
+def gaps(name: str) -> dict[str, Any]:
+    """Returns gaps of both protocols, in eV."""
+    atoms = bulk(name, SOLIDS[name][0], a=GAPS[name])
+    found = {}
+    for protocol in PROTOCOLS:
+        gap = run(atoms, protocol, True).gap
+        assert gap is not None
+        found[protocol] = round(gap.value, 4)
+    return found
+
+
+def repeatability() -> dict[str, float]:
+    """Returns the largest root mean square over the solids of GAPS, in eV."""
+    rng = np.random.default_rng(1)
+    spreads: dict[str, list[float]] = {"band_gap": [], "total_energy": []}
+    for name, a in GAPS.items():
+        values = []
+        for shift in range(SHIFTS):
+            atoms = bulk(name, SOLIDS[name][0], a=a)
+            if shift:
+                atoms.positions += rng.uniform(0, 1, 3) @ atoms.cell.array
+                atoms = atoms[::-1]
+            bands = run(atoms, "fast", True)
+            assert bands.gap is not None
+            values.append((bands.gap.value, bands.energy))
+        for key, column in zip(spreads, np.std(values, axis=0, ddof=1), strict=True):
+            spreads[key].append(float(column))
+    return {key: round(max(column), 5) for key, column in spreads.items()}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    out = parser.parse_args().out
+    results = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
+    solids = {name: equation_of_state(name) for name in SOLIDS}
+    version = solids["Si"].pop("gpaw")
+    results[version] = {"solids": solids, "gaps": {name: gaps(name) for name in GAPS}}
+    out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    results[version]["repeatability"] = repeatability()
+    out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

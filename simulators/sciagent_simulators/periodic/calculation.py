@@ -1,0 +1,185 @@
+"""A crystal's ground state and bands by GPAW as a program: protocols, the request, and the checks of the result.
+
+GPAW's Python and ours are two; `gpaw_script.py` runs in the other one. GPAW 22.8 of Debian 12 and 26.7 of PyPI gave
+silicon the same energy within 1e-8 eV, and their PAW data have the same valence electrons, so versions are provenance
+and no setting. benchmarks/crystals/solids.py compares more solids.
+
+Sources: Enkovaara et al., J. Phys. Condens. Matter 22, 253202 (2010); Mortensen et al., J. Chem. Phys. 160, 092503
+(2024); PBE: Perdew, Burke, Ernzerhof, Phys. Rev. Lett. 77, 3865 (1996).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sciagent.domain.outcomes import Reason
+from sciagent.programs import GPAW
+from sciagent_simulators.geometry import failure
+from sciagent_simulators.periodic.elements import VALENCE
+from sciagent_simulators.periodic.gap import BandSet, Gap, gap_of
+from sciagent_simulators.periodic.sampling import line_points, mesh_of
+from sciagent_simulators.programs.running import Reasons
+from sciagent_simulators.programs.script import run_script
+
+SCRIPT = Path(__file__).with_name("gpaw_script.py")
+FUNCTIONAL = "PBE"
+WIDTH = 0.05  # eV, of the Fermi-Dirac distribution; energies are extrapolated to 0
+EIGENSTATES = 1e-6  # eV**2 per electron, residuals of the bands; eigenvalues are then converged to below 1 meV
+EMPTY_BANDS = 12  # with 4 the lowest empty band of CaSiO3 takes 30 cycles to converge, with 12 it takes 10
+CYCLES = 200
+OVERLAP = 0.6  # shares of the sum of two covalent radii below which atoms overlap
+UNBOUND = 2.0  # eV/atom above free atoms without spin that no crystal has
+REASONS: Reasons = {
+    r"KohnShamConvergenceError": Reason.SCF_NOT_CONVERGED,
+    r"FileNotFoundError.{0,200}(setup|dataset)": Reason.MISSING_SETUP,
+}
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How finely plane waves and k-points are sampled."""
+
+    cutoff: float
+    """Kinetic energy of the plane waves, eV."""
+    mesh: float
+    """k-points of the mesh per 1/angstrom of each reciprocal vector."""
+    lines: float
+    """k-points per 1/angstrom along the lines of the bands."""
+
+    @property
+    def basis(self) -> str:
+        """The name in levels, such as `PW(500)`."""
+        return f"PW({self.cutoff:g})"
+
+
+PROTOCOLS: Mapping[str, Protocol] = {"fast": Protocol(400, 1.2, 4), "standard": Protocol(500, 2.5, 6)}
+"""Of MgO, the hardest solid of the benchmark, 400 eV make the gap 0.2 eV too small; 500 eV have converged it."""
+
+
+@dataclass(frozen=True)
+class Bands:
+    """The result of a calculation."""
+
+    energy: float
+    """Total energy of the cell, eV, against free atoms without spin."""
+    electrons: float
+    """Valence electrons of the cell."""
+    moment: float
+    """Magnetic moment of the cell, Bohr magnetons; 0 without spin."""
+    gap: Gap | None
+    """None if no bands were asked for."""
+    is_restarted: bool
+    """Whether the ground state came from the checkpoint."""
+    n_points: tuple[int, int]
+    """Numbers of k-points, of the mesh without those that symmetry makes equal, and of the lines."""
+    versions: Mapping[str, str]
+    """Versions of GPAW, its ASE, its PAW data, and of MPI where it was used."""
+    text: str
+    """GPAW's own report of the ground state; empty after a restart."""
+
+
+def compute(
+    atoms: Any,
+    protocol: Protocol,
+    folder: Path,
+    checkpoint: Path,
+    *,
+    moments: Mapping[str, float] | None = None,
+    has_bands: bool = True,
+    ranks: int = 1,
+    cycles: int = CYCLES,
+) -> Bands:
+    """Returns ground state and bands of an ase.Atoms.
+
+    folder: a new one for the program. checkpoint: an existing folder, from which the same calculation goes on. moments:
+    {element: first magnetic moment of each of its atoms, Bohr magnetons}; none computes without spin. has_bands:
+    whether bands are computed; the total energy needs none. ranks: processes of MPI.
+    Raises SimulatorError: refused (not_periodic, missing_setup), implausible (overlapping_atoms, implausible_energy),
+    not_converged (scf_not_converged), and what `run_script` raises.
+    """
+    check_cell(atoms)
+    mesh, first = mesh_of(atoms.cell, protocol.mesh), moments or {}
+    polarised = [float(first.get(symbol, 0.0)) for symbol in atoms.symbols] if any(first.values()) else []
+    electrons = sum(VALENCE.get(symbol, 0) for symbol in atoms.symbols)
+    request = {
+        "numbers": [int(z) for z in atoms.numbers],
+        "cell": atoms.cell.array.tolist(),
+        "positions": atoms.get_scaled_positions(wrap=False).tolist(),
+        "pbc": [bool(x) for x in atoms.pbc],
+        "moments": polarised,
+        "functional": FUNCTIONAL,
+        "cutoff": protocol.cutoff,
+        "mesh": list(mesh.size),
+        "has_gamma": mesh.has_gamma,
+        "width": WIDTH,
+        "eigenstates": EIGENSTATES,
+        "cycles": cycles,
+        "bands": math.ceil((electrons + sum(map(abs, polarised))) / 2) + EMPTY_BANDS,
+        "empty_bands": EMPTY_BANDS,
+        "checkpoint": str(checkpoint),
+        "path": line_points(atoms.cell, protocol.lines, mesh).tolist() if has_bands else [],
+    }
+    answer = run_script(GPAW, SCRIPT, request, folder, ranks=ranks, reasons=REASONS)
+    report = answer.output.folder / "gpaw.txt"
+    text = report.read_text(encoding="utf-8", errors="replace") if report.is_file() else ""
+    return bands_of(answer.result, len(atoms), has_bands, answer.versions, text)
+
+
+def check_cell(atoms: Any) -> None:
+    """Raises SimulatorError: refused (not_periodic), implausible (not_finite, overlapping_atoms)."""
+    from ase.neighborlist import natural_cutoffs, neighbor_list
+
+    if not (np.isfinite(atoms.cell.array).all() and np.isfinite(atoms.positions).all()):
+        raise failure(Reason.NOT_FINITE, "the cell or a position is NaN or infinite")
+    if not atoms.pbc.all() or abs(atoms.cell.volume) < 1e-3:
+        raise failure(Reason.NOT_PERIODIC, "the structure is not periodic in three dimensions")
+    first, second, distances = neighbor_list("ijd", atoms, natural_cutoffs(atoms, mult=OVERLAP))
+    if len(distances):
+        k = int(distances.argmin())
+        pair = f"{atoms.symbols[first[k]]} and {atoms.symbols[second[k]]}"
+        raise failure(Reason.OVERLAPPING_ATOMS, f"{pair} are {distances[k]:.2f} angstrom apart")
+
+
+def bands_of(
+    result: Mapping[str, Any], n_atoms: int, has_bands: bool, versions: Mapping[str, str] | None = None, text: str = ""
+) -> Bands:
+    """Returns the result of the script after checks.
+
+    Raises SimulatorError crashed (bad_result) if values are missing, implausible (not_finite, implausible_energy)."""
+    try:
+        energy, electrons, moment = (float(result[name]) for name in ("energy", "electrons", "moment"))
+        sets = [_set(result[name]) for name in ("mesh", "path")] if has_bands else []
+        restarted, n_mesh = bool(result["is_restarted"]), int(result["n_mesh"])
+        numbers = [energy, electrons, moment, *(x for bands in sets for x in bands.eigenvalues.ravel())]
+        if not all(map(math.isfinite, numbers)):
+            raise failure(Reason.NOT_FINITE, "the energy, the moment or an eigenvalue is NaN or infinite")
+        gap = gap_of(sets, electrons, moment) if has_bands else None
+    except (KeyError, TypeError, ValueError) as error:
+        raise failure(Reason.BAD_RESULT, f"GPAW's result: {type(error).__name__}: {error}") from error
+    if energy > UNBOUND * n_atoms:
+        detail = f"{energy / n_atoms:.2f} eV per atom above free atoms: the atoms are not where a crystal has them"
+        raise failure(Reason.IMPLAUSIBLE_ENERGY, detail)
+    return Bands(
+        energy,
+        electrons,
+        moment,
+        gap,
+        restarted,
+        (n_mesh, len(sets[1].points) if has_bands else 0),
+        versions or {},
+        text,
+    )
+
+
+def _set(value: Mapping[str, Any]) -> BandSet:
+    points = np.asarray(value["points"], dtype=float).reshape(-1, 3)
+    eigenvalues = np.asarray(value["eigenvalues"], dtype=float)
+    if eigenvalues.ndim != 3 or eigenvalues.shape[1] != len(points):
+        raise ValueError(f"eigenvalues of shape {eigenvalues.shape} for {len(points)} k-points")
+    return BandSet(points, eigenvalues)

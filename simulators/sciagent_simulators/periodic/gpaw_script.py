@@ -1,0 +1,166 @@
+"""The script that GPAW's own Python runs: the ground state of a crystal, then its bands at that density.
+
+It imports nothing of sciagent and runs with GPAW 22.8 and later, in one process or several of MPI. `INPUT.json` has the
+keys that `request` in `calculation.py` writes. The ground state is kept in a folder that outlives the job, so that a
+later run of the same request goes on with the bands. `OUTPUT.json` has the form that `run_script` reads.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+FAILURES = {
+    "KohnShamConvergenceError": ("scf_not_converged", "the density or a band did not converge"),
+    "SymmetryBrokenError": ("symmetry_broken", "the positions lost the symmetry with which the calculation began"),
+    "LinAlgError": ("overlapping_atoms", "the overlap matrix is singular, as for atoms that lie upon each other"),
+}
+"""{name of an exception: (reason, detail if the exception has no text of its own)}. Every process raises these."""
+STATE, REQUEST = "ground.gpw", "ground.json"
+FAST_MIXING, FEW_CYCLES = {"beta": 0.6, "nmaxold": 8, "weight": 1.0}, 40
+"""Mixing of densities that is tried first, without spin: it took 13 cycles for SrTiO3, GPAW's own 20."""
+
+
+def main() -> None:
+    """Reads the request, computes, and writes the answer."""
+    import ase
+    import gpaw
+    from gpaw.mpi import world
+
+    request = json.loads(Path("INPUT.json").read_text(encoding="utf-8"))
+    answer: dict[str, Any] = {"versions": {"ase": ase.__version__, **_data_version()}, "ranks": int(world.size)}
+    try:
+        answer["result"] = computed(request, world)
+    except Exception as error:
+        named = named_failure(error)
+        if named is None:
+            raise
+        answer["failure"] = {"reason": named[0], "detail": f"GPAW {gpaw.__version__}: {named[1]}"}
+    if world.rank == 0:
+        Path("OUTPUT.json").write_text(json.dumps(answer), encoding="utf-8")
+
+
+def named_failure(error: Exception) -> tuple[str, str] | None:
+    """Returns reason and detail of an exception of GPAW, or None if it has no reason of its own."""
+    text = " ".join(str(error).split())[:300]
+    names = [kind.__name__ for kind in type(error).__mro__]
+    if "FileNotFoundError" in names and ("setup" in text.lower() or "dataset" in text.lower()):
+        return "missing_setup", f"no PAW data for an element: {text}"
+    for name, (reason, otherwise) in FAILURES.items():
+        if name in names:
+            return reason, text or otherwise
+    return None
+
+
+def computed(request: Mapping[str, Any], world: Any) -> Mapping[str, Any]:
+    """Returns energies in eV, moments in Bohr magnetons and eigenvalues in eV. world: GPAW's communicator."""
+    calculator, is_restarted = _ground_state(request, world)
+    electrons = float(calculator.get_number_of_electrons())
+    moment = float(calculator.get_magnetic_moment()) if request["moments"] else 0.0
+    result: dict[str, Any] = {
+        "energy": float(calculator.get_potential_energy()),
+        "electrons": electrons,
+        "moment": moment,
+        "fermi": float(calculator.get_fermi_level()),
+        "is_restarted": is_restarted,
+        "n_mesh": len(calculator.get_ibz_k_points()),
+    }
+    if request["path"]:
+        mesh = np.asarray(calculator.get_ibz_k_points()).tolist()
+        occupied = int((electrons + abs(moment)) / 2 + 0.5)
+        fixed = calculator.fixed_density(
+            kpts=mesh + request["path"],
+            symmetry="off",
+            nbands=occupied + request["empty_bands"],
+            convergence={"bands": occupied + 1, "eigenstates": request["eigenstates"]},
+            maxiter=request["cycles"],
+            txt="bands.txt",
+        )
+        result["mesh"] = _bands(fixed, 0, len(mesh))
+        result["path"] = _bands(fixed, len(mesh), len(mesh) + len(request["path"]))
+    return result
+
+
+def _ground_state(request: Mapping[str, Any], world: Any) -> tuple[Any, bool]:
+    """Returns a calculator with the ground state, and whether it was read from the files of an earlier run."""
+    from ase import Atoms
+    from gpaw import GPAW
+
+    folder = Path(request["checkpoint"])
+    wanted = {name: value for name, value in request.items() if name not in ("checkpoint", "path")}
+    state, note = folder / STATE, folder / REQUEST
+    if state.is_file() and note.is_file() and json.loads(note.read_text(encoding="utf-8")) == wanted:
+        return GPAW(str(state), txt="restart.txt"), True
+    atoms = Atoms(
+        numbers=request["numbers"], cell=request["cell"], scaled_positions=request["positions"], pbc=request["pbc"]
+    )
+    if request["moments"]:
+        atoms.set_initial_magnetic_moments(request["moments"])
+    calculator = _converged(atoms, request)
+    part = folder / ("new-" + STATE)
+    calculator.write(str(part))
+    world.barrier()
+    if world.rank == 0:
+        part.replace(state)
+        note.write_text(json.dumps(wanted), encoding="utf-8")
+    return calculator, False
+
+
+def _converged(atoms: Any, request: Mapping[str, Any]) -> Any:
+    """Returns a calculator with the ground state. Raises KohnShamConvergenceError."""
+    from gpaw import GPAW
+
+    options: dict[str, Any] = {
+        "mode": {"name": "pw", "ecut": request["cutoff"]},
+        "xc": request["functional"],
+        "kpts": {"size": request["mesh"], "gamma": request["has_gamma"]},
+        "occupations": {"name": "fermi-dirac", "width": request["width"]},
+        "convergence": {"eigenstates": request["eigenstates"]},
+        "nbands": request["bands"],
+    }
+    attempts: list[dict[str, Any]] = [{"maxiter": request["cycles"], "txt": "gpaw.txt"}]
+    if request["moments"]:
+        attempts[0]["spinpol"] = True
+    elif request["cycles"] > FEW_CYCLES:
+        attempts.insert(0, {"maxiter": FEW_CYCLES, "mixer": FAST_MIXING, "txt": "gpaw.txt"})
+        attempts[1]["txt"] = "gpaw-again.txt"
+    for attempt in attempts:
+        atoms.calc = GPAW(**options, **attempt)
+        try:
+            atoms.get_potential_energy()
+        except Exception as error:
+            if attempt is attempts[-1] or type(error).__name__ != "KohnShamConvergenceError":
+                raise
+        else:
+            break
+    return atoms.calc
+
+
+def _bands(calculator: Any, first: int, end: int) -> Mapping[str, Any]:
+    """Returns k-points, in units of the reciprocal vectors, and eigenvalues: spins x k-points x bands."""
+    points = np.asarray(calculator.get_ibz_k_points())[first:end]
+    values = [
+        [np.asarray(calculator.get_eigenvalues(kpt=k, spin=s), dtype=float).tolist() for k in range(first, end)]
+        for s in range(calculator.get_number_of_spins())
+    ]
+    return {"points": points.tolist(), "eigenvalues": values}
+
+
+def _data_version() -> dict[str, str]:
+    """Returns the version of the package with the PAW data, or the folder with the data where it has none."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return {"data": version("gpaw-data")}
+    except PackageNotFoundError:
+        from gpaw import setup_paths
+
+        return {"data": next((str(path) for path in setup_paths if Path(path).is_dir()), "unknown")}
+
+
+if __name__ == "__main__":
+    main()
