@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,6 +42,9 @@ from sciagent_simulators.potentials.relaxing import Relaxed, relax
 DEFAULT_MODEL = "chgnet-0.3.0"
 STEPS_EXPECTED = 45
 CIF = "chemical/x-cif"
+NEAR = 4 / 3 * math.pi * 6.0**3  # angstrom**3, around an atom, in which the models look for neighbours
+PAIRS_OF_A_CALL, PAIRS_OF_A_START = 80, 1500
+"""What an evaluation and a verification cost besides their pairs of neighbours, in pairs (benchmarks/crystals)."""
 
 
 class ForceFieldSettings(Settings):
@@ -183,7 +187,7 @@ class ForceField(Verifier[Crystal]):
         relaxed = relax(potential, cells, self.settings.fmax, self.settings.steps)
         findings = self.findings(batch, relaxed, potential, context)
         versions = registry.versions(self.settings.model)
-        shares = [float(max(1, len(found.atoms) * found.steps)) for found in relaxed]
+        shares = [weight(found) for found in relaxed]
         seconds = (time.monotonic() - began) / sum(shares)
         for finding, share in zip(findings, shares, strict=True):
             spent = Cost(gpu_seconds=seconds * share) if device == "cuda" else None
@@ -237,6 +241,12 @@ class ForceField(Verifier[Crystal]):
         }
         files = (ArtifactFile(path.name, os.fspath(path), CIF),)
         return Finding(crystal.key, Outcome.OK, rows, diagnostics=diagnostics, artifacts=files)
+
+
+def weight(found: Relaxed) -> float:
+    """Returns what a relaxation costs alone, in evaluated pairs of neighbours: the share in the cost of a batch."""
+    pairs = len(found.atoms) ** 2 * NEAR / max(float(found.atoms.cell.volume), 1.0)
+    return PAIRS_OF_A_START + found.steps * (PAIRS_OF_A_CALL + pairs)
 
 
 def structure_of(found: Relaxed) -> Any:

@@ -1,0 +1,227 @@
+"""What a batch of crystals saves: one verification each against one call, and evaluations by number and size of cells.
+
+    python -m benchmarks.crystals.batches --out benchmarks/crystals/batches.json
+    python -m benchmarks.crystals.batches --part repeatability --out benchmarks/crystals/relaxation_repeatability.json
+
+`campaign`: 32 cells of 2 to 8 atoms are relaxed by `mlff.relax` in the sandbox, as a campaign does it: one process for
+each, or one process for all; core-seconds are those that the host measures, with the start of the processes.
+`ase`: the same one by one with ASE and CHGNet's own calculator, without processes.
+`evaluation`: core-seconds (seconds on a GPU) for energies, forces and stresses of n cells in one call.
+`repeatability`: the spread of the relaxed values over starts with strains of 3 % and displacements of 0.05 angstrom.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sciagent.chemistry.crystal import Crystal
+from sciagent.chemistry.crystals.prototypes import decorated
+from sciagent.verification.sandbox.host import HostResult, Limits, Request, Worker
+from sciagent_simulators.potentials.equation_of_state import StateFit, equations_of_state
+from sciagent_simulators.potentials.registry import load
+from sciagent_simulators.potentials.relaxing import relax
+
+CELLS = (
+    "perovskite Cs Sn I, perovskite Cs Pb Br, perovskite K Mg F, perovskite Rb Ca Cl, perovskite Sr Ti O, "
+    "perovskite Ba Zr O, perovskite Cs Ge Cl, perovskite K Ta O, rocksalt Na Cl, rocksalt Mg O, rocksalt K Br, "
+    "rocksalt Pb S, CsCl Cs Cl, CsCl Tl Br, zincblende Zn S, zincblende Ga As, zincblende Cd Te, wurtzite Zn O, "
+    "wurtzite Al N, NiAs Fe S, fluorite Ca F, fluorite Zr O, antifluorite Li O, antifluorite Na S, rutile Ti O, "
+    "rutile Sn O, rutile Mg F, CdI2 Cd I, CdI2 Ti S, Cu3Au Cu Au, BiI3 Bi I, BiI3 Sb I"
+)
+"""32 cells of 2 to 8 atoms in the shorthand of prototypes."""
+REPEATED = ("rocksalt Na Cl", "rocksalt Mg O", "perovskite Sr Ti O", "rutile Ti O", "wurtzite Zn O", "CsCl Cs Cl")
+STARTS = 4
+
+
+def crystals(count: int = 32) -> list[Crystal]:
+    return [crystal_of(text) for text in CELLS.split(", ")[:count]]
+
+
+def crystal_of(text: str) -> Crystal:
+    prototype, *symbols = text.split()
+    return decorated(prototype, symbols)
+
+
+def atoms_of(crystal: Crystal) -> Any:
+    from pymatgen.io.ase import AseAtomsAdaptor
+
+    return AseAtomsAdaptor.get_atoms(crystal.structure, msonable=False)
+
+
+def campaign(model: str, count: int) -> dict[str, Any]:
+    """Returns core-seconds of one verification each and of one batch, with the largest difference of energies."""
+    cells = crystals(count)
+    settings = {"model": model, "known_phases": "none", "fmax": 0.05}
+    limits = Limits(wall_seconds=600, memory_mb=4000)
+    with tempfile.TemporaryDirectory() as folder, Worker(Path(folder), preload=["mlff.relax"]) as worker:
+        worker.run(Request("mlff.relax", settings, tuple(cells[:1]), limits))  # starts the zygote
+        batch, batch_wall = _run(worker, Request("mlff.relax", settings, tuple(cells), limits, together=True))
+        alone: list[HostResult] = []
+        alone_wall = 0.0
+        for cell in cells:
+            found, wall = _run(worker, Request("mlff.relax", settings, (cell,), limits))
+            alone += found
+            alone_wall += wall
+    seconds = [[float(found.cost.get("core_seconds", 0.0)) for found in results] for results in (alone, batch)]
+    energies = np.array([[_energy(found) for found in results] for results in (alone, batch)])
+    shared = np.array(seconds[1]) / sum(seconds[1]) / (np.array(seconds[0]) / sum(seconds[0]))
+    return {
+        "model": model,
+        "cells": len(cells),
+        "converged": int(np.isfinite(energies[1]).sum()),
+        "core_seconds_each": sum(seconds[0]),
+        "core_seconds_batch": sum(seconds[1]),
+        "ratio": sum(seconds[0]) / sum(seconds[1]),
+        "wall_seconds_each": alone_wall,
+        "wall_seconds_batch": batch_wall,
+        "largest_difference_ev_per_atom": float(np.nanmax(np.abs(energies[0] - energies[1]))),
+        "share_against_alone": {"median": float(np.median(shared)), "low": shared.min(), "high": shared.max()},
+        "rows": [
+            {
+                "cell": text,
+                "atoms": cell.n_atoms,
+                "outcome": str(one.finding.outcome),
+                "reason": str(one.finding.reason or ""),
+                "weight": both.finding.share,
+                "each": first,
+                "batch": second,
+            }
+            for text, cell, one, both, first, second in zip(
+                CELLS.split(", "), cells, alone, batch, *seconds, strict=False
+            )
+        ],
+    }
+
+
+def with_ase(count: int) -> dict[str, Any]:
+    """Returns core-seconds of the same relaxations one by one with ASE's FIRE and CHGNet's own calculator, without the
+    start of processes."""
+    import torch
+    from ase.filters import FrechetCellFilter
+    from ase.optimize import FIRE
+    from chgnet.model import CHGNetCalculator
+
+    torch.set_num_threads(1)
+    potential: Any = load("chgnet-0.3.0")
+    calculator = CHGNetCalculator(potential.model, use_device="cpu")
+    seconds = []
+    for cell in crystals(count):
+        atoms = atoms_of(cell)
+        atoms.calc = calculator
+        began = time.process_time()
+        FIRE(FrechetCellFilter(atoms), logfile=None).run(fmax=0.05, steps=300)
+        seconds.append(time.process_time() - began)
+    return {"core_seconds_each": sum(seconds), "seconds": seconds}
+
+
+def _run(worker: Worker, request: Request) -> tuple[list[HostResult], float]:
+    began = time.monotonic()
+    return worker.run(request), time.monotonic() - began
+
+
+def _energy(found: HostResult) -> float:
+    return float(found.finding.diagnostics.get("energy_per_atom", np.nan))
+
+
+def evaluation(model: str, device: str, counts: Sequence[int], sizes: Sequence[int], repeats: int = 3) -> list[Any]:
+    """Returns a row for each number and size of cells: seconds for one structure of the call."""
+    import torch
+
+    torch.set_num_threads(1)
+    potential = load(model, None, device)
+    rows = []
+    for size in sizes:
+        cell = atoms_of(crystal_of("rocksalt Na Cl")).repeat((size // 2, 1, 1))
+        for count in counts:
+            batch = []
+            for seed in range(count):
+                atoms = cell.copy()
+                atoms.rattle(0.02, seed=seed)
+                batch.append(atoms)
+            taken = [_seconds(potential, batch, device) for _ in range(repeats + 1)][1:]
+            rows.append({"atoms": size, "cells": count, "seconds_each": min(taken) / count})
+    return rows
+
+
+def _seconds(potential: Any, batch: Sequence[Any], device: str) -> float:
+    clock = time.process_time if device == "cpu" else time.perf_counter
+    began = clock()
+    potential.evaluate(batch)
+    return clock() - began
+
+
+def repeatability(model: str, fmax: float) -> dict[str, Any]:
+    """Returns the standard deviations over the starts, root mean square over the crystals."""
+    import torch
+
+    torch.set_num_threads(1)
+    potential = load(model)
+    rng = np.random.default_rng(1)
+    starts = []
+    for text in REPEATED:
+        for seed in range(STARTS):
+            atoms = atoms_of(crystal_of(text))
+            strain = 0.03 * rng.normal(size=(3, 3))
+            atoms.set_cell(atoms.cell.array @ (np.eye(3) + (strain + strain.T) / 2), scale_atoms=True)
+            atoms.rattle(0.05, seed=seed)
+            starts.append(atoms)
+    relaxed = relax(potential, starts, fmax)
+    curves = equations_of_state(potential, [found.atoms for found in relaxed], fmax, 300)
+    rows = {}
+    for place, text in enumerate(REPEATED):
+        part = slice(place * STARTS, (place + 1) * STARTS)
+        done = [found for found in relaxed[part] if found.fault is None]
+        fits = [curve for curve in curves[part] if isinstance(curve, StateFit)]
+        density = [found.atoms.get_masses().sum() / 0.602214 / found.atoms.cell.volume for found in done]
+        rows[text] = {
+            "n": len(done),
+            "energy": float(np.std([found.energy_per_atom for found in done], ddof=1)),
+            "volume_per_atom": float(np.std([found.atoms.cell.volume / len(found.atoms) for found in done], ddof=1)),
+            "density": float(np.std(density, ddof=1)),
+            "bulk_modulus": float(np.std([curve.bulk_modulus for curve in fits], ddof=1)),
+            "volume_of_curve": float(np.std([curve.volume for curve in fits], ddof=1)) / len(done[0].atoms),
+        }
+    names = [name for name in next(iter(rows.values())) if name != "n"]
+    mean = {name: float(np.sqrt(np.mean([row[name] ** 2 for row in rows.values()]))) for name in names}
+    return {"model": model, "fmax": fmax, "rows": rows, "root_mean_square": mean}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--part", nargs="+", default=["campaign", "ase", "evaluation"])
+    parser.add_argument("--model", nargs="+", default=["chgnet-0.3.0"])
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--cells", type=int, default=32)
+    parser.add_argument("--counts", type=int, nargs="+", default=[1, 4, 16, 64])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[2, 8, 64])
+    parser.add_argument("--fmax", type=float, default=0.02)
+    parser.add_argument("--out", type=Path, required=True)
+    given = parser.parse_args(arguments)
+    result: dict[str, Any] = {"machine": f"{platform.machine()}, {os.cpu_count()} cores, {given.device}"}
+    for model in given.model:
+        found: dict[str, Any] = {}
+        if "campaign" in given.part:
+            found["campaign"] = campaign(model, given.cells)
+        if "ase" in given.part:
+            found["ase"] = with_ase(given.cells)
+        if "evaluation" in given.part:
+            found["evaluation"] = evaluation(model, given.device, given.counts, given.sizes)
+        if "repeatability" in given.part:
+            found["repeatability"] = repeatability(model, given.fmax)
+        result[model] = found
+    given.out.write_text(json.dumps(result, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,44 @@
+"""The benchmark of batches runs, and its committed results are what the documents say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.crystals import batches
+from sciagent_verifiers.simulation.mlff_elastic import MlffElastic
+from sciagent_verifiers.simulation.mlff_relax import MlffRelax
+
+FOLDER = Path(batches.__file__).parent
+
+
+def test_the_cells_are_32_of_2_to_8_atoms() -> None:
+    sizes = [cell.n_atoms for cell in batches.crystals()]
+    assert len(sizes) == 32
+    assert (min(sizes), max(sizes)) == (2, 8)
+
+
+def test_a_small_run(tmp_path: Path) -> None:
+    out = tmp_path / "result.json"
+    arguments = ["--part", "evaluation", "--counts", "1", "2", "--sizes", "2", "--out", str(out)]
+    assert batches.main(arguments) == 0
+    rows = json.loads(out.read_text())["chgnet-0.3.0"]["evaluation"]
+    assert [(row["cells"], row["atoms"]) for row in rows] == [(1, 2), (2, 2)]
+    assert all(row["seconds_each"] > 0 for row in rows)
+
+
+def test_committed_batches_give_the_same_energies_for_less() -> None:
+    found = json.loads((FOLDER / "batches.json").read_text())["chgnet-0.3.0"]
+    assert found["campaign"]["largest_difference_ev_per_atom"] < 1e-4
+    assert found["campaign"]["ratio"] > 2
+    assert found["ase"]["core_seconds_each"] / found["campaign"]["core_seconds_batch"] > 3
+
+
+def test_uncertainties_are_the_committed_repeatability() -> None:
+    found = json.loads((FOLDER / "relaxation_repeatability.json").read_text())["chgnet-0.3.0"]["repeatability"]
+    spread = {prop.name: width for kind in (MlffElastic, MlffRelax) for prop, width in kind.spread.items()}
+    for name in ("volume_per_atom", "density", "bulk_modulus"):
+        assert spread[name] == pytest.approx(found["root_mean_square"][name], rel=0.5), name
+    assert spread["formation_energy"] >= found["root_mean_square"]["energy"]
