@@ -59,7 +59,9 @@ class Placement(NamedTuple):
     sample: str
     impurity: str
     rank: int
-    """Place of the sample's own structure; 1 is first."""
+    """Place of the sample's own crystal; 1 is first."""
+    structure_rank: int
+    """Its place among the candidates that are not the same structure with other elements."""
     match: float
     rival: str
     """The best other candidate."""
@@ -126,6 +128,12 @@ def _crystal(structure: Any) -> Crystal | None:
         return None
 
 
+def alike(a: Crystal, b: Crystal) -> bool:
+    """Returns whether two crystals have one space group and number of sites, and one formula but for the elements."""
+    formulas = {crystal.structure.composition.anonymized_formula for crystal in (a, b)}
+    return a.space_group == b.space_group and a.n_atoms == b.n_atoms and len(formulas) == 1
+
+
 def placement(name: str, known: dict[str, Crystal], among: Sequence[Crystal], folder: Path) -> Placement:
     """Ranks the candidates by their match with the pattern of a sample."""
     names = list(SAMPLES)
@@ -143,9 +151,17 @@ def placement(name: str, known: dict[str, Crystal], among: Sequence[Crystal], fo
     seconds = (time.process_time() - begun) / len(among)
     order = sorted(among, key=lambda crystal: -matches[crystal.key])
     rival = next(crystal for crystal in order if crystal.key != own.key)
-    rank = [crystal.key for crystal in order].index(own.key) + 1
+    ahead = order[: [crystal.key for crystal in order].index(own.key)]
+    others = [crystal for crystal in ahead if not alike(crystal, own)]
     return Placement(
-        name, impurity, rank, round(matches[own.key], 4), rival.text, round(matches[rival.key], 4), round(seconds, 4)
+        name,
+        impurity,
+        len(ahead) + 1,
+        len(others) + 1,
+        round(matches[own.key], 4),
+        rival.text,
+        round(matches[rival.key], 4),
+        round(seconds, 4),
     )
 
 
@@ -170,6 +186,7 @@ def main() -> None:
     result = {
         "candidates": given.candidates,
         "first": sum(placement.rank == 1 for placement in placements),
+        "structure_first": sum(placement.structure_rank == 1 for placement in placements),
         "samples": len(placements),
         "placements": [placement._asdict() for placement in placements],
     }
