@@ -50,17 +50,17 @@ def test_a_dispatcher_goes_on_after_each_answer(ledger: Ledger, tmp_path: Path) 
     command = [sys.executable, "-m", "sciagent", "dispatcher", "--reports", "reports"]
     host = subprocess.Popen(command, cwd=tmp_path, env=environment(**env), stderr=subprocess.DEVNULL)
     try:
-        until(rests)
+        until(rests, 240)
         with ledger.read() as connection:
             assert campaigns.hosted(connection) == []
         driven, [first] = wall(), listed()
         assert first["smiles"] == "Oc1ccccc1"
         value = ("--value", "homo_lumo_gap=4.3 eV", "--who", "anna")
         sciagent("lab", "enter", str(first["task"]), *value, "--json", cwd=tmp_path, **env)
-        second = until(lambda: (found := listed()) and found[0])
+        second = until(lambda: (found := listed()) and found[0], 240)
         assert second["smiles"] == "Cc1ccccc1O" and driven <= wall() < driven + 60
         sciagent("lab", "enter", str(second["task"]), *value, "--json", cwd=tmp_path, **env)
-        until(lambda: state() == "finished")
+        until(lambda: state() == "finished", 240)
     finally:
         host.terminate()
         host.wait(timeout=60)
