@@ -63,25 +63,50 @@ class FoundProgram:
 
 
 XTB = Program(
-    "xtb", "xtb", "SCIAGENT_XTB", ("xtb",), ("--version",), r"xtb version (\S+)",
+    "xtb",
+    "xtb",
+    "SCIAGENT_XTB",
+    ("xtb",),
+    ("--version",),
+    r"xtb version (\S+)",
     "Debian and Ubuntu: apt-get install xtb; else https://github.com/grimme-lab/xtb",
-)  # fmt: skip
+)
 CREST = Program(
-    "crest", "CREST", "SCIAGENT_CREST", ("crest",), ("--version",), r"(?:Version|crest)\s+v?(\d+\.\d[\w.]*)",
+    "crest",
+    "CREST",
+    "SCIAGENT_CREST",
+    ("crest",),
+    ("--version",),
+    r"(?:Version|crest)\s+v?(\d+\.\d[\w.]*)",
     "https://github.com/crest-lab/crest",
-)  # fmt: skip
+)
 ORCA = Program(
-    "orca", "ORCA", "SCIAGENT_ORCA", ("orca",), ("--version",), r"Program Version\s+(\d+\.\d[\w.]*)",
+    "orca",
+    "ORCA",
+    "SCIAGENT_ORCA",
+    ("orca",),
+    ("--version",),
+    r"Program Version\s+(\d+\.\d[\w.]*)",
     "ORCA 5 or later, https://orcaforum.kofo.mpg.de",
-)  # fmt: skip
+)
 GAUSSIAN = Program(
-    "gaussian", "Gaussian", "SCIAGENT_GAUSSIAN", ("g16", "g09"), (), r"Gaussian (\d\d), Revision ([A-Z]\.\d\d)",
+    "gaussian",
+    "Gaussian",
+    "SCIAGENT_GAUSSIAN",
+    ("g16", "g09"),
+    (),
+    r"Gaussian (\d\d), Revision ([A-Z]\.\d\d)",
     "https://gaussian.com; g16 needs its own environment (g16root, GAUSS_EXEDIR)",
-)  # fmt: skip
+)
 MPIEXEC = Program(
-    "openmpi", "Open MPI", "SCIAGENT_MPIEXEC", ("mpiexec", "mpirun"), ("--version",),
-    r"(?:OpenRTE|Open MPI)\) (\d\S*)", "Debian and Ubuntu: apt-get install openmpi-bin",
-)  # fmt: skip
+    "openmpi",
+    "Open MPI",
+    "SCIAGENT_MPIEXEC",
+    ("mpiexec", "mpirun"),
+    ("--version",),
+    r"(?:OpenRTE|Open MPI)\) (\d\S*)",
+    "Debian and Ubuntu: apt-get install openmpi-bin",
+)
 """Starts a parallel program. It has to be the Open MPI with which that program was built."""
 
 

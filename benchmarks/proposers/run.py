@@ -23,6 +23,7 @@ from typing import Any
 from benchmarks.proposers.objectives import REPORTED, objective
 from benchmarks.proposers.oracle import BudgetSpentError, Oracle, auc, start_set
 from sciagent.agent.proposers.genetic import GeneticSearch
+from sciagent.chemistry.subjects.molecule_edits import MoleculeEdits
 
 HERE = Path(__file__).resolve().parent
 PEER = "mol-ga==0.2.1"
@@ -33,7 +34,7 @@ SEARCHES = ("evolve", "mol_ga")
 def run_evolve(name: str, seed: int, budget: int, start: list[str]) -> dict[str, Any]:
     """The search that the proposer `evolve` runs, on the benchmark's oracle."""
     oracle, rng, begun = Oracle(objective(name), budget), random.Random(seed), time.monotonic()
-    search = GeneticSearch(known=oracle.known)
+    search = GeneticSearch(MoleculeEdits(), known=oracle.known)
     try:
         for smiles in start:
             search.tell(smiles, oracle.score(smiles))

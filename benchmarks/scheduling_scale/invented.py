@@ -24,7 +24,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built, create_or_open
 from sciagent.campaign.driving import local_jobs
 from sciagent.campaign.spec.load import parse_spec
-from sciagent.chemistry.standardise import STANDARDISER_VERSION
+from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.candidates import Candidate, candidate_key
 from sciagent.domain.properties import HOMO_LUMO_GAP
 from sciagent.execution.worker.claimed_jobs import ClaimedJob
@@ -32,7 +32,6 @@ from sciagent.execution.worker.local_pool import Completed, Jobs, LocalPool
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import execute_many
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.results.candidates import library
 from sciagent.store.results.evidence import ids_of_names
 from sciagent.verification import registry
 from sciagent.verification.contract import (
@@ -225,8 +224,8 @@ def _row(i: int, text: str, known: int) -> dict[str, Any]:
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 # what all rows have, by the names of columns
 COMMON: dict[str, Any] = {
-    "kind": "molecule", "charge": 0, "multiplicity": 1, "payload": {}, "standardiser": STANDARDISER_VERSION,
-    "library": library(), "status": "new", "predicted": {}, "standing": "open", "detail": "", "is_hit": False,
+    "kind": "molecule", "charge": 0, "multiplicity": 1, "payload": {}, **subject_of("molecule").versions()._asdict(),
+    "status": "new", "predicted": {}, "standing": "open", "detail": "", "is_hit": False,
     "in_seeds": False, "at": NOW, "created_at": NOW, "updated_at": NOW,
 }  # fmt: skip
 ANSWERED: dict[str, Any] = {

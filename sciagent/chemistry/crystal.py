@@ -20,7 +20,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.util import find_spec
 from typing import Any
 
 from sciagent.domain.candidates import candidate_key
@@ -188,8 +187,10 @@ def _bin(length: float) -> int:
 
 def needs_pymatgen() -> None:
     """Raises UsageError if pymatgen is not installed."""
-    if find_spec("pymatgen") is None:
-        raise UsageError(NO_PYMATGEN)
+    try:
+        import pymatgen.core  # noqa: F401
+    except ImportError as error:
+        raise UsageError(NO_PYMATGEN) from error
 
 
 def _structure(payload: Mapping[str, Any]) -> Any:

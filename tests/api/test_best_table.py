@@ -41,7 +41,8 @@ def imported(typed: str, unit: str = "eV") -> ImportedValue:
 def candidate(smiles: str, **more: Any) -> BestCandidate:
     fixed = {"key": "0" * 64, "names": {}, "inchikey": None, "utility": 0.5, "p_hit": 1.0, "verified": True}
     fixed |= {"hit": True, "in_seeds": False, "score": 1.0, "reason": None, "detail": ""}
-    return BestCandidate(**fixed | {"imported": (), "contradicted": None, "margins": (), "smiles": smiles} | more)
+    shown = {"kind": "molecule", "text": smiles, "formula": "C2H6O"}
+    return BestCandidate(**fixed | {"imported": (), "contradicted": None, "margins": ()} | shown | more)
 
 
 GAP = {"gap": valued(4.42, 0.06, "eV"), "dipole": valued(1.04, 0.6, "D")}

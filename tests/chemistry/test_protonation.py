@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.chemistry.molecule import parse_molecule
+from sciagent.chemistry.candidate import parse_molecule
 from sciagent.chemistry.protonation import Standardisation, state_at
 from sciagent.errors import InvalidCandidateError
 
@@ -30,19 +30,19 @@ AT_BLOOD = Standardisation("parent", 7.4)
 )
 def test_the_dominant_state_follows_from_the_measured_pka(smiles: str, ph: float, state: str) -> None:
     made = Standardisation("refuse", ph).apply(smiles)
-    assert (made.molecule.smiles, made.fault) == (state, "")
-    assert made.molecule.key == parse_molecule(state).key  # the state is that molecule, however it was drawn
+    assert (made.candidate.smiles, made.fault) == (state, "")
+    assert made.candidate.key == parse_molecule(state).key  # the state is that molecule, however it was drawn
     assert bool(made.note.startswith("protonated")) == (state != smiles)
 
 
 @pytest.mark.parametrize("smiles", ["CC(=O)C=C(C)O", "CC(=O)CC(C)=O", "NC=O", "N=CO", "Cc1c[nH]cn1", "Cc1cnc[nH]1"])
 def test_tautomers_are_not_touched(smiles: str) -> None:
-    assert AT_BLOOD.apply(smiles).molecule.key == parse_molecule(smiles).key
+    assert AT_BLOOD.apply(smiles).candidate.key == parse_molecule(smiles).key
 
 
 def test_salts_and_ions_of_one_parent_become_one_candidate() -> None:
     texts = ["O=C(O)c1ccccc1", "[Na+].O=C([O-])c1ccccc1", "O=C([O-])c1ccccc1"]
-    assert {AT_BLOOD.apply(text).molecule.smiles for text in texts} == {"O=C([O-])c1ccccc1"}
+    assert {AT_BLOOD.apply(text).candidate.smiles for text in texts} == {"O=C([O-])c1ccccc1"}
     with pytest.raises(InvalidCandidateError, match="2 fragments"):
         Standardisation("refuse", 7.4).apply(texts[1])
 
@@ -59,18 +59,18 @@ def test_an_ambiguous_state_names_the_others() -> None:
 def test_a_molecule_on_which_the_library_fails_stays_as_it_is_and_says_so() -> None:
     """The library drops the isotope of an acidic hydrogen, which would be another molecule."""
     made = AT_BLOOD.apply("[2H]OC(C)=O")
-    assert made.molecule == parse_molecule("[2H]OC(C)=O")
+    assert made.candidate == parse_molecule("[2H]OC(C)=O")
     assert made.fault == "dimorphite_dl makes another molecule of it, CC(=O)[O-]"
     assert made.note == f"kept as [2H]OC(C)=O at pH 7.4: {made.fault}"
 
 
 def test_spin_and_stereochemistry_are_kept() -> None:
-    acid = AT_BLOOD.apply("CC[C@H](N)C(=O)O").molecule
+    acid = AT_BLOOD.apply("CC[C@H](N)C(=O)O").candidate
     assert acid.smiles == "CC[C@H]([NH3+])C(=O)[O-]"
-    assert AT_BLOOD.apply("[O]c1ccccc1C(=O)O").molecule.multiplicity == 2
+    assert AT_BLOOD.apply("[O]c1ccccc1C(=O)O").candidate.multiplicity == 2
 
 
 def test_without_a_ph_nothing_is_asked_of_the_library() -> None:
     plain = Standardisation.stated("parent")
-    assert plain.apply("CC(=O)[O-].[Na+]").molecule.smiles == "CC(=O)O"
+    assert plain.apply("CC(=O)[O-].[Na+]").candidate.smiles == "CC(=O)O"
     assert Standardisation.stated({"fragments": "parent", "ph": 7.4}) == AT_BLOOD

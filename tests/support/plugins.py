@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from sciagent.chemistry.subjects import registry as subjects
 from sciagent.domain.properties import properties
 from sciagent.verification import registry
 from sciagent.verification.sandbox import declarations
@@ -45,6 +46,8 @@ def install(package: Path, target: Path) -> None:
 
 def forget_registry() -> None:
     registry.installed.cache_clear()
+    subjects.subject_names.cache_clear()
+    subjects.subject_of.cache_clear()
     registry.verifier_class.cache_clear()
     importlib.invalidate_caches()
     declarations.asker.close()

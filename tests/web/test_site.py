@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sciagent.domain.answers.values import StructureText
 from sciagent.web.site import drawing, own_path, to
 
 
@@ -28,4 +29,5 @@ def test_a_query_is_quoted() -> None:
 
 
 def test_a_molecule_that_cannot_be_read_has_no_drawing() -> None:
-    assert drawing("CCO").startswith("<svg") and drawing("</svg><script>") == ""
+    shown, odd = (StructureText(kind="molecule", text=text) for text in ("CCO", "</svg><script>"))
+    assert drawing(shown).startswith("<svg") and drawing(odd) == ""

@@ -61,6 +61,15 @@ class Evolve:
             return known
 
         search = GeneticSearch(self._edits, limits=self._limits, known=is_known, made=turn.cursor.get("made"))
+        keys = self._tell(search, workbench)
+        if not search.population():
+            return None
+        children = search.ask(limit, random.Random(turn.seed))
+        workbench.propose([replace(c, parents=tuple(keys[parent] for parent in c.parents)) for c in children])
+        return {"seeds": offset, "made": {name: round(n, 3) for name, n in search.made.items() if n}}
+
+    def _tell(self, search: GeneticSearch, workbench: Workbench) -> dict[str, str]:
+        """Tells the search the best candidates, and seeds while few are scored. Returns keys by notation."""
         scored = workbench.best(POPULATION * KEEP)
         keys = {member.text: member.key for member in scored}
         for member in scored:
@@ -70,11 +79,7 @@ class Evolve:
                 notation = self._subject.notation(seed)
                 keys.setdefault(notation, workbench.key_of(seed))
                 search.tell(notation, 0.0, "seed")
-        if not search.population():
-            return None
-        children = search.ask(limit, random.Random(turn.seed))
-        workbench.propose([replace(c, parents=tuple(keys[parent] for parent in c.parents)) for c in children])
-        return {"seeds": offset, "made": {name: round(n, 3) for name, n in search.made.items() if n}}
+        return keys
 
     def _read(self, text: str) -> Candidate | None:
         """Returns the candidate of a notation; None for any other text."""

@@ -25,6 +25,7 @@ from sciagent.campaign.spec.load import parse_spec
 from sciagent.campaign.spec.rungs import RungSpec
 from sciagent.campaign.spec.schedulers import PricedSpec
 from sciagent.campaign.spec.sources import EnumerateSpec, EvolveSpec, LlmSpec, OneProposerSpec, PluginSpec, ScreenSpec
+from sciagent.campaign.spec.subjects import stated_column
 from sciagent.chemistry.subjects.registry import needed_edits, subject_of
 from sciagent.domain.campaigns.calibration import Fit, Fits, in_use
 from sciagent.domain.campaigns.scripts import Proposer
@@ -136,14 +137,14 @@ class Built(BuiltLadder):
         if isinstance(chosen, EvolveSpec):
             limits = self.edit_limits(chosen.max_sites or chosen.max_heavy_atoms)
             seeds = base / chosen.seeds
-            return Evolve(self.subject, seeds, column=chosen.stated_column, limits=limits, keep=chosen.keep)
+            return Evolve(self.subject, seeds, column=stated_column(chosen), limits=limits, keep=chosen.keep)
         if isinstance(chosen, EnumerateSpec):
             return Enumerate(library_of(chosen, base))
         if isinstance(chosen, ScreenSpec):
-            return Screen(self.subject, base / chosen.file, chosen.stated_column, keep=chosen.keep)
+            return Screen(self.subject, base / chosen.file, stated_column(chosen), keep=chosen.keep)
         if chosen.seeds is None:
             raise ValueError("this proposer names no seeds")
-        seeding = Screen(self.subject, base / chosen.seeds, chosen.stated_column, SEED, chosen.keep)
+        seeding = Screen(self.subject, base / chosen.seeds, stated_column(chosen), SEED, chosen.keep)
         if isinstance(chosen, PluginSpec):
             file = None if chosen.file is None else base / chosen.file
             task = ProposerTask(self.objectives, self.edit_limits(), file, chosen.settings)

@@ -116,12 +116,8 @@ def import_file(
     campaign's spend.
     Raises InputFileError, with up to fifty faults, and writes nothing if a row is faulty and skip_bad is False.
     """
-    report, reads = ImportReport(), subject_of(subject)
-    structure = structure or reads.words.column
-    try:
-        how = reads.reading(standardise if ph is None else {"fragments": standardise, "ph": ph})
-    except ValueError as error:
-        raise UsageError(str(error)) from None
+    report, how = ImportReport(), _reading(subject, standardise, ph)
+    structure = structure or subject_of(subject).words.column
     _check_columns(columns)
     paid = _checked_costs(costs or {})
     resolved = [(column, properties()[column.property]) for column in columns]
@@ -153,6 +149,14 @@ def import_file(
     if not dry_run:
         _write(ledger, path, rows, who, revise, replicate, report)
     return report
+
+
+def _reading(subject: str, standardise: Literal["refuse", "parent"], ph: float | None) -> Reading:
+    """Returns the rules by which texts become candidates. Raises UsageError if the subject does not take them."""
+    try:
+        return subject_of(subject).reading(standardise if ph is None else {"fragments": standardise, "ph": ph})
+    except ValueError as error:
+        raise UsageError(str(error)) from None
 
 
 def _check_columns(columns: Sequence[Column]) -> None:

@@ -35,15 +35,8 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, given: str, who: str = "") ->
     try:
         candidate = spec.standardisation.apply(given).candidate
     except InvalidCandidateError as error:
-        return LadderAnswer(
-            key=None,
-            kind=spec.subject,
-            text=given[:MAX_TEXT],
-            verdict=Verdict.FAIL,
-            reason=error.reason,
-            detail=error.detail,
-            rungs=(),
-        )
+        about = {"kind": spec.subject, "text": given[:MAX_TEXT], "reason": error.reason, "detail": error.detail}
+        return LadderAnswer(key=None, verdict=Verdict.FAIL, rungs=(), **about)
     with ledger.begin() as connection:
         fits = fits_of(connection, spec)
         candidate_id = candidates.enter(connection, [candidate])[candidate.key]

@@ -18,6 +18,7 @@ from sciagent.campaign.pricing.observations import KNOWN, ObservationSchema
 from sciagent.campaign.pricing.priced_campaign import PricedCampaign, remake
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.sources import EnumerateSpec, ScreenSpec
+from sciagent.campaign.spec.subjects import stated_column
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.answers.plan import PlanSample, RungTells
 from sciagent.domain.campaigns.ladder import Position
@@ -128,7 +129,7 @@ def _texts(spec: CampaignSpec) -> tuple[str, Iterator[str], int | None]:
             path = spec.base / next(iter(chosen.files().values()))
             return (
                 str(path),
-                (record.text for record in subject_of(spec.subject).records(path, chosen.stated_column)),
+                (record.text for record in subject_of(spec.subject).records(path, stated_column(chosen))),
                 None,
             )
     raise UsageError("a plan asks the rungs about molecules: name `seeds` for the proposer")

@@ -32,7 +32,7 @@ def measured_candidates(connection: Connection, built: Built) -> list[MeasuredCa
     known = pooled.values_of(connection, list(top), rung.verifier.computation, derived, rung.fits)
     return [
         MeasuredCandidate(
-            one.text, one.key, one.score, one.seq, {name: q.value for name, q in (known.get(id_) or {}).items()}
+            one.text, one.score, one.seq, {name: q.value for name, q in (known.get(id_) or {}).items()}, one.key
         )
         for id_, one in top.items()
     ]

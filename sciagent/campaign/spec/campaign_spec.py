@@ -16,10 +16,10 @@ from sciagent.campaign.spec.controls import SHARE
 from sciagent.campaign.spec.derived import DerivedSpec, canonical, register_all, with_derived
 from sciagent.campaign.spec.goals import NAME, BudgetSpec, Count, GoalSpec, ObjectiveSpec, Part
 from sciagent.campaign.spec.rungs import RungSpec, charges_of
-from sciagent.campaign.spec.safety import SafetySpec, check_settings, screened
+from sciagent.campaign.spec.safety import SafetySpec, screened
 from sciagent.campaign.spec.schedulers import PricedSpec, SchedulerSpec
 from sciagent.campaign.spec.sources import OneProposerSpec, ProposerSpec, SeveralSpec
-from sciagent.campaign.spec.subjects import Standardise, SubjectName, check_proposer, check_standardise
+from sciagent.campaign.spec.subjects import Standardise, SubjectName, check_part, reading_of
 from sciagent.chemistry.subjects.base import Reading
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.campaigns.chosen_units import shown_spec
@@ -95,25 +95,10 @@ class CampaignSpec(Part):
     def _default_terminal(cls, value: str, info: ValidationInfo) -> str:
         return value or default_terminal(info.data.get("ladder", ())) or ""
 
-    @field_validator("proposer")
+    @field_validator("standardise", "safety", "proposer")
     @classmethod
-    def _fits_the_subject(cls, value: ProposerSpec, info: ValidationInfo) -> ProposerSpec:
-        if subject := info.data.get("subject"):
-            check_proposer(subject_of(subject), value, info)
-        return value
-
-    @field_validator("standardise")
-    @classmethod
-    def _is_of_the_subject(cls, value: Standardise, info: ValidationInfo) -> Standardise:
-        if subject := info.data.get("subject"):
-            check_standardise(subject_of(subject), _stated(value))
-        return value
-
-    @field_validator("safety")
-    @classmethod
-    def _screens_the_subject(cls, value: SafetySpec, info: ValidationInfo) -> SafetySpec:
-        if subject := info.data.get("subject"):
-            check_settings(value, subject_of(subject).screen)
+    def _fits_the_subject(cls, value: Any, info: ValidationInfo) -> Any:
+        check_part(info.field_name or "", value, info)
         return value
 
     @model_validator(mode="after")
@@ -163,7 +148,7 @@ class CampaignSpec(Part):
     @property
     def standardisation(self) -> Reading:
         """The rules by which the text of a proposal becomes a candidate."""
-        return subject_of(self.subject).reading(_stated(self.standardise))
+        return reading_of(subject_of(self.subject), self.standardise)
 
     @property
     def screen(self) -> str | None:
@@ -289,10 +274,6 @@ class CampaignSpec(Part):
             name for rung in self.ladder if rung.verifier == self.screen for name in rung.settings.get("allow", ())
         ]
         return f"exempt from the safety screen: {', '.join(allowed)}: {self.safety.reason}" if allowed else ""
-
-
-def _stated(standardise: Standardise) -> Any:
-    return standardise if isinstance(standardise, str) else standardise.model_dump()
 
 
 def _objective(objective: Objective) -> Mapping[str, Any]:

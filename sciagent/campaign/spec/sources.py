@@ -36,30 +36,13 @@ KEEP: Keep = Field(
 )
 
 
-class _Alone(Part):
-    """A proposer that is not several."""
-
-    def by_path(self) -> list[tuple[tuple[str, ...], Any]]:
-        """Returns the proposers with their path of keys below the key `proposer`."""
-        return [((), self)]
-
-
-class _WithFile(_Alone):
+class _WithFile(Part):
     """A proposer that reads at most one file."""
 
     def files(self) -> Files:
         """Returns the name of the file, by its path of keys in the proposer."""
         names = {(key,): getattr(self, key, None) for key in ("seeds", "file")}
         return {path: name for path, name in names.items() if name is not None}
-
-    def structure_files(self) -> Files:
-        """Returns the names of the files with structures."""
-        return self.files()
-
-    @property
-    def stated_column(self) -> str | None:
-        """The column of a csv with the structures; None if the file does not state it."""
-        return getattr(self, "column", None) if "column" in self.model_fields_set else None
 
 
 class EvolveSpec(_WithFile):
@@ -111,10 +94,6 @@ class PluginSpec(_WithFile):
     settings: dict[str, Any] = Field({}, description="Settings of the proposer.")
     batch: Count = Field(8, description="Most candidates a turn.")
 
-    def structure_files(self) -> Files:
-        """Returns the names of the files with structures: not that of the proposer's own file."""
-        return {("seeds",): self.seeds}
-
     @field_validator("name")
     @classmethod
     def _installed(cls, value: str, info: ValidationInfo) -> str:
@@ -143,7 +122,7 @@ Blocks = Annotated[str | tuple[str, ...], WrapValidator(_file_or_list)]
 Lists = dict[Annotated[int, Field(ge=1, le=99)], Blocks]
 
 
-class EnumerateSpec(_Alone):
+class EnumerateSpec(Part):
     """Proposes every combination of a scaffold with R-groups, or of the reactants of a reaction, in a fixed order: the
     last list changes fastest."""
 
@@ -197,10 +176,6 @@ class EnumerateSpec(_Alone):
         """Returns the names of the files, by their path of keys in the proposer."""
         lists = [("groups", self.groups), ("reactants", self.reactants)]
         return {(key, str(n)): name for key, each in lists for n, name in each.items() if isinstance(name, str)}
-
-    def structure_files(self) -> Files:
-        """Returns the names of the files with structures."""
-        return self.files()
 
 
 ToolName = Literal[
@@ -399,10 +374,6 @@ class SeveralSpec(Part):
     def batch(self) -> int:
         """Largest batch of the proposers."""
         return max(proposer.batch for proposer in self.proposers.values())
-
-    def by_path(self) -> list[tuple[tuple[str, ...], Any]]:
-        """Returns the proposers with their path of keys below the key `proposer`."""
-        return [(("proposers", name), proposer) for name, proposer in self.proposers.items()]
 
     def files(self) -> Files:
         """Returns the names of files, by their path of keys in the proposer."""

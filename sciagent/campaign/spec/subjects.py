@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -10,8 +11,9 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationInfo, WrapVal
 from pydantic_core import PydanticCustomError
 
 from sciagent.campaign.spec.goals import Finite, Part
+from sciagent.campaign.spec.safety import check_settings
 from sciagent.chemistry.protonation import LIBRARY, MISSING
-from sciagent.chemistry.subjects.base import Subject
+from sciagent.chemistry.subjects.base import Reading, Subject
 from sciagent.chemistry.subjects.registry import subject_names, subject_of
 from sciagent.domain.candidates import MOLECULE_KIND
 from sciagent.errors import UsageError, did_you_mean
@@ -78,10 +80,10 @@ Standardise = Annotated[Fragments | StandardiseSpec, WrapValidator(_word_or_mapp
 def check_proposer(subject: Subject, proposer: ProposerSpec, info: ValidationInfo) -> None:
     """Raises faults if a proposer cannot propose candidates of the subject, or names a file that cannot be read."""
     with Faults() as faults:
-        for path, chosen in proposer.by_path():
+        for path, chosen in _by_path(proposer):
             if why := _misfit(subject, chosen):
                 faults.add((*path, why[0]), why[1], on_key=why[0] != "kind")
-            for where, name in chosen.structure_files().items():
+            for where, name in _structure_files(chosen).items():
                 if not subject.is_file_of(name):
                     message, takes = f'"{name}" is no table of {subject.words.many}', ", ".join(subject.formats)
                     faults.add((*path, *where), message, f"takes: {takes}, each also with .gz")
@@ -90,6 +92,24 @@ def check_proposer(subject: Subject, proposer: ProposerSpec, info: ValidationInf
                     check_path(name, info, folders=not Path(name).suffix)
                 except PydanticCustomError as error:
                     faults.take((*path, *where), error)
+
+
+def _by_path(proposer: ProposerSpec) -> list[tuple[tuple[str, ...], OneProposerSpec]]:
+    """Returns the proposers with their path of keys below the key `proposer`."""
+    if proposer.kind == "several":
+        return [(("proposers", name), chosen) for name, chosen in proposer.proposers.items()]
+    return [((), proposer)]
+
+
+def _structure_files(chosen: OneProposerSpec) -> Mapping[tuple[str, ...], str]:
+    """Returns the names of the files with structures; a plug-in's own file is none."""
+    files = chosen.files()
+    return {path: name for path, name in files.items() if not (chosen.kind == "plugin" and path == ("file",))}
+
+
+def stated_column(chosen: OneProposerSpec) -> str | None:
+    """Returns the column of a csv with the structures; None if the file does not state it."""
+    return getattr(chosen, "column", None) if "column" in chosen.model_fields_set else None
 
 
 def _misfit(subject: Subject, chosen: OneProposerSpec) -> tuple[str, str] | None:
@@ -105,9 +125,24 @@ def _misfit(subject: Subject, chosen: OneProposerSpec) -> tuple[str, str] | None
     return None
 
 
-def check_standardise(subject: Subject, stated: Any) -> None:
-    """Raises a fault if the subject does not take this value of `standardise`."""
-    try:
-        subject.reading(stated)
-    except ValueError as error:
-        raise fault(str(error)) from None
+def reading_of(subject: Subject, standardise: Standardise) -> Reading:
+    """Returns the rules by which the text of a proposal becomes a candidate.
+
+    Raises ValueError for a value that the subject does not take."""
+    return subject.reading(standardise if isinstance(standardise, str) else standardise.model_dump())
+
+
+def check_part(name: str, value: Any, info: ValidationInfo) -> None:
+    """Raises a fault if the subject of the campaign does not take this value of the key `name`."""
+    if (stated := info.data.get("subject")) is None:
+        return
+    subject = subject_of(stated)
+    if name == "proposer":
+        check_proposer(subject, value, info)
+    elif name == "safety":
+        check_settings(value, subject.screen)
+    else:
+        try:
+            reading_of(subject, value)
+        except ValueError as error:
+            raise fault(str(error)) from None

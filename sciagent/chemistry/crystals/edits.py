@@ -14,6 +14,16 @@ from sciagent.chemistry.crystals.editing.named import (
 from sciagent.chemistry.crystals.editing.places import CrystalPlace, sites
 
 __all__ = [
-    "ANY", "NAMED", "OPERATIONS", "SHARES", "CrystalEdit", "CrystalLimits", "CrystalPlace", "children", "choices",
-    "edited", "mutate", "sites",
-]  # fmt: skip
+    "ANY",
+    "NAMED",
+    "OPERATIONS",
+    "SHARES",
+    "CrystalEdit",
+    "CrystalLimits",
+    "CrystalPlace",
+    "children",
+    "choices",
+    "edited",
+    "mutate",
+    "sites",
+]

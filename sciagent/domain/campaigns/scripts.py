@@ -15,12 +15,13 @@ class MeasuredCandidate:
 
     text: str
     """Its notation."""
-    key: str
     score: float
     seq: int
     """Place in the order of arrival, from 0."""
     values: Mapping[str, float]
     """Results of the terminal rung by property, in canonical units; empty if it has not answered."""
+    key: str = ""
+    """Key of the candidate, which proposals made from it state among their `parents`."""
 
 
 class ScriptBench(Workbench, Protocol):

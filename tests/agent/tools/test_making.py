@@ -5,19 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
-from pydantic import ValidationError
 from rdkit import Chem
 
-from sciagent.agent.tools.offering import cases_of_modify, tools_of
 from sciagent.agent.tools.registry import Observation, Registry, Tool, ToolContext
 from sciagent.chemistry.editing.edits import EditLimits
-from sciagent.chemistry.editing.named import NAMED_EDITS
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.errors import StaleLeaseError
 from tests.agent.tools.calling import call
 from tests.chemistry.editing.children import canonical
 from tests.support.memory_bench import MemoryBench
-from tests.support.subjects import MOLECULES
 
 
 @pytest.mark.parametrize(
@@ -128,21 +124,3 @@ def test_an_error_of_ours_is_kept_and_the_ledgers_goes_through():
     assert not seen.ok and "no fault of the call" in seen.text and "ours" not in seen.text
     with pytest.raises(StaleLeaseError):
         tools.call("loses", "{}", MemoryBench())
-
-
-MODIFY = {tool.name: tool for tool in tools_of(MOLECULES)}["modify"].arguments
-
-
-def test_each_edit_offers_only_the_groups_that_it_can_insert() -> None:
-    cases = cases_of_modify(MOLECULES, MODIFY.model_json_schema())
-    assert [case["properties"]["edit"]["enum"] for case in cases] == [[name] for name in NAMED_EDITS]
-    for case, edit in zip(cases, NAMED_EDITS.values(), strict=True):
-        offered = case["properties"]["what"].get("anyOf", [{}])[0].get("enum", [])
-        assert offered == list(edit.whats)
-
-
-def test_a_wrong_name_is_refused_with_the_right_ones() -> None:
-    with pytest.raises(ValidationError) as caught:
-        MODIFY.model_validate({"parent": "C", "edit": "add substituants"})
-    [error] = [error for error in caught.value.errors() if error["loc"] == ("edit",)]
-    assert error["ctx"]["names"] == list(NAMED_EDITS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -48,13 +49,9 @@ def test_a_refusal_inside_a_batch_keeps_the_order(worker: Worker) -> None:
 
 
 def test_a_candidate_of_another_key_is_not_verified(worker: Worker) -> None:
-    class Forged:
-        kind, key = "molecule", "0" * 64
-
-        def payload(self) -> dict[str, Any]:
-            return ETHANOL.payload()
-
-    [result] = run(worker, "bad.noop", Forged())  # type: ignore[arg-type]
+    forged = replace(ETHANOL)
+    vars(forged)["key"] = "0" * 64
+    [result] = run(worker, "bad.noop", forged)
     assert said([result]) == ["bad_environment/bad_result"]
 
 
