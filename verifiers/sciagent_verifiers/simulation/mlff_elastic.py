@@ -24,7 +24,8 @@ class MlffElastic(ForceField):
     layered crystals the modulus is an upper bound. These force fields are soft: for silicon CHGNet gives 84 GPa where
     its functional gives 88.5.
 
-    The uncertainty is repeatability (k = 1) over the starting structure (benchmarks/crystals/relaxation_repeatability.json).
+    The uncertainty is repeatability (k = 1) over the starting structure
+    (benchmarks/crystals/relaxation_repeatability.json).
 
     Source: Birch, Phys. Rev. 71, 809 (1947).
     """
