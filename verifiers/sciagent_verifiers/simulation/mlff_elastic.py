@@ -24,7 +24,8 @@ class MlffElastic(ForceField):
     layered crystals the modulus is an upper bound. These force fields are soft: for silicon CHGNet gives 84 GPa where
     its functional gives 88.5.
 
-    The uncertainty is repeatability (k = 1) over the starting structure (benchmarks/crystals/README.md).
+    The uncertainty is repeatability (k = 1) over the starting structure
+    (benchmarks/crystals/relaxation_repeatability.json).
 
     Source: Birch, Phys. Rev. 71, 809 (1947).
     """
@@ -32,7 +33,7 @@ class MlffElastic(ForceField):
     name = "mlff.elastic"
     version = "1"
     Settings = ForceFieldSettings
-    spread = {BULK_MODULUS: 1.0, VOLUME_PER_ATOM: 0.02}
+    spread = {BULK_MODULUS: 0.3, VOLUME_PER_ATOM: 0.02}
 
     @property
     def measures(self) -> tuple[PropertyAtLevel, ...]:

@@ -85,7 +85,7 @@ class MlffRelax(ForceField):
     since both were trained on the same data.
 
     The uncertainty is repeatability (k = 1) over the starting structure: strains of 3 % and displacements of 0.05
-    angstrom (benchmarks/crystals/README.md). The relaxed cell is stored as a CIF in P1.
+    angstrom (benchmarks/crystals/relaxation_repeatability.json). The relaxed cell is stored as a CIF in P1.
 
     Sources: Deng et al., Nat. Mach. Intell. 5, 1031 (2023); Park et al., J. Chem. Theory Comput. 20, 4857 (2024).
     """
@@ -95,8 +95,8 @@ class MlffRelax(ForceField):
     Settings = MlffRelaxSettings
     settings: MlffRelaxSettings
     spread = {
-        VOLUME_PER_ATOM: 0.05,
-        DENSITY: 0.02,
+        VOLUME_PER_ATOM: 0.02,
+        DENSITY: 0.005,
         FORMATION_ENERGY: 0.001,
         E_ABOVE_KNOWN_PHASES: 0.001,
         E_ABOVE_HULL: 0.001,
