@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.chemistry.candidate import parse_molecule
+from sciagent.chemistry.molecule import parse_molecule
 from sciagent.chemistry.protonation import Standardisation, state_at
 from sciagent.errors import InvalidCandidateError
 

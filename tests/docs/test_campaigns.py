@@ -20,7 +20,7 @@ def test_the_pages_show_campaigns() -> None:
 
 @pytest.mark.parametrize("block", OURS, ids=str)
 def test_a_campaign_on_a_page_loads(block: Block, tmp_path: Path) -> None:
-    for name in ("seeds.csv", "library.csv", "my-molecules.csv", "amines.csv", "molecules.csv"):
+    for name in ("seeds.csv", "library.csv", "my-molecules.csv", "amines.csv", "molecules.csv", "salts.csv"):
         (tmp_path / name).write_text("smiles\nCCO\n")
     for rubric in blocks("yaml", block.page):
         if name := re.match(r"# (\w+\.yml)\n", rubric.text):

@@ -143,12 +143,17 @@ def import_file(
             replicates[candidate.key] += 1
             rows.append(_Row(candidate, key, measured, names_in(cells, kept), cost))
     if report.faults and not skip_bad:
-        more = [f"… and {len(report.faults) - MAX_FAULTS} more"] if len(report.faults) > MAX_FAULTS else []
-        hint = "nothing was imported; mend the file, or leave these rows out with --skip-bad"
-        raise InputFileError("\n".join([*report.faults[:MAX_FAULTS], *more, hint]))
+        raise _faulty(report.faults)
     if not dry_run:
         _write(ledger, path, rows, who, revise, replicate, report)
     return report
+
+
+def _faulty(faults: Sequence[str]) -> InputFileError:
+    """Returns the error for a file with faults, of which it lists the first ones."""
+    more = [f"… and {len(faults) - MAX_FAULTS} more"] if len(faults) > MAX_FAULTS else []
+    hint = "nothing was imported; mend the file, or leave these rows out with --skip-bad"
+    return InputFileError("\n".join([*faults[:MAX_FAULTS], *more, hint]))
 
 
 def _reading(subject: str, standardise: Literal["refuse", "parent"], ph: float | None) -> Reading:

@@ -26,7 +26,7 @@ EXTRAS = {
     "bench": ("botorch", "gpytorch", "scikit-learn"),
     "ph": ("dimorphite-dl",),
     "metrics": ("prometheus-client",),
-    "mlff": ("pymatgen", "torch", "chgnet", "sevenn"),
+    "mlff": ("torch", "chgnet", "sevenn"),
     "environment": ("starlette", "uvicorn"),
     "llm": ("openai", "mcp", "httpx2", "jsonschema"),
     "local-llm": ("torch", "transformers", "accelerate", "gguf", "llguidance"),

@@ -12,7 +12,7 @@ from sciagent.errors import SpecError
 CRYSTALS = """\
 campaign: salts
 subject: crystal
-objectives: [{property: density, min: 3}]
+objectives: [{property: density, min: 3, unit: g/mL}]
 ladder: [{rung: checks, verifier: crystal.checks}]
 goal: {kind: hits}
 budget: {proposals: 10}
