@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from sciagent.chemistry.crystal import MAX_SITES, NO_PYMATGEN, Crystal
 from sciagent.chemistry.crystals.cell import MAX_CHARACTERS, bounded_crystal
@@ -23,6 +23,10 @@ MAX_QUOTES = 4000
 """Largest number of quotation marks in a block; 192 quoted operations have 384."""
 MAX_LINE = 4096
 """Longest line, in characters; the standard has 2,048."""
+EXACT_DECIMALS = 6
+"""Number of decimals from which on coordinates are taken as they are."""
+SNAP = 1e-4
+"""Distance of a shorter coordinate from a special value, such as 0.3333 from 1/3, at which it is set to it."""
 _OPERATIONS = (
     "_symmetry_equiv_pos_as_xyz",
     "_space_group_symop_operation_xyz",
@@ -93,9 +97,9 @@ def _parsed(block: str) -> Crystal:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            for content in CifFile.from_str(block).data.values():
-                _check_counts(content.data)
-            parser = CifParser.from_str(block, check_cif=False)
+            (content,) = CifFile.from_str(block).data.values()
+            _check_counts(content.data)
+            parser = CifParser.from_str(block, check_cif=False, frac_tolerance=_snap(content.data))
             structure = parser.parse_structures(primitive=False, on_error="raise")[0]
         except InvalidCandidateError:
             raise
@@ -105,13 +109,23 @@ def _parsed(block: str) -> Crystal:
         return bounded_crystal(structure)
 
 
-def _check_counts(data: dict[str, object]) -> None:
+def _check_counts(data: Mapping[str, object]) -> None:
     """Raises InvalidCandidateError for more atoms or symmetry operations than a crystal of MAX_SITES sites has."""
     rows = _length(data.get("_atom_site_fract_x"))
     operations = max(_length(data.get(tag)) for tag in _OPERATIONS)
     if rows > MAX_SITES or operations > MAX_OPERATIONS or rows * operations > MAX_IMAGES:
         detail = f"{rows} atom rows and {operations} symmetry operations; at most {MAX_SITES} sites"
         raise InvalidCandidateError(Reason.TOO_LARGE, detail)
+
+
+def _snap(data: Mapping[str, object]) -> float:
+    """Returns how near a coordinate has to be to 1/3 or another special value to be set to it.
+
+    It is 0 for coordinates of many decimals, which mean what they say."""
+    columns = [data.get(f"_atom_site_fract_{axis}") for axis in "xyz"]
+    values = [str(value) for column in columns for value in (column if isinstance(column, list) else [column])]
+    decimals = max(len(value.partition("(")[0].partition(".")[2]) for value in values)
+    return 0.0 if decimals >= EXACT_DECIMALS else SNAP
 
 
 def _length(values: object) -> int:

@@ -95,3 +95,10 @@ def test_embedded_reflections_do_not_count() -> None:
     field = "_refln_text\n;\n" + "1 2 3 4.5 6.7\n" * 100_000 + ";\n"
     block = next(iter(cif_blocks((SALT + field).splitlines())))[1]
     assert len(block) < 1000
+
+
+@pytest.mark.parametrize(("written", "read"), [("0.33337000", 0.33337), ("0.3333", 1 / 3), ("0.3333(2)", 1 / 3)])
+def test_only_short_coordinates_are_set_to_special_values(written: str, read: float) -> None:
+    text = HEAD.format(a=6) + ATOMS + f"Na Na 0 0 0\nCl Cl {written} 0.1 0.2\n"
+    structure = crystal_from_cif(text).structure
+    assert structure.get_distance(0, 1) == pytest.approx(6 * (read**2 + 0.1**2 + 0.2**2) ** 0.5, abs=1e-6)
