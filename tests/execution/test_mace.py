@@ -17,7 +17,7 @@ from tests.support import bare_environments
 from tests.support.environments import interpreter, run
 from tests.support.plugins import PLUGINS, install, installed
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 MACE = "mace-torch==0.3.16"
 LIMITS = Limits(wall_seconds=120, memory_mb=3000)
 

@@ -125,8 +125,7 @@ def import_file(
         {"level": level.hash, "source": path.name, "properties": sorted(c.property for c in columns)}
     )
     rows: list[_Row] = []
-    replicates: Counter[str] = Counter()
-    kept: Sequence[str] | None = keep
+    replicates, kept = Counter[str](), keep
     for line, cells in _read(path, structure, columns, keep or ()):
         if kept is None:
             kept = identifier_columns([name for name in cells if name is not None], structure)
