@@ -17,7 +17,8 @@ from sciagent_bench.simulate import Truth
 @dataclass(frozen=True)
 class Case:
     """A table of known answers. threshold: of a hit, in the terminal rung's unit. sign: 1 if hits lie above it, else
-    -1. wide, aims: the same candidates with all properties of each rung, for schedulers that read several."""
+    -1. wide, aims: the same candidates with all properties of each rung, for schedulers that read several. names: of
+    the rungs."""
 
     truth: Truth
     threshold: float
@@ -25,21 +26,22 @@ class Case:
     similarity: Similarity | None = None
     wide: Truth | None = None
     aims: Aims | None = None
+    names: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, truth: Truth, sign: int = 1, similarity: Similarity | None = None) -> Case:
+    def of(cls, truth: Truth, sign: int = 1, similarity: Similarity | None = None, names: tuple[str, ...] = ()) -> Case:
         """Returns a case whose threshold is halfway between the worst hit and the best other answer."""
         value = sign * truth.scores[:, -1]
         hits, others = value[truth.hit], value[~truth.hit & ~np.isnan(value)]
         if not len(hits) or not len(others):
             raise UsageError(f"{len(hits)} hits among {len(hits) + len(others)} answers; hits must be some, not all")
-        return cls(truth, sign * float(hits.min() + others.max()) / 2, sign, similarity)
+        return cls(truth, sign * float(hits.min() + others.max()) / 2, sign, similarity, names=names)
 
     def arriving(self, order: Places) -> Case:
         """Returns the case with the candidates in another order of arrival. order: (n,) rows of this case."""
         similarity = None if self.similarity is None else Reordered(self.similarity, order)
         wide = None if self.wide is None else _ordered(self.wide, order)
-        return Case(_ordered(self.truth, order), self.threshold, self.sign, similarity, wide, self.aims)
+        return Case(_ordered(self.truth, order), self.threshold, self.sign, similarity, wide, self.aims, self.names)
 
 
 def _ordered(truth: Truth, order: Places) -> Truth:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,10 +18,11 @@ from sciagent.errors import UnknownNameError, UsageError
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 SIZE = 20_000
+TOP = 0.01
 EXAMPLE = "sciagent bench scheduling --family informative --size 2000 --seeds 3"
 
 if TYPE_CHECKING:
-    from sciagent_bench.case import OfFamily, OfTable
+    from sciagent_bench.trial import Source
 
 
 app = typer.Typer(help="Measure parts of sciagent on known answers.", no_args_is_help=True)
@@ -42,7 +43,7 @@ def scheduling(
         str | None, typer.Option(metavar="COLUMN:COST,...", help="Of the table, cheap to dear; the last is the truth.")
     ] = None,
     goal: Annotated[Goal | None, typer.Option(help="Whether the truth is to be small or large.")] = None,
-    top: Annotated[float, typer.Option(help="Share of the answers that are hits.")] = 0.01,
+    top: Annotated[float | None, typer.Option(help=f"Share of the answers that are hits; default: {TOP}.")] = None,
     features: Annotated[
         str | None,
         typer.Option(metavar="COLUMN,...", help="Numbers or labels: how alike structures are, instead of --id."),
@@ -51,6 +52,17 @@ def scheduling(
         str | None, typer.Option(metavar="NAME", help="Synthetic, instead of --table; a wrong name lists them.")
     ] = None,
     size: Annotated[int | None, typer.Option(min=2, help=f"Candidates of a family; default: {SIZE}.")] = None,
+    tables: Annotated[
+        Path | None, typer.Option("--tables", help="Several tables, a YAML file, with a summary over them.")
+    ] = None,
+    only: Annotated[str | None, typer.Option(metavar="NAME,...", help="Some of --tables.")] = None,
+    draw_: Annotated[
+        int, typer.Option("--draw", min=0, help="Candidates that each seed draws from a table or family; 0: all.")
+    ] = 0,
+    add_rung: Annotated[
+        str | None, typer.Option(metavar="noise:COST", help="A worthless rung; COST: share of the terminal rung's.")
+    ] = None,
+    drop_rung: Annotated[str | None, typer.Option(metavar="NAME,...", help="Rungs to leave out.")] = None,
     schedulers: Annotated[str, typer.Option(metavar="NAME,...", help="A wrong name lists them.")] = "priced",
     budgets: Annotated[
         str, typer.Option(metavar="SHARE,...", help="Of the cost of the last rung for all.")
@@ -75,10 +87,12 @@ def scheduling(
     Costs are shares of the last rung for all candidates. Recall at a budget comes from runs with that budget; the cost
     of a recall from a run with budget 1, in the order of its indices, and is missing where a seed did not get there.
     With --latency and --per-week, people do the last rung: hits by week, in place of recalls.
+    `hindsight` is no scheduler: it is the least cost by thresholds that know all answers.
     """
     os.environ.update(dict.fromkeys(THREADS, "1"))  # before numpy is loaded, here and in the workers
     from rich.progress import track
 
+    from sciagent_bench.changes import Changed
     from sciagent_bench.lab.lab_command import with_people
     from sciagent_bench.trial import TrialOutcome, run_all, trials
 
@@ -90,20 +104,86 @@ def scheduling(
     if latency is not None and per_week is not None:
         if plot is not None or stream:
             raise UsageError("--plot and --stream do not go with --latency")
-        source = _source(table, identifier, rungs, goal, top, features, family, size)
+        if tables is not None or only is not None:
+            raise UsageError("--tables and --only do not go with --latency")
+        source = _source(table, identifier, rungs, goal, top or TOP, features, family, size)
         with_people(source, names, seeds, latency, per_week, weeks, workers, json)
         return
     wanted = trials(names, shares, seeds, stream, marks)
-    source = _source(table, identifier, rungs, goal, top, features, family, size)
-    outcomes = {name: TrialOutcome() for name in names}
-    for trial, values in track(
-        run_all(source, wanted, workers), "runs", len(wanted), console=Console(stderr=True), transient=True
-    ):
-        outcomes[trial.scheduler].add(trial, values)
-    result = {"schedulers": {name: outcome.summary() for name, outcome in outcomes.items()}}
+
+    def changed(source: Source, share: float) -> Source:
+        return Changed(source, draw_, share, _noise(add_rung), tuple(_listed(drop_rung or "")))
+
+    def measured(source: Source, title: str) -> Mapping[str, Any]:
+        outcomes = {name: TrialOutcome() for name in names}
+        runs = run_all(source, wanted, workers)
+        for trial, values in track(runs, title, len(wanted), console=Console(stderr=True), transient=True):
+            outcomes[trial.scheduler].add(trial, values)
+        return {name: outcome.summary() for name, outcome in outcomes.items()}
+
+    if tables is not None:
+        if any((table, family, identifier, rungs, goal, features, size, plot)):
+            raise UsageError("--tables goes without --table, --family and their options, and without --plot")
+        _over_tables(tables, only, top, changed, measured, json)
+        return
+    if only is not None:
+        raise UsageError("--only goes with --tables")
+    source = _source(table, identifier, rungs, goal, top or TOP, features, family, size)
+    result = {"schedulers": measured(changed(source, top or TOP), "runs")}
     if plot is not None:
         draw(result["schedulers"], plot)
     put_json(result) if json else _print(result["schedulers"])
+
+
+def _over_tables(
+    path: Path,
+    only: str | None,
+    top: float | None,
+    changed: Callable[[Source, float], Source],
+    measured: Callable[[Source, str], Mapping[str, Any]],
+    json: bool,
+) -> None:
+    """Runs every table of a file, and compares the schedulers with the last one over all tables."""
+    from sciagent_bench.case import OfTable
+    from sciagent_bench.collection import compared, read_collection
+
+    specs = read_collection(path)
+    for name in _listed(only or ""):
+        if name not in specs:
+            raise UnknownNameError("table", name, specs)
+    results = {}
+    for name in _listed(only or "") or specs:
+        spec = specs[name] if top is None else specs[name].model_copy(update={"top": top})
+        results[name] = measured(changed(OfTable(spec.case(path.parent)), spec.top), name)
+        if not json:
+            say(name)
+            _print(results[name])
+    rival = list(next(iter(results.values())))[-1]
+    summary = compared(results, rival)
+    if json:
+        put_json({"tables": results, "summary": {"rival": rival, "schedulers": summary}})
+        return
+    table = plain_table(
+        f"cost of 90 % of the hits, as a multiple of {rival}'s", "scheduler", *results, "geometric mean"
+    )
+    for name, found in summary.items():
+        cells = (found["ratios"].get(of) for of in results)
+        table.add_row(name, *("–" if x is None else f"{x:.2f}" for x in (*cells, found["geometric_mean"])))
+    show(table)
+
+
+def _noise(text: str | None) -> float | None:
+    """Returns the cost of the worthless rung."""
+    if text is None:
+        return None
+    kind, _, cost = text.partition(":")
+    try:
+        share = float(cost)
+    except ValueError:
+        share = -1.0
+    if kind != "noise" or not 0 <= share < 1:
+        raise UsageError(f'--add-rung "{text}" is not noise:COST, such as noise:0.05')
+    return share
 
 
 def _source(
@@ -115,7 +195,7 @@ def _source(
     features: str | None,
     family: str | None,
     size: int | None,
-) -> OfFamily | OfTable:
+) -> Source:
     from sciagent_bench.case import OfFamily, OfTable
     from sciagent_bench.families import FAMILIES
     from sciagent_bench.table import parse_rungs, read_case
@@ -174,7 +254,7 @@ def _print(schedulers: Mapping[str, Any]) -> None:
         if columns:
             table = plain_table(title, "scheduler", *(f"{100 * float(at):g} %" for at in columns))
             for name, outcome in schedulers.items():
-                table.add_row(name, *(_cell(value, 100 if key == "cost_to" else 1) for value in outcome[key].values()))
+                table.add_row(name, *(_cell(outcome[key].get(at), 100 if key == "cost_to" else 1) for at in columns))
             tables.append(table)
     show(*tables)
 

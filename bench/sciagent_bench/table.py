@@ -80,7 +80,8 @@ def read_case(
         raise InputFileError(f"{path}:1:{sheet.header.index(rungs[-1].column) + 1}: {rungs[-1].column}: no answers")
     hit = value >= np.nanquantile(value, 1 - top)
     costs = np.tile([rung.cost for rung in rungs], (len(scores), 1))
-    return Case.of(Truth(scores, costs, hit), sign, _similarity(sheet, identifier, features))
+    names = tuple(rung.column for rung in rungs)
+    return Case.of(Truth(scores, costs, hit), sign, _similarity(sheet, identifier, features), names)
 
 
 def parse_rungs(text: str) -> tuple[TableRung, ...]:

@@ -10,12 +10,14 @@ from typing import Any, TypeVar
 
 from sciagent.errors import UnknownNameError
 from sciagent_bench.case import Case
+from sciagent_bench.rivals.hindsight import hindsight
 from sciagent_bench.schedulers import SCHEDULERS, Facts
 from sciagent_bench.score import MARKS, Curve, recall, summarised
 from sciagent_bench.simulate import simulate
 
 Source = Callable[[int], Case]  # the case of a seed
 AnyTrial = TypeVar("AnyTrial")
+HINDSIGHT = "hindsight"  # no scheduler: costs of recalls by thresholds that know all answers
 
 
 @dataclass(frozen=True)
@@ -55,15 +57,23 @@ def trials(
 ) -> list[Trial]:
     """Returns the runs. marks: whether to add a run per scheduler and seed for the costs of recalls."""
     for name in schedulers:
-        if name not in SCHEDULERS:
-            raise UnknownNameError("scheduler", name, SCHEDULERS)
+        if name not in (*SCHEDULERS, HINDSIGHT):
+            raise UnknownNameError("scheduler", name, (*SCHEDULERS, HINDSIGHT))
     wanted = (*budgets, None) if marks else tuple(budgets)
-    return [Trial(name, seed, budget, stream) for seed in range(seeds) for name in schedulers for budget in wanted]
+    return [
+        Trial(name, seed, budget, stream)
+        for seed in range(seeds)
+        for name in schedulers
+        for budget in wanted
+        if name != HINDSIGHT or budget is None
+    ]
 
 
 def run(source: Source, trial: Trial) -> list[float | None]:
     """Returns the recall, or the cost of each recall in MARKS. A pool's run stops at the last one."""
     case, budget = source(trial.seed), 1.0 if trial.budget is None else trial.budget
+    if trial.scheduler == HINDSIGHT:
+        return [*hindsight(case, MARKS)]
     truth = case.wide if case.wide is not None and trial.scheduler == "priced" else case.truth
     facts = Facts(
         case.threshold,

@@ -24,7 +24,7 @@ from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.law.transforms import ScoreTransform, TruthTransform
-from sciagent_bench.baseline_warm_up import CHEAP, features, tails
+from sciagent_bench.rivals.baseline_warm_up import CHEAP, features, tails
 
 POOL, ROWS = 200, 200
 WARM_UP = 8  # answers of each rung that is modelled before there is a process

@@ -14,7 +14,7 @@ from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.stack import Question, Stack
 from sciagent.scheduling.law.transforms import TruthTransform
-from sciagent_bench.baseline_warm_up import warm_up
+from sciagent_bench.rivals.baseline_warm_up import warm_up
 
 WARM_UP = 4  # terminal answers before there is a law
 BATCH, BATCH_SHARE = 8, 0.04  # purchases between two laws, the share of the terminal answers there are

@@ -11,7 +11,7 @@ from sciagent.scheduling.rules.exhaustive import Exhaustive
 from sciagent.scheduling.rules.halving import Halving
 from sciagent.scheduling.rules.rung_by_rung import FIRST, RungRule, waiting_in
 from sciagent.scheduling.rules.thresholds import Thresholds
-from sciagent_bench.rule_buyers import ranks
+from sciagent_bench.rivals.rule_buyers import ranks
 from tests.scheduling.rules.arrays import NAN, waiting
 
 

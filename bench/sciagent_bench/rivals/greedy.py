@@ -12,7 +12,7 @@ from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.transforms import TruthTransform
-from sciagent_bench.baseline_warm_up import warm_up
+from sciagent_bench.rivals.baseline_warm_up import warm_up
 
 WARM_UP, WARM_UP_SHARE = (10, 60), 0.05  # terminal answers before a forest: limits, fraction of the affordable
 BATCH, BATCH_SHARE = 8, 0.1  # terminal answers between two forests: at least, and fraction of the known ones

@@ -26,7 +26,7 @@ from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.law.transforms import ScoreTransform
-from sciagent_bench.baseline_warm_up import ladders
+from sciagent_bench.rivals.baseline_warm_up import ladders
 
 PILOT, PILOT_SHARE = 60, 0.05  # pilot candidates, and the fraction of the budget that they may cost
 FEWEST, FEWEST_SHARE = 20, 0.1  # smallest pilot, and the fraction of the budget that it may cost

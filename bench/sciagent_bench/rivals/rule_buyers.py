@@ -17,7 +17,7 @@ from sciagent.scheduling.candidate_pool import Buyer, CandidatePool, Purchase
 from sciagent.scheduling.rules.best_rung import BestRung
 from sciagent.scheduling.rules.halving import Halving
 from sciagent.scheduling.rules.rung_by_rung import RungRule
-from sciagent_bench.baseline_warm_up import ladders
+from sciagent_bench.rivals.baseline_warm_up import ladders
 from sciagent_bench.simulate import SLOTS
 
 PILOT, PILOT_SHARE = 20, 0.1  # size of the pilot, and the fraction of the budget that it may cost

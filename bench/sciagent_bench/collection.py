@@ -1,0 +1,74 @@
+"""Reads a YAML file of several tables, and compares schedulers over them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sciagent.yaml.document import read, text_of
+from sciagent.yaml.validation import validated
+from sciagent_bench.case import Case
+from sciagent_bench.table import parse_rungs, read_case
+
+MARK = "0.9"  # recall whose cost is compared
+
+
+class TableSpec(BaseModel):
+    """A table, and the campaign on it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    table: str
+    """File with the answers, relative to the YAML file."""
+    id: str | None = None
+    """Column of SMILES or formulas."""
+    features: tuple[str, ...] = ()
+    """Columns of numbers or labels, instead of `id`."""
+    rungs: str
+    """COLUMN:COST,... from cheap to dear; the last is the truth."""
+    goal: Literal["min", "max"]
+    """Whether the truth is to be small or large."""
+    top: float = Field(gt=0, lt=1)
+    """Share of the answers that are hits."""
+
+    def case(self, folder: Path) -> Case:
+        """Reads the table. Raises UsageError with the place of a mistake."""
+        return read_case(
+            folder / self.table, parse_rungs(self.rungs), self.goal, self.top, self.id, list(self.features)
+        )
+
+
+class TableFile(BaseModel):
+    """The whole file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tables: dict[str, TableSpec]
+    """The tables by name."""
+
+
+def read_collection(path: Path) -> Mapping[str, TableSpec]:
+    """Returns the tables by name. Raises SpecError with every mistake."""
+    return validated(read(text_of(path), "a file of tables", "tables:"), str(path), TableFile).tables
+
+
+def compared(tables: Mapping[str, Mapping[str, Any]], rival: str) -> Mapping[str, Mapping[str, Any]]:
+    """Returns, for each scheduler, the mean cost of 90 % of the hits as a multiple of the rival's, by table; their
+    geometric mean, and the table with the largest multiple. tables: {table: {scheduler: {recall, cost_to}}}. Tables
+    where a run did not find so many are left out, and counted as `missing`."""
+    names: Sequence[str] = list(next(iter(tables.values())))
+    found = {}
+    for name in names:
+        ratios = {}
+        for table, schedulers in tables.items():
+            cost, other = (schedulers[which]["cost_to"].get(MARK) for which in (name, rival))
+            if cost and other:
+                ratios[table] = cost[0] / other[0]
+        mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios)) if ratios else None
+        worst = max(ratios, key=lambda table: ratios[table], default=None)
+        found[name] = {"ratios": ratios, "geometric_mean": mean, "worst": worst, "missing": len(tables) - len(ratios)}
+    return found

@@ -1,0 +1,1 @@
+"""What `priced` is compared with."""
