@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -97,15 +97,10 @@ def scheduling(
     from sciagent_bench.trial import TrialOutcome, run_all, trials
 
     shares, names = _shares(budgets), _listed(schedulers)
-    if (latency is None) != (per_week is None):
-        raise UsageError("give both --latency DAYS and --per-week N, or neither")
     if plot is not None:
         _check_plot(plot)
+    _check_people(latency, per_week, [plot, stream, tables, only])
     if latency is not None and per_week is not None:
-        if plot is not None or stream:
-            raise UsageError("--plot and --stream do not go with --latency")
-        if tables is not None or only is not None:
-            raise UsageError("--tables and --only do not go with --latency")
         source = _source(table, identifier, rungs, goal, top or TOP, features, family, size)
         with_people(source, names, seeds, latency, per_week, weeks, workers, json)
         return
@@ -121,18 +116,31 @@ def scheduling(
             outcomes[trial.scheduler].add(trial, values)
         return {name: outcome.summary() for name, outcome in outcomes.items()}
 
+    _check_tables(tables, only, [table, family, identifier, rungs, goal, features, size, plot])
     if tables is not None:
-        if any((table, family, identifier, rungs, goal, features, size, plot)):
-            raise UsageError("--tables goes without --table, --family and their options, and without --plot")
         _over_tables(tables, only, top, changed, measured, json)
         return
-    if only is not None:
-        raise UsageError("--only goes with --tables")
     source = _source(table, identifier, rungs, goal, top or TOP, features, family, size)
     result = {"schedulers": measured(changed(source, top or TOP), "runs")}
     if plot is not None:
         draw(result["schedulers"], plot)
     put_json(result) if json else _print(result["schedulers"])
+
+
+def _check_people(latency: float | None, per_week: int | None, others: Sequence[object]) -> None:
+    """Raises UsageError unless both options of people are given, or none. others: options that do not go with them."""
+    if (latency is None) != (per_week is None):
+        raise UsageError("give both --latency DAYS and --per-week N, or neither")
+    if latency is not None and any(others):
+        raise UsageError("--plot, --stream, --tables and --only do not go with --latency")
+
+
+def _check_tables(tables: Path | None, only: str | None, others: Sequence[object]) -> None:
+    """Raises UsageError for options that do not go with --tables. others: those of a single table or family."""
+    if tables is not None and any(others):
+        raise UsageError("--tables goes without --table, --family and their options, and without --plot")
+    if only is not None and tables is None:
+        raise UsageError("--only goes with --tables")
 
 
 def _over_tables(
