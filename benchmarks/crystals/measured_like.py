@@ -21,7 +21,7 @@ GRID = np.round(np.arange(12.0, 90.0, 0.02), 2)
 
 @dataclass(frozen=True)
 class MeasuredSample:
-    """What lies in the diffractometer, and how it measures."""
+    """The sample in the diffractometer, and the settings of the measurement."""
 
     structure: Any
     """The main phase, a pymatgen Structure."""

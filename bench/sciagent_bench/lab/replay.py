@@ -40,7 +40,7 @@ class Laboratory:
 
 @dataclass(frozen=True)
 class InFlight:
-    """What the scheduler does about tasks that are out."""
+    """Treatment of tasks that are out by the scheduler."""
 
     reprice: bool = True
     """Whether tasks that nobody has claimed are put in order again, and withdrawn, after answers."""

@@ -1,1 +1,1 @@
-"""What `priced` is compared with."""
+"""Schedulers with which `priced` is compared."""

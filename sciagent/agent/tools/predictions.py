@@ -1,4 +1,4 @@
-"""What a model expects to be measured of a candidate."""
+"""Predictions that a model makes of the properties of a candidate."""
 
 from __future__ import annotations
 

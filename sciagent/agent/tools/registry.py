@@ -85,7 +85,7 @@ class ToolContext:
     predicted: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Predictions of the call's candidate: `value` and `error` by property."""
     subject: Subject = field(default_factory=lambda: subject_of(MOLECULE_KIND))
-    """What the candidates are."""
+    """The subject of the campaign."""
 
     @property
     def edits(self) -> EditSet:

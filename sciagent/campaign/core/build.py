@@ -115,7 +115,7 @@ class BuiltLadder:
         """The rungs whose jobs people do."""
         self.free_gates = FreeGates(self.fast)
         self.subject = subject_of(spec.subject)
-        """What the candidates are."""
+        """The subject of the campaign."""
         self.terminal = spec.terminal_position
         self.decides_at_once = self.terminal < leading
         """Whether the terminal rung answers inside the turn, so that nothing is left to buy."""

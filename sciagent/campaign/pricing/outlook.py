@@ -16,7 +16,7 @@ from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.valuation import Valuation
 from sciagent.errors import SciagentError
 from sciagent.scheduling.law.interval import foretell
-from sciagent.scheduling.rules.warm_up import WARM_UP
+from sciagent.scheduling.rules.priced import WARM_UP
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.evidence import read_watermark
@@ -40,7 +40,7 @@ def outlook(ledger: Ledger, connection: Connection, row: CampaignRow, candidate_
     if remade is None:
         return Outlook(
             text=f"There is no law yet that could say what it promises: {row.spec['terminal']} has to answer for a few "
-            f"candidates first, at least {WARM_UP[0]}."
+            f"candidates first, at least {WARM_UP}."
         )
     return outlook_in(remade, connection, candidate_id)
 

@@ -6,6 +6,7 @@ import logging
 import math
 import os
 import time
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -193,11 +194,11 @@ class ForceField(Verifier[Crystal]):
             spent = Cost(gpu_seconds=seconds * share) if device == "cuda" else None
             yield replace(finding, share=share, spent=spent, versions=versions)
 
+    @abstractmethod
     def findings(
         self, batch: Sequence[Crystal], relaxed: Sequence[Relaxed], potential: Potential, context: Context
     ) -> Sequence[Finding]:
         """Returns one finding for each crystal, in order."""
-        raise NotImplementedError
 
     def checked(self, found: Relaxed) -> Relaxed:
         """Returns what was relaxed. Raises SimulatorError if it did not converge or became another structure."""
