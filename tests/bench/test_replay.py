@@ -11,7 +11,7 @@ from sciagent.scheduling.rules.priced import Priced
 from sciagent_bench.case import Case
 from sciagent_bench.families import family
 from sciagent_bench.lab.replay import WEEK, InFlight, Laboratory, LabReplay, replay_lab
-from sciagent_bench.rule_buyers import Ordered
+from sciagent_bench.rivals.rule_buyers import Ordered
 from sciagent_bench.simulate import Truth
 
 

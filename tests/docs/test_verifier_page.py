@@ -13,7 +13,6 @@ import pytest
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.domain.properties import properties
 from sciagent.verification.registry import provider, verifier_class
 from sciagent.verification.sandbox.host import Request, Worker
 from tests.docs.pages import ROOT, blocks, campaigns
@@ -51,12 +50,10 @@ def acme(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         inherited = os.environ.get("PYTHONPATH")
         patch.setenv("PYTHONPATH", os.pathsep.join([str(target), *([inherited] if inherited else [])]))
         forget_registry()
-        properties.cache_clear()
         yield target
     for name in ("acme_verifiers", "acme_verifiers.span"):
         sys.modules.pop(name, None)
     forget_registry()
-    properties.cache_clear()
 
 
 def test_the_host_runs_it(acme: Path, tmp_path: Path) -> None:

@@ -49,12 +49,14 @@ def forget_registry() -> None:
     subjects.subject_names.cache_clear()
     subjects.subject_of.cache_clear()
     registry.verifier_class.cache_clear()
+    properties.cache_clear()
+    register_again()
     importlib.invalidate_caches()
     declarations.asker.close()
 
 
 def register_again() -> None:
-    """Registers the properties of functions, where another test has had all properties read anew."""
+    """Registers the properties of functions, after all properties were read anew."""
     for made in registry.defined().values():
         for prop in made.kind.definition.properties:  # type: ignore[attr-defined]
             properties().add(prop, made.package)

@@ -84,5 +84,5 @@ def first_new(ordered: Iterable[tuple[str, Edited]], campaign: CampaignView, n: 
         molecule = molecule_or_none(text)
         if molecule is None or molecule.key in chosen or campaign.known(molecule) or campaign.missed_gate(molecule):
             continue
-        chosen[molecule.key] = ProposalIn(text, (edited.parent.text,), edited.operation)
+        chosen[molecule.key] = ProposalIn(text, (edited.parent.key,), edited.operation)
     return list(chosen.values())

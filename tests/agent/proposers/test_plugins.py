@@ -55,7 +55,7 @@ class Longer:
         if largest.values["logp"] >= self._least:
             return ()
         sum(rng.random() for _ in range(50_000))  # some work, which is booked
-        return [ProposalIn(self._letters * place + largest.text, (largest.text,), "longer") for place in (1, 2)]
+        return [ProposalIn(self._letters * place + largest.text, (largest.key,), "longer") for place in (1, 2)]
 
 
 @pytest.fixture

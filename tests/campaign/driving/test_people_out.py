@@ -52,7 +52,7 @@ def learnt(built: Built) -> bool:
 def listed(built: Built) -> dict[int, str]:
     """{task: structure}, the most urgent first."""
     with built.ledger.read() as connection:
-        return {task.id: task.smiles for task in tasks.listed(connection, campaign_id=built.row.id)}
+        return {task.id: task.text for task in tasks.listed(connection, campaign_id=built.row.id)}
 
 
 def decided(built: Built, action: str) -> list[str]:

@@ -41,7 +41,7 @@ def slots(built: Built) -> tuple[float, float]:
 
 def test_a_campaign_waits_for_as_many_tasks_as_it_may_list(make: Make) -> None:
     built = make()
-    assert [task.smiles for task in listed(built)] == ["Oc1ccccc1", "Cc1ccccc1O", "CCO"], "3 of 4 molecules"
+    assert [task.text for task in listed(built)] == ["Oc1ccccc1", "Cc1ccccc1O", "CCO"], "3 of 4 molecules"
     with built.ledger.read() as connection:
         row = campaigns.get(connection, "gaps")
         assert (row.state, row.stop_reason) == (CampaignState.WAITING, "for people")
