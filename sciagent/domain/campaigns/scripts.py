@@ -20,7 +20,7 @@ class MeasuredCandidate:
     """Place in the order of arrival, from 0."""
     values: Mapping[str, float]
     """Results of the terminal rung by property, in canonical units; empty if it has not answered."""
-    key: str = ""
+    key: str
     """Key of the candidate, which proposals made from it state among their `parents`."""
 
 
