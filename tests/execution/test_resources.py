@@ -130,7 +130,15 @@ def test_what_a_rung_holds_may_be_amended_and_is_no_part_of_who_it_is(ledger: Le
 def test_what_no_job_can_hold_is_refused_in_the_file(
     ledger: Ledger, tmp_path: Path, resources: str, message: str
 ) -> None:
-    text = TEXT.format(settings="{}", limits="{}", budget="{core_seconds: 1}", name="x", batch=1, resources=resources)
+    text = TEXT.format(
+        settings="{}",
+        limits="{}",
+        budget="{core_seconds: 1}",
+        name="x",
+        batch=1,
+        resources=resources,
+        verifier="bad.remote",
+    )
     (tmp_path / "molecules.smi").write_text("C\n")
     with pytest.raises(SpecError, match=message):
         parse_spec(text, base=tmp_path)

@@ -56,7 +56,7 @@ def _overview(entries: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
         elif item["missing"]:
             yield Paragraph(item["missing"], 2, "yellow")
         yield Paragraph(names or f"what it measures depends on its settings; needed: {', '.join(item['needs'])}", 2)
-    yield Line("core s: declared for aspirin; for crystals strontium titanate. More: sciagent verifiers NAME", "dim")
+    yield Line("core s: of aspirin, or of strontium titanate. More: sciagent verifiers NAME", "dim")
 
 
 def _lines(entry: Mapping[str, Any]) -> Iterator[Part]:

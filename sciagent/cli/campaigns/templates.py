@@ -12,7 +12,9 @@ from ruamel.yaml import YAML
 from sciagent.errors import UnknownNameError, UsageError
 
 _EDITOR = "# yaml-language-server:"
-_DATA = {".csv", ".smi", ".sdf", ".gz", ".yml"}
+_DATA = {".csv", ".smi", ".sdf", ".cif", ".xy", ".gz", ".yml"}
+_STRUCTURES = "structures it starts from, or reads"
+_CONTENTS = {".yml": "the rubric that it is judged by", ".xy": "the measured powder pattern"}
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,7 @@ def write(target: Path, template: str, name: str | None = None) -> list[Path]:
 
 
 def _readme(chosen: Template, name: str) -> str:
-    rubric, structures = "the rubric that it is judged by", "structures it starts from, or reads"
-    data = "".join(f"- `{file.name}`: {rubric if file.suffix == '.yml' else structures}\n" for file in chosen.data)
+    data = "".join(f"- `{file.name}`: {_CONTENTS.get(file.suffix, _STRUCTURES)}\n" for file in chosen.data)
     return f"""# {name}
 
 {chosen.description}

@@ -185,7 +185,9 @@ def enter(
     _put_recorded(done, json, built.row.hosted, found.campaign)
 
 
-@app.command(epilog="Example: sciagent lab load old.csv --campaign solubility --rung lab --value 's=solubility[mg/L]'")
+@app.command(
+    epilog="Example: sciagent lab load old.csv --campaign solubility --rung lab --value 's=solubility\\[mg/L]'"
+)
 def load(
     file: Path = typer.Argument(help="A CSV with a header: a column with structures, and columns with values."),
     campaign: str = typer.Option(..., help="The campaign."),

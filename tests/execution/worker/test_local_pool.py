@@ -12,12 +12,12 @@ from sciagent.domain.outcomes import Outcome
 from sciagent.execution.worker.claimed_jobs import ClaimedJob, Task, request_of
 from sciagent.execution.worker.local_pool import Completed, Jobs, LocalPool
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue.leases import Claim
+from sciagent.store.job_queue import leases
 from sciagent.verification.registry import verifier_class
 from sciagent.verification.sandbox.host import Limits
+from tests.support import rows
 from tests.support.elsewhere import until
 from tests.support.plugins import misbehaving  # noqa: F401
-from tests.support.rows import alkanes
 
 pytestmark = [pytest.mark.usefixtures("misbehaving"), pytest.mark.parametrize("backend", ["sqlite"], indirect=True)]
 
@@ -29,12 +29,20 @@ def pool(ledger: Ledger, tmp_path: Path) -> Iterator[LocalPool]:
     made.close()
 
 
-def call(number: int) -> Jobs:
+@pytest.fixture
+def calls(ledger: Ledger) -> list[Jobs]:
+    """Two calls of one claimed job each."""
     verifier = verifier_class("bad.quick")({})
     task = Task(1, 1, verifier, {}, Limits(60.0, 1000), {})
-    candidate = alkanes(number)[-1]
-    key = verifier.evidence_key(candidate)
-    return (ClaimedJob(Claim(number, number, 1), task, number, candidate, key, None),)
+    with ledger.begin() as connection:
+        row = rows.campaign(connection)
+    found: list[Jobs] = []
+    for job_id, candidate in zip(rows.queued_jobs(ledger, row, 2), rows.alkanes(2), strict=True):
+        with ledger.begin() as connection:
+            claim = leases.claim(connection, job_id, "the pool", 600)
+        assert claim is not None
+        found.append((ClaimedJob(claim, task, 1, candidate, verifier.evidence_key(candidate), None),))
+    return found
 
 
 def submitted(pool: LocalPool, jobs: Jobs, folder: Path) -> Jobs:
@@ -49,12 +57,14 @@ def come_back(pool: LocalPool) -> Completed:
     return done
 
 
-def test_one_call_runs_one_waits_and_what_waits_is_taken_back(pool: LocalPool, tmp_path: Path) -> None:
+def test_one_call_runs_one_waits_and_what_waits_is_taken_back(
+    pool: LocalPool, calls: list[Jobs], tmp_path: Path
+) -> None:
     assert (pool.free, pool.waiting_room) == (1, 1)
-    first = submitted(pool, call(1), tmp_path)
+    first = submitted(pool, calls[0], tmp_path)
     until(pool._inbox.empty)
     assert (pool.free, pool.waiting_room) == (0, 1)
-    second = submitted(pool, call(2), tmp_path)
+    second = submitted(pool, calls[1], tmp_path)
     assert (pool.free, pool.waiting_room, pool.running) == (0, 0, 2)
     assert pool.recall() == [second]
     done = come_back(pool)
