@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
-import random
-import re
+import resource
 import sqlite3
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +23,7 @@ import httpx2
 import psycopg
 import sqlalchemy as sa
 
+from benchmarks.web.readers import THINK
 from sciagent.campaign.core.build import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.spec.load import parse_spec
@@ -41,8 +39,6 @@ sys.path.insert(0, str(ROOT / "benchmarks" / "local_execution"))
 from big_ledger import NAME, fill  # noqa: E402
 from measure import alcohols, open_campaign, plugin  # noqa: E402
 
-THINK = 2.0  # seconds, on the average, that a reader looks at a page
-CHUNK = 50_000
 LAB = """
 campaign: lab
 subject: molecule
@@ -60,15 +56,6 @@ budget: {lab_slots: 1000}
 proposer: {kind: screen, file: lab.csv, batch: 200}
 scheduler: {kind: exhaustive}
 """
-
-
-@dataclass
-class Times:
-    """Milliseconds of each page, and the ages of figures in seconds."""
-
-    pages: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    ages: list[float] = field(default_factory=list)
-    faults: int = 0
 
 
 def build(folder: Path, url: str, n: int) -> Sequence[str]:
@@ -145,61 +132,76 @@ def session(url: str) -> str:
     return secret
 
 
-def read(address: str, cookie: str, keys: Sequence[str], users: int, seconds: float, told: Times) -> None:
-    """Readers who look at one page after another, each in its own browser."""
-    until = time.monotonic() + seconds
+@dataclass(frozen=True)
+class Driven:
+    """A campaign of no-op verifications, from its first job to the last."""
 
-    def look(seed: int) -> None:
-        chance = random.Random(seed)
-        client = httpx2.Client(base_url=address, cookies={"sciagent": cookie}, timeout=60)
-        time.sleep(chance.expovariate(1 / THINK))  # people do not come all at once
-        tasks = re.findall(r'class="task" href="(/tasks/\d+)"', client.get("/tasks").text)
-        while time.monotonic() < until:
-            name, path = chance.choice(
-                (
-                    ("list", "/tasks"),
-                    ("task", chance.choice(tasks)),
-                    ("campaign", f"/campaigns/{NAME}"),
-                    ("candidates", f"/campaigns/{NAME}/candidates?after={chance.randrange(len(keys) * 1000)}"),
-                    ("candidate", f"/campaigns/{NAME}/candidates/{chance.choice(keys)}"),
-                )
-            )
-            begun = time.perf_counter()
-            reply = client.get(path)
-            told.pages[name].append(1000 * (time.perf_counter() - begun))
-            told.faults += reply.status_code != 200
-            if name == "campaign" and (at := re.search(r"As of (\d\d:\d\d:\d\d) UTC", reply.text)):
-                now = datetime.now(UTC)
-                then = datetime.strptime(at[1], "%H:%M:%S").replace(tzinfo=UTC)
-                told.ages.append((now - then.replace(year=now.year, month=now.month, day=now.day)).total_seconds())
-            time.sleep(chance.expovariate(1 / THINK))
-
-    threads = [threading.Thread(target=look, args=(seed,)) for seed in range(users)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    jobs_a_second: float
+    cpu_ms: float
+    """Milliseconds of CPU time for each job, of the driver and the processes that verify."""
 
 
-def driven(url: str, folder: Path, number: int, n: int) -> float:
-    """Jobs a second of a campaign of n no-op verifications, from the first job to the last. number: each campaign has
-    molecules of its own, since known evidence would be reused."""
+def driven(url: str, folder: Path, number: int, n: int) -> Driven:
+    """Drives a campaign of n verifications in this process. number: each has settings of its own, since known evidence
+    would be reused."""
     ledger = Ledger(url, artifacts=folder / "artifacts")
-    molecules = alcohols(200 + (number + 1) * n)[200 + number * n :]
-    built = open_campaign(ledger, f"driven{number}", folder, verifier="noop.nothing", molecules=molecules)
+    settings = f"{{salt: {number + 1}}}"
+    built = open_campaign(
+        ledger, f"driven{number}", folder, verifier="noop.nothing", molecules=alcohols(n), settings=settings
+    )
+    before = cpu_seconds()
     with Driver(built) as driver:
         driver.run()
+    used = cpu_seconds() - before
     with ledger.read() as connection:
         a = t.attempt.c
         query = sa.select(sa.func.min(a.started_at), sa.func.max(a.ended_at), sa.func.count())
         first, last, done = connection.execute(query.where(a.campaign_id == built.row.id, a.job_id.is_not(None))).one()
     ledger.close()
-    return float(done / (last - first).total_seconds())
+    return Driven(float(done / (last - first).total_seconds()), 1000 * used / done)
 
 
-def quantiles(values: Sequence[float]) -> dict[str, float]:
-    cuts = statistics.quantiles([*values, *values], n=20, method="inclusive")
-    return {"n": len(values), "p50_ms": round(cuts[9], 1), "p95_ms": round(cuts[18], 1)}
+def cpu_seconds() -> float:
+    """CPU time of this process, and of those that it has started and that have ended."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + ended.ru_utime + ended.ru_stime
+
+
+@contextmanager
+def readers(address: str, cookie: str, keys: Path, users: int, seconds: float) -> Iterator[subprocess.Popen[str]]:
+    """Readers in a process of their own, which ends with the block."""
+    command = [sys.executable, "-m", "benchmarks.web.readers", address, cookie, str(keys), str(users), str(seconds)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def looked(address: str, cookie: str, keys: Path, users: int, seconds: float) -> dict[str, Any]:
+    """What readers found who looked for some seconds."""
+    with readers(address, cookie, keys, users, seconds) as process:
+        told: dict[str, Any] = json.loads(process.communicate()[0])
+    return told
+
+
+def paired(
+    drive: Callable[[], Driven], beside: Callable[[], AbstractContextManager[Any]], rounds: int
+) -> dict[str, Any]:
+    """Campaigns driven alone and beside readers, in turn; the second of a pair comes first in every other one."""
+    told: dict[bool, list[Driven]] = {True: [], False: []}
+    for number in range(rounds):
+        for is_alone in (number % 2 == 0, number % 2 == 1):
+            with nullcontext() if is_alone else beside():
+                told[is_alone].append(drive())
+    ratios = sorted(b.jobs_a_second / a.jobs_a_second for a, b in zip(told[True], told[False], strict=True))
+    return {
+        "alone": [vars(each) for each in told[True]],
+        "beside_readers": [vars(each) for each in told[False]],
+        "ratios": [round(ratio, 3) for ratio in ratios],
+        "ratio": round(statistics.median(ratios), 3),
+    }
 
 
 def main() -> None:
@@ -207,37 +209,29 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, default=1_000_000)
     parser.add_argument("--users", type=int, nargs="+", default=[10, 50])
     parser.add_argument("--seconds", type=float, default=60.0, help="of reading, for each number of users")
-    parser.add_argument("--jobs", type=int, default=300, help="of each driven campaign")
-    parser.add_argument("--rounds", type=int, default=3, help="of driving with and without readers")
-    parser.add_argument("--beside", type=float, default=60.0, help="seconds of reading beside a driven campaign")
+    parser.add_argument("--jobs", type=int, default=600, help="of each driven campaign")
+    parser.add_argument("--rounds", type=int, default=10, help="of driving with and without readers")
+    parser.add_argument("--nice", type=int, default=0, help="priority of all that is measured; below 0 it takes root")
     parser.add_argument("-o", "--output", type=Path)
     given = parser.parse_args()
-    result: dict[str, Any] = {"candidates": given.candidates, "think_seconds": THINK, "readers": {}}
+    os.nice(given.nice)
+    result: dict[str, Any] = {"candidates": given.candidates, "think_seconds": THINK, "nice": given.nice, "readers": {}}
     with tempfile.TemporaryDirectory() as name, plugin(), own_postgres(durable=False) as server:
         folder = Path(name)
-        keys = build(folder, server.url, given.candidates)
+        keys = folder / "keys.txt"
+        keys.write_text("\n".join(build(folder, server.url, given.candidates)), encoding="utf-8")
         cookie = session(server.url)
         with serving(server.url, folder) as address:
-            read(address, cookie, keys, 2, 5.0, Times())  # a server that has been up for a while
+            looked(address, cookie, keys, 2, 5.0)  # a server that has been up for a while
             for users in given.users:
-                told = Times()
-                read(address, cookie, keys, users, given.seconds, told)
-                pages = {page: quantiles(times) for page, times in sorted(told.pages.items())}
-                pages["all"] = quantiles([each for times in told.pages.values() for each in times])
-                result["readers"][users] = pages | {"faults": told.faults, "oldest_figures_s": max(told.ages)}
-                sys.stderr.write(f"{users} readers: {json.dumps(pages)}\n")
-            alone, beside = [], []
-            for number in range(given.rounds):
-                alone.append(driven(server.url, folder, 2 * number, given.jobs))
-                reader = threading.Thread(
-                    target=read, args=(address, cookie, keys, given.users[0], given.beside, Times()), daemon=True
-                )
-                reader.start()
-                time.sleep(3)
-                beside.append(driven(server.url, folder, 2 * number + 1, given.jobs))
-                reader.join()
-    ratio = statistics.median(beside) / statistics.median(alone)
-    result["driver"] = {"jobs_a_second_alone": alone, "beside_readers": beside, "ratio": round(ratio, 3)}
+                result["readers"][users] = looked(address, cookie, keys, users, given.seconds)
+                sys.stderr.write(f"{users} readers: {json.dumps(result['readers'][users])}\n")
+            numbers = itertools.count()
+            result["driver"] = paired(
+                lambda: driven(server.url, folder, next(numbers), given.jobs),
+                lambda: readers(address, cookie, keys, given.users[0], 600.0),
+                given.rounds,
+            )
     text = json.dumps(result, indent=2)
     sys.stdout.write(text + "\n")
     if given.output:

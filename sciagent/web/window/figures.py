@@ -10,16 +10,18 @@ from datetime import UTC, datetime
 
 from markupsafe import Markup
 
-from sciagent.domain.answers.status import Status
+from sciagent.domain.answers.status import CampaignCounts
 from sciagent.domain.answers.values import BestCandidate
 from sciagent.report import answers
 from sciagent.report.parts import charts
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.evidence import know_properties
+from sciagent.store.views import campaign_counts
 from sciagent.store.views.report_progress import ProgressStep, progress
 
-SHARE = 0.1  # of the time of one thread is spent on counting, at most
+SHARE, LARGE_SHARE = 0.1, 0.03  # of the time of one thread that is spent on counting, at most
+LARGE = 100_000  # candidates from which the smaller share holds, since drivers may need the same database and cores
 OLDEST = 60.0  # seconds, whatever counting takes
 BEST = 12  # candidates on the page of a campaign
 _DRAWING = threading.Lock()  # matplotlib's settings are those of the process
@@ -29,7 +31,7 @@ _DRAWING = threading.Lock()  # matplotlib's settings are those of the process
 class CampaignFigures:
     """The figures of a campaign at one moment."""
 
-    status: Status
+    status: CampaignCounts
     best: Sequence[BestCandidate]
     chart: Markup
     """Hits, or the best utility, against the booked cost."""
@@ -42,6 +44,11 @@ class CampaignFigures:
     def age(self) -> float:
         """Returns the age in seconds."""
         return (datetime.now(UTC) - self.at).total_seconds()
+
+    @property
+    def rests(self) -> float:
+        """Returns the seconds from one count to the next."""
+        return min(OLDEST, self.took / (LARGE_SHARE if self.status.candidates >= LARGE else SHARE))
 
 
 @dataclass
@@ -65,17 +72,17 @@ class Figures:
 
     def wait(self, figures: CampaignFigures, tick: int) -> float | None:
         """Returns the seconds after which a page that shows older figures asks again; None if they are of now."""
-        return None if figures.tick == tick else max(0.5, min(OLDEST, figures.took / SHARE) - figures.age)
+        return None if figures.tick == tick else max(0.5, figures.rests - figures.age)
 
     def of(self, campaign: str, tick: int) -> CampaignFigures:
         """Returns the figures of a campaign. tick: the present one; figures of an earlier tick are counted again unless
-        that would take more than `SHARE` of the time. Whoever comes while another counts gets the earlier ones."""
+        that would take too much of the time. Whoever comes while another counts gets the earlier ones."""
         with self._lock:
             kept = self._kept.setdefault(campaign, _Kept())
         before = kept.figures
         if before is not None and before.tick == tick:
             return replace(before, at=datetime.now(UTC))  # nothing has changed since
-        if before is not None and before.age < min(OLDEST, before.took / SHARE):
+        if before is not None and before.age < before.rests:
             return before
         if kept.lock.acquire(blocking=before is None):
             try:
@@ -90,7 +97,7 @@ class Figures:
         with self._ledger.read() as connection:
             know_properties(connection)
             row = campaigns.get(connection, campaign)
-            status, best = answers.status(connection, row), answers.best(connection, row, BEST)
+            status, best = campaign_counts.counts(connection, row), answers.best(connection, row, BEST)
             terminal = next(rung for rung in campaigns.rungs(connection, row.id) if rung.name == row.spec["terminal"])
             steps = progress(connection, row, terminal, points=200)
         with _DRAWING:
