@@ -48,9 +48,12 @@ def make(ledger: Ledger, tmp_path: Path) -> Make:
         high: float = 4.6,
         smiles: Sequence[str] = MOLECULES,
         count: int = 2,
+        more: str = "",
     ) -> Built:
         (tmp_path / "molecules.csv").write_text("\n".join(("smiles", *smiles, "")), encoding="utf-8")
-        text = CAMPAIGN.format(name=name, lab=lab, budget=budget, high=high).replace("count: 2", f"count: {count}")
+        text = (
+            CAMPAIGN.format(name=name, lab=lab, budget=budget, high=high).replace("count: 2", f"count: {count}") + more
+        )
         built, _ = create_or_open(ledger, parse_spec(text, base=tmp_path), text, "test")
         assert drive(built) is CampaignState.WAITING
         return built
