@@ -30,7 +30,8 @@ NOISE = 0.1  # eV, standard deviation of a measurement
 LAB = Laboratory(latency=14, per_week=8)
 AT_ONCE = replace(LAB, latency=0)
 GOAL = replace(LAB, count=10, weeks=16)
-FROZEN = InFlight(reprice=False, counts=False)
+GOAL_AT_ONCE = replace(GOAL, latency=0)
+FROZEN = InFlight(reprice=False, counts="nothing")
 HINT = Hint(0, 2, slope=1.0, intercept=0.0, residual=1.5)  # the measured gap is about that of GFN2-xTB, in eV
 ARMS: tuple[tuple[str, str, Laboratory, InFlight, Hint | None], ...] = (
     ("answers at once", "priced", AT_ONCE, FROZEN, None),
@@ -42,8 +43,13 @@ ARMS: tuple[tuple[str, str, Laboratory, InFlight, Hint | None], ...] = (
     ("in order again, hint, spread 0.6", "priced", LAB, InFlight(alike=0.6), HINT),
     ("best_rung", "best_rung", LAB, FROZEN, None),
     ("random", "random", LAB, FROZEN, None),
-    ("10 hits, out does not count", "priced", GOAL, InFlight(counts=False), HINT),
-    ("10 hits, out counts", "priced", GOAL, InFlight(), HINT),
+    ("answers at once, in order again", "priced", AT_ONCE, InFlight(), None),
+    ("answers at once, in order again, hint", "priced", AT_ONCE, InFlight(), HINT),
+    ("10 hits, out does not count", "priced", GOAL, InFlight(counts="nothing"), HINT),
+    ("10 hits, out counts by the share", "priced", GOAL, InFlight(counts="share"), HINT),
+    ("10 hits, out counts by the law", "priced", GOAL, InFlight(), HINT),
+    ("10 hits at once, frozen list, out does not count", "priced", GOAL_AT_ONCE, FROZEN, HINT),
+    ("10 hits at once, in order again, out counts by the law", "priced", GOAL_AT_ONCE, InFlight(), HINT),
 )
 
 

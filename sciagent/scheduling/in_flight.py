@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterable, Sequence
+from itertools import repeat
+from typing import NamedTuple
 
 WEEKS = 2  # of a weekly limit that may be on the list
 
 
-def enough(count: int, hits: int, verified: int) -> int:
-    """Returns the number of open tasks that are likely to bring the missing hits: the least n with
-    hits + n p - sqrt(n p (1 - p)) >= count, at the share p = (hits + 1) / (verified + 2) of hits so far.
+class Chances(NamedTuple):
+    """Chances of a hit by a law."""
 
-    Source of p: Laplace's rule of succession. What is out counts, so that a goal is not overshot by all of it.
+    out: Sequence[float]
+    """Of the candidates that are with people."""
+    ahead: Sequence[float]
+    """Of those that may be next, descending."""
+
+
+def enough(count: int, hits: int, verified: int) -> int:
+    """Returns the number of open tasks that are likely to bring the missing hits, at the share of hits so far.
+
+    Source of the share: Laplace's rule of succession. It stands in for chances where there is no law.
     """
-    missing, p = count - hits, (hits + 1) / (max(verified, hits) + 2)
-    if missing <= 0:
-        return 0
-    root = (math.sqrt(p * (1 - p)) + math.sqrt(p * (1 - p) + 4 * p * missing)) / (2 * p)
-    return math.ceil(root**2 - 1e-9)
+    return further(count - hits, (), repeat(share(hits, verified)))
+
+
+def share(hits: int, verified: int) -> float:
+    """Returns the chance of a hit by the share of hits so far, (hits + 1) / (verified + 2)."""
+    return (hits + 1) / (max(verified, hits) + 2)
+
+
+def further(missing: int, out: Iterable[float], ahead: Iterable[float]) -> int:
+    """Returns how many tasks, in the order of `ahead`, bring the missing hits together with those that are out: the
+    least number with a sum of chances of at least `missing`. What is out counts, so that a goal is not overshot by all
+    of it. out, ahead: chances of a hit."""
+    number, expected = 0, sum(out)
+    for chance in ahead:
+        if expected >= missing - 1e-9:
+            break
+        number, expected = number + 1, expected + chance
+    return number

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
 from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.scheduling.candidate_pool import Buyer, CandidatePool, Purchase
-from sciagent.scheduling.in_flight import WEEKS, enough
+from sciagent.scheduling.hit_chances import hit_chances
+from sciagent.scheduling.in_flight import WEEKS, enough, further
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.rules.priced import Priced
 from sciagent_bench.simulate import Truth
@@ -44,8 +46,9 @@ class InFlight:
 
     reprice: bool = True
     """Whether tasks that nobody has claimed are put in order again, and withdrawn, after answers."""
-    counts: bool = True
-    """Whether tasks that are out count against the number of hits that is asked for."""
+    counts: Literal["nothing", "share", "law"] = "law"
+    """Whether tasks that are out count against the number of hits that is asked for: not at all, with the share of hits
+    so far, or with the chances of the law, if there is one."""
     alike: float | None = None
     """Similarity above which at most a third of the list may be alike to another task that is out; None: no limit."""
 
@@ -117,9 +120,17 @@ class _Run:
     def _room(self, day: int, out: int) -> int:
         """Returns how many tasks may be on the list, as in a campaign. out: number of claimed ones."""
         left = self.total - len(self.run.claimed)
-        if self.lab.count is None or not self.how.counts:
+        if self.lab.count is None or self.how.counts == "nothing":
             return left
-        return min(left, enough(self.lab.count, self.run.hits_by(day), len(self.run.claimed) - out) - out)
+        hits, verified = self.run.hits_by(day), len(self.run.claimed) - out
+        chances = None
+        if self.how.counts == "law" and isinstance(self.buyer, Priced):
+            listed = np.array([*self.listed], dtype=np.intp)
+            claimed = np.setdiff1d(np.flatnonzero(self.pool.pending), listed)
+            chances = hit_chances(self.buyer, self.pool, claimed, np.union1d(self.pool.open, listed))
+        if chances is None:
+            return min(left, enough(self.lab.count, hits, verified) - out)
+        return min(left, further(self.lab.count - hits, *chances))
 
     def _answer(self, of: int) -> None:
         answer = self.truth.scores[of, self.pool.columns(self.last)]

@@ -9,6 +9,8 @@ audit has drawn, since a draw is not taken back.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence, Set
 from datetime import timedelta
 
 from sqlalchemy.engine import Connection
@@ -16,17 +18,21 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.record import settle_again
 from sciagent.campaign.driving.session import DriverSession, Ending
+from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.campaigns.ports import Choice
 from sciagent.domain.jobs.states import CampaignState
+from sciagent.scheduling.in_flight import enough, further
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database.clock import db_now
 from sciagent.store.job_queue import jobs
 from sciagent.store.lab import tasks
 from sciagent.store.lab.tasks import Untouched
+from sciagent.store.views import campaign_counts
 
 EVERY = timedelta(days=1)
 REPRICED = "repriced"
 OVERTAKEN = "others promise more by what was answered since"
+SPARE = "the others that are out are likely to bring the hits that are still asked for"
 
 
 def reprice(connection: Connection, session: DriverSession) -> None:
@@ -35,25 +41,64 @@ def reprice(connection: Connection, session: DriverSession) -> None:
     built = session.built
     if not built.asked or not _is_due(connection, built.row.id):
         return
-    untouched = tasks.untouched(connection, built.row.id)
     position = {rung.id: rung.rules.position for rung in built.asked}
-    listed = {task.candidate_id: position[task.rung_id] for task in untouched if task.rung_id in position}
+    untouched = [task for task in tasks.untouched(connection, built.row.id) if task.rung_id in position]
+    listed = {task.candidate_id: position[task.rung_id] for task in untouched}
     if not listed:
         return
     kept = session.purchasing.reorder(connection, listed)
     if kept is None:
         return
-    withdrawn = {id_ for id_ in listed if id_ not in kept}
+    spare = _spare(connection, session, listed, kept)
+    kept = {id_: choice for id_, choice in kept.items() if id_ not in spare}
     for task in untouched:
         if task.candidate_id in kept:
             jobs.prefer(connection, task.id, kept[task.candidate_id].index)
-    jobs.cancel_queued(connection, [task.id for task in untouched if task.candidate_id in withdrawn])
-    _decide(connection, session, untouched, kept)
-    for candidate_id in sorted(withdrawn):
-        settle_again(connection, built, candidate_id)
+    _decide(connection, session, untouched, kept, spare)
+    withdrawn = _withdraw(connection, session, untouched, kept)
+    session.log(connection, REPRICED, tasks=len(listed), withdrawn=withdrawn)
+
+
+def _withdraw(
+    connection: Connection, session: DriverSession, untouched: Sequence[Untouched], kept: Mapping[int, Choice]
+) -> int:
+    """Takes the tasks that are not kept off the list; returns the number of their candidates."""
+    gone = [task for task in untouched if task.candidate_id not in kept]
+    jobs.cancel_queued(connection, [task.id for task in gone])
+    withdrawn = sorted({task.candidate_id for task in gone})
+    for candidate_id in withdrawn:
+        settle_again(connection, session.built, candidate_id)
     session.purchasing.withdrew(connection, withdrawn)
-    session.budget.refresh(built, connection)
-    session.log(connection, REPRICED, tasks=len(listed), withdrawn=len(withdrawn))
+    session.budget.refresh(session.built, connection)
+    return len(withdrawn)
+
+
+def needed(
+    connection: Connection, session: DriverSession, out: Sequence[int], ahead: Sequence[int] | None = None
+) -> float:
+    """Returns how many more tasks of the terminal rung are likely to bring the hits that the goal lacks. out: ids of
+    the candidates with such a task, which count. ahead: of those that may be next; None: all open ones."""
+    built, goal = session.built, session.built.spec.goal
+    if goal.kind != "hits" or not goal.count:
+        return math.inf
+    if (chances := session.purchasing.chances(connection, out, ahead)) is not None:
+        return further(goal.count - session.hits, *chances)
+    verified = campaign_counts.verifications(connection, built.row.id, built.terminal) - len(out)
+    return max(0, enough(goal.count, session.hits, verified) - len(out))
+
+
+def _spare(
+    connection: Connection, session: DriverSession, listed: Mapping[int, Position], kept: Mapping[int, Choice]
+) -> set[int]:
+    """Returns the candidates of the least urgent tasks of the terminal rung that the goal is not likely to need."""
+    terminal = session.built.terminal
+    here = sorted((id_ for id_ in kept if listed[id_] == terminal), key=lambda id_: -kept[id_].index)
+    if not here:
+        return set()
+    all_here = tasks.open_candidates(connection, session.built.rungs[terminal].id)
+    out = [id_ for id_ in all_here if listed.get(id_) != terminal]
+    most = needed(connection, session, out, here)
+    return set(here[int(min(most, len(here))) :])
 
 
 def _is_due(connection: Connection, campaign_id: int) -> bool:
@@ -62,7 +107,11 @@ def _is_due(connection: Connection, campaign_id: int) -> bool:
 
 
 def _decide(
-    connection: Connection, session: DriverSession, untouched: list[Untouched], kept: dict[int, Choice]
+    connection: Connection,
+    session: DriverSession,
+    untouched: list[Untouched],
+    kept: Mapping[int, Choice],
+    spare: Set[int],
 ) -> None:
     """Records a decision for each candidate, so that its page and the list say why it is there, or is not any more."""
     kind = session.built.spec.scheduler.kind
@@ -76,7 +125,7 @@ def _decide(
                 "rung_id": rung_id,
                 "action": "withdraw" if choice is None else "reprice",
                 "chooser": kind,
-                "why": f"{kind}: {OVERTAKEN}" if choice is None else choice.why,
+                "why": f"{kind}: {SPARE if candidate_id in spare else OVERTAKEN}" if choice is None else choice.why,
                 "propensity": 1.0,
                 "index": None if choice is None else choice.index,
                 "law_version": None if choice is None else choice.law,

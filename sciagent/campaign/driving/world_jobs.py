@@ -12,14 +12,13 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.driving.crew import Crew, Pace, PlannedJob, Quota
 from sciagent.campaign.driving.offered_jobs import OfferedJob, offered_jobs, settle_ended
+from sciagent.campaign.driving.people_out import needed
 from sciagent.campaign.driving.session import DriverSession
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.jobs.lab import QUEUE
-from sciagent.scheduling.in_flight import enough
 from sciagent.store.job_queue import jobs, offers, spend
 from sciagent.store.job_queue.jobs import Offer
 from sciagent.store.lab import tasks
-from sciagent.store.views import campaign_counts
 
 OFFER = Offer(QUEUE, None, None)
 
@@ -46,11 +45,11 @@ class WorldJobs(Crew):
         quota = {}
         for rung in built.asked:
             each = 1 if rung.spec.lab is None else rung.spec.lab.replicates
-            free, claimed = (-(-n // each) for n in out.get(rung.id, (0, 0)))  # candidates, not tasks
+            free = -(-out.get(rung.id, (0, 0))[0] // each)  # candidates, not tasks
             room = rung.spec.list_length(built.spec.budget.rates().get("lab_slots")) // each - free
-            if rung.rules.is_terminal and (count := built.spec.goal.count) and built.spec.goal.kind == "hits":
-                verified = campaign_counts.verifications(connection, built.row.id, built.terminal) - free - claimed
-                room = min(room, enough(count, self.session.hits, verified) - free - claimed)
+            if rung.rules.is_terminal and room > 0:
+                out_here = tasks.open_candidates(connection, rung.id)
+                room = int(min(room, needed(connection, self.session, out_here)))
             quota[rung.rules.position] = max(0, room)
         return Quota(quota)
 

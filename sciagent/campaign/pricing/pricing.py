@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.pricing.auditing import Auditing
+from sciagent.campaign.pricing.basket import Basket, side_by_side
 from sciagent.campaign.pricing.priced_campaign import PricedCampaign
 from sciagent.campaign.pricing.purchasing import Purchasing
 from sciagent.domain.campaigns.ladder import PaidIndex, Position
@@ -24,6 +24,8 @@ from sciagent.domain.campaigns.ports import Choice
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.scheduling.arrays import Array, Mask, Places
 from sciagent.scheduling.candidate_pool import Purchase
+from sciagent.scheduling.hit_chances import hit_chances
+from sciagent.scheduling.in_flight import Chances
 from sciagent.store.results import laws
 from sciagent.store.results.laws import AUDIT
 
@@ -31,45 +33,8 @@ FIRST = 1e5  # index of purchases made without the law; lower than that of a per
 THOUGHT = 0.05  # share of time for evaluating candidates again while workers are busy
 WAITING = 0.1  # share of time for evaluating candidates while workers wait for it
 SLOW = 1.0  # an evaluation longer than this, in seconds, is not repeated in one dispatch
-TOGETHER = 10.0  # seconds of all workers within which the order of jobs does not matter
 SELECTIVE = 10  # expected candidates, without a limit on proposals, over the number that could all be verified
 WORTH = 1e-4  # expected payoff below which a candidate is not worth a job
-
-
-@dataclass
-class _Basket:
-    """The choices of one dispatch so far, and the budget left for more."""
-
-    slots: int
-    left: float
-    budget: BudgetTracker
-    choices: dict[int, Choice]
-    """The choices so far, by candidate id."""
-
-    @property
-    def is_full(self) -> bool:
-        return len(self.choices) >= self.slots
-
-    def holds(self, position: Position, cost: float) -> bool:
-        """Whether the budget suffices for a job of the rung. cost: share of the whole budget."""
-        return cost <= self.left and self.budget.remaining_jobs(position) != 0
-
-    def take(self, choice: Choice, cost: float) -> None:
-        self.choices[choice.id] = choice
-        self.left -= cost
-
-
-def side_by_side(batch: list[Purchase], seconds: Array) -> list[Purchase]:
-    """Returns the batch with purchases that start within the same `TOGETHER` seconds sorted by the candidates' rows.
-
-    One transaction then writes to few pages of the ledger; in order of urgency it would write to nearly all.
-    seconds: (k,) time that a job of each rung keeps all workers busy; infinite if unknown, and such a job keeps its
-    place.
-    """
-    rung, of = np.array([(purchase.rung, purchase.of) for purchase in batch], dtype=np.intp).reshape(-1, 2).T
-    lasts = np.where(np.isfinite(seconds), seconds, TOGETHER)
-    spans = np.floor(lasts[rung].cumsum() / TOGETHER)
-    return [batch[place] for place in np.lexsort((of, spans)).tolist()]
 
 
 class Pricing(Purchasing):
@@ -114,7 +79,7 @@ class Pricing(Purchasing):
             self._queue.clear()
         self.blocked, self._given = None, {}
         known = [row for row in list(self.pool.known)[:slots] if not (self.pool.out[row] or self.pool.pending[row])]
-        basket = _Basket(slots, self._left(), self.budget, {})
+        basket = Basket(slots, self._left(), self.budget, {})
         for row in known:  # evidence in the ledger answers these choices already; they are free
             position = self._schema.paid[self.pool.known[row]]
             basket.take(Choice(int(self.pool.ids[row]), position, FIRST, why="priced: known"), 0.0)
@@ -123,7 +88,7 @@ class Pricing(Purchasing):
         self._take_queued(basket, places, put_off)
         return list(basket.choices.values())
 
-    def _take_audits(self, basket: _Basket, audits: Iterable[Purchase], put_off: Set[int]) -> None:
+    def _take_audits(self, basket: Basket, audits: Iterable[Purchase], put_off: Set[int]) -> None:
         for purchase in audits:
             cost = float(self.pool.costs[purchase.of, purchase.rung])
             id_, position = int(self.pool.ids[purchase.of]), self._schema.paid[purchase.rung]
@@ -133,7 +98,7 @@ class Pricing(Purchasing):
                     why += ", and an objective rests on this rung"
                 basket.take(self._choice(purchase, why, self._numeraire.price(self.priced.price)), cost)
 
-    def _take_queued(self, basket: _Basket, places: Set[Position], put_off: Set[int]) -> None:
+    def _take_queued(self, basket: Basket, places: Set[Position], put_off: Set[int]) -> None:
         """Adds the most urgent purchases that can start now. A purchase that cannot start stays in the queue, and so do
         later ones of its candidate, since a candidate never returns to a lower rung."""
         pool, waits, waiting_rows = self.pool, list[Purchase](), set[int]()
@@ -156,7 +121,7 @@ class Pricing(Purchasing):
                 basket.take(self._choice(purchase, self._reason(purchase), price), cost)
         self._queue.extendleft(reversed(waits))
 
-    def _too_dear(self, position: Position, cost: float, basket: _Basket) -> str:
+    def _too_dear(self, position: Position, cost: float, basket: Basket) -> str:
         label = self._built.rungs[position].spec.rung
         if basket.budget.remaining_jobs(position) == 0:
             return f"all places of {label} are used"
@@ -187,6 +152,14 @@ class Pricing(Purchasing):
                     choice = self._choice(purchase, self._reason(purchase), price)
                     kept[choice.id] = choice
         return kept
+
+    def chances(self, connection: Connection, out: Sequence[int], ahead: Sequence[int] | None = None) -> Chances | None:
+        self._catch_up(connection)
+        if self.priced.is_learnt and not self.priced.laws:  # a new driver has not looked yet
+            self._look(connection, set())
+        rows = np.flatnonzero(np.isin(self.pool.ids, list(out)))
+        of = self.pool.open if ahead is None else np.flatnonzero(np.isin(self.pool.ids, list(ahead)))
+        return hit_chances(self.priced, self.pool, rows, of)
 
     def withdrew(self, connection: Connection, candidate_ids: Iterable[int]) -> None:
         self.pool.touch(candidate_ids)

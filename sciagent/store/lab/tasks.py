@@ -86,6 +86,13 @@ def open_by_rung(connection: Connection, campaign_id: int) -> dict[int, tuple[in
     return {rung_id: (int(free), int(total) - int(free)) for rung_id, free, total in found}
 
 
+def open_candidates(connection: Connection, rung_id: int) -> list[int]:
+    """Ids of the candidates with a task of the rung that is open, whether somebody has claimed it or not."""
+    j = t.job.c
+    query = sa.select(j.candidate_id).where(j.rung_id == rung_id, j.state.in_(jobs.UNFINISHED), j.queue == QUEUE)
+    return list(connection.execute(query.distinct().order_by(j.candidate_id)).scalars())
+
+
 def counts(
     connection: Connection, campaign_id: int, rung_ids: Sequence[int], need_approval: Collection[str]
 ) -> LabCounts | None:

@@ -18,6 +18,7 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import tasks
+from sciagent.store.views import campaign_counts
 from tests.campaign.lab.conftest import CAMPAIGN, drive
 from tests.campaign.lab.test_answering import entry, place
 
@@ -120,3 +121,23 @@ def test_the_list_is_not_put_in_order_twice_a_day_and_a_dispatcher_comes_back_af
     before = decided(built, "withdraw")
     drive(built)
     assert listed(built) == others and decided(built, "withdraw") == before
+
+
+def test_no_more_stays_on_the_list_than_the_goal_is_likely_to_need(
+    built: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with built.ledger.read() as connection:
+        hits = campaign_counts.hits(connection, built.row.id)
+    goal = built.spec.goal.model_copy(update={"count": hits + 1})
+    nearer = Built(built.ledger, built.row, built.spec.model_copy(update={"goal": goal}), built.rungs)
+    assert len(listed(built)) == 3
+    monkeypatch.setattr(people_out, "EVERY", timedelta(0))
+    drive(nearer)
+    assert 1 <= len(listed(built)) < 3, "one hit is missing, and the best are likely to be hits"
+    with built.ledger.read() as connection:
+        d = t.decision.c
+        why = connection.execute(sa.select(d.why).where(d.action == "withdraw").order_by(d.id.desc()).limit(1)).scalar()
+    assert why == f"priced: {people_out.SPARE}"
+    before = listed(built)
+    drive(nearer)
+    assert set(listed(built)) <= set(before), "nothing takes their place"

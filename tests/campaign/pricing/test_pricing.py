@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sciagent.campaign.pricing.pricing import side_by_side
+from sciagent.campaign.pricing.basket import side_by_side
 from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.scheduling.candidate_pool import Purchase
 
