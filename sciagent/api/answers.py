@@ -101,7 +101,8 @@ def _limits(status: CampaignCounts, jobs: Mapping[str, int]) -> Iterator[str]:
         elif name != "proposals" and limit is not None:
             yield f"{name} {status.spent.get(name, 0.0):.1f} of {limit:g}"
     for name, rate in status.rates.items():
-        yield f"{name} {rate.used:g} of {rate.amount:g} in seven days"
+        more = f", more on {rate.more_at:%Y-%m-%d}" if rate.more_at else ""
+        yield f"{name} {rate.used:g} of {rate.amount:g} in seven days{more}"
 
 
 def _tasks(status: CampaignCounts) -> Iterator[str]:

@@ -87,7 +87,7 @@ Serve = Callable[..., Server]
 def serve(make: lab.Make) -> Iterator[Serve]:
     """Makes a server with a campaign of three open tasks."""
 
-    def served(**more: str) -> Server:
+    def served(**more: object) -> Server:
         built = make(**more)
         return Server(built, application(built.ledger))
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from sqlalchemy.engine import Connection
 
+from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung, open_for_people, open_within
 from sciagent.chemistry.subjects.drawing import structure_text
 from sciagent.domain.answers.lab import LabAsked, LabTaskAnswer, TaskState
 from sciagent.domain.answers.values import StructureText
+from sciagent.domain.jobs.budget import Budget
 from sciagent.domain.jobs.lab import LabForm
 from sciagent.domain.jobs.states import JobState
 from sciagent.store.campaign_state import standings
@@ -24,7 +27,7 @@ class TaskReader:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._asked: dict[tuple[int, str], dict[int, BuiltRung]] = {}
+        self._known: dict[tuple[int, str], tuple[Built, dict[int, BuiltRung]]] = {}
 
     def built(self, campaign: str) -> Built:
         """Returns the campaign as people's commands see it."""
@@ -34,21 +37,28 @@ class TaskReader:
         """Returns the tasks in their order."""
         loaded = candidates.load(connection, [task.candidate_id for task in listed])
         why = standings.last_reasons(connection, [(task.rung_id, task.candidate_id) for task in listed])
-        answers = []
+        answers, budgets = [], dict[int, Budget]()
         for task in listed:
             at = task.campaign_id, task.spec_hash
-            if at not in self._asked:
+            if at not in self._known:
                 built = open_within(connection, self._ledger, task.campaign)
-                self._asked[at] = {rung.id: rung for rung in built.asked}
-            rung = self._asked[at][task.rung_id]
+                self._known[at] = built, {rung.id: rung for rung in built.asked}
+            built, asked = self._known[at]
+            rung = asked[task.rung_id]
+            if built.spec.budget.rates() and task.campaign_id not in budgets:
+                budgets[task.campaign_id] = BudgetTracker(built, connection)
             assert isinstance(rung.verifier, WorldVerifier)  # the registry checks it
             form = rung.verifier.form(loaded[task.candidate_id])
             said = why.get((task.rung_id, task.candidate_id), "")
-            answers.append(_answer(task, rung, form, said, structure_text(loaded[task.candidate_id])))
+            budget = budgets.get(task.campaign_id) if task.state is JobState.QUEUED else None
+            slot_at = budget.slot_at(rung.declared(loaded[task.candidate_id]) or {}) if budget else None
+            answers.append(_answer(task, rung, form, said, structure_text(loaded[task.candidate_id]), slot_at))
         return answers
 
 
-def _answer(task: LabTask, rung: BuiltRung, form: LabForm, why: str, structure: StructureText) -> LabTaskAnswer:
+def _answer(
+    task: LabTask, rung: BuiltRung, form: LabForm, why: str, structure: StructureText, slot_at: datetime | None
+) -> LabTaskAnswer:
     stated = "; ".join(f"{key} {value}" for key, value in form.conditions.items())
     return LabTaskAnswer(
         task=task.id,
@@ -69,6 +79,7 @@ def _answer(task: LabTask, rung: BuiltRung, form: LabForm, why: str, structure: 
         state=state_of(task, needs_approval=rung.spec.lab is not None and rung.spec.lab.approve),
         claimed_by=task.claimed_by,
         blind=rung.spec.lab is not None and rung.spec.lab.blind,
+        slot_at=slot_at,
         is_unwanted=task.cancel_requested,
     )
 

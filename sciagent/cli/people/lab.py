@@ -57,6 +57,7 @@ def _table(shown: Sequence[LabTaskAnswer]) -> Table:
     for each in shown:
         measure = f"{', '.join(asked.property for asked in each.asks)} ({each.method})"
         state = each.state + (f" by {each.claimed_by}" if each.claimed_by else "")
+        state += f", no slot before {each.slot_at:%Y-%m-%d}" if each.slot_at else ""
         due = f"{each.due_at:%Y-%m-%d}" if each.due_at else ""
         table.add_row(str(each.task), each.campaign, each.text, measure, state, due, each.why)
     return table

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
+from pydantic import Field
+
 from sciagent.domain.answers.model import AnswerModel
 from sciagent.domain.answers.values import StructureText
 
@@ -52,6 +54,8 @@ class LabTaskAnswer(StructureText):
     """The person who has claimed it."""
     blind: bool = False
     """Whether what is known of the candidate is hidden, and each measurement of it is another person's."""
+    slot_at: datetime | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Time (UTC) at which a slot of the week is free for it; left out where it can be claimed now, or is claimed."""
     is_unwanted: bool = False
     """Whether it is not wanted any more although somebody has claimed it; an answer still counts."""
 

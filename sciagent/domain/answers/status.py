@@ -72,6 +72,8 @@ class RateUse(AnswerModel):
     """Amount spent in the last seven days, in the resource's unit."""
     until: date | None = Field(default=None, exclude_if=lambda value: value is None)
     """Last day of the limit; left out if the file states none."""
+    more_at: datetime | None = Field(default=None, exclude_if=lambda value: value is None)
+    """Time (UTC) at which less than the limit is used again; left out while some is left."""
 
 
 class LabCounts(AnswerModel):

@@ -210,6 +210,12 @@ class Budget:
                 rates.append(r)
         return until, tuple(rates)
 
+    def slot_at(self, cost: Mapping[str, float]) -> datetime | None:
+        """Returns when the weekly limits hold a cost again; None if they hold it now, or never."""
+        rates = {r: amount for r, amount in cost.items() if r in self._limits.rates}
+        wait = self.waits_until(rates) if rates else None
+        return _minute(wait[0]) if wait is not None and wait[1] else None
+
     def resumes(self, reservations: Iterable[Mapping[str, float]]) -> str | None:
         """Returns a text: the rates that delay the first of these reservations, and until when; None without delay."""
         waits = [wait for each in reservations if (wait := self.waits_until(each)) is not None and wait[1]]
@@ -217,8 +223,7 @@ class Budget:
             return None
         until, rates = min(waits)
         used = "; ".join(f"{r}: {_amount(self._held(r))} of {self._limits.rates[r]:g} in seven days" for r in rates)
-        when = datetime.fromtimestamp(60 * math.ceil(until / 60), UTC)
-        return f"{used}; more on {when:%Y-%m-%d %H:%M} UTC"
+        return f"{used}; more on {_minute(until):%Y-%m-%d %H:%M} UTC"
 
     def _held(self, resource: str) -> float:
         """Returns the amount spent (for a rate: in the last seven days) plus the reserved amount."""
@@ -238,3 +243,8 @@ class Budget:
 
 def _amount(value: float) -> str:
     return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def _minute(at: float) -> datetime:
+    """Returns the first whole minute that is not before a time in seconds since the epoch."""
+    return datetime.fromtimestamp(60 * math.ceil(at / 60), UTC)

@@ -70,6 +70,15 @@ def of_candidate(connection: Connection, candidate_id: int, limit: int = 100) ->
     return [Vial(**row._mapping) for row in connection.execute(query)]
 
 
+def alerts(connection: Connection, candidate_id: int, screen: str) -> tuple[str, ...]:
+    """The names of the safety rules that a candidate matches, whether a campaign allows them or not, as the verifier
+    `screen` found. Empty also where it has not looked."""
+    e = t.current_evidence.c
+    query = sa.select(e.diagnostics).where(e.candidate_id == candidate_id, e.verifier == screen)
+    found = [name for kept in connection.execute(query).scalars() for name in kept.get("rules", ())]
+    return tuple(dict.fromkeys(found))
+
+
 def set_state(connection: Connection, sample_id: int, state: str) -> None:
     """Write that a sample is `ok`, `empty` or `bad`."""
     connection.execute(sa.update(t.sample).where(t.sample.c.id == sample_id).values(state=state))

@@ -216,12 +216,22 @@ def _rates(connection: Connection, row: CampaignRow) -> dict[str, RateUse]:
     """Limits on any seven days, by resource, with the amount spent in the last seven."""
     budget = row.spec.get("budget", {})
     rates = {name: limit for name, limit in budget.items() if name in RESOURCE_UNITS and isinstance(limit, dict)}
-    used = dict.fromkeys(rates, 0.0)
     since = db_now(connection).timestamp() - WEEK if rates else 0.0
-    for resource, amount, _ in spent_since(connection, row.id, sorted(rates), since):
-        used[resource] += amount
+    booked = spent_since(connection, row.id, sorted(rates), since)
     more = {"until": budget["until"]} if "until" in budget else {}
-    return {resource: RateUse(**limit, **more, used=used[resource]) for resource, limit in rates.items()}
+    return {resource: _rate(resource, {**limit, **more}, booked) for resource, limit in rates.items()}
+
+
+def _rate(resource: str, limit: Mapping[str, Any], booked: Sequence[tuple[str, float, float]]) -> RateUse:
+    """Returns the use of a weekly limit. booked: as from `spent_since`, oldest first."""
+    mine = [(amount, at) for r, amount, at in booked if r == resource]
+    used = left = sum(amount for amount, _ in mine)
+    free_at = None
+    for amount, at in mine if used >= limit["amount"] else ():
+        left, free_at = left - amount, datetime.fromtimestamp(at + WEEK, UTC)
+        if left < limit["amount"]:
+            break
+    return RateUse(**limit, used=used, more_at=free_at)
 
 
 def _rung_counts(rung: RungRow, places: Sequence[LadderPlace], core_seconds: float, jobs: int) -> RungCounts:

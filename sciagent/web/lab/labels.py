@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sciagent.chemistry.subjects.drawing import structure_text
+from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.jobs.sample_codes import read_code
 from sciagent.domain.people.roles import Right
 from sciagent.errors import UsageError
@@ -37,7 +38,11 @@ def labels(request: Request, codes: str = "") -> Response:
             candidate = candidates.load(connection, [sample.candidate_id])[sample.candidate_id]
             structure = structure_text(candidate)
             address = f"{str(request.base_url).rstrip('/')}/s/{sample.code}"
-            shown.append({"vial": sample, "structure": structure, "qr": qr(address), "formula": candidate.formula})
+            alerts = samples.alerts(connection, sample.candidate_id, subject_of(candidate.kind).screen or "")
+            shown.append({
+                "vial": sample, "structure": structure, "qr": qr(address), "formula": candidate.formula,
+                "alerts": alerts,
+            })  # fmt: skip
     return site.page(request, "labels.html.j2", labels=shown)
 
 

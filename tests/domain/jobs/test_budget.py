@@ -74,6 +74,8 @@ def test_a_rate_that_is_used_up_says_when_it_goes_on_and_is_never_gone_for_good(
     assert b.exhausted() is None
     assert b.resumes([Cost(lab_slots=1)]) == "lab_slots: 5 of 5 in seven days; more on 2026-11-24 09:13 UTC"
     assert b.resumes([Cost(lab_slots=3)]) == "lab_slots: 5 of 5 in seven days; more on 2026-11-25 09:13 UTC"
+    assert b.slot_at(Cost(lab_slots=1)) == datetime(2026, 11, 24, 9, 13, tzinfo=UTC)
+    assert b.slot_at(Cost(lab_slots=6)) is b.slot_at(Cost(money=1)) is None, "never, and no weekly limit"
     assert b.resumes([Cost(lab_slots=3), Cost(lab_slots=1)]) == b.resumes([Cost(lab_slots=1)])
     assert b.resumes([Cost(lab_slots=6)]) is None, "no week holds it"
     assert b.resumes([Cost(core_seconds=6)]) is None, "nothing is in its way"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from sciagent.campaign.spec.load import parse_spec
 from sciagent.domain.people.roles import Role
 from sciagent.store.campaign_state import standings
 from sciagent.store.database import tables as t
+from sciagent.store.database.clock import db_now
 from sciagent.store.lab import submissions, tasks
 from sciagent.store.people import audit
 from sciagent.web.app import application
@@ -183,7 +185,33 @@ def test_a_vial_opens_its_task_and_the_wrong_one_is_refused(serve: Serve) -> Non
     assert anna.get(f"/s/{'0' * 11}").status_code == 400 or code == "0" * 11
     assert anna.post(f"/tasks/{first}/enter", answered("4.31", sample=code.lower())).status_code == 303
     label = anna.client.get(reply.headers["location"]).text
+    assert "⚠" not in label, "phenol matches no safety rule"
     assert code in label and "98.5 %" in label and 'class="qr"><svg' in label.replace("\n", "")
+
+
+def test_the_list_and_the_form_say_when_the_slots_of_the_week_are_used(serve: Serve) -> None:
+    server = serve(budget="{lab_slots: {amount: 1, per: week}}")
+    anna, [first, second, *_] = server.person("anna"), task_ids(server.built)
+    assert "no slot" not in shown(anna, "/tasks")
+    anna.post(f"/tasks/{first}/claim")
+    with server.ledger.read() as connection:
+        now = db_now(connection)
+    days = re.findall(r"no slot before (\S+)", shown(anna, "/tasks"))
+    day = days[0]
+    assert days == [day] * (len(task_ids(server.built)) - 1), "hers is claimed"
+    assert date.fromisoformat(day) - now.date() in (timedelta(days=7), timedelta(days=8)), "a minute may pass midnight"
+    form = shown(anna, f"/tasks/{second}")
+    assert f"nobody can claim or answer this task before {day}" in form and "Claim it" not in form
+    assert "The slots of the week" not in shown(anna, f"/tasks/{first}")
+    assert re.search("1 of 1, more on 20", shown(server.person("carla", Role.CHEMIST), "/campaigns/gaps"))
+
+
+def test_a_label_names_the_safety_rules_that_its_molecule_matches(serve: Serve) -> None:
+    reason = "the group handles organic azides in a hood"
+    server = serve(smiles=("[N-]=[N+]=NCc1ccccc1",), more=f"safety: {{allow: [azide], reason: {reason}}}\n")
+    [task_id] = task_ids(server.built)
+    reply = server.person("anna").post(f"/tasks/{task_id}/sample", {"form": "free base", "source": "bought"})
+    assert "⚠ azide" in shown(server.person("anna"), reply.headers["location"])
 
 
 def test_an_answer_is_reviewed_and_signed(serve: Serve) -> None:

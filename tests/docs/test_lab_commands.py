@@ -1,0 +1,118 @@
+"""The commands of the page for the laboratory are typed, each in its turn, in one campaign: the one of the page."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from sciagent.store.database.ledger import Ledger
+from sciagent.web.app import application
+from tests.docs.pages import ROOT, blocks, campaigns, commands, mentioned
+from tests.support.typed import data, told
+
+PAGE = ROOT / "docs" / "lab.md"
+ELSEWHERE = ("serve", "worker")  # tests/integration/test_serve.py starts them
+
+
+class Page:
+    """The commands of the page that have not been typed yet."""
+
+    def __init__(self) -> None:
+        in_text = [(where, shlex.split(" ".join(words))) for where, words in mentioned()]
+        found = [words for where, words in (*commands(), *in_text) if "lab.md:" in where]
+        self.left = [words for words in found if words[0] not in ELSEWHERE]
+
+    def take(self, *beginning: str, swap: Mapping[str, str] | None = None) -> list[str]:
+        """Words of the next command that begins so. swap: what stands for words of the page, such as a number."""
+        taken = next(words for words in self.left if words[: len(beginning)] == list(beginning))
+        self.left.remove(taken)
+        return [(swap or {}).get(word, word) for word in taken]
+
+    def type(self, *beginning: str, swap: Mapping[str, str] | None = None) -> str:
+        return told(*self.take(*beginning, swap=swap))
+
+
+def campaign_file() -> str:
+    """The campaign of the page, with its rung for experts, and tasks that wait for a chemist."""
+    [campaign] = campaigns(PAGE)
+    [expert] = [block.text for block in blocks("yaml", PAGE) if "expert.review" in block.text]
+    rung = "".join(f"  {line}\n" for line in expert.splitlines())
+    text = campaign.text.replace("  - rung: lab\n", rung + "  - rung: lab\n")
+    return text.replace("      due_days: 14\n", "      due_days: 14\n      approve: true\n")
+
+
+def listed(rung: str) -> dict[str, str]:
+    """{task: key of its molecule}"""
+    return {str(task["task"]): task["key"] for task in data("lab", "list") if task["rung"] == rung}
+
+
+@pytest.mark.long
+def test_every_command_of_the_page_works_as_it_is_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SCIAGENT_LEDGER", raising=False)
+    Path("soluble.yaml").write_text(campaign_file(), encoding="utf-8")
+    Path("molecules.csv").write_text("smiles\nOc1ccccc1\nCc1ccccc1O\nNc1ccccc1\n", encoding="utf-8")
+    Path("old.csv").write_text("smiles,logS\nCCO,-0.2\n", encoding="utf-8")
+    page = Page()
+    page.type("person", "add", "anna")
+    page.type("person", "add", "carla")
+    page.type("submit")
+    page.type("lab", "load")
+    told("resume", "soluble")
+    judge(page)
+    told("resume", "soluble")
+    first, second, third = listed("lab")
+    page.type("lab", "approve", swap={"TASK": first})
+    for task in (second, third):
+        told("lab", "approve", task)
+    page.type("lab", "list")
+    this = {"4711": first}
+    page.type("lab", "claim", swap=this)
+    page.type("lab", "release", swap=this)
+    code = re.search(r"\b[0-9A-Z]{10}\S", page.type("lab", "sample", swap=this))
+    assert code is not None
+    page.type("lab", "enter", "4711", "--sample", swap=this | {"7K2MA9QXC4T": code[0]})
+    page.type("lab", "enter", "4711", "--value", swap=this)
+    told("lab", "enter", second, "--not-obtained", "synthesis_failed")
+    page.type("person", "add", "hplc")
+    post(page.type("person", "token", "hplc").strip(), third)
+    told("resume", "soluble")
+    told(*page.take("status")[:1], "soluble")
+    page.type("person", "role")
+    page.type("audit", "verify")
+    last = re.search(r"[0-9a-f]{64}", page.type("audit", "head"))
+    assert last is not None
+    told(*page.take("audit", "verify", "--since", swap={"HASH": last[0]}))
+    told(*page.take("explain"), "Oc1ccccc1")
+    assert {" ".join(words) for words in page.left} <= {"run", "resume", "status"}
+
+
+def judge(page: Page) -> None:
+    """Two people judge each molecule; the first of them as the page says."""
+    tasks, judged = listed("can-we-make-it"), set[str]()
+    assert len(tasks) == 8, "three molecules and an old one, two people each"
+    for task, key in tasks.items():
+        if not judged:
+            page.type("lab", "enter", "4712", swap={"4712": task})
+        else:
+            who = ("--who", "ben") if key in judged else ()
+            told("lab", "enter", task, "--grade", "expert_grade=probably", *who)
+        judged.add(key)
+
+
+def post(token: str, task: str) -> None:
+    """What the two lines with curl do."""
+    lines = [line for block in blocks("sh", PAGE) for line in block.text.splitlines() if line.startswith("curl")]
+    with TestClient(application(Ledger("sciagent.db")), base_url="http://127.0.0.1:8080") as client:
+        client.headers["authorization"] = f"Bearer {token}"
+        get, send = (shlex.split(line.replace("4713", task)) for line in lines)
+        assert client.get(get[-1]).status_code == 200
+        body = json.loads(send[send.index("--json") + 1])
+        reply = client.post(send[-1], json=body)
+        assert reply.status_code == 200 and reply.json()["state"] == "answered", reply.text
