@@ -43,7 +43,7 @@ def place(built: Built, task_id: int) -> tuple[str, str | None, bool]:
 
 
 def test_an_answer_becomes_evidence_and_wakes_the_campaign(make: Make) -> None:
-    built = make()
+    built = make(count=3)
     with built.ledger.begin() as connection:
         campaigns.host(connection, built.row.id, True)
         assert campaigns.hosted(connection) == [], "a dispatcher leaves it alone while nothing is new"
@@ -59,8 +59,9 @@ def test_an_answer_becomes_evidence_and_wakes_the_campaign(make: Make) -> None:
         assert (measured.quantity.value, measured.quantity.as_typed) == (4.31, "4.31 eV")
         assert campaign_counts.spent(connection, built.row.id)["lab_slots"] == 1
     assert drive(built) is CampaignState.WAITING and len(task_ids(built)) == 3, "the fourth molecule is on the list"
-    answering.enter(built, task_ids(built)[0], entry("4.2 eV"))
-    assert drive(built) is CampaignState.FINISHED, "two hits"
+    for task_id in task_ids(built)[:2]:
+        answering.enter(built, task_id, entry("4.2 eV"))
+    assert drive(built) is CampaignState.FINISHED, "three hits"
 
 
 def test_what_could_not_be_obtained_is_a_result(make: Make) -> None:
