@@ -28,6 +28,7 @@ from sciagent.errors import InvalidCandidateError, UsageError
 
 FINGERPRINT_VERSION = "1"
 SYMPREC = 0.01  # angstrom
+ANGLES = -1.0  # spglib's own rule, by SYMPREC; pymatgen's 5 degrees make iron of c/a 1.06 cubic
 RADIUS = 6.0  # angstrom
 BIN = 0.02  # angstrom
 EDGE = BIN * (math.sqrt(5) - 1) / 2  # keeps decimal lengths, such as half of 5.63, away from the edges of bins
@@ -118,8 +119,8 @@ def crystal_from_structure(structure: Any) -> Crystal:
 
     plain = _checked(structure)
     try:
-        primitive = SpacegroupAnalyzer(plain, symprec=SYMPREC).get_primitive_standard_structure()
-        data = SpacegroupAnalyzer(primitive, symprec=SYMPREC).get_symmetry_dataset()
+        primitive = SpacegroupAnalyzer(plain, SYMPREC, ANGLES).get_primitive_standard_structure()
+        data = SpacegroupAnalyzer(primitive, SYMPREC, ANGLES).get_symmetry_dataset()
     except Exception as error:  # spglib and pymatgen raise several types without a common base
         raise InvalidCandidateError(Reason.NO_IDENTITY, f"spglib finds no space group: {error}"[:300]) from error
     formula = primitive.composition.reduced_formula

@@ -85,6 +85,16 @@ def test_a_payload_makes_the_same_crystal(name):
     assert again.structure.num_sites == crystal.n_atoms
 
 
+def test_tetragonal_iron_is_not_made_cubic():
+    cell, middle = Lattice.tetragonal(2.8, 2.8 * 1.06), [[0, 0, 0], [0.5, 0.5, 0.5]]
+    crystal = crystal_from_structure(Structure(cell, ["Fe", "Fe"], middle))
+    assert crystal.space_group == "I4/mmm"
+    volume = float(np.linalg.det(np.array(crystal.lattice)))
+    assert abs(volume) == pytest.approx(cell.volume / 2)
+    cubic = crystal_from_structure(Structure(Lattice.cubic(2.8 * 1.06 ** (1 / 3)), ["Fe", "Fe"], middle))
+    assert cubic.space_group == "Im-3m" and cubic.key != crystal.key
+
+
 def test_different_crystals_have_different_keys():
     assert len({crystal_from_structure(one).key for one in CRYSTALS.values()}) == len(CRYSTALS)
 

@@ -13,6 +13,7 @@ import os
 import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -25,13 +26,14 @@ from sciagent_simulators.potentials.potential import Energy, EnergyScale, Potent
 from sciagent_simulators.potentials.reference_elements import element
 from sciagent_simulators.potentials.relaxing import relax
 
-RECIPE = 1  # raise it whenever the phases or their relaxation change
+RECIPE = 2  # raise it whenever the phases or their relaxation change
 FMAX, STEPS = 0.03, 500
 LEAST_SHARE = 1e-6  # of atoms, of a phase that is named
 BINARIES = (
     "rocksalt", "CsCl", "zincblende", "NiAs", "fluorite", "rutile", "CdI2", "antifluorite", "corundum", "BiI3",
 )  # fmt: skip
-"""Prototypes of AX, AX2, A2X, A2X3 and AX3, with the more electropositive element as A."""
+"""Prototypes of AX, AX2, A2X, A2X3 and AX3, with the more electropositive element as A. A pair is decorated in those
+that oxidation states balance; an alloy, or another pair without a balanced one, in all."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def known_phases(
     for system in systems:
         wanted |= dict.fromkeys(sorted(system))
         if binaries:
-            wanted |= dict.fromkeys("-".join(pair) for pair in combinations(sorted(system), 2))
+            wanted |= dict.fromkeys("-".join(pair) for pair in _pairs(system))
     folder = cache_folder() / "known_phases" / _folder(scale)
     found = {name: phases for name in wanted if (phases := _read(folder / f"{name}.json")) is not None}
     missing = [name for name in wanted if name not in found]
@@ -107,6 +109,28 @@ def known_phases(
             _write(folder / f"{name}.json", phases)
         found |= relaxed
     return KnownPhases(tuple(phase for phases in found.values() for phase in phases), scale)
+
+
+def _pairs(system: Collection[str]) -> list[tuple[str, str]]:
+    """Returns the pairs of elements that are decorated: beside a non-metal, two metals only if they make a salt."""
+    from sciagent.chemistry.crystals.contacts import is_metal
+
+    metals = {symbol for symbol in system if is_metal(symbol)}
+    pairs = list(combinations(sorted(system), 2))
+    return [pair for pair in pairs if metals == set(system) or not metals.issuperset(pair) or balanced(pair)]
+
+
+@lru_cache(maxsize=4096)
+def balanced(pair: tuple[str, str]) -> tuple[str, ...]:
+    """Returns the prototypes in which whole oxidation states of the two elements add up to zero."""
+    from sciagent.chemistry.crystals.charges import assignment_of
+
+    found = []
+    for label, structure in _decorated(pair, BINARIES):
+        states = assignment_of({symbol: int(n) for symbol, n in structure.composition.get_el_amt_dict().items()})
+        if states is not None and states.misordered == 0 and all(x.is_integer() for x in states.states.values()):
+            found.append(label)
+    return tuple(found)
 
 
 def _mixture(
@@ -145,16 +169,21 @@ def _relaxed(potential: Potential, names: Sequence[str]) -> dict[str, list[Phase
 
 def _starts(symbols: Sequence[str]) -> list[tuple[str, Any]]:
     """Returns (label, pymatgen Structure) of the phases of an element or a pair, not yet relaxed."""
-    from sciagent.chemistry.crystals.contacts import electronegativity
-    from sciagent.chemistry.crystals.prototypes import decorated
-
     if len(symbols) == 1:
         with contextlib.suppress(KeyError):
             return [("element", element(symbols[0]))]
         return []
+    return _decorated(symbols, balanced((symbols[0], symbols[1])) or BINARIES)
+
+
+def _decorated(symbols: Sequence[str], names: Sequence[str]) -> list[tuple[str, Any]]:
+    """Returns (label, pymatgen Structure) of a pair in these prototypes."""
+    from sciagent.chemistry.crystals.contacts import electronegativity
+    from sciagent.chemistry.crystals.prototypes import decorated
+
     ordered = sorted(symbols, key=lambda symbol: electronegativity(symbol) or 0.0)
     starts = []
-    for prototype in BINARIES:
+    for prototype in names:
         with contextlib.suppress(InvalidCandidateError):
             starts.append((prototype, decorated(prototype, ordered).structure))
     return starts
