@@ -26,6 +26,17 @@ class ExtraSmartsSpec(Part):
     )
 
 
+class ExtraElementsSpec(Part):
+    """A rule of the user's own for crystals, refused like those that ship with sciagent."""
+
+    name: str = Field(pattern=NAME, description="Name, different from that of any other safety rule.")
+    elements: tuple[str, ...] = Field(min_length=1, description="A crystal with any of these elements is refused.")
+    reason: str = Field(min_length=10, max_length=500, description="Reason, shown with every refusal.")
+    group: Literal["explosive", "acute_hazard", "radioactive"] = Field(
+        default="acute_hazard", description="The group under which a refusal is counted."
+    )
+
+
 class SafetySpec(Part):
     """The rules of the safety screen. Turning it off, or exempting rules, needs a reason."""
 
@@ -34,7 +45,12 @@ class SafetySpec(Part):
         default_factory=tuple, description="Safety rules that are not applied in this campaign; needs a reason."
     )
     extra_smarts: tuple[ExtraSmartsSpec, ...] = Field(
-        default_factory=tuple, description="Additional patterns to refuse."
+        default_factory=tuple, description="Additional patterns to refuse; for molecules."
+    )
+    extra_elements: tuple[ExtraElementsSpec, ...] = Field(
+        default_factory=tuple,
+        exclude_if=lambda rules: not rules,  # as in campaigns from before this key
+        description="Additional elements to refuse; for crystals.",
     )
     reason: str = Field(
         default="", max_length=1000, description="Reason for which the screen is off, or rules are exempt."
@@ -43,8 +59,9 @@ class SafetySpec(Part):
     @model_validator(mode="after")
     def _reasoned(self) -> SafetySpec:
         with Faults() as faults:
-            if not self.screen and (self.allow or self.extra_smarts):
-                faults.add(("screen",), "is false, and allow or extra_smarts would have no effect; keep one of them")
+            if not self.screen and self.settings():
+                rules = "allow, extra_smarts or extra_elements"
+                faults.add(("screen",), f"is false, and {rules} would have no effect; keep one of them")
             if (not self.screen or self.allow) and not is_reason(self.reason):
                 what = "turning the safety screen off" if not self.screen else "exempting safety rules"
                 faults.add(("reason",), f"{what} needs a reason", _REASON, on_key=True)
@@ -52,14 +69,21 @@ class SafetySpec(Part):
 
     def settings(self) -> Mapping[str, Any]:
         """Returns the settings of the screening verifier."""
-        given = self.model_dump(mode="json", include={"allow", "extra_smarts"})
+        given = self.model_dump(mode="json", include={"allow", "extra_smarts", "extra_elements"})
         return {key: value for key, value in given.items() if value}
 
 
-def check_settings(safety: SafetySpec, screen: str | None) -> None:
+def check_settings(safety: SafetySpec, subject: Subject) -> None:
     """Raises ValidationError if the verifier that screens does not take the settings of the key `safety`."""
-    if (settings := safety.settings()) and screen and (found := find_verifier(screen)):
-        found.Settings.model_validate(settings)
+    settings, screen = safety.settings(), subject.screen
+    if not settings or screen is None or (found := find_verifier(screen)) is None:
+        return
+    taken = found.Settings.model_fields
+    with Faults() as faults:
+        for key in sorted(set(settings) - set(taken)):
+            known = ", ".join(key for key in SafetySpec.model_fields if key in taken)
+            faults.add((key,), f"the screen of {subject.words.many} takes no such rules; it takes {known}", on_key=True)
+    found.Settings.model_validate(settings)
 
 
 def is_reason(text: str) -> bool:

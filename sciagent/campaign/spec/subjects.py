@@ -140,7 +140,7 @@ def check_part(name: str, value: Any, info: ValidationInfo) -> None:
     if name == "proposer":
         check_proposer(subject, value, info)
     elif name == "safety":
-        check_settings(value, subject.screen)
+        check_settings(value, subject)
     else:
         try:
             reading_of(subject, value)

@@ -100,6 +100,11 @@ def test_places_of_mistakes_are_those_of_the_file(folder: Path) -> None:
         ('safety: {screen: false, reason: "x x x x x x x x x x"}\n', "turning the safety screen off needs a reason"),
         ("safety: {allow: [polynitro]}\n", "safety.reason: exempting safety rules needs a reason"),
         (f"safety: {{allow: [polynitr], reason: {WHY}}}\n", 'allow[0]: no safety rule is named "polynitr"; did you'),
+        (f"safety: {{allow: [arsenic], reason: {WHY}}}\n", "is a safety rule for crystals, not for molecules"),
+        (
+            "safety: {extra_elements: [{name: a, elements: [Pb], reason: no lead in here}]}\n",
+            "it takes allow, extra_smarts",
+        ),
         (f"safety: {{scren: false, reason: {WHY}}}\n", 'unknown key; did you mean "screen"?'),
         (f"safety: {{screen: false, allow: [azide], reason: {WHY}}}\n", "would have no effect"),
         ("safety: {extra_smarts: [{name: a, smarts: 'C(', reason: no pattern at all}]}\n", "extra_smarts[0].smarts"),
@@ -107,6 +112,38 @@ def test_places_of_mistakes_are_those_of_the_file(folder: Path) -> None:
 )
 def test_it_is_softened_only_with_a_reason_and_by_names_there_are(folder: Path, more: str, said: str) -> None:
     assert said in mistake(folder, more)
+
+
+CRYSTALS = """\
+campaign: screened
+subject: crystal
+objectives: [{property: density, min: 5, unit: g/mL}]
+ladder: [{rung: checks, verifier: crystal.checks}]
+goal: {kind: hits}
+budget: {proposals: 50}
+proposer: {kind: screen, file: molecules.csv}
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (
+            "allow: [cwc-3b17-triethanolamine]",
+            "is a safety rule for molecules, not for crystals; docs/crystal_safety.md",
+        ),
+        ("extra_smarts: [{name: a, smarts: CC, reason: not in here}]", "it takes allow, extra_elements"),
+        ("extra_elements: [{name: a, elements: [Xx], reason: not in here}]", "Xx"),
+    ],
+)
+def test_rules_of_molecules_are_refused_for_crystals(folder: Path, more: str, said: str) -> None:
+    assert said in mistake(folder, f"safety: {{{more}, reason: {WHY}}}\n", CRYSTALS)
+
+
+def test_elements_of_ones_own_are_refused(folder: Path) -> None:
+    more = "safety: {extra_elements: [{name: house-lead, elements: [Pb], reason: our laboratory takes no lead}]}\n"
+    [rule] = spec_of(folder, more, CRYSTALS).ladder[0].settings["extra_elements"]
+    assert rule["name"] == "house-lead" and rule["group"] == "acute_hazard"
 
 
 def in_ladder(rungs: str) -> str:

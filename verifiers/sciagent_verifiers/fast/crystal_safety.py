@@ -13,11 +13,11 @@ from sciagent.domain.cost import Cost
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import SAFETY_ALERTS, Level, PropertyAtLevel, at
 from sciagent.domain.tiers import Tier
-from sciagent.errors import did_you_mean
 from sciagent.verification.contract import Context, Finding, Refusal, Settings
 from sciagent_verifiers.crystal_verifier import CrystalVerifier, no_crystal, refused
 from sciagent_verifiers.fast.compounds.elements import known_elements
 from sciagent_verifiers.fast.hazards.crystal_screen import CrystalRule, crystal_rule_names, screen_crystal
+from sciagent_verifiers.fast.hazards.names import crystal_rule
 
 LEVEL = Level(method="sciagent safety screen")
 MAX_EXTRA = 200
@@ -39,18 +39,10 @@ class ExtraElements(Settings):
         return known_elements(value)
 
 
-def _known_rule(name: str) -> str:
-    if name not in (known := crystal_rule_names()):
-        raise ValueError(
-            f'no safety rule is named "{name}"{did_you_mean(name, known)}; docs/crystal_safety.md lists them'
-        )
-    return name
-
-
 class CrystalSafetySettings(Settings):
     """Additions to the rules that ship, and exceptions from them."""
 
-    allow: tuple[Annotated[str, AfterValidator(_known_rule)], ...] = Field(
+    allow: tuple[Annotated[str, AfterValidator(crystal_rule)], ...] = Field(
         (), description="Rules that do not refuse here; a campaign asks for the reason."
     )
     extra_elements: tuple[ExtraElements, ...] = Field((), max_length=MAX_EXTRA, description="Rules of one's own.")

@@ -13,8 +13,8 @@ from sciagent.domain.cost import Cost
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import SAFETY_ALERTS, Level, PropertyAtLevel, at
 from sciagent.domain.tiers import Tier
-from sciagent.errors import did_you_mean
 from sciagent.verification.contract import Context, Finding, Refusal, Settings
+from sciagent_verifiers.fast.hazards.names import molecule_rule
 from sciagent_verifiers.fast.hazards.screen import Hazard, Rule, rule_names, screen
 from sciagent_verifiers.molecule_verifier import MoleculeVerifier, refused
 
@@ -39,16 +39,10 @@ class ExtraPattern(Settings):
         return value
 
 
-def _known_rule(name: str) -> str:
-    if name not in (known := rule_names()):
-        raise ValueError(f'no safety rule is named "{name}"{did_you_mean(name, known)}; docs/safety.md lists them')
-    return name
-
-
 class MoleculeSafetySettings(Settings):
     """Additions to the rules that ship, and exceptions from them."""
 
-    allow: tuple[Annotated[str, AfterValidator(_known_rule)], ...] = Field(
+    allow: tuple[Annotated[str, AfterValidator(molecule_rule)], ...] = Field(
         (), description="Rules that do not refuse here; a campaign asks for the reason."
     )
     extra_smarts: tuple[ExtraPattern, ...] = Field((), max_length=MAX_EXTRA, description="Patterns of one's own.")
