@@ -108,6 +108,25 @@ def test_a_broken_cache_file_is_built_again(tmp_path: Path, monkeypatch: pytest.
     assert len(list(tmp_path.rglob("Cu.json"))) == 2
 
 
+def test_pairs_are_decorated_as_oxidation_states_balance_them() -> None:
+    assert known.balanced(("Cs", "I")) == ("rocksalt", "CsCl", "zincblende", "NiAs")
+    assert known.balanced(("Ca", "Sn")) == ("antifluorite",)
+    assert known.balanced(("Au", "Cu")) == ()
+    assert "BiI3" not in known.balanced(("O", "Ti")) and "rutile" in known.balanced(("O", "Ti"))
+
+
+@pytest.mark.parametrize(
+    ("system", "pairs"),
+    [
+        (("Cs", "Sn", "I"), [("Cs", "I"), ("I", "Sn")]),
+        (("Ca", "Sn", "O"), [("Ca", "O"), ("Ca", "Sn"), ("O", "Sn")]),
+        (("Cu", "Au"), [("Au", "Cu")]),
+    ],
+)
+def test_alloys_are_left_out_beside_a_non_metal(system: tuple[str, ...], pairs: list[tuple[str, str]]) -> None:
+    assert known._pairs(system) == pairs
+
+
 @pytest.mark.long
 def test_the_binary_hull_knows_what_is_stable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """NaCl, MgO and CaF2 lie on the hull of decorated binaries, NaCl3 far above, and CsPbI3 at most 0.1 eV.

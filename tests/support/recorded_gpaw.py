@@ -34,6 +34,14 @@ def main() -> None:
     Path("OUTPUT.json").write_text(json.dumps(answer), encoding="utf-8")
 
 
+def program(folder: Path) -> str:
+    """Writes the program that stands in for GPAW's Python into the folder; returns its path for SCIAGENT_GPAW."""
+    path = folder / "python3"
+    path.write_text(f'#!/bin/sh\nexec {sys.executable} {Path(__file__)} "$@"\n', encoding="utf-8")
+    path.chmod(0o755)
+    return str(path)
+
+
 def elements(compound: str) -> Counter[str]:
     """Returns the atoms of a formula such as `SrTiO3`."""
     return Counter({symbol: int(n or 1) for symbol, n in re.findall(r"([A-Z][a-z]?)(\d*)", compound)})

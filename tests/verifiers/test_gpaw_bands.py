@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +38,7 @@ def finding(settings: dict[str, Any], candidate: Crystal, folder: Path) -> Any:
 
 @pytest.fixture
 def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = tmp_path / "python3"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} {recorded_gpaw.__file__} "$@"\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("SCIAGENT_GPAW", os.fspath(program))
+    monkeypatch.setenv("SCIAGENT_GPAW", recorded_gpaw.program(tmp_path))
 
 
 def test_it_is_registered() -> None:

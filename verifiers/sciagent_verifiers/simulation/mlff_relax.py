@@ -44,8 +44,9 @@ class MlffRelaxSettings(ForceFieldSettings):
 
     known_phases: Literal["binaries", "elements", "none"] = Field(
         "binaries",
-        description=f"`binaries`: elements, and pairs of them in {len(BINARIES)} prototypes; `elements`: a formation "
-        "energy only; `none`: no energies. They are relaxed once for a chemical system and kept in the cache folder.",
+        description=f"`binaries`: elements, and pairs of them in those of {len(BINARIES)} prototypes that oxidation "
+        "states balance; `elements`: a formation energy only; `none`: no energies. They are relaxed once for a "
+        "chemical system and kept in the cache folder.",
     )
     entries: ReferenceFile | None = Field(
         None,
@@ -76,8 +77,9 @@ class MlffRelax(ForceField):
     """Cell and positions relaxed by a machine-learnt force field, many crystals in one call.
 
     The energy above the known phases compares the crystal with the elements and with binaries of the same elements in
-    common prototypes, all by the same model. Phases that are missing there can only raise it, so it is a lower bound
-    of the energy above the hull: what lies far above will not form, what lies at zero may still decompose.
+    common prototypes that oxidation states balance, all by the same model; alloys are left out beside a non-metal.
+    Phases that are missing there can only raise it, so it is a lower bound of the energy above the hull: what lies far
+    above will not form, what lies at zero may still decompose.
 
     The model was trained on density functional theory at 0 K (PBE+U by default) and has its errors: lattices about 1 %
     large against experiment, formation energies within about 0.1 eV/atom. Charge and spin are not seen.
@@ -91,7 +93,7 @@ class MlffRelax(ForceField):
     """
 
     name = "mlff.relax"
-    version = "1"
+    version = "2"
     Settings = MlffRelaxSettings
     settings: MlffRelaxSettings
     spread = {
