@@ -36,6 +36,7 @@ LEVELS, APART = 5, 0.5
 TOLD, FEWEST = 48, 8  # candidates that represent a level: largest and smallest number
 PLANS = 16  # largest number of plans for different relative costs, over all levels
 ALIKE = 0.5  # range of relative costs per plan, in factors of two
+DEAR = 0.05  # cost of a rung, in terminal verifications, from which what it seems to tell is fully doubted
 SOME = 4096  # candidates whose costs determine the plans
 BLOCK = 1 << 16  # candidates computed at a time
 MOST_RUNGS = 5  # largest number of rungs in one programme
@@ -223,7 +224,11 @@ def _forecasts(
                 some = forecast.covariance[:: max(1, len(places) // SAMPLE)]
                 at = [pool.rungs[aim.columns[c]] for c in forecast.missing]
                 columns = [[place for place, rung in enumerate(at) if rung == j] for j in rungs]
-                left = variances_left(np.median(some, axis=0), columns)
+                chance = [
+                    _chance(pool, of, rung) / max(chain.pairs(c), 1)
+                    for c, rung in zip(forecast.missing, at, strict=True)
+                ]
+                left = variances_left(_doubted(np.median(some, axis=0), chance), columns)
                 shares[i] = 1 - left / left[0]
         decides = pool.rungs[aim.columns[-1]]
         if decides in rungs:
@@ -233,6 +238,28 @@ def _forecasts(
         known = ~np.isnan(answers)
         means[i, known], variances[i, known] = truth(answers[known]), FLOOR
     return means, variances, shares
+
+
+def _chance(pool: CandidatePool, of: Places, rung: int) -> float:
+    """Returns the number of answers whose worth of chance is taken off what a rung seems to tell: less than one for a
+    cheap rung, since a wrong belief in it costs little."""
+    some = pool.costs[of[:: math.ceil(len(of) / SOME)]]
+    return min(1.0, float(np.median(some[:, rung] / some[:, -1])) / DEAR)
+
+
+def _doubted(covariance: Array, chance: Sequence[float]) -> Array:
+    """Returns the covariance with less of what rungs tell about the last variable, since few answers show a correlation
+    even between unrelated numbers. chance: by rung, share of a variance that unrelated numbers would explain.
+
+    As for the adjusted coefficient of determination, the explained share s becomes s - chance (1 - s), at least 0.
+    """
+    doubted = covariance.copy()
+    for j, share in enumerate(chance):
+        told = covariance[j, -1] ** 2 / max(covariance[j, j] * covariance[-1, -1], 1e-300)
+        if told > 0:
+            rest = max(0.0, told - share * (1 - told))
+            doubted[j, -1] = doubted[-1, j] = covariance[j, -1] * math.sqrt(rest / told)
+    return doubted
 
 
 def _lost(pool: CandidatePool, of: Places, rungs: Sequence[int], aims: Aims) -> Mask:

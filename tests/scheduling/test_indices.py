@@ -34,6 +34,7 @@ class Known:
     scores: Array
     mean: Array
     law: Array
+    of: int = 10**15
 
     def forecast(self, of: Places) -> Iterator[tuple[Places, Forecast]]:
         gone = np.isnan(self.scores[of, :-1])
@@ -46,6 +47,9 @@ class Known:
             covariance = self.law[np.ix_(asked, asked)] - self.law[np.ix_(asked, seen)] @ weights
             mean = self.mean[of[places]] + self.scores[np.ix_(of[places], seen)] @ weights[:, -1]
             yield places, Forecast(tuple(missing), mean, np.tile(covariance, (len(places), 1, 1)))
+
+    def pairs(self, j: int) -> int:
+        return self.of
 
 
 def board_of(scores: Array, costs: Array, rungs: tuple[int, ...] = ()) -> CandidatePool:
@@ -100,6 +104,20 @@ def test_with_the_same_costs_for_all_there_is_one_programme_and_it_is_the_ladder
     assert by_candidate(found, "expected", 50) == pytest.approx(ndtr(mean))
     assert found[0].worth(0.001) == pytest.approx(alone.worth(mean, 0.1))
     assert found[0].purchases(0.001) == pytest.approx(alone.purchases(mean, 0.1))
+
+
+def test_what_few_answers_show_of_a_rung_counts_for_less_and_for_nothing_if_it_may_be_chance() -> None:
+    """The rung explains 0.3² of the variance: as much as unrelated numbers explain with ten answers."""
+    law, costs, mean = np.array([[1.0, 0.3], [0.3, 1.0]]), np.tile([5.0, 100.0], (9, 1)), np.linspace(-3, 0, 9)
+    indices = {}
+    for n in (1, 10, 40, 10**15):
+        pool = board_of(np.full((9, 2), np.nan), costs)
+        known = Known(pool.scores, mean, law, n)
+        indices[n] = by_candidate(look(pool, Aims.with_threshold(2, 0.0, 1), (ABOVE,), [known]), "index", 9)
+    alone = ndtr(mean) * (1 - board_of(np.full((9, 2), np.nan), costs).failures()[-1]) / 100
+    assert indices[1] == pytest.approx(alone, rel=0.02) and indices[10] == pytest.approx(alone, rel=0.02)
+    assert (indices[40][:-2] > 1.05 * alone[:-2]).all()
+    assert (indices[10**15][:-2] > indices[40][:-2]).all()
 
 
 def test_candidates_that_have_seen_more_have_fewer_rungs_to_buy_and_less_to_doubt() -> None:

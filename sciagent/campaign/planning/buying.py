@@ -22,7 +22,7 @@ from sciagent.campaign.pricing.priced_campaign import Allowance, Numeraire
 from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.dynamic_programme import FLOOR, PRICES, U, nearest, solve_left
 from sciagent.scheduling.payoff import both_above, share_told
-from sciagent.scheduling.rules.priced import FREE, TRUSTED, WARM_UP, WARM_UP_RUNG, WARM_UP_SHARE
+from sciagent.scheduling.rules.priced import whole_ladders
 
 ROUNDS = 6  # most rounds in which the prices of resources are adjusted
 CONVERGED = 1e-4  # relative gain in hits below which prices are adjusted no further
@@ -112,20 +112,10 @@ def buy(problem: BudgetProblem, rate: float, ends: Mapping[int, str] | None = No
 def warm_up(problem: BudgetProblem) -> float:
     """Returns the number of candidates that go up the whole ladder to learn the law; see `rules.priced`."""
     most = problem.most
-    usable = most > 0
-    if len(problem.steps) == 1 or problem.has_hints or not usable.any():
+    if len(problem.steps) == 1 or problem.has_hints or not (most > 0).any():
         return 0.0
-    n = problem.candidates
-    costs = Numeraire(problem.limits).weights / most[usable] @ problem.amounts[usable]
-    free = 0
-    for place, cost in enumerate(costs[:-1]):
-        of_terminal, of_budget = TRUSTED if place in problem.trusted else FREE
-        free += bool(cost <= of_terminal * costs[-1] and (math.isinf(n) or n * cost <= of_budget))
-    price = max(float(costs.sum()), LEAST_COST)
-    wanted = WARM_UP + WARM_UP_RUNG * (len(costs) - 1 - free)
-    wanted = max(WARM_UP, min(wanted, int(WARM_UP_SHARE * min(1.0, n * price) / price)))
     room = [float(limit / a) for limit, a in zip(most, problem.amounts.sum(1), strict=True) if a > 0]
-    return float(min([wanted, n, *room]))
+    return float(min([whole_ladders(problem.candidates), problem.candidates, *room]))
 
 
 def _variance_left(problem: BudgetProblem, rate: float, ends: Mapping[int, str]) -> Array:

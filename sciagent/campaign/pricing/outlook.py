@@ -40,7 +40,7 @@ def outlook(ledger: Ledger, connection: Connection, row: CampaignRow, candidate_
     if remade is None:
         return Outlook(
             text=f"There is no law yet that could say what it promises: {row.spec['terminal']} has to answer for a few "
-            f"candidates first, at least {WARM_UP}."
+            f"candidates first, at least {WARM_UP[0]}."
         )
     return outlook_in(remade, connection, candidate_id)
 

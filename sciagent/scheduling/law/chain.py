@@ -143,6 +143,10 @@ class Chain:
             for start in range(0, len(blocks), AHEAD):  # limits the number of forecasts in memory
                 yield from pool.map(forecast_block, blocks[start : start + AHEAD])
 
+    def pairs(self, j: int) -> int:
+        """Returns the number of rows with an answer of rung j and a terminal answer."""
+        return int((~np.isnan(self._scores[:, j]) & ~np.isnan(self._scores[:, self._last])).sum())
+
     def _answers(self, of: Places, j: int) -> Array:
         """Returns (n,) transformed answers; NaN if unknown."""
         return self._transforms[j](self._scores[of, j])

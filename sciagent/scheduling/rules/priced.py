@@ -1,7 +1,7 @@
 """Priced: buys the evidence with the highest value per cost, by a law that learns what each rung tells.
 
 1. Rungs that are very cheap compared with the terminal one are bought for every candidate, as features.
-2. A few candidates, from both ends of the features' range, run the whole ladder, so that the law has data.
+2. Two to four candidates, from both ends of the features' range, run the whole ladder, so that the law has data.
 3. The law (a chain of Gaussian processes, with and without structure, stacked by their leave-one-out record) predicts
    the terminal answer of every open candidate. The dynamic programme of `scheduling.value` converts each prediction to
    an index and the rung to buy. The largest indices are bought, the law is updated, and so on.
@@ -35,16 +35,17 @@ from sciagent.scheduling.subsampling import Evaluated, ahead, drawn, first, gues
 _ByLaw = tuple[Law, CandidateGroup]
 
 # a feature costs at most these fractions: of the terminal rung's cost, and of the budget for all candidates
-FREE = 0.011, 0.03
+FREE = 0.001, 0.03
 TRUSTED = 0.05, 0.25  # the same limits for a rung that measures the wanted property at another level
-WARM_UP = 4  # terminal answers before the first law
-WARM_UP_RUNG = 8  # additional terminal answers per paid rung, whose value must be learned
-WARM_UP_SHARE = 0.1  # largest fraction of the budget for these answers
-# spend before the law is updated: terminal verifications, or a fraction of the spend so far
-BATCH, BATCH_SHARE = 8, 0.04
+WARM_UP = 2, 4  # fewest and most terminal answers before the first law,
+WARM_UP_OF = 0.01  # and between these, of the candidates: a small campaign cannot waste any
+SETTLED = 12  # terminal answers from which the law's unit stays the same
+# spend before the law is updated: terminal verifications, of which half as many as there are answers, since early ones
+# change the law most; or a fraction of the spend so far
+BATCH, BATCH_SHARE = (2, 8), 0.04
 BATCH_LEFT = 0.125  # largest fraction of the remaining budget, if that does not buy everything
 JUDGED = 500  # best candidates that are used to value a rung
-LESSONS = 0.03  # fraction of the spend for rungs that would be skipped before the terminal one, to keep learning
+LESSONS = 0.02  # fraction of the spend for rungs that would be skipped before the terminal one, to keep learning
 AT_ONCE = 1 << 14  # features bought at a time, since a million candidates may need them
 SOME = 10_000  # candidates whose costs represent all
 
@@ -93,7 +94,7 @@ class Priced:
 
     def choose(self, pool: CandidatePool, left: float) -> list[Purchase]:
         """Returns the next batch, most urgent first; empty if nothing can be bought. left: remaining budget."""
-        return self.for_everyone(pool, left) or self._first(pool) or self._best(pool, left)
+        return self.for_everyone(pool, left) or self._first(pool, left) or self._best(pool, left)
 
     def for_everyone(self, pool: CandidatePool, left: float) -> list[Purchase]:
         """Returns very cheap rungs for candidates without them: at most `AT_ONCE`, the others in later calls."""
@@ -122,16 +123,17 @@ class Priced:
         dearer = {pool.rungs[column] for column in self._decisive} - {*free}
         return [j for j in free if not any(0 <= decides < j for decides in dearer)]
 
-    def _first(self, pool: CandidatePool) -> list[Purchase]:
-        """Returns whole ladders for some candidates, until there are enough terminal answers for a law."""
+    def _first(self, pool: CandidatePool, left: float) -> list[Purchase]:
+        """Returns whole ladders for some candidates, until there are enough terminal answers for a law. A candidate
+        whose ladder costs more than what is left makes room for another."""
         if self.truths is not None or len(made_up(self.aims.hints, pool.scores)):
             self._pupils = []  # from now on their missing rungs are valued like any others
             return []
         free = self.free(pool)
-        self._pupils = [i for i in self._pupils if not pool.out[i]]
-        lacking = self._answers_wanted(pool, len(pool.paid) - 1 - len(free))
-        lacking -= self._decided(pool.scores) + len(self._pupils)
+        self._pupils = [i for i in self._pupils if pool.pending[i] or (not pool.out[i] and _to_pay(pool, i) <= left)]
+        lacking = whole_ladders(pool.in_play.sum()) - self._decided(pool.scores) - len(self._pupils)
         open_ = np.setdiff1d(pool.open[~pool.closed[pool.open, -1]], self._pupils)
+        open_ = open_[_to_pay(pool, open_) <= left]
         if lacking > 0 and len(open_):
             z = pool.scores[open_][:, [c for j in free for c in pool.columns(j)]]
             one_sided = all(math.isinf(aim.low) != math.isinf(aim.high) for aim in self.aims.aims)
@@ -139,29 +141,21 @@ class Priced:
         ready = [i for i in self._pupils if not pool.pending[i]]
         return [Purchase(i, j, math.inf) for i in ready for j in pool.paid if not pool.closed[i, j]]
 
-    def _answers_wanted(self, pool: CandidatePool, paid: int) -> int:
-        """Returns the terminal answers that a law needs. paid: rungs below the terminal one, without features."""
-        rows = np.flatnonzero(pool.in_play)
-        some = pool.costs[rows[:: math.ceil(len(rows) / SOME) or 1]]
-        price = float(np.median(some.sum(1))) if len(some) else 1.0
-        affordable = int(WARM_UP_SHARE * min(self.budget, len(rows) * price) / price)
-        return max(WARM_UP, min(WARM_UP + WARM_UP_RUNG * paid, affordable))
-
     def _decided(self, scores: Array) -> int:
         """Returns the number of candidates with an answer to every aim. scores: (n, c)."""
         return int((~np.isnan(scores[:, self._decisive])).all(1).sum())
 
     def _best(self, pool: CandidatePool, left: float) -> list[Purchase]:
         decided = self._decided(pool.scores)
-        truths = self.truths or self.aims.truths(pool.scores)
+        truths = self.truths if self.truths and decided >= SETTLED else self.aims.truths(pool.scores)
         bounds, fit = pool.bounds if decided else None, self._scratch(truths, decided, pool.order)
         scores, errors = expected_answers(pool.scores, pool.errors, bounds, self.aims, truths, fit)
         scores, errors = hinted(self.aims.hints, scores, errors, decided)
         if not len(pool.open) or not (decided or len(scores) > len(pool.scores)):
             return []
-        if self.truths is None:
-            if decided < len(self._pupils):
-                return []  # most of the training candidates are still running
+        if self.truths is None and decided < len(self._pupils):
+            return []  # most of the training candidates are still running
+        if self.truths is None or decided < SETTLED:
             self.truths = self.aims.truths(scores)
         if self._padded is not None:
             self._padded.n = len(pool.scores)
@@ -181,7 +175,8 @@ class Priced:
     def _batch_size(self, pool: CandidatePool, left: float) -> int:
         of, rung = self._ranked
         each = float(np.median(pool.costs[of, -1]))
-        worth = max(BATCH * each, BATCH_SHARE * pool.spent)
+        verifications = np.clip(self._decided(pool.scores) // 2, *BATCH)
+        worth = max(float(verifications) * each, BATCH_SHARE * pool.spent)
         if self.price > 0:  # near the end of the budget, a batch must not use all of it
             worth = max(min(worth, BATCH_LEFT * left), each)
         count = int(np.searchsorted(pool.costs[of, rung].cumsum(), worth, side="right"))
@@ -368,6 +363,16 @@ class Priced:
         self._lessons, self.price = float(state["lessons"]), float(state["price"])
         if state["truths"] is not None:
             self.truths = tuple(TruthTransform.restored(truth) for truth in state["truths"])
+
+
+def whole_ladders(candidates: float) -> int:
+    """Returns the number of candidates that run the whole ladder, before there is a law."""
+    return max(WARM_UP[0], math.ceil(min(WARM_UP_OF * candidates, WARM_UP[1])))
+
+
+def _to_pay(pool: CandidatePool, of: Places | int) -> Array:
+    """Returns the cost of the rungs that each candidate lacks, (n,)."""
+    return np.asarray(np.where(pool.closed[of], 0.0, pool.costs[of]).sum(-1))
 
 
 def _mixed(by_law: Sequence[_ByLaw], n: int) -> Array:

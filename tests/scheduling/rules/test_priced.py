@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sciagent.scheduling.aims import Aims
-from sciagent.scheduling.candidate_pool import CandidatePool
+from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.rules.priced import LESSONS, Priced
 from sciagent_bench.case import Case
 from sciagent_bench.families import family
@@ -75,6 +75,26 @@ def test_lessons_cost_a_small_share(informative: Replay) -> None:
     pairs = zip(informative.of, informative.of[1:], informative.index, informative.index[1:], strict=False)
     same = [i for i, (a, b, x, y) in enumerate(pairs) if a == b and x == y and np.isfinite(x)]
     assert 0 < sum(informative.cost[i] for i in same) <= 1.05 * LESSONS * informative.spent
+
+
+def test_a_small_campaign_begins_with_two_ladders_and_small_batches() -> None:
+    """Of 150 candidates, 8 of them hits, each answer of a large warm-up would be dear."""
+    case = Case.of(family("informative", 150, 0, 0.05))
+    facts = Facts(case.threshold, case.sign, case.similarity, 0, case.truth.exhaustive, 4)
+    verified: list[int] = []
+
+    class Watched:
+        buyer = SCHEDULERS["priced"](facts)
+
+        def choose(self, pool: CandidatePool, left: float) -> list[Purchase]:
+            found = list(self.buyer.choose(pool, left))
+            if any(one.rung == 3 for one in found):
+                verified.append(sum(one.rung == 3 for one in found))
+            return found
+
+    simulate(case.truth, Watched(), 0.3)
+    assert verified[0] == 2 and verified[1] <= 2 and max(verified) <= 8
+    assert all(size <= max(2, sum(verified[:i]) // 2) for i, size in enumerate(verified) if i)
 
 
 def test_without_an_answer_there_is_no_law_and_nothing_more_is_asked() -> None:
