@@ -99,14 +99,15 @@ def test_the_numbers_in_the_prose_are_the_constants() -> None:
     from sciagent.scheduling.dynamic_programme import PRICES, U
     from sciagent.scheduling.law import chain, hints
     from sciagent.scheduling.payoff import DRAWS, NODES
-    from sciagent.scheduling.rules import priced
+    from sciagent.scheduling.rules import priced, warm_up
 
+    fewest, most = warm_up.WARM_UP
     flat = re.sub(r"\s+", " ", TEXT)
     for text in (
         f"costs at most {100 * priced.FREE[0]:g} % of the terminal one",
         f"and for everybody at most {100 * priced.FREE[1]:g} % of the budget",
         f"at up to {100 * priced.TRUSTED[0]:g} % and {100 * priced.TRUSTED[1]:g} %",
-        f"{100 * priced.WARM_UP_OF:g} % of the candidates, but from {priced.WARM_UP[0]} to {priced.WARM_UP[1]}, go up",
+        f"{100 * warm_up.WARM_UP_OF:g} % of the candidates, but from {fewest} to {most}, go up",
         f"from {priced.BATCH[0]} to {priced.BATCH[1]}, or {100 * priced.BATCH_SHARE:g} % of what was spent",
         f"of the first {priced.SETTLED} answers or more, then frozen",
         f"About {100 * priced.LESSONS:g} % of the spend",

@@ -22,7 +22,7 @@ from sciagent.campaign.pricing.priced_campaign import Allowance, Numeraire
 from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.dynamic_programme import FLOOR, PRICES, U, nearest, solve_left
 from sciagent.scheduling.payoff import both_above, share_told
-from sciagent.scheduling.rules.priced import whole_ladders
+from sciagent.scheduling.rules.warm_up import whole_ladders
 
 ROUNDS = 6  # most rounds in which the prices of resources are adjusted
 CONVERGED = 1e-4  # relative gain in hits below which prices are adjusted no further

@@ -16,7 +16,7 @@ from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.valuation import Valuation
 from sciagent.errors import SciagentError
 from sciagent.scheduling.law.interval import foretell
-from sciagent.scheduling.rules.priced import WARM_UP
+from sciagent.scheduling.rules.warm_up import WARM_UP
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.evidence import read_watermark

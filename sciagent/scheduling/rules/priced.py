@@ -30,6 +30,7 @@ from sciagent.scheduling.law.row_selection import Order
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.stack import Law, Stack
 from sciagent.scheduling.law.transforms import TruthTransform
+from sciagent.scheduling.rules.warm_up import first_candidates, still_learning, whole_ladders
 from sciagent.scheduling.subsampling import Evaluated, ahead, drawn, first, guessed, promising
 
 _ByLaw = tuple[Law, CandidateGroup]
@@ -37,8 +38,6 @@ _ByLaw = tuple[Law, CandidateGroup]
 # a feature costs at most these fractions: of the terminal rung's cost, and of the budget for all candidates
 FREE = 0.001, 0.03
 TRUSTED = 0.05, 0.25  # the same limits for a rung that measures the wanted property at another level
-WARM_UP = 2, 4  # fewest and most terminal answers before the first law,
-WARM_UP_OF = 0.01  # and between these, of the candidates: a small campaign cannot waste any
 SETTLED = 12  # terminal answers from which the law's unit stays the same
 # spend before the law is updated: terminal verifications, of which half as many as there are answers, since early ones
 # change the law most; or a fraction of the spend so far
@@ -129,15 +128,12 @@ class Priced:
         if self.truths is not None or len(made_up(self.aims.hints, pool.scores)):
             self._pupils = []  # from now on their missing rungs are valued like any others
             return []
-        free = self.free(pool)
-        self._pupils = [i for i in self._pupils if pool.pending[i] or (not pool.out[i] and _to_pay(pool, i) <= left)]
+        self._pupils = still_learning(pool, left, self._pupils)
         lacking = whole_ladders(pool.in_play.sum()) - self._decided(pool.scores) - len(self._pupils)
-        open_ = np.setdiff1d(pool.open[~pool.closed[pool.open, -1]], self._pupils)
-        open_ = open_[_to_pay(pool, open_) <= left]
-        if lacking > 0 and len(open_):
-            z = pool.scores[open_][:, [c for j in free for c in pool.columns(j)]]
+        if lacking > 0:
+            features = [c for j in self.free(pool) for c in pool.columns(j)]
             one_sided = all(math.isinf(aim.low) != math.isinf(aim.high) for aim in self.aims.aims)
-            self._pupils += _spread(z, open_, lacking, self._rng, one_sided).tolist()
+            self._pupils += first_candidates(pool, left, lacking, self._pupils, features, one_sided, self._rng).tolist()
         ready = [i for i in self._pupils if not pool.pending[i]]
         return [Purchase(i, j, math.inf) for i in ready for j in pool.paid if not pool.closed[i, j]]
 
@@ -365,36 +361,9 @@ class Priced:
             self.truths = tuple(TruthTransform.restored(truth) for truth in state["truths"])
 
 
-def whole_ladders(candidates: float) -> int:
-    """Returns the number of candidates that run the whole ladder, before there is a law."""
-    return max(WARM_UP[0], math.ceil(min(WARM_UP_OF * candidates, WARM_UP[1])))
-
-
-def _to_pay(pool: CandidatePool, of: Places | int) -> Array:
-    """Returns the cost of the rungs that each candidate lacks, (n,)."""
-    return np.asarray(np.where(pool.closed[of], 0.0, pool.costs[of]).sum(-1))
-
-
 def _mixed(by_law: Sequence[_ByLaw], n: int) -> Array:
     """Returns the (n,) index, averaged over the laws."""
     index = np.zeros(n)
     for law, group in by_law:
         index[group.places] += law.weight * group.index
     return index
-
-
-def _spread(z: Array, open_: Places, n: int, rng: np.random.Generator, ends: bool) -> Places:
-    """Selects n of `open_` by the leading component of their known answers, (len(open_), d): half from each end or, if
-    hits may lie in the middle, evenly along it."""
-    z = z[:, ~np.isnan(z).all(0)]
-    if not z.shape[1]:
-        drawn: Places = rng.permutation(open_)[:n]
-        return drawn
-    ranks = np.argsort(np.argsort(np.where(np.isnan(z), np.nanmedian(z, axis=0), z), axis=0), axis=0)
-    centred = ranks - ranks.mean(0)
-    order = np.argsort(centred @ np.linalg.svd(centred, full_matrices=False)[2][0], kind="stable")
-    places = np.concatenate([order[: math.ceil(n / 2)], order[len(order) - n // 2 :]])
-    if not ends:
-        places = order[((np.arange(n) + 0.5) / n * len(order)).astype(np.intp)]
-    chosen: Places = open_[np.unique(places)]
-    return chosen

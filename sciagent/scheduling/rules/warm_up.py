@@ -1,0 +1,64 @@
+"""Selects the candidates that run the whole ladder before there is a law: few, and from both ends of what is known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from sciagent.scheduling.arrays import Array, Places
+from sciagent.scheduling.candidate_pool import CandidatePool
+
+WARM_UP = 2, 4  # fewest and most terminal answers before the first law,
+WARM_UP_OF = 0.01  # and between these, of the candidates: a small campaign cannot waste any
+
+
+def whole_ladders(candidates: float) -> int:
+    """Returns the number of candidates that run the whole ladder."""
+    return max(WARM_UP[0], math.ceil(min(WARM_UP_OF * candidates, WARM_UP[1])))
+
+
+def still_learning(pool: CandidatePool, left: float, chosen: Sequence[int]) -> list[int]:
+    """Returns the chosen candidates whose ladder is not at its end and costs no more than what is left."""
+    return [i for i in chosen if pool.pending[i] or (not pool.out[i] and _to_pay(pool, i) <= left)]
+
+
+def first_candidates(
+    pool: CandidatePool,
+    left: float,
+    n: int,
+    besides: Sequence[int],
+    features: Sequence[int],
+    one_sided: bool,
+    rng: np.random.Generator,
+) -> Places:
+    """Returns at most n candidates whose ladder costs no more than what is left. besides: candidates chosen before.
+    features: columns that are known of all. one_sided: whether hits lie at one end of the wanted property."""
+    open_ = np.setdiff1d(pool.open[~pool.closed[pool.open, -1]], np.array(besides, dtype=np.intp))
+    open_ = open_[_to_pay(pool, open_) <= left]
+    if not len(open_):
+        return open_
+    return _spread(pool.scores[open_][:, list(features)], open_, n, rng, one_sided)
+
+
+def _to_pay(pool: CandidatePool, of: Places | int) -> Array:
+    """Returns the cost of the rungs that each candidate lacks, (n,)."""
+    return np.asarray(np.where(pool.closed[of], 0.0, pool.costs[of]).sum(-1))
+
+
+def _spread(z: Array, open_: Places, n: int, rng: np.random.Generator, ends: bool) -> Places:
+    """Selects n of `open_` by the leading component of their known answers, (len(open_), d): half from each end or, if
+    hits may lie in the middle, evenly along it."""
+    z = z[:, ~np.isnan(z).all(0)]
+    if not z.shape[1]:
+        drawn: Places = rng.permutation(open_)[:n]
+        return drawn
+    ranks = np.argsort(np.argsort(np.where(np.isnan(z), np.nanmedian(z, axis=0), z), axis=0), axis=0)
+    centred = ranks - ranks.mean(0)
+    order = np.argsort(centred @ np.linalg.svd(centred, full_matrices=False)[2][0], kind="stable")
+    places = np.concatenate([order[: math.ceil(n / 2)], order[len(order) - n // 2 :]])
+    if not ends:
+        places = order[((np.arange(n) + 0.5) / n * len(order)).astype(np.intp)]
+    chosen: Places = open_[np.unique(places)]
+    return chosen
