@@ -37,6 +37,7 @@ _ByLaw = tuple[Law, CandidateGroup]
 
 # a feature costs at most these fractions: of the terminal rung's cost, and of the budget for all candidates
 FREE = 0.001, 0.03
+FIRST = 0.011, 0.03  # the same limits for the lowest rung if no rung is that cheap, since nothing else tells them apart
 TRUSTED = 0.05, 0.25  # the same limits for a rung that measures the wanted property at another level
 SETTLED = 12  # terminal answers from which the law's unit stays the same
 # spend before the law is updated: terminal verifications, of which half as many as there are answers, since early ones
@@ -115,10 +116,10 @@ class Priced:
         if not len(rows):
             return []
         trusted = self._trusted | {pool.rungs[hint.column] for hint in self.aims.hints}
-        limits = np.array([TRUSTED if j in trusted else FREE for j in pool.paid])
         some = pool.costs[rows[:: math.ceil(len(rows) / SOME)]]
-        cheap = np.flatnonzero(np.median(some / some[:, -1:], axis=0) <= limits[:, 0])
-        free = [PaidIndex(int(j)) for j in cheap if pool.costs[rows, j].sum() <= limits[j, 1] * self.budget]
+        costs = np.array([np.median(some / some[:, -1:], axis=0), pool.costs[rows].sum(0) / self.budget]).T
+        free = [j for j in pool.paid if (costs[j] <= (TRUSTED if j in trusted else FREE)).all()]
+        free = free or [j for j in pool.paid[:1] if (costs[j] <= FIRST).all()]
         dearer = {pool.rungs[column] for column in self._decisive} - {*free}
         return [j for j in free if not any(0 <= decides < j for decides in dearer)]
 
