@@ -23,28 +23,18 @@ HERE = Path(__file__).parent
 BUDGETS = (0.02, 0.05, 0.1)
 ANSWERS = (60, 200, 600)
 FEWEST = 100  # others that must be left
-QM9 = "gap_GFN2:0.03,gap_GFN1:0.035,gap_dft_eV:600"
-REDOXMERS = "abs_lambda_diff:60,gsol:60,ered:600"  # all from DFT; the costs are made up
-PEROVSKITES = "t:0.01,tau:0.01,exp_label:100"
 FAMILIES = ("informative", "worthless-middle", "weak", "flat", "heavy-tails", "heteroscedastic")
 
 
 def cases() -> dict[str, Any]:
     """By name, a case for each seed."""
     from sciagent_bench.case import OfFamily, OfTable
-    from sciagent_bench.table import parse_rungs, read_case
+    from sciagent_bench.collection import read_collection
 
-    found: dict[str, Any] = {}
-    for goal in ("min", "max"):
-        table = read_case(HERE / "qm9_s4000_xtb.csv.gz", parse_rungs(QM9), goal, 0.01, "smiles")
-        found[f"QM9, {goal}"] = OfTable(table)
-    table = read_case(HERE / "redoxmers.csv.gz", parse_rungs(REDOXMERS), "min", 0.05, None, ["R1", "R3", "R4", "R5"])
-    found["redoxmers"] = OfTable(table)
-    table = read_case(HERE / "perovskite_expt_tau.csv.gz", parse_rungs(PEROVSKITES), "max", 0.5, "ABX3")
-    found["perovskites"] = OfTable(table)
-    for family in FAMILIES:
-        found[family] = OfFamily(family, 4000, 0.01)
-    return found
+    tables = read_collection(HERE / "tables.yaml")
+    return {name: OfTable(table.case(HERE)) for name, table in tables.items()} | {
+        family: OfFamily(family, 4000, 0.01) for family in FAMILIES
+    }
 
 
 class Watched:

@@ -4,6 +4,9 @@ Prediction errors have heavy tails: 90 % are smaller than the 1.645 standard dev
 larger. The width of the interval is therefore the 90 % quantile of the law's leave-one-out errors, in units of the
 predicted standard deviation. The variance is kept, since hits are in the tails.
 
+A campaign verifies the most promising candidates, and the law continues what it learned there in nearly straight lines
+to all others. How far real relations bend is not among its answers, so the slope of these lines is doubted.
+
 Source: split conformal intervals scaled by a predicted spread, Lei et al., J. Am. Stat. Assoc. 113, 1094 (2018), with
 leave-one-out residuals as in the jackknife+, Barber et al., Ann. Stat. 49, 486 (2021). Their guarantees do not hold
 here: the hyper-parameters were fitted with the left-out row, the quantile is shrunk, and a campaign does not choose
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 INSIDE = 0.9
 NORMAL = 1.6449  # half-width of the 90 % interval of a normal, in standard deviations
 NORMAL_ROWS = 30.0  # weight of the normal, in rows, since few errors say little about the quantile
+BEND = 0.25  # standard deviation of the relative slope outside the range of what was verified
 
 
 @dataclass(frozen=True)
@@ -70,17 +74,23 @@ class Reach:
     def __call__(self, mean: Array) -> Array:
         return np.where((mean >= self.low) & (mean <= self.high), self.size, max(self.size, NORMAL))
 
+    def bend(self, mean: Array) -> Array:
+        """Returns (n,) standard deviations of the mean from the doubt about slopes outside."""
+        return BEND * np.maximum(np.maximum(self.low - mean, mean - self.high), 0.0)
+
 
 def mixture(laws: Sequence[Law], question: int, of: Places) -> tuple[Array, Array, Array]:
     """Returns mean and standard deviation of the answers of the candidates `of`, and the half-width in standard
-    deviations, each averaged over the laws by weight; (n,) each, in the law's unit."""
+    deviations, each averaged over the laws by weight; (n,) each, in the law's unit. Outside the range of what was
+    verified, the standard deviation includes the doubt about slopes, which no purchase depends on."""
     mean, square, reach = np.zeros((3, len(of)))
     for law in laws:
         chain = law.chains[question]
         for places, forecast in chain.forecast(of):
             reach[places] += law.weight * chain.reach(forecast.mean)
             mean[places] += law.weight * forecast.mean
-            square[places] += law.weight * (forecast.variance + forecast.mean**2)
+            doubt = chain.reach.bend(forecast.mean) ** 2
+            square[places] += law.weight * (forecast.variance + doubt + forecast.mean**2)
     return mean, np.sqrt(np.maximum(square - mean**2, 1e-12)), reach
 
 

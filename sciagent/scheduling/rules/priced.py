@@ -40,12 +40,12 @@ FREE = 0.001, 0.03
 FIRST = 0.011, 0.03  # the same limits for the lowest rung if no rung is that cheap, since nothing else tells them apart
 TRUSTED = 0.05, 0.25  # the same limits for a rung that measures the wanted property at another level
 SETTLED = 12  # terminal answers from which the law's unit stays the same
-# spend before the law is updated: terminal verifications, of which half as many as there are answers, since early ones
-# change the law most; or a fraction of the spend so far
-BATCH, BATCH_SHARE = (2, 8), 0.04
+# spend before the law is updated: fewest and most terminal verifications, and between these half as many as there are
+# answers, since early ones change the law most, or a fraction of the candidates; or a fraction of the spend so far
+BATCH, BATCH_OF, BATCH_SHARE = (2, 8), 0.01, 0.04
 BATCH_LEFT = 0.125  # largest fraction of the remaining budget, if that does not buy everything
 JUDGED = 500  # best candidates that are used to value a rung
-LESSONS = 0.02  # fraction of the spend for rungs that would be skipped before the terminal one, to keep learning
+LESSONS = 0.01  # fraction of the spend for rungs that would be skipped before the terminal one, to keep learning
 AT_ONCE = 1 << 14  # features bought at a time, since a million candidates may need them
 SOME = 10_000  # candidates whose costs represent all
 
@@ -172,8 +172,8 @@ class Priced:
     def _batch_size(self, pool: CandidatePool, left: float) -> int:
         of, rung = self._ranked
         each = float(np.median(pool.costs[of, -1]))
-        verifications = np.clip(self._decided(pool.scores) // 2, *BATCH)
-        worth = max(float(verifications) * each, BATCH_SHARE * pool.spent)
+        verifications = max(self._decided(pool.scores) // 2, math.ceil(BATCH_OF * pool.in_play.sum()))
+        worth = max(min(max(verifications, BATCH[0]), BATCH[1]) * each, BATCH_SHARE * pool.spent)
         if self.price > 0:  # near the end of the budget, a batch must not use all of it
             worth = max(min(worth, BATCH_LEFT * left), each)
         count = int(np.searchsorted(pool.costs[of, rung].cumsum(), worth, side="right"))
