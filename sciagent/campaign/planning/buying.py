@@ -22,6 +22,7 @@ from sciagent.campaign.pricing.priced_campaign import Allowance, Numeraire
 from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.dynamic_programme import FLOOR, PRICES, U, nearest, solve_left
 from sciagent.scheduling.payoff import both_above, share_told
+from sciagent.scheduling.rules.priced import FIRST, FREE, TRUSTED
 from sciagent.scheduling.rules.warm_up import whole_ladders
 
 ROUNDS = 6  # most rounds in which the prices of resources are adjusted
@@ -111,11 +112,21 @@ def buy(problem: BudgetProblem, rate: float, ends: Mapping[int, str] | None = No
 
 def warm_up(problem: BudgetProblem) -> float:
     """Returns the number of candidates that go up the whole ladder to learn the law; see `rules.priced`."""
-    most = problem.most
-    if len(problem.steps) == 1 or problem.has_hints or not (most > 0).any():
+    most, n = problem.most, problem.candidates
+    usable = most > 0
+    if len(problem.steps) == 1 or problem.has_hints or not usable.any():
         return 0.0
+    costs = Numeraire(problem.limits).weights / most[usable] @ problem.amounts[usable]
+
+    def for_everyone(place: int, of_terminal: float, of_budget: float) -> bool:
+        cost = costs[place]
+        return bool(cost <= of_terminal * costs[-1] and (math.isinf(n) or n * cost <= of_budget))
+
+    below = range(len(costs) - 1)
+    free = sum(for_everyone(place, *(TRUSTED if place in problem.trusted else FREE)) for place in below)
+    free = free or for_everyone(0, *FIRST)
     room = [float(limit / a) for limit, a in zip(most, problem.amounts.sum(1), strict=True) if a > 0]
-    return float(min([whole_ladders(problem.candidates), problem.candidates, *room]))
+    return float(min([whole_ladders(n, len(below) - free), n, *room]))
 
 
 def _variance_left(problem: BudgetProblem, rate: float, ends: Mapping[int, str]) -> Array:

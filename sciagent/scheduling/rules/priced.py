@@ -1,7 +1,7 @@
 """Priced: buys the evidence with the highest value per cost, by a law that learns what each rung tells.
 
 1. Rungs that are very cheap compared with the terminal one are bought for every candidate, as features.
-2. Two to four candidates, from both ends of the features' range, run the whole ladder, so that the law has data.
+2. A few candidates, from both ends of the features' range, run the whole ladder, so that the law has data.
 3. The law (a chain of Gaussian processes, with and without structure, stacked by their leave-one-out record) predicts
    the terminal answer of every open candidate. The dynamic programme of `scheduling.value` converts each prediction to
    an index and the rung to buy. The largest indices are bought, the law is updated, and so on.
@@ -130,9 +130,11 @@ class Priced:
             self._pupils = []  # from now on their missing rungs are valued like any others
             return []
         self._pupils = still_learning(pool, left, self._pupils)
-        lacking = whole_ladders(pool.in_play.sum()) - self._decided(pool.scores) - len(self._pupils)
+        free = self.free(pool)
+        wanted = whole_ladders(pool.in_play.sum(), len(pool.paid) - 1 - len(free))
+        lacking = wanted - self._decided(pool.scores) - len(self._pupils)
         if lacking > 0:
-            features = [c for j in self.free(pool) for c in pool.columns(j)]
+            features = [c for j in free for c in pool.columns(j)]
             one_sided = all(math.isinf(aim.low) != math.isinf(aim.high) for aim in self.aims.aims)
             self._pupils += first_candidates(pool, left, lacking, self._pupils, features, one_sided, self._rng).tolist()
         ready = [i for i in self._pupils if not pool.pending[i]]

@@ -11,12 +11,14 @@ from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.candidate_pool import CandidatePool
 
 WARM_UP = 2, 4  # fewest and most terminal answers before the first law,
-WARM_UP_OF = 0.01  # and between these, of the candidates: a small campaign cannot waste any
+WARM_UP_RUNG = 8  # where the most are so many more for each paid rung, whose value must be learned;
+WARM_UP_OF = 0.005  # and between these, of the candidates: a small campaign cannot waste any
 
 
-def whole_ladders(candidates: float) -> int:
-    """Returns the number of candidates that run the whole ladder."""
-    return max(WARM_UP[0], math.ceil(min(WARM_UP_OF * candidates, WARM_UP[1])))
+def whole_ladders(candidates: float, paid: int) -> int:
+    """Returns the number of candidates that run the whole ladder. paid: rungs below the last one that are no
+    features."""
+    return max(WARM_UP[0], math.ceil(min(WARM_UP_OF * candidates, WARM_UP[1] + WARM_UP_RUNG * paid)))
 
 
 def still_learning(pool: CandidatePool, left: float, chosen: Sequence[int]) -> list[int]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sciagent.scheduling.law.interval import NORMAL, PredictionInterval, Reach, foretell
+from sciagent.scheduling.law.interval import BEND, NORMAL, PredictionInterval, Reach, foretell
 from sciagent.scheduling.law.stack import Law, Question, Stack
 from sciagent.scheduling.law.transforms import TruthTransform
 
@@ -96,13 +96,15 @@ def test_beyond_what_was_learned_it_reaches_no_less_far_than_a_normal() -> None:
     assert wide(np.array([-3.0, 0.0, 3.0])) == pytest.approx([wide.size] * 3)
 
 
-def test_the_variance_is_not_touched() -> None:
-    """It carries the tails, in which hits are found."""
+def test_the_slope_is_doubted_outside_of_what_was_verified_and_only_there() -> None:
     whole = ladder(student(0), 0)
     [law], of = learnt(whole, TruthTransform(0.0, 1.0)), np.arange(ANSWERS, ANSWERS + 50)
     told, [(_, forecast)] = foretell([law], 0, of), list(law.chains[0].forecast(of))
+    reach = law.chains[0].reach
+    outside = np.maximum(np.maximum(reach.low - told.mean, told.mean - reach.high), 0)
     assert told.mean == pytest.approx(forecast.mean)
-    assert (told.high - told.mean) / law.chains[0].reach(told.mean) == pytest.approx(np.sqrt(forecast.variance))
+    assert ((told.high - told.mean) / reach(told.mean)) ** 2 == pytest.approx(forecast.variance + (BEND * outside) ** 2)
+    assert 0 < np.count_nonzero(outside) < len(of)
 
 
 def test_of_two_laws_that_disagree_the_interval_holds_both_means() -> None:
