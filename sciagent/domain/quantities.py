@@ -116,7 +116,10 @@ def check_possible(quantity: Quantity, prop: Property) -> None:
     """Raises UnitError for a value, in the canonical unit, that the property cannot have."""
     too_low = prop.low is not None and quantity.value < prop.low
     if too_low or (prop.high is not None and quantity.value > prop.high):
-        raise UnitError(f"{quantity} is outside what {prop.name} can be ({prop.low} to {prop.high} {prop.unit})")
+        unit = "" if prop.unit == "1" else f" {prop.unit}"
+        raise UnitError(
+            f"{quantity} is outside what {prop.name} can be ({prop.low} to {prop.high}{unit}); look at the unit"
+        )
 
 
 def express(quantity: Quantity, prop: Property, unit: str) -> Quantity:

@@ -24,7 +24,7 @@ from sciagent.domain.cost import RESOURCE_UNITS, Cost
 from sciagent.domain.evidence import EvidenceKey, Finding, Measured, content_hash
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Level, Property, properties
-from sciagent.domain.quantities import Censoring, Quantity, convert
+from sciagent.domain.quantities import Censoring, Quantity, check_possible, convert
 from sciagent.errors import InputFileError, InvalidCandidateError, UnitError, UsageError, did_you_mean
 from sciagent.input_files import open_input
 from sciagent.store.database import tables as t
@@ -263,9 +263,7 @@ def _quantity(text: str, column: Column, prop: Property, row: Mapping[str, Any])
         spread = _number(uncertainty_text) if uncertainty_text else None
     typed = text if column.unit is None or unit == "1" else f"{text} {unit}"
     quantity = convert(Quantity(value, unit, spread, censoring, as_typed=typed), prop)
-    too_low = prop.low is not None and quantity.value < prop.low
-    if too_low or (prop.high is not None and quantity.value > prop.high):
-        raise ValueError(f"{quantity} is outside what {prop.name} can be ({prop.low} to {prop.high} {prop.unit})")
+    check_possible(quantity, prop)
     return quantity
 
 

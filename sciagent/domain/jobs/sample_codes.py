@@ -17,8 +17,11 @@ READ_AS = str.maketrans("OIL", "011", " -")
 
 
 def new_code() -> str:
-    """Returns a random code with its check sign."""
-    return with_check("".join(secrets.choice(SIGNS) for _ in range(LENGTH)))
+    """Returns a random code whose check sign is on the first page of a tablet's keyboard, which `~` is not."""
+    while True:
+        code = with_check("".join(secrets.choice(SIGNS) for _ in range(LENGTH)))
+        if code.isalnum():
+            return code
 
 
 def with_check(signs: str) -> str:

@@ -54,6 +54,8 @@ class TaskPage:
     task: LabTaskAnswer
     labels: dict[str, str]
     """Words for each property that is asked for."""
+    notes: dict[str, str]
+    """{property: its description}, so that a number without a unit says what it is."""
     known: Sequence[Known]
     answers: Sequence[Submission]
     """What people entered, oldest first."""
@@ -86,6 +88,7 @@ def read_task(ledger: Ledger, task_id: int, reader: TaskReader | None = None) ->
         return TaskPage(
             shown,
             {asked.property: label_of(asked.property) for asked in shown.asks},
+            {asked.property: found.description for asked in shown.asks if (found := properties().get(asked.property))},
             [] if shown.blind else _known(connection, task),
             answers,
             [entry for entry in signed if entry.what == "signed"],

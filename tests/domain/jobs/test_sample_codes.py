@@ -12,6 +12,7 @@ def test_a_code_is_read_as_it_was_made() -> None:
     codes = {new_code() for _ in range(1000)}
     assert len(codes) == 1000
     assert all(read_code(code) == code and len(code) == LENGTH + 1 for code in codes)
+    assert all(code.isalnum() for code in codes), "a gloved hand finds no ~ on a tablet"
 
 
 def test_the_check_sign_is_the_number_modulo_37() -> None:

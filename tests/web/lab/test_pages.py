@@ -14,6 +14,7 @@ from sciagent.campaign.core.build import create_or_open
 from sciagent.campaign.lab import sampling
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.domain.people.roles import Role
+from sciagent.domain.properties import properties
 from sciagent.store.campaign_state import standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
@@ -49,6 +50,7 @@ def test_an_answer_is_evidence_and_the_next_task_of_the_person_follows(serve: Se
     server = serve()
     anna, [first, second, _] = server.person("anna"), task_ids(server.built)
     assert "Next, the most valuable first homo lumo gap Oc1ccccc1" in shown(anna, "/tasks")
+    assert properties()[GAP].description in shown(anna, f"/tasks/{first}")
     anna.post(f"/tasks/{second}/claim")
     reply = anna.post(f"/tasks/{first}/enter", answered("4.310", **{f"spread.{GAP}": "0.1"}))
     assert (reply.status_code, reply.headers["location"]) == (303, f"/tasks/{second}?saved={first}")
@@ -173,10 +175,9 @@ def test_a_vial_opens_its_task_and_the_wrong_one_is_refused(serve: Serve) -> Non
     server = serve()
     anna, [first, second, _] = server.person("anna"), task_ids(server.built)
     reply = anna.post(f"/tasks/{first}/sample", {"form": "HCl, 1 H2O", "source": "made", "purity": "98.5 %"})
-    code = reply.headers["location"].partition("codes=")[2].replace("%24", "$").replace("%2A", "*").replace("%3D", "=")
-    code = code.replace("%7E", "~")
+    code = reply.headers["location"].partition("codes=")[2]
     wrong = sampling.register(server.built, second, "ben", "free base", "bought")
-    for path in (f"/s/{code}", f"/scan?code={reply.headers['location'].partition('codes=')[2]}"):
+    for path in (f"/s/{code}", f"/scan?code={code}"):
         found = anna.get(path)
         assert found.headers["location"].startswith(f"/tasks/{first}?vial="), found.text
     refused = anna.post(f"/tasks/{first}/enter", answered("4.31", sample=wrong.code))
@@ -186,6 +187,7 @@ def test_a_vial_opens_its_task_and_the_wrong_one_is_refused(serve: Serve) -> Non
     assert anna.post(f"/tasks/{first}/enter", answered("4.31", sample=code.lower())).status_code == 303
     label = anna.client.get(reply.headers["location"]).text
     assert "⚠" not in label, "phenol matches no safety rule"
+    assert f'href="/s/{code}"' in label, "the way back to the task"
     assert code in label and "98.5 %" in label and 'class="qr"><svg' in label.replace("\n", "")
 
 
@@ -243,6 +245,7 @@ def test_a_task_waits_for_a_chemist(serve: Serve) -> None:
     server = serve(lab="{ahead: 3, approve: true}")
     anna, chemist, first = server.person("anna"), server.person("carla", Role.CHEMIST), task_ids(server.built)[0]
     assert "A chemist approves this task" in shown(anna, f"/tasks/{first}")
+    assert "to be approved" in shown(anna, "/tasks"), "waiting says not for whom"
     assert anna.post(f"/tasks/{first}/approve").status_code == 403
     assert chemist.post(f"/tasks/{first}/approve").status_code == 303
     assert anna.post(f"/tasks/{first}/claim").status_code == 303
