@@ -123,14 +123,12 @@ class _Run:
         if self.lab.count is None or self.how.counts == "nothing":
             return left
         hits, verified = self.run.hits_by(day), len(self.run.claimed) - out
-        chances = None
+        room, chances = min(left, enough(self.lab.count, hits, verified) - out), None
         if self.how.counts == "law" and isinstance(self.buyer, Priced):
             listed = np.array([*self.listed], dtype=np.intp)
             claimed = np.setdiff1d(np.flatnonzero(self.pool.pending), listed)
             chances = hit_chances(self.buyer, self.pool, claimed, np.union1d(self.pool.open, listed))
-        if chances is None:
-            return min(left, enough(self.lab.count, hits, verified) - out)
-        return min(left, further(self.lab.count - hits, *chances))
+        return room if chances is None else min(room, further(self.lab.count - hits, *chances))
 
     def _answer(self, of: int) -> None:
         answer = self.truth.scores[of, self.pool.columns(self.last)]

@@ -76,15 +76,18 @@ def _withdraw(
 def needed(
     connection: Connection, session: DriverSession, out: Sequence[int], ahead: Sequence[int] | None = None
 ) -> float:
-    """Returns how many more tasks of the terminal rung are likely to bring the hits that the goal lacks. out: ids of
-    the candidates with such a task, which count. ahead: of those that may be next; None: all open ones."""
+    """Returns how many more tasks of the terminal rung are likely to bring the hits that the goal lacks.
+
+    out: ids of the candidates with such a task, which count, by the law or by the share of hits so far, whichever
+    expects more. ahead: of those that may be next; None: all open ones.
+    """
     built, goal = session.built, session.built.spec.goal
     if goal.kind != "hits" or not goal.count:
         return math.inf
-    if (chances := session.purchasing.chances(connection, out, ahead)) is not None:
-        return further(goal.count - session.hits, *chances)
     verified = campaign_counts.verifications(connection, built.row.id, built.terminal) - len(out)
-    return max(0, enough(goal.count, session.hits, verified) - len(out))
+    by_share = max(0, enough(goal.count, session.hits, verified) - len(out))
+    chances = session.purchasing.chances(connection, out, ahead)
+    return by_share if chances is None else min(by_share, further(goal.count - session.hits, *chances))
 
 
 def _spare(

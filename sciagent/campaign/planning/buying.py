@@ -126,7 +126,8 @@ def warm_up(problem: BudgetProblem) -> float:
     free = sum(for_everyone(place, *(TRUSTED if place in problem.trusted else FREE)) for place in below)
     free = free or for_everyone(0, *FIRST)
     room = [float(limit / a) for limit, a in zip(most, problem.amounts.sum(1), strict=True) if a > 0]
-    return float(min([whole_ladders(n, len(below) - free), n, *room]))
+    affordable = min(1 / max(float(costs.sum()), LEAST_COST), n)
+    return float(min([whole_ladders(n, len(below) - free, affordable), n, *room]))
 
 
 def _variance_left(problem: BudgetProblem, rate: float, ends: Mapping[int, str]) -> Array:

@@ -131,7 +131,10 @@ class Priced:
             return []
         self._pupils = still_learning(pool, left, self._pupils)
         free = self.free(pool)
-        wanted = whole_ladders(pool.in_play.sum(), len(pool.paid) - 1 - len(free))
+        rows = np.flatnonzero(pool.in_play)
+        ladders = pool.costs[rows[:: math.ceil(len(rows) / SOME) or 1]].sum(1)
+        affordable = min(self.budget / float(np.median(ladders)), len(rows)) if len(rows) else 0.0
+        wanted = whole_ladders(len(rows), len(pool.paid) - 1 - len(free), affordable)
         lacking = wanted - self._decided(pool.scores) - len(self._pupils)
         if lacking > 0:
             features = [c for j in free for c in pool.columns(j)]

@@ -13,12 +13,17 @@ from sciagent.scheduling.candidate_pool import CandidatePool
 WARM_UP = 2, 4  # fewest and most terminal answers before the first law,
 WARM_UP_RUNG = 8  # where the most are so many more for each paid rung, whose value must be learned;
 WARM_UP_OF = 0.005  # and between these, of the candidates: a small campaign cannot waste any
+WARM_UP_SHARE = 0.1  # largest fraction of the budget for more than `WARM_UP` of them
 
 
-def whole_ladders(candidates: float, paid: int) -> int:
-    """Returns the number of candidates that run the whole ladder. paid: rungs below the last one that are no
-    features."""
-    return max(WARM_UP[0], math.ceil(min(WARM_UP_OF * candidates, WARM_UP[1] + WARM_UP_RUNG * paid)))
+def whole_ladders(candidates: float, paid: int, affordable: float) -> int:
+    """Returns the number of candidates that run the whole ladder.
+
+    paid: rungs below the last one that are no features. affordable: whole ladders that the budget holds.
+    """
+    fewest, most = WARM_UP
+    most = max(most, min(most + WARM_UP_RUNG * paid, int(WARM_UP_SHARE * affordable)))
+    return max(fewest, math.ceil(min(WARM_UP_OF * candidates, most)))
 
 
 def still_learning(pool: CandidatePool, left: float, chosen: Sequence[int]) -> list[int]:
