@@ -20,6 +20,6 @@ def test_the_committed_results_are_of_these_commands_and_within_about_a_second()
 
 @pytest.mark.long
 def test_the_help_and_the_list_of_verifiers_start_fast() -> None:
-    """Bounds of CPU time, generous for a slow machine."""
-    for name, bound in (("help", 1.0), ("verifiers", 2.5)):
+    """Bounds of CPU time, generous for a slow machine. The costs of verifiers of crystals take pymatgen."""
+    for name, bound in (("help", 1.5), ("verifiers", 6.0)):
         assert seconds_of(commands("a", "b")[name], "none.db") < bound, name
