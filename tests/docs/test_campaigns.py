@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,9 @@ def test_the_pages_show_campaigns() -> None:
 def test_a_campaign_on_a_page_loads(block: Block, tmp_path: Path) -> None:
     for name in ("seeds.csv", "library.csv", "my-molecules.csv", "amines.csv", "molecules.csv", "salts.csv"):
         (tmp_path / name).write_text("smiles\nCCO\n")
+    shutil.copy(ROOT / "campaigns" / "identify_powder_pattern.xy", tmp_path / "my-powder.xy")
+    (tmp_path / "structures").mkdir()
+    shutil.copy(ROOT / "campaigns" / "identify_powder.cif", tmp_path / "structures")
     for rubric in blocks("yaml", block.page):
         if name := re.match(r"# (\w+\.yml)\n", rubric.text):
             (tmp_path / name[1]).write_text(rubric.text, encoding="utf-8")
