@@ -62,6 +62,7 @@ def test_every_command_of_the_page_works_as_it_is_typed(tmp_path: Path, monkeypa
     page = Page()
     page.type("person", "add", "anna")
     page.type("person", "add", "carla")
+    page.type("person", "add", "vera")
     page.type("submit")
     page.type("lab", "load")
     told("resume", "soluble")
@@ -85,6 +86,9 @@ def test_every_command_of_the_page_works_as_it_is_typed(tmp_path: Path, monkeypa
     told("resume", "soluble")
     told(*page.take("status")[:1], "soluble")
     page.type("person", "role")
+    file = Path("soluble.yaml")
+    file.write_text(file.read_text(encoding="utf-8").replace("due_days: 14", "due_days: 21"), encoding="utf-8")
+    page.type("amend")
     page.type("audit", "verify")
     last = re.search(r"[0-9a-f]{64}", page.type("audit", "head"))
     assert last is not None
