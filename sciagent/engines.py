@@ -26,7 +26,7 @@ from sciagent.settings import engines_file
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}", re.ASCII)
 PATIENCE = 120  # seconds for the imports of another environment from a cold disk
 INSTALL = "pip install --no-deps sciagent && pip install pydantic numpy psutil ase pymatgen"
-"""What an environment needs beside its engine, for crystals; for molecules rdkit instead of pymatgen."""
+"""The packages that an environment needs beside its engine, for crystals; for molecules rdkit instead of pymatgen."""
 HEAD = "# Python environments of engines, see `sciagent engines --help`\n"
 
 

@@ -1,4 +1,4 @@
-"""What a batch of crystals saves: one verification each against one call, and evaluations by number and size of cells.
+"""Measures the saving of batches of crystals: one verification each, or one call; evaluations by number and size.
 
     python -m benchmarks.crystals.batches --out benchmarks/crystals/batches.json
     python -m benchmarks.crystals.batches --part repeatability --out benchmarks/crystals/relaxation_repeatability.json

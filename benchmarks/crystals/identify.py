@@ -54,7 +54,7 @@ GROUPS = (
 
 
 class Placement(NamedTuple):
-    """How the candidates fare against the pattern of one sample."""
+    """The ranking of the candidates against the pattern of one sample."""
 
     sample: str
     impurity: str

@@ -1,4 +1,4 @@
-"""How well each rung of campaigns/perovskite_gap.yaml ranks the next one, on real oxide and halide perovskites.
+"""Measures how well each rung of campaigns/perovskite_gap.yaml ranks the next one, on real perovskites.
 
 python -m benchmarks.crystals.ladder cells    relaxes the ideal cubic cells with CHGNet (perovskites.csv), a minute
 python -m benchmarks.crystals.ladder run      computes both gaps of each with GPAW (ladder.csv), about a minute each

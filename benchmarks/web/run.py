@@ -180,7 +180,7 @@ def readers(address: str, cookie: str, keys: Path, users: int, seconds: float) -
 
 
 def looked(address: str, cookie: str, keys: Path, users: int, seconds: float) -> dict[str, Any]:
-    """What readers found who looked for some seconds."""
+    """The answers to readers who looked for some seconds."""
     with readers(address, cookie, keys, users, seconds) as process:
         told: dict[str, Any] = json.loads(process.communicate()[0])
     return told

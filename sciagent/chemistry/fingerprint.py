@@ -44,7 +44,7 @@ class Features:
     """The family and fingerprint of a candidate."""
 
     family: str
-    """What alike candidates share: the SMILES of a molecule's scaffold, empty without rings; a crystal's prototype."""
+    """The family: the SMILES of a molecule's scaffold, empty without rings; a crystal's prototype."""
     family_hash: str
     """SHA-256 of `family`, for look-up."""
     bits: Any

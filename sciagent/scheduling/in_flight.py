@@ -13,9 +13,9 @@ class Chances(NamedTuple):
     """Chances of a hit by a law."""
 
     out: Sequence[float]
-    """Of the candidates that are with people."""
+    """Chances of the candidates that are with people."""
     ahead: Sequence[float]
-    """Of those that may be next, descending."""
+    """Chances of those that may be next, descending."""
 
 
 def enough(count: int, hits: int, verified: int) -> int:

@@ -1,4 +1,4 @@
-"""What all pages share: the ledger, the templates, the drawings of candidates, and who visits."""
+"""The parts that all pages share: the ledger, the templates, the drawings of candidates, and who visits."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def judge(page: Page) -> None:
 
 
 def post(token: str, task: str) -> None:
-    """What the two lines with curl do."""
+    """Sends the requests of the two lines with curl."""
     lines = [line for block in blocks("sh", PAGE) for line in block.text.splitlines() if line.startswith("curl")]
     with TestClient(application(Ledger("sciagent.db")), base_url="http://127.0.0.1:8080") as client:
         client.headers["authorization"] = f"Bearer {token}"

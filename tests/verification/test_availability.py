@@ -1,4 +1,4 @@
-"""What a machine lacks for a verifier, in this environment or in the verifier's own."""
+"""A verifier says what a machine lacks for it, in this environment or in the verifier's own."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ SLOTS = 16  # purchases of a rule that are asked for at a time
 
 @dataclass(frozen=True)
 class Laboratory:
-    """How people work."""
+    """The working habits of people."""
 
     latency: float
     """Mean number of days between a claim and its answer; normally distributed, at least 0."""

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
 
 from sqlalchemy.engine import Connection
 
@@ -15,6 +14,7 @@ from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.record import settle_again
 from sciagent.campaign.lab.restating import restate, share
 from sciagent.campaign.lab.typed_answers import typed
+from sciagent.campaign.people.importing import Column
 from sciagent.chemistry.structure_files import check_columns, csv_fault
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.evidence import EvidenceKey, Measured
@@ -36,7 +36,7 @@ MOST_ROWS, MOST_FAULTS = 10_000, 50
 
 @dataclass
 class LoadReport:
-    """What became of the rows of a file."""
+    """The counts of a load, and the structures that were left out."""
 
     rows: int = 0
     """Number of rows with a value."""
@@ -48,18 +48,6 @@ class LoadReport:
     """Number of values that correct earlier ones."""
     faults: list[str] = field(default_factory=list)
     """Structures that the campaign does not take, and why."""
-
-
-class OldColumn(NamedTuple):
-    """A column with values."""
-
-    name: str
-    quantity: str
-    """Name of the property."""
-    unit: str | None = None
-    """A unit, or the name of the column with the unit; None: the canonical unit."""
-    uncertainty: str | None = None
-    """A number, or the name of the column with the standard uncertainty; None: unknown."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +91,7 @@ def load(built: Built, old: OldValues, keys: Mapping[str, str], who: str, why: s
     return report
 
 
-def read_old(
-    built: Built, label: str, path: Path, columns: Sequence[OldColumn], structure: str = "smiles"
-) -> OldValues:
+def read_old(built: Built, label: str, path: Path, columns: Sequence[Column], structure: str = "smiles") -> OldValues:
     """Returns the rows of a file that have a value; units and limits are read as those of a form. Raises InputFileError
     with each fault; UsageError if the rung is not one of people, or asks for a review."""
     rung = _rung(built, label)
@@ -125,10 +111,10 @@ def _rung(built: Built, label: str) -> BuiltRung:
     return rung
 
 
-def _read(path: Path, structure: str, columns: Sequence[OldColumn], rung: BuiltRung) -> list[OldRow]:
+def _read(path: Path, structure: str, columns: Sequence[Column], rung: BuiltRung) -> list[OldRow]:
     """Returns the rows that have a value. Raises InputFileError for the whole file."""
     asked = {asked.property.name for asked in rung.verifier.measures}
-    if unknown := next((each.quantity for each in columns if each.quantity not in asked), None):
+    if unknown := next((each.property for each in columns if each.property not in asked), None):
         raise UsageError(f"{rung.spec.rung} does not ask for {unknown}{did_you_mean(unknown, asked)}")
     reader = csv.DictReader(_lines(path))
     check_columns(path, reader.fieldnames or [], (structure, *(column.name for column in columns)))
@@ -160,19 +146,19 @@ def _lines(path: Path) -> list[str]:
         raise InputFileError(f"{path}: not UTF-8 text ({error.reason}); save it as UTF-8") from error
 
 
-def _answer(cells: Mapping[str, str | None], columns: Sequence[OldColumn]) -> LabAnswer | None:
+def _answer(cells: Mapping[str, str | None], columns: Sequence[Column]) -> LabAnswer | None:
     """Returns the answer of a row; None if it is empty."""
     values = {}
     for column in columns:
         text = (cells[column.name] or "").strip()
         if not text:
             continue
-        stated = column.unit or properties()[column.quantity].unit
+        stated = column.unit or properties()[column.property].unit
         unit = (cells.get(stated) or "").strip() if stated in cells else stated
         spread = column.uncertainty
         if spread is not None and spread in cells:
             spread = (cells[spread] or "").strip() or None
-        values[column.quantity] = typed(column.quantity, text if unit == "1" else f"{text} {unit}", spread)
+        values[column.property] = typed(column.property, text if unit == "1" else f"{text} {unit}", spread)
     return LabAnswer(values) if values else None
 
 

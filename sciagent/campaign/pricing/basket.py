@@ -1,4 +1,4 @@
-"""What one dispatch buys: the choices so far, and the order in which their jobs start."""
+"""The purchases of one dispatch: the choices so far, and the order in which their jobs start."""
 
 from __future__ import annotations
 

@@ -28,9 +28,9 @@ class Words:
     """A single candidate: molecule."""
     many: str
     notation: str
-    """What a person types for a candidate: SMILES."""
+    """Name of the text that a person types for a candidate, such as SMILES."""
     proposal: str
-    """What a model may propose, in a few words: one molecule, one fragment."""
+    """The unit that a model may propose, in a few words, such as "one molecule, one fragment"."""
     example: str
     """A notation in messages on how to call a tool."""
     rationale: str
@@ -40,7 +40,7 @@ class Words:
     remark: str
     """A remark for later episodes, in these messages."""
     family: str
-    """What alike candidates share: ring skeleton."""
+    """Name of the part that candidates of a family share, such as "ring skeleton"."""
     no_family: str
     """The words for candidates without it: no ring."""
     column: str
@@ -57,7 +57,7 @@ class Standardised:
     note: str = ""
     """The origin of the candidate: `protonated at pH 7.4 from CC(=O)O`; empty if nothing was changed or is unsure."""
     fault: str = ""
-    """Why the asked form could not be found, such as a protonation state; empty if it was, or if none was asked for."""
+    """The reason why the wanted form, such as a protonation state, was not found; empty if there is no fault."""
     is_ambiguous: bool = False
     """Whether other forms are as likely."""
 
@@ -73,7 +73,7 @@ class Reading(Protocol):
 
 
 class LibraryVersions(NamedTuple):
-    """What the identities of new candidates depend on; columns of the ledger."""
+    """The names and versions on which identities of new candidates depend; columns of the ledger."""
 
     standardiser: str
     library: str

@@ -34,7 +34,7 @@ class EditByName(Protocol):
 
     @property
     def says(self) -> str:
-        """What the edit does, in a few words."""
+        """A few words on the effect of the edit."""
 
     def fits(self, site: Any) -> bool: ...
 

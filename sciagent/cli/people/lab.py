@@ -209,8 +209,7 @@ def load(
     from sciagent.domain.campaigns.ports import ProposalIn
 
     built, who = open_for_people(open_ledger(ledger), campaign), as_who or user()
-    named = value_columns(value, uncertainty or [])
-    columns = [old_values.OldColumn(each.name, each.property, each.unit, each.uncertainty) for each in named]
+    columns = value_columns(value, uncertainty or [])
     old = old_values.read_old(built, rung, file, columns, column)
     added = list(add(built, map(ProposalIn, old.structures), who, f"old values of {file.name}"[:200]))
     done = old_values.load(built, old, {each.text: each.key for each in added if each.key}, who, why)

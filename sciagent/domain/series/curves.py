@@ -37,7 +37,7 @@ SeriesText = Annotated[str, StringConstraints(max_length=200)]
 
 
 class CurveRole(StrEnum):
-    """What a curve is; it decides the style of its line."""
+    """The role of a curve, which decides the style of its line."""
 
     MEASURED = "measured"
     COMPUTED = "computed"
@@ -68,7 +68,7 @@ class SeriesAxis(_SeriesPart):
     name: SeriesName
     """Name that columns refer to, such as `two_theta`."""
     meaning: SeriesText
-    """What the axis shows, such as `diffraction angle 2θ`."""
+    """The quantity on the axis, such as `diffraction angle 2θ`."""
     unit: Annotated[str, StringConstraints(min_length=1, max_length=40)] = NUMBER_RATIO
     """Unit of the values; `1` for a plain number."""
     is_reversed: bool = False
@@ -97,7 +97,7 @@ class SeriesCurve(_SeriesPart):
     name: SeriesText
     """Name in the legend."""
     role: Annotated[CurveRole, Field(strict=False)] = CurveRole.OTHER
-    """What the curve is."""
+    """The role of the curve."""
     x: SeriesName
     """Column with the positions, in rising or falling order."""
     y: SeriesName | None = None
@@ -112,7 +112,7 @@ class Series(_SeriesPart):
     version: Literal[1] = 1
     """Version of the format."""
     title: SeriesText
-    """What the series shows, in one line."""
+    """A title of one line."""
     axes: Annotated[list[SeriesAxis], Field(min_length=1, max_length=8)]
     """The axes; their names are unique."""
     columns: Annotated[list[SeriesColumn], Field(min_length=1, max_length=32)]

@@ -120,7 +120,7 @@ class Runner:
 
     @property
     def cannot(self) -> str:
-        """Why this worker cannot run the jobs of a rung; empty if it could run all that it met."""
+        """The reason why this worker cannot run the jobs of a rung; empty if it could run all that it met."""
         return next(iter(self._cannot.values()), "")
 
     def stop(self) -> None:

@@ -43,7 +43,7 @@ REASONS: Reasons = {
 
 @dataclass(frozen=True)
 class Protocol:
-    """How finely plane waves and k-points are sampled."""
+    """The resolution of plane waves and k-points."""
 
     cutoff: float
     """Kinetic energy of the plane waves, eV."""
@@ -59,7 +59,7 @@ class Protocol:
 
 
 PROTOCOLS: Mapping[str, Protocol] = {"fast": Protocol(400, 1.2, 4), "standard": Protocol(500, 2.5, 6)}
-"""Of MgO, the hardest solid of the benchmark, 400 eV make the gap 0.2 eV too small; 500 eV have converged it."""
+"""For MgO, the hardest solid of the benchmark, 400 eV make the gap 0.2 eV too small; 500 eV have converged it."""
 
 
 @dataclass(frozen=True)

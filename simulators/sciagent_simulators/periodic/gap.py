@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 WHOLE = 0.02
-"""How far electrons and moment of an insulator may be from whole numbers, in electrons or Bohr magnetons."""
+"""The largest distance of electrons and moment of an insulator from whole numbers, in electrons or Bohr magnetons."""
 
 
 @dataclass(frozen=True)

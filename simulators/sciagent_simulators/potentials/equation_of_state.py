@@ -33,7 +33,7 @@ class StateFit:
     bulk_modulus: float
     """In GPa."""
     derivative: float
-    """Of the bulk modulus by pressure, without unit."""
+    """The derivative of the bulk modulus by pressure, without unit."""
     residual: float
     """Root mean square of the fit's errors, in eV."""
 

@@ -1,4 +1,4 @@
-"""What a potential is: energies, forces and stresses of many periodic cells in one call, on a named energy scale."""
+"""The interface of a potential: energies, forces and stresses of many periodic cells, on a named energy scale."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNCORRECTED, MP2020 = "uncorrected", "MP2020"
 
 @dataclass(frozen=True)
 class EnergyScale:
-    """What an energy is relative to. Energies of different scales differ by eV per atom, so they never mix."""
+    """The reference of an energy. Energies of different scales differ by eV per atom, so they never mix."""
 
     model: str
     """The force field, such as `CHGNet-0.3.0`."""
@@ -107,7 +107,7 @@ Make = Callable[[Path | None, str], Potential]
 
 @dataclass(frozen=True)
 class PotentialFactory:
-    """What a package registers under the entry point group `sciagent.potentials`: a model that is loaded when needed.
+    """The object that a package registers under the entry point group `sciagent.potentials`: a model, loaded when needed.
 
     Calling it loads the model: (path of weights or None for those in the package, `cpu` or `cuda`) -> Potential."""
 

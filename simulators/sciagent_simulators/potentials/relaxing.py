@@ -44,7 +44,7 @@ class Relaxed:
     volume_ratio: float
     """Volume over that before."""
     fault: SimulatorError | None = None
-    """Why there is no result; None if it has converged."""
+    """The reason why there is no result; None if it has converged."""
 
     @property
     def energy_per_atom(self) -> float:

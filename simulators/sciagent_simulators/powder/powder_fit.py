@@ -43,7 +43,7 @@ SIGNIFICANT = 3.0
 
 
 class FitLimits(NamedTuple):
-    """How far the fit may go from the crystal as it is."""
+    """The limits of the fit around the crystal as it is."""
 
     cell: float
     """Largest relative change of the cell lengths; 0 keeps the cell."""

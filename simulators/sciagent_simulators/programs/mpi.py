@@ -33,7 +33,7 @@ VARIABLES = {
 
 @dataclass(frozen=True)
 class Launcher:
-    """How a program is started."""
+    """The command that starts a program."""
 
     command: tuple[str, ...]
     """Words before the command of the program."""

@@ -1,4 +1,4 @@
-"""What happens to molecules and instruments, and what the ledger concludes from it."""
+"""The ledger draws the right conclusions from what happens to molecules and instruments."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def priced(ledger: Ledger, folder: Path) -> Built:
 
 
 def tried(built: Built) -> tuple[int, int]:
-    """How often the laboratory has answered or failed, and how often it has failed, as the scheduler counts it."""
+    """Returns how often the laboratory has tried, and how often it has failed, as the scheduler counts it."""
     with built.ledger.begin() as connection:
         pool = purchasing_of(built, connection, BudgetTracker(built, connection)).pool
         pool.refresh(connection)

@@ -8,8 +8,9 @@ import pytest
 
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.lab import claiming
-from sciagent.campaign.lab.old_values import LoadReport, OldColumn, load, read_old
+from sciagent.campaign.lab.old_values import LoadReport, load, read_old
 from sciagent.campaign.people.adding import add
+from sciagent.campaign.people.importing import Column
 from sciagent.domain.campaigns.ports import ProposalIn
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.errors import InputFileError, UsageError
@@ -20,7 +21,7 @@ from sciagent.store.views import campaign_counts
 from tests.campaign.lab.conftest import Make, drive
 from tests.campaign.lab.test_answering import place, task_ids
 
-GAP = OldColumn("gap", "homo_lumo_gap", "eV", "error")
+GAP = Column("gap", "homo_lumo_gap", "eV", "error")
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def test_nothing_is_loaded_if_a_row_is_wrong(make: Make, file: Path) -> None:
     with pytest.raises(UsageError, match='"labs" is no rung of people; did you mean "lab"'):
         loaded(built, file, "Oc1ccccc1,4.31,", label="labs")
     with pytest.raises(UsageError, match="lab does not ask for dipole"):
-        read_old(built, "lab", file, [OldColumn("gap", "dipole", "D")])
+        read_old(built, "lab", file, [Column("gap", "dipole", "D")])
     claiming.claim(built, first, "ben")
     with pytest.raises(UsageError, match=f"is with ben as task {first}; enter it there"):
         loaded(built, file, "Oc1ccccc1,4.31,")

@@ -1,4 +1,4 @@
-"""What a subject asks of the keys of a campaign file."""
+"""A subject decides which keys a campaign file may have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a key survives and what `same` finds: rewritings, near copies, and different structures of one formula."""
+"""Keys survive rewritings, and `same` finds near copies but no different structures of one formula."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ IODIDES = [
     "ilmenite: Cs Sn I", "LiNbO3: Cs Sn I", "calcite: Cs Sn I", "orthorhombic-perovskite: Cs Sn I",
 ]  # fmt: skip
 REWRITINGS = 20
-"""Of each of the 50 structures: 1,000 in all."""
+"""Rewritings of each of the 50 structures: 1,000 in all."""
 
 
 def crystal_of(name: str) -> Crystal:

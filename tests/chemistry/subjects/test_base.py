@@ -1,4 +1,4 @@
-"""What a subject need not say: by default the text is the notation, and nothing is alike."""
+"""A subject may leave things out: by default the text is the notation, and nothing is alike."""
 
 from __future__ import annotations
 

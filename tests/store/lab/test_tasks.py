@@ -43,7 +43,7 @@ def test_the_list_pages_in_the_order_of_urgency(ledger: Ledger, row: CampaignRow
 
 
 def test_campaigns_take_turns_whatever_their_unit_of_urgency(ledger: Ledger, row: CampaignRow, made: list[int]) -> None:
-    """What a person promoted comes first, then the most urgent task of each campaign, and so on."""
+    """A task that a person promoted comes first, then the most urgent task of each campaign, and so on."""
     with ledger.begin() as connection:
         other = rows.campaign(connection, "other")
         rung = campaigns.rungs(connection, other.id)[-1]

@@ -29,7 +29,7 @@ class ReferenceFolder(ABC):
     """The folder of a reference file. made_of: all that its content depends on."""
 
     counted: ClassVar[str]
-    """What `about` counts: `molecules`."""
+    """The things that `about` counts, such as `molecules`."""
 
     def __init__(self, file: ReferenceFile, made_of: Mapping[str, Any]) -> None:
         self.file = file

@@ -45,7 +45,7 @@ STEPS_EXPECTED = 45
 CIF = "chemical/x-cif"
 NEAR = 4 / 3 * math.pi * 6.0**3  # angstrom**3, around an atom, in which the models look for neighbours
 PAIRS_OF_A_CALL, PAIRS_OF_A_START = 80, 1500
-"""What an evaluation and a verification cost besides their pairs of neighbours, in pairs (benchmarks/crystals)."""
+"""The cost of an evaluation and of a verification besides their pairs of neighbours, in pairs (benchmarks/crystals)."""
 
 
 class ForceFieldSettings(Settings):

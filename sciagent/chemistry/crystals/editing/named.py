@@ -48,7 +48,7 @@ class CrystalEdit:
     whats: tuple[str, ...]
     """Names that may be given as `what`; empty if the edit needs none."""
     says: str
-    """What the edit does, in a few words."""
+    """A few words on the effect of the edit."""
     build: Build
     options: Options
     """Weights of what is tried at a place if nothing is named."""
