@@ -27,8 +27,8 @@ class LabTrial:
     lab: Laboratory
     how: InFlight = field(default_factory=InFlight)
     hint: Hint | None = None
-    """The relation that `priced` assumes of a lower rung before the first answers, as in a campaign of one that measures
-    the same property."""
+    """The relation that `priced` assumes of a lower rung before the first answers, as a campaign does of one that
+    measures the same property."""
 
 
 def run_lab(source: Source, trial: LabTrial) -> LabReplay:

@@ -14,8 +14,8 @@ from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.record import settle_again
 from sciagent.campaign.lab.restating import restate, share
 from sciagent.campaign.lab.typed_answers import typed
-from sciagent.campaign.people.importing import Column
 from sciagent.chemistry.structure_files import check_columns, csv_fault
+from sciagent.domain.campaigns.columns import Column
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.evidence import EvidenceKey, Measured
 from sciagent.domain.jobs.lab import LabAnswer

@@ -18,6 +18,7 @@ from sciagent.campaign.people import corrections
 from sciagent.chemistry.structure_files import check_columns, csv_fault, names_in
 from sciagent.chemistry.subjects.base import Reading
 from sciagent.chemistry.subjects.registry import subject_of
+from sciagent.domain.campaigns.columns import Column
 from sciagent.domain.candidate_names import identifier_columns
 from sciagent.domain.candidates import MOLECULE_KIND, Candidate
 from sciagent.domain.cost import RESOURCE_UNITS, Cost
@@ -38,18 +39,6 @@ VERIFIER, VERSION = "import", "1"
 MAX_FAULTS = 50
 MAX_ROWS = 2_000_000
 CHUNK = 500
-
-
-@dataclass(frozen=True)
-class Column:
-    """One value column of a file."""
-
-    name: str
-    property: str
-    unit: str | None = None
-    """A unit, or the name of the column with the unit; None: the canonical unit."""
-    uncertainty: str | None = None
-    """A number, or the name of the column with the uncertainty; None: unknown."""
 
 
 @dataclass

@@ -132,7 +132,7 @@ def import_(
 
 def value_columns(values: list[str], uncertainties: list[str]) -> list[Any]:
     """Returns the columns that --value and --uncertainty name."""
-    from sciagent.campaign.people.importing import Column
+    from sciagent.domain.campaigns.columns import Column
     from sciagent.domain.properties import properties
 
     spread = pairs("--uncertainty", uncertainties, "COLUMN=NUMBER or COLUMN=COLUMN")

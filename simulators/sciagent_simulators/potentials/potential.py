@@ -107,7 +107,7 @@ Make = Callable[[Path | None, str], Potential]
 
 @dataclass(frozen=True)
 class PotentialFactory:
-    """The object that a package registers under the entry point group `sciagent.potentials`: a model, loaded when needed.
+    """The object that a package registers under the entry point group `sciagent.potentials`: a model.
 
     Calling it loads the model: (path of weights or None for those in the package, `cpu` or `cuda`) -> Potential."""
 

@@ -10,8 +10,9 @@ import pytest
 
 from sciagent.campaign.core.build import Built, create_or_open
 from sciagent.campaign.driving.driver import Driver
-from sciagent.campaign.people.importing import Column, import_file
+from sciagent.campaign.people.importing import import_file
 from sciagent.campaign.spec.load import load_spec
+from sciagent.domain.campaigns.columns import Column
 from sciagent.domain.properties import Level
 from sciagent.errors import UsageError
 from sciagent.report.analysis import ladder

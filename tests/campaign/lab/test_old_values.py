@@ -10,7 +10,7 @@ from sciagent.campaign.core.build import Built
 from sciagent.campaign.lab import claiming
 from sciagent.campaign.lab.old_values import LoadReport, load, read_old
 from sciagent.campaign.people.adding import add
-from sciagent.campaign.people.importing import Column
+from sciagent.domain.campaigns.columns import Column
 from sciagent.domain.campaigns.ports import ProposalIn
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.errors import InputFileError, UsageError

@@ -8,7 +8,8 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.campaign.people.explaining import explain
-from sciagent.campaign.people.importing import Column, ImportReport, import_file
+from sciagent.campaign.people.importing import ImportReport, import_file
+from sciagent.domain.campaigns.columns import Column
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import InputFileError, UnknownNameError, UsageError
