@@ -393,7 +393,7 @@ def play(seed: int) -> Played:
 
 @pytest.fixture(scope="module")
 def played() -> list[Played]:
-    return [play(seed) for seed in range(200)]
+    return [play(seed) for seed in range(80)]
 
 
 def test_no_campaign_overruns_a_budget_by_more_than_one_job_a_worker(played: list[Played]) -> None:
@@ -407,25 +407,25 @@ def test_no_campaign_overruns_a_budget_by_more_than_one_job_a_worker(played: lis
 def test_the_campaigns_that_prove_it_are_no_easy_ones(played: list[Played]) -> None:
     """Many jobs and losses, cost models that learn, both kinds of limits; budgets that are used up and overrun, rates
     that hold a campaign back."""
-    assert sum(one.jobs for one in played) > 10_000
-    assert sum(one.lost for one in played) > 1000
-    assert sum(one.jobs > 4 * MIN_OBSERVATIONS for one in played) > 100
+    assert sum(one.jobs for one in played) > 4000
+    assert sum(one.lost for one in played) > 400
+    assert sum(one.jobs > 4 * MIN_OBSERVATIONS for one in played) > 40
     stocks = [name for one in played for name in one.stocks]
     rates = [name for one in played for name in one.log.limits if name not in one.stocks]
-    assert min(len(stocks), len(rates)) > 200
+    assert min(len(stocks), len(rates)) > 80
     over = [more > 0 for one in played for more in one.log.check(one.stocks).values()]
-    assert 100 < sum(over) < len(over) - 100
-    assert sum(one.rests > 0 for one in played) > 50
+    assert 40 < sum(over) < len(over) - 40
+    assert sum(one.rests > 0 for one in played) > 20
 
 
 # Slots of people: booked at the claim, answered much later
 
 
 @pytest.mark.parametrize("days", [1, 7, 14, 28])
-@settings(max_examples=20, deadline=None)
-@given(st.lists(st.floats(0.3, 1.7), min_size=40, max_size=40), st.integers(0, 6))
-def test_five_slots_a_week_are_five_a_week_whatever_the_latency(days: int, spread: list[float], start: int) -> None:
+@pytest.mark.parametrize("start", [0, 3, 6])
+def test_five_slots_a_week_are_five_a_week_whatever_the_latency(days: int, start: int) -> None:
     """Over 26 weeks the claims reach the limit, and no seven days have more, however long answers take."""
+    spread = np.random.default_rng(start).uniform(0.3, 1.7, 40)
     clock = Clock()
     clock.now += start * DAY
     b, claims, out = budget(clock, rates={"lab_slots": 5.0}), [], list[float]()
