@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.cost import Cost
-from sciagent.domain.outcomes import Reason
-from sciagent.domain.properties import NEAREST_SIMILARITY, Level, PropertyAtLevel, at
-from sciagent.domain.tiers import Tier
-from sciagent.verification.contract import Context, Finding, Refusal, Settings, StructureFile
+from sciagent.verification.contract import StructureFile
 from sciagent_verifiers.fast.reference_index import Fingerprint, ReferenceIndex, index_of
-from sciagent_verifiers.molecule_verifier import MoleculeVerifier, refused
-
-LONGEST_LEVEL = 180  # characters; the longest method of a level
+from sciagent_verifiers.fast.reference_novelty import Neighbour, NoveltySettings, NoveltyVerifier
 
 
-class MoleculeNoveltySettings(Settings):
+class MoleculeNoveltySettings(NoveltySettings):
     """The reference files, the fingerprint and the largest allowed similarity."""
 
     references: tuple[StructureFile, ...] = Field(min_length=1, max_length=20, description="csv, smi or sdf, also .gz")
@@ -33,27 +27,18 @@ class MoleculeNoveltySettings(Settings):
         None, ge=0, le=1, description="refuse what is nearer than this to a reference (Tanimoto)"
     )
 
-    @model_validator(mode="after")
-    def _different(self) -> MoleculeNoveltySettings:
-        if len({reference.name for reference in self.references}) < len(self.references):
-            raise ValueError("two references have one name; give them different ones (name:)")
-        return self
 
-
-class MoleculeNovelty(MoleculeVerifier):
+class MoleculeNovelty(NoveltyVerifier[Molecule, ReferenceIndex]):
     """Tanimoto similarity to the nearest molecule of reference files, and whether it is among them.
 
-    The values are exact for their definition (uncertainty 0). A reference file is indexed once, when a campaign first
-    names it; a query then takes milliseconds. Molecules are identical if their standard InChIKeys are, so tautomers
-    are; a salt in a file is represented by its largest organic fragment. Novelty against the ledger is not measured
-    here, since it changes with time; it is recorded with each proposal.
+    Molecules are identical if their standard InChIKeys are, so tautomers are; a salt in a file is represented by its
+    largest organic fragment.
 
     Source: Rogers and Hahn, J. Chem. Inf. Model. 50, 742 (2010); search: FPSim2, doi 10.5281/zenodo.3902922.
     """
 
     name = "molecule.novelty"
     version = "1"
-    tier = Tier.FAST
     Settings = MoleculeNoveltySettings
     settings: MoleculeNoveltySettings
     preload = ("rdkit.Chem", "FPSim2", "tables", "sciagent_verifiers.fast.reference_index")
@@ -63,41 +48,18 @@ class MoleculeNovelty(MoleculeVerifier):
     def fingerprint(self) -> Fingerprint:
         return Fingerprint(self.settings.radius, self.settings.bits)
 
-    @cached_property
-    def measures(self) -> tuple[PropertyAtLevel, ...]:
-        names = "+".join(sorted(reference.name for reference in self.settings.references))
-        if len(names) > LONGEST_LEVEL - 40:
-            names = f"{len(self.settings.references)} sets {self.settings_hash[:12]}"
-        return at(Level(f"Tanimoto {self.fingerprint.label} to {names}"), NEAREST_SIMILARITY)
+    @property
+    def compared(self) -> str:
+        return self.fingerprint.label
 
-    @cached_property
-    def _indexes(self) -> tuple[ReferenceIndex, ...]:
-        files = sorted(self.settings.references, key=lambda reference: reference.name)
-        return tuple(index_of(reference, self.fingerprint) for reference in files)
-
-    def prepare(self) -> None:
-        for index in self._indexes:
-            index.build()
-
-    def attach(self) -> None:
-        for index in self._indexes:
-            index.attach()
+    def index(self, file: StructureFile) -> ReferenceIndex:
+        return index_of(file, self.fingerprint)
 
     def cost(self, candidate: Molecule) -> Cost:
         return Cost(core_seconds=5e-3)
 
-    def finding(self, molecule: Molecule, context: Context) -> Finding:
-        if self.settings.refuse_known:
-            for index in self._indexes:
-                called = index.holds(molecule.inchikey, connectivity=self.settings.match == "connectivity")
-                if called is not None:
-                    return refused(molecule, Refusal(Reason.NOT_NOVEL, f"{called} of {index.file.name}"))
-        neighbours = [(index.nearest(molecule.mol), index.file.name) for index in self._indexes]
-        nearest, where = max(neighbours, key=lambda neighbour: neighbour[0].similarity)
-        limit = self.settings.max_similarity
-        if limit is not None and nearest.similarity > limit:
-            called = nearest.name or nearest.text
-            detail = f"similarity {nearest.similarity:.2f} to {called} of {where}; at most {limit:g}"
-            return refused(molecule, Refusal(Reason.NOT_NOVEL, detail))
-        diagnostics = {"nearest": nearest.text, "nearest_name": nearest.name, "reference": where}
-        return self.exact(molecule, {NEAREST_SIMILARITY: nearest.similarity}, diagnostics)
+    def known(self, index: ReferenceIndex, molecule: Molecule) -> str | None:
+        return index.holds(molecule.inchikey, connectivity=self.settings.match == "connectivity")
+
+    def neighbour(self, index: ReferenceIndex, molecule: Molecule) -> Neighbour:
+        return index.nearest(molecule.mol)

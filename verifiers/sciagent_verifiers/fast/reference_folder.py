@@ -38,8 +38,11 @@ class ReferenceFolder(ABC):
     @abstractmethod
     def _write(self, path: Path, folder: Path) -> dict[str, int]:
         """Writes the content of the folder from the file. Returns the counts of `counted` and of `unreadable` records.
-
         Raises InputFileError."""
+
+    @abstractmethod
+    def attach(self) -> None:
+        """Loads what queries need, if it is on disk, so that forked processes share it."""
 
     @property
     def is_built(self) -> bool:
@@ -90,8 +93,7 @@ class ReferenceFolder(ABC):
     def about(self) -> Mapping[str, int]:
         """The counts of `counted` in the index and of `unreadable` records. Builds a missing index first."""
         self.build()
-        counts: dict[str, int] = json.loads((self.folder / "about.json").read_text())
-        return counts
+        return dict[str, int](json.loads((self.folder / "about.json").read_text()))
 
 
 def _unusable(detail: str) -> SimulatorError:

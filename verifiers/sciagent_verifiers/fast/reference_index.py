@@ -24,6 +24,7 @@ from sciagent.chemistry.standardise import normalise, parent
 from sciagent.chemistry.structure_files import read_structures
 from sciagent.verification.contract import StructureFile
 from sciagent_verifiers.fast.reference_folder import ReferenceFolder
+from sciagent_verifiers.fast.reference_novelty import Neighbour
 
 FORMAT = 1  # increase it when the stored format changes
 STEPS = (0.7, 0.4, 0.0)  # similarity thresholds; with a high one most of the file is skipped by popcount
@@ -44,18 +45,6 @@ class Fingerprint:
 
     def params(self) -> dict[str, Any]:
         return {"radius": self.radius, "fpSize": self.bits}
-
-
-@dataclass(frozen=True)
-class Neighbour:
-    """The nearest molecule of a reference file."""
-
-    similarity: float
-    """Tanimoto similarity, 0 to 1."""
-    text: str
-    """The structure as written in the file."""
-    name: str
-    """The name in the file."""
 
 
 class ReferenceIndex(ReferenceFolder):
@@ -101,7 +90,6 @@ class ReferenceIndex(ReferenceFolder):
         return FPSim2Engine(str(self.folder / "fingerprints.h5"))
 
     def attach(self) -> None:
-        """Loads the fingerprints, if they are on disk, so that forked processes share them."""
         if self.is_built and self.fingerprint is not None:
             _ = self._engine
 

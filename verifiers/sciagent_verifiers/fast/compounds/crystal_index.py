@@ -10,7 +10,6 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -26,6 +25,7 @@ from sciagent.chemistry.crystals.notation import read_crystal
 from sciagent.errors import InvalidCandidateError
 from sciagent.verification.contract import ReferenceFile
 from sciagent_verifiers.fast.reference_folder import ReferenceFolder
+from sciagent_verifiers.fast.reference_novelty import Neighbour
 
 FORMAT = 1  # increase it when the stored format, families or likeness change
 MAX_MATCHES = 200
@@ -42,18 +42,6 @@ class CrystalFile(ReferenceFile):
         if not self.path.lower().removesuffix(".gz").endswith(ENDINGS):
             raise ValueError(f'"{self.name}" is no file of crystals; use {", ".join(ENDINGS)}, each also with .gz')
         return self
-
-
-@dataclass(frozen=True)
-class CrystalNeighbour:
-    """The nearest crystal of a reference file."""
-
-    similarity: float
-    """Likeness, 0 to 1."""
-    text: str
-    """Formula and space group."""
-    name: str
-    """The name in the file."""
 
 
 class CrystalIndex(ReferenceFolder):
@@ -74,7 +62,6 @@ class CrystalIndex(ReferenceFolder):
         super().__init__(file, made_of)
 
     def attach(self) -> None:
-        """Loads the counts, if they are on disk, so that forked processes share them."""
         if self.is_built:
             _ = self._counts
 
@@ -89,7 +76,7 @@ class CrystalIndex(ReferenceFolder):
                 return name or text
         return None
 
-    def nearest(self, crystal: Crystal) -> CrystalNeighbour:
+    def nearest(self, crystal: Crystal) -> Neighbour:
         """Returns the reference with the highest likeness; on a tie, the first in the file."""
         import numpy as np
 
@@ -103,7 +90,7 @@ class CrystalIndex(ReferenceFolder):
         similarities = shared / (totals + sum(own.values()) - shared)
         best = int(similarities.argmax())
         ((text, name, _),) = self._rows("id = ?", best)
-        return CrystalNeighbour(round(float(similarities[best]), 6), text, name)
+        return Neighbour(round(float(similarities[best]), 6), text, name)
 
     def _rows(self, where: str, *values: str | int) -> list[tuple[str, str, str]]:
         """Returns (text, name, payload) of the structures that meet a condition."""
