@@ -111,7 +111,7 @@ def test_sampling_goes_on_while_others_are_verified(tmp_path: Path, monkeypatch:
     _, plain = rolled_out(tmp_path / "plain", 1, SECONDS)
     _, parts = rolled_out(tmp_path / "parts", 2, SECONDS)
     assert plain.wait_seconds >= 3 * SECONDS, "sampling waits for each verification"
-    assert parts.wait_seconds < 3 * SECONDS, "of 6 verifications the last one alone has nothing beside it"
+    assert parts.wait_seconds < 0.7 * plain.wait_seconds, "of 6 verifications the last one alone has nothing beside it"
 
 
 def test_what_is_being_verified_at_a_stop_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
