@@ -1,9 +1,12 @@
-"""What has to be so before anything is imported: tests run side by side, so each has one thread."""
+"""Settings that must be made before anything is imported: each test has one thread, and modules are compiled once."""
 
 import os
+import sys
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"):
     os.environ.setdefault(name, "1")
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each of some thousand processes compiles what it imports
+sys.dont_write_bytecode = False
 
 
 def pytest_xdist_auto_num_workers() -> int | None:

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from pymatgen.analysis.prototypes import AFLOW_PROTOTYPE_LIBRARY
 from pymatgen.core import Element
 
 from benchmarks.crystals.measured_like import GRID, MeasuredSample, measured
@@ -74,6 +73,8 @@ def library(only: Collection[str] = ()) -> dict[str, Crystal]:
     """Returns the structures of the AFLOW library by formula and label; of equal crystals only the first.
 
     only: names of those wanted; all by default."""
+    from pymatgen.analysis.prototypes import AFLOW_PROTOTYPE_LIBRARY  # takes seconds to read
+
     found: dict[str, Crystal] = {}
     seen = set()
     for entry in AFLOW_PROTOTYPE_LIBRARY:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from pydantic import ValidationError
-from pymatgen.core import Lattice, Structure
 
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
+from sciagent.chemistry.crystals.notation import read_crystal
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.series import MEDIA_TYPE, read_series
@@ -27,8 +27,9 @@ GRID = np.arange(15.0, 90.0, 0.02)
 
 
 def salt(cation: str, anion: str, a: float) -> Crystal:
-    cell = Lattice.cubic(a)
-    return crystal_from_structure(Structure.from_spacegroup("Fm-3m", cell, [cation, anion], [[0, 0, 0], [0.5] * 3]))
+    """Returns rock salt with the edge a of its cubic cell, Å."""
+    structure = read_crystal(f"rocksalt: {cation} {anion}").structure
+    return crystal_from_structure(structure.scale_lattice(a**3 * len(structure) / 8))
 
 
 HALITE, SYLVITE, PERICLASE = salt("Na", "Cl", 5.6402), salt("K", "Cl", 6.2931), salt("Mg", "O", 4.2112)
