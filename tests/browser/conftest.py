@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ARGUMENTS = (
@@ -20,6 +20,7 @@ ARGUMENTS = (
     "--enable-unsafe-swiftshader",
     "--ignore-gpu-blocklist",
 )
+expect.set_options(timeout=30_000)  # ms; a machine with other work is slow
 
 
 @pytest.fixture(scope="module")  # its event loop is gone before another file asks for one

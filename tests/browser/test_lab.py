@@ -41,6 +41,7 @@ def anna(browser: Browser, served: LabServer) -> Iterator[Page]:
 
 def watched(context: BrowserContext) -> Page:
     """A page that fails its test if a script fails, or the policy of the page blocks something."""
+    context.set_default_timeout(90_000)  # ms
     page = context.new_page()
     page.on("pageerror", lambda error: pytest.fail(str(error)))
     page.on("console", lambda message: _complain(message.type, message.text))

@@ -117,7 +117,7 @@ def offered(built: Built, executor: str) -> str:
         connection.execute(sa.update(t.job).values(queue="simulation"))
     if executor == "slurm":
         reserve(built.ledger)
-    made = {"name": "slurm one_0", "job": ids[0], "queues": ["simulation"], "seconds": 60.0, "margin": 2.0}
+    made = {"name": "slurm one_0", "jobs": ids[:1], "queues": ["simulation"], "seconds": 60.0, "margin": 2.0}
     return json.dumps(made | {"memory_mb": 8000})
 
 
