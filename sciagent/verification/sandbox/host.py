@@ -194,8 +194,9 @@ class Worker:
                 return self._halved(request, candidates, 0.0, time.monotonic() - begun)
             why = "cancelled" if self._cancelled.is_set() else f"the zygote died: {error}"
             wall = max(0.0, time.monotonic() - begun - sum(result.wall_seconds for result in results))
-            left = enumerate(candidates[len(results) :])
-            return results + [self._lost(candidate, 0.0 if place else wall, why) for place, candidate in left]
+            left = candidates[len(results) :]
+            walls = [wall / len(left)] * len(left) if request.together else [wall, *(0.0 for _ in left[1:])]
+            return results + [self._lost(*of, why) for of in zip(left, walls, strict=True)]
         return self._ended(request, candidates, results, end)
 
     def _ended(
