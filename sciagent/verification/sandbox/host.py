@@ -30,7 +30,7 @@ from sciagent.verification.sandbox.wire import Job, Limits, Sent, StoredFile, fi
 
 __all__ = ["HostResult", "Limits", "Request", "StoredFile", "Worker"]
 
-START_SECONDS = 330.0  # time for imports from a cold disk
+START_SECONDS = 660.0  # time for imports from a cold disk, and for programs to state their versions
 GRACE_SECONDS = 45.0  # time for the zygote to end a job
 CANCEL_SECONDS = 1.5  # time for a cancellation, after which the zygote itself is killed
 
