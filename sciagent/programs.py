@@ -23,7 +23,8 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SimulatorError
 from sciagent.settings import path
 
-PATIENCE = 60  # seconds to wait for the version; a Python with GPAW takes 6 s, and 30 on a busy machine
+PATIENCE = 60.0  # seconds for a program to state its version
+IMPORT_PATIENCE = 300.0  # seconds for a Python that imports a package first; GPAW takes 6 s, over 60 on a busy machine
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,8 @@ class Program:
     """Packages or addresses from which people get it, for messages."""
     is_python: bool = False
     """Whether it is the interpreter of another Python environment, which gets none of our variables for Python."""
+    patience: float = PATIENCE
+    """Seconds to wait for its version. A process asks once; only a program that was too slow is asked again."""
 
     def environment(self) -> dict[str, str]:
         """Returns the environment variables with which the program is started."""
@@ -114,7 +117,8 @@ def interpreter(module: str, title: str, variable: str, source: str) -> Program:
     """Returns the program that is a Python interpreter with this module, which has a `__version__`."""
     question = ("-c", f"import {module}; print('{module}', {module}.__version__)")
     answer = rf"(?m)^{module} (\d\S*)$"
-    return Program(module, title, variable, ("python3", "python"), question, answer, source, is_python=True)
+    names = ("python3", "python")
+    return Program(module, title, variable, names, question, answer, source, is_python=True, patience=IMPORT_PATIENCE)
 
 
 GPAW = interpreter(
@@ -134,7 +138,7 @@ def find(program: Program) -> FoundProgram:
         try:
             found, printed = _asked(program, str(file), *_state(file))
         except _SilentError:  # asked again the next time: the machine may have been busy
-            found, printed = None, f"it prints no version within {PATIENCE} s"
+            found, printed = None, f"it prints no version within {program.patience:g} s"
         if found is not None:
             return found
         strangers.append(f"{file} is not {program.title}: {printed}")
@@ -178,7 +182,7 @@ def _asked(program: Program, file: str, size: int, modified: int) -> tuple[Found
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                timeout=PATIENCE,
+                timeout=program.patience,
                 start_new_session=True,
                 check=False,
             )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sciagent.errors import SimulatorError
-from sciagent.programs import CREST, GAUSSIAN, ORCA, PROGRAMS, XTB, find
+from sciagent.programs import CREST, GAUSSIAN, GPAW, ORCA, PROGRAMS, XTB, find
+from sciagent.verification.sandbox.host import START_SECONDS
+from sciagent.verification.sandbox.zygote import IMPORT_SECONDS
 from tests.support import fake_programs
 
 
@@ -74,8 +77,11 @@ def test_a_program_that_was_slow_once_is_asked_again(tmp_path: Path, monkeypatch
     (tmp_path / "orca").write_text(f"#!/bin/sh\n{slow}\n")
     (tmp_path / "orca").chmod(0o755)
     monkeypatch.setenv("SCIAGENT_ORCA", str(tmp_path / "orca"))
-    monkeypatch.setattr("sciagent.programs.PATIENCE", 1)
+    impatient = replace(ORCA, patience=1)
     with pytest.raises(SimulatorError, match="prints no version within 1 s"):
-        find(ORCA)
-    monkeypatch.setattr("sciagent.programs.PATIENCE", 60)
-    assert find(ORCA).version == "6.0.1"
+        find(impatient)
+    assert find(impatient).version == "6.0.1"
+
+
+def test_a_python_that_imports_a_package_has_more_time() -> None:
+    assert GPAW.patience > 4 * ORCA.patience and GPAW.patience + IMPORT_SECONDS < START_SECONDS

@@ -10,9 +10,10 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
+from sciagent.api import html
 from sciagent.api.best_table import first_level
 from sciagent.api.tables import ResultQuery
-from sciagent.domain.answers.values import PropertyValue
+from sciagent.domain.answers.values import PropertyValue, StructureText
 from sciagent.domain.candidate_names import Names, label
 from sciagent.domain.candidate_names import cells as named
 from sciagent.report.export import parquet
@@ -39,8 +40,14 @@ class CandidateRow:
 
     key: str
     """Key of the candidate, the same in every ledger."""
-    smiles: str
-    """Canonical SMILES."""
+    kind: str
+    """Subject of the campaign: `molecule` or `crystal`."""
+    text: str
+    """Canonical SMILES of a molecule; reduced formula and space group of a crystal."""
+    smiles: str | None
+    """Canonical SMILES; None for a candidate that is no molecule."""
+    formula: str
+    """Sum formula."""
     inchikey: str | None
     """InChIKey; None for a candidate without one."""
     standing: str
@@ -61,6 +68,8 @@ class CandidateRow:
     """Whether a seed file contains the candidate."""
     names: Names = field(default_factory=dict)
     """Names and remarks in input files, by column."""
+    drawn_from: str = ""
+    """Notation from which it is drawn."""
     values: tuple[MeasuredValue, ...] = ()
     """Measured values, in ladder order of their rungs."""
 
@@ -69,7 +78,7 @@ class CandidateRow:
         return next((value for value in reversed(self.values) if value.property == property), None)
 
     def __repr__(self) -> str:
-        return f"<{self.smiles}: {'hit' if self.hit else self.standing}, {len(self.values)} values>"
+        return f"<{self.text}: {'hit' if self.hit else self.standing}, {len(self.values)} values>"
 
 
 def candidates_of(store: Ledger, name: str, properties: Sequence[str]) -> ResultQuery[CandidateRow]:
@@ -94,15 +103,17 @@ def candidates_of(store: Ledger, name: str, properties: Sequence[str]) -> Result
 
 def _row(entry: Entry) -> CandidateRow:
     values = (MeasuredValue.of(measured, rung=rung, property=name) for (rung, name), measured in entry.values.items())
-    return CandidateRow(**entry.fixed, names=entry.candidate.names, values=tuple(values))
+    shown = entry.candidate
+    return CandidateRow(**entry.fixed, names=shown.names, drawn_from=shown.drawn_from, values=tuple(values))
 
 
 def _brief(row: CandidateRow, properties: Sequence[str]) -> Mapping[str, Any]:
     values = {name: row.value(name) for name in properties}
     stands = "hit" if row.hit else row.standing
+    structure = StructureText(kind=row.kind, text=row.text, drawn_from=row.drawn_from)
     return {
         "name": label(row.names),
-        "smiles": row.smiles,
+        structure.column: html.cell(structure),
         **values,
         "level": first_level(list(values.values())),
         "stands": stands,
@@ -112,7 +123,7 @@ def _brief(row: CandidateRow, properties: Sequence[str]) -> Mapping[str, Any]:
 
 
 def _record(row: CandidateRow) -> Mapping[str, Any]:
-    cells = {name: cell for name, cell in vars(row).items() if name not in ("names", "values")}
+    cells = {name: cell for name, cell in vars(row).items() if name not in ("names", "drawn_from", "values")}
     cells = named(row.names, tuple(row.names)) | cells
     for value in row.values:
         name = f"{value.rung}.{value.property}"

@@ -11,6 +11,16 @@ MOLECULE_KIND = "molecule"
 """The subject whose text is a SMILES, and the default of what states no subject."""
 
 
+def smiles_of(kind: str, text: str) -> str | None:
+    """Returns the text of a candidate where it is a SMILES, else None."""
+    return text if kind == MOLECULE_KIND else None
+
+
+def structure_heading(kind: str) -> str:
+    """Returns the heading of a column with the texts of such candidates."""
+    return "smiles" if kind == MOLECULE_KIND else "structure"
+
+
 @runtime_checkable
 class Candidate(Protocol):
     """A molecule, a crystal, or a candidate of another subject. Immutable; equal keys mean the same candidate."""

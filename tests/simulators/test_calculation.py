@@ -103,6 +103,20 @@ def test_results_that_cannot_be_are_named(change: dict[str, Any], reason: Reason
     assert error.value.reason == reason
 
 
+@pytest.mark.parametrize(
+    "result",
+    [
+        {name: value for name, value in RESULT.items() if name != "path"},
+        RESULT | {"path": {"points": [], "eigenvalues": np.empty((1, 0, 2))}},
+    ],
+    ids=["no lines", "lines without a point"],
+)
+def test_a_gap_of_the_mesh_alone_is_refused_by_name(result: dict[str, Any]) -> None:
+    with pytest.raises(SimulatorError, match="bands along lines, not a mesh alone") as error:
+        bands_of(result, 2, has_bands=True)
+    assert (error.value.outcome, error.value.reason) == (Outcome.CRASHED, Reason.BAD_RESULT)
+
+
 def test_a_result_is_read() -> None:
     bands = bands_of(RESULT, 2, has_bands=True)
     assert bands.gap is not None and bands.gap.value == pytest.approx(2.5) and bands.n_points == (1, 1)

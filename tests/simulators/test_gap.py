@@ -24,9 +24,10 @@ def test_the_gap_is_the_lowest_over_mesh_and_lines() -> None:
     assert gap_of([mesh, bands([X], [[-6, -2, 0.9]])], 4, 0).is_on_mesh
 
 
-def test_a_mesh_alone_gives_no_gap() -> None:
+@pytest.mark.parametrize("lines", [[], [BandSet(np.empty((0, 3)), np.empty((1, 0, 2)))]], ids=["none", "no point"])
+def test_a_mesh_alone_gives_no_gap(lines: list[BandSet]) -> None:
     with pytest.raises(ValueError, match="not a mesh alone"):
-        gap_of([bands([GAMMA], [[0, 1]])], 2, 0)
+        gap_of([bands([GAMMA], [[0, 1]]), *lines], 2, 0)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from rdkit import Chem
 from rdkit.Chem import AllChem
 from sqlalchemy.engine import Connection
 
-from sciagent.chemistry.molecule import parse_molecule
+from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.evidence import Measured
 from sciagent.domain.jobs.states import AttemptState, CampaignState, Standing
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
@@ -91,8 +91,9 @@ class Maker:
         self.ids: list[int] = []
 
     def enter(self, smiles: tuple[str, ...], **proposal: Any) -> None:
+        """smiles: SMILES, or the notation of the campaign's subject."""
         with self.ledger.begin() as connection:
-            molecules = [parse_molecule(one) for one in smiles]
+            molecules = [subject_of(self.row.spec["subject"]).read(one) for one in smiles]
             ids = candidates.enter(connection, molecules)
             for molecule in molecules:
                 proposal_id = self.propose(connection, molecule.text, "new", candidate_id=ids[molecule.key], **proposal)

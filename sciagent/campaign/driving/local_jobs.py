@@ -61,7 +61,7 @@ class LocalJobs(Crew):
 
     def start(self, connection: Connection, planned: Sequence[PlannedJob]) -> list[int]:
         new = [job.row(self.session.built.row.id) for job in planned]
-        claims = leases.start_many(connection, new, self.session.owner)
+        claims = leases.start_many(connection, new, self.session.owner, [job.call for job in planned])
         for claim, job in zip(claims, planned, strict=True):
             self._add(claim, job)
         return [claim.job_id for claim in claims]

@@ -17,7 +17,7 @@ from sciagent.chemistry.subjects.base import Subject
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.answers.values import CalculatedCandidate, PropertyValue
 from sciagent.domain.campaigns.chosen_units import Units, all_shown
-from sciagent.domain.candidates import MOLECULE_KIND
+from sciagent.domain.candidates import MOLECULE_KIND, smiles_of
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import conversion_factor
@@ -151,7 +151,7 @@ def _calculated(
         text=text,
         names=given,
         key=candidate.key,
-        smiles=candidate.text if candidate.kind == MOLECULE_KIND else None,
+        smiles=smiles_of(candidate.kind, candidate.text),
         structure=candidate.text,
         formula=candidate.formula,
         outcome=answer.outcome,

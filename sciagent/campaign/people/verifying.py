@@ -10,7 +10,7 @@ from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.domain.answers.values import LadderAnswer, RungAnswer, ShownValue
 from sciagent.domain.campaigns.calibration import calibrated
 from sciagent.domain.campaigns.chosen_units import Units, all_shown
-from sciagent.domain.candidates import MOLECULE_KIND
+from sciagent.domain.candidates import smiles_of
 from sciagent.domain.evidence import Finding
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.outcomes import Verdict
@@ -69,7 +69,7 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, given: str, who: str = "") ->
         kind=candidate.kind,
         text=candidate.text,
         formula=candidate.formula,
-        smiles=candidate.text if candidate.kind == MOLECULE_KIND else None,
+        smiles=smiles_of(candidate.kind, candidate.text),
         drawn_from=ladder.subject.notation(candidate),
         verdict=verdict,
         reason=reason,

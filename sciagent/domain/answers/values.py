@@ -11,7 +11,7 @@ from pydantic import Field, computed_field
 from sciagent.domain.answers.margins import LimitMargin
 from sciagent.domain.answers.model import AnswerModel
 from sciagent.domain.candidate_names import Names, label
-from sciagent.domain.candidates import MOLECULE_KIND
+from sciagent.domain.candidates import smiles_of, structure_heading
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.evidence import Measured, file_of
 from sciagent.domain.quantities import Censoring, show
@@ -31,12 +31,12 @@ class StructureText(AnswerModel):
     @computed_field
     def smiles(self) -> str | None:
         """Canonical SMILES; null for a candidate that is no molecule."""
-        return self.text if self.kind == MOLECULE_KIND else None
+        return smiles_of(self.kind, self.text)
 
     @property
     def column(self) -> str:
         """Heading of a table's column with such structures."""
-        return "smiles" if self.kind == MOLECULE_KIND else "structure"
+        return structure_heading(self.kind)
 
     def __str__(self) -> str:
         return self.text

@@ -192,8 +192,8 @@ def reap_driver(connection: Connection, campaign_id: int, owner: str) -> list[Li
 
 
 def _lose(connection: Connection, gone: Sequence[LiveAttempt], detail: str) -> list[LiveAttempt]:
-    """End attempts whose worker or driver is dead, and book their cost up to the last heartbeat. Returns them with the
-    new states of their jobs."""
+    """End attempts whose worker or driver is dead, and book their cost up to the last heartbeat. The jobs of one call
+    share its time equally. Returns the attempts with the new states of their jobs."""
     after = [after_loss(losses=live.losses, cancelled=live.cancel) for live in gone]
     lost = Outcome.LOST, Reason.LEASE_EXPIRED, detail
     _close(
@@ -268,8 +268,9 @@ def _closing(result: JobResult, after: AfterAttempt, cost: Cost) -> _Closing:
 def _taken_back(
     live: LiveAttempt, after: AfterAttempt, until: datetime, outcome: Outcome, reason: Reason, detail: str
 ) -> _Closing:
-    """The end of an attempt whose cost was not measured. until: time up to which it is booked."""
-    wall = max(0.0, (until - live.started_at).total_seconds())
+    """The end of an attempt whose cost was not measured, with an equal share of its call. until: time up to which it
+    is booked."""
+    wall = max(0.0, (until - live.started_at).total_seconds()) / live.together
     spent = live.campaign_id, live.rung_id, cost_of_killed(wall, live.cores), wall
     return _Closing(live.claim, after, *spent, outcome, reason, detail)
 

@@ -16,6 +16,8 @@ from sciagent.store.database.artifacts import ArtifactStore
 
 # allowed bond lengths, as multiples of the sum of covalent radii; a little wider than the engines' limits
 LONGEST, SHORTEST = 1.45, 0.55
+TAGS = tuple(name for name in FIXED if name not in ("kind", "text"))
+"""The fixed columns that are tags; in an SD file all are molecules, and their text is the SMILES."""
 
 
 def write_sdf(
@@ -92,7 +94,7 @@ def placed(molecule: Molecule, xyz: str) -> Any | None:
 def _tags(entry: Entry, source: str) -> dict[str, str]:
     tags = {"_Name": one_line(entry.candidate.name or entry.candidate.inchikey or entry.candidate.key)}
     tags |= {name: one_line(text) for name, text in entry.named.items() if text}
-    tags |= {name: one_line(entry.fixed[name]) for name in FIXED if entry.fixed[name] not in (None, "")}
+    tags |= {name: one_line(entry.fixed[name]) for name in TAGS if entry.fixed[name] not in (None, "")}
     tags |= {name: str(getattr(entry.candidate, name)) for name in ("charge", "multiplicity")} | {"geometry": source}
     for (rung, name), m in entry.values.items():
         q, label = m.quantity, f"{rung}.{name}"

@@ -12,6 +12,7 @@ from typing import IO, Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.candidates import MOLECULE_KIND
 from sciagent.domain.evidence import Measured
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import UsageError, did_you_mean
@@ -31,10 +32,13 @@ from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 
 ALL = "all"
-FIRST = ("smiles", "hit", "utility")
+FIRST = ("hit", "utility")
 SHORT = ("rung", "reason", "inchikey")
 ABOUT = {
+    "kind": "subject of the campaign",
+    "text": "canonical SMILES of a molecule, formula and space group of a crystal",
     "smiles": "structure",
+    "formula": "sum formula",
     "hit": "whether every objective is met at the terminal rung",
     "utility": "geometric mean of the desirabilities; 1 is best",
     "rung": "the last rung",
@@ -80,8 +84,9 @@ def chosen_columns(connection: Connection, row: CampaignRow, asked: str | None) 
 def _names(row: CampaignRow, named: Sequence[str], measured: Sequence[MeasuredColumn], complete: bool) -> list[str]:
     """Returns the names of the columns of the short or the complete table."""
     wanted = [o["property"] for o in row.spec.get("objectives", ())]
-    first = [*named, *FIRST, *(f"{c.rung}.{c.name}" for c in measured if c.property in wanted)]
-    others = [name for name in FIXED if name not in FIRST] + [f"{c.rung}.{c.name}" for c in measured]
+    structure = "smiles" if row.spec["subject"] == MOLECULE_KIND else "text"
+    first = [*named, structure, *FIRST, *(f"{c.rung}.{c.name}" for c in measured if c.property in wanted)]
+    others = [name for name in FIXED if name not in (structure, *FIRST)] + [f"{c.rung}.{c.name}" for c in measured]
     return first + (others if complete else list(SHORT))
 
 

@@ -13,6 +13,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.candidate_names import cells
 from sciagent.domain.candidate_names import label as identifiers
+from sciagent.domain.candidates import smiles_of
 from sciagent.domain.evidence import Measured
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import SciagentError
@@ -32,7 +33,8 @@ FORMATS = {"chemical/x-xyz": "xyz", "chemical/x-cif": "cif"}
 MAX_GEOMETRY = 2_000_000  # bytes of a geometry file
 FATE = ("status", "reason", "detail", "text", "candidate", "operation", "rationale", "predicted")
 PROPOSAL = ("id", "at", "turn", "proposer", *FATE, "name")
-FIXED = ("key", "smiles", "inchikey", "standing", "rung", "verdict", "reason", "detail", "hit", "utility", "in_seeds")
+STRUCTURE = ("kind", "text", "smiles", "formula")
+FIXED = ("key", *STRUCTURE, "inchikey", "standing", "rung", "verdict", "reason", "detail", "hit", "utility", "in_seeds")
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ def entries(
                 if (place := (a.rung, m.property, m.level.label)) in names
             }
             fixed = {name: getattr(candidate, name, None) for name in FIXED}
-            fixed |= {"smiles": candidate.text, "rung": labels.get(candidate.position)}
+            fixed |= {"smiles": smiles_of(candidate.kind, candidate.text), "rung": labels.get(candidate.position)}
             yield Entry(candidate, own_answers, values, cells(candidate.names, fields), fixed)
         last = page[-1].seq
 

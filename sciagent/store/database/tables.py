@@ -256,6 +256,7 @@ attempt = table("attempt", references("campaign", "rung", nullable=True),
     references("turn", nullable=True),  # of a fast rung that ran within a turn
     # of a lost attempt whose worker came back: its cost until then, and the watermark at which `cost` became larger
     optional(Json, "cost_at_loss"), optional(Id, "late_watermark"),
+    optional(Integer, "together"),  # number of jobs in the call that ran it; None: as if 1
     Index("ix_attempt_campaign_state", "campaign_id", "state"),
     Index("ix_attempt_rung_outcome", "rung_id", "outcome"),
 )  # fmt: skip

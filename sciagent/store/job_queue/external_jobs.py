@@ -72,11 +72,11 @@ def reserve_for(connection: Connection, names: Mapping[int, str]) -> None:
 
 
 def claim_reserved(connection: Connection, job_ids: Sequence[int], name: str, owner: str) -> list[Claim]:
-    """Claim those of the jobs that are still reserved for this element."""
+    """Claim those of the jobs that are still reserved for this element, which runs them in one call."""
     j = t.job.c
     mine = (among(connection, j.id, job_ids), j.external == name, j.state == JobState.QUEUED, j.queue.is_not(None))
     ids = list(connection.scalars(sa.select(j.id).where(*mine).order_by(j.id).with_for_update()))
-    claims = leases.claim_many(connection, ids, owner)
+    claims = leases.claim_many(connection, ids, owner, together=True)
     return [claims[job_id] for job_id in job_ids if job_id in claims]
 
 

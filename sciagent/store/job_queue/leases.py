@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -40,10 +41,15 @@ def claim(connection: Connection, job_id: int, owner: str, lease_seconds: float 
 
 
 def claim_many(
-    connection: Connection, job_ids: Sequence[int], owner: str, lease_seconds: float | None = LEASE_SECONDS
+    connection: Connection,
+    job_ids: Sequence[int],
+    owner: str,
+    lease_seconds: float | None = LEASE_SECONDS,
+    *,
+    together: bool = False,
 ) -> dict[int, Claim]:
     """Claim jobs; returns {job id: claim} of those that could be claimed. lease_seconds: None for a claim without end,
-    as people have it."""
+    as people have it. together: whether a single call runs all of them."""
     now, j = db_now(connection), t.job.c
     free = sa.or_(j.state == JobState.QUEUED, sa.and_(j.state == JobState.RUNNING, j.lease_until < now))
     claimed = connection.execute(
@@ -52,15 +58,20 @@ def claim_many(
         .values(**_lease(owner, now, lease_seconds), fence=j.fence + 1, attempts=j.attempts + 1, updated_at=now)
         .returning(j.id, j.fence, j.campaign_id, j.rung_id)
     ).all()
-    return {claim.job_id: claim for claim in _attempts_of(connection, claimed, owner, now)}
+    sizes = [len(claimed) if together else 1] * len(claimed)
+    return {claim.job_id: claim for claim in _attempts_of(connection, claimed, sizes, owner, now)}
 
 
-def start_many(connection: Connection, new: Sequence[NewJob], owner: str) -> list[Claim]:
-    """Create jobs that are claimed at once; returns their claims in order. Raises the errors of `jobs.write_many`."""
-    now = db_now(connection)
+def start_many(
+    connection: Connection, new: Sequence[NewJob], owner: str, calls: Sequence[int] | None = None
+) -> list[Claim]:
+    """Create jobs that are claimed at once; returns their claims in order. Raises the errors of `jobs.write_many`.
+    calls: number of the call that runs each job; None: a call for each."""
+    now, members = db_now(connection), Counter(calls)
     written = jobs.write_many(connection, new, _lease(owner, now, LEASE_SECONDS), 1)
     claimed = [(*ids, job.campaign_id, job.rung_id) for ids, job in zip(written, new, strict=True)]
-    return _attempts_of(connection, claimed, owner, now)
+    sizes = [1] * len(claimed) if calls is None else [members[call] for call in calls]
+    return _attempts_of(connection, claimed, sizes, owner, now)
 
 
 def _lease(owner: str, now: datetime, seconds: float | None) -> Mapping[str, Any]:
@@ -68,13 +79,16 @@ def _lease(owner: str, now: datetime, seconds: float | None) -> Mapping[str, Any
     return {"state": JobState.RUNNING, "lease_owner": owner, "lease_until": until}
 
 
-def _attempts_of(connection: Connection, claimed: Sequence[Sequence[int]], owner: str, now: datetime) -> list[Claim]:
-    """Write a running attempt of each job. claimed: (job id, fence, campaign id, rung id)."""
+def _attempts_of(
+    connection: Connection, claimed: Sequence[Sequence[int]], sizes: Sequence[int], owner: str, now: datetime
+) -> list[Claim]:
+    """Write a running attempt of each job. claimed: (job id, fence, campaign id, rung id). sizes: number of jobs in
+    the call that runs each."""
     alike: dict[str, object] = {"owner": owner, "state": AttemptState.RUNNING, "n_candidates": 1, "cost": {}}
     alike |= {"started_at": now, "heartbeat_at": now}
     rows = [
-        {"campaign_id": campaign_id, "rung_id": rung_id, "job_id": job_id, "fence": fence}
-        for job_id, fence, campaign_id, rung_id in claimed
+        {"campaign_id": campaign_id, "rung_id": rung_id, "job_id": job_id, "fence": fence, "together": size}
+        for (job_id, fence, campaign_id, rung_id), size in zip(claimed, sizes, strict=True)
     ]
     ids = insert_many(connection, t.attempt, rows, alike)
     return [Claim(job_id, id_, fence) for id_, (job_id, fence, *_) in zip(ids, claimed, strict=True)]
@@ -161,8 +175,10 @@ class LiveAttempt(NamedTuple):
     started_at: datetime
     heartbeat_at: datetime
     lease_until: datetime
+    together: int
+    """Number of jobs in the call that runs this one; they share its time."""
     cores: int
-    """Cores that the job holds."""
+    """Cores that the call holds."""
     state: JobState
     """State of the job; a new one after the attempt has been ended."""
 
@@ -191,8 +207,9 @@ def held_by_workers(connection: Connection, campaign_id: int) -> list[LiveAttemp
 def _live(connection: Connection, *conditions: sa.ColumnElement[bool], limit: int | None = None) -> list[LiveAttempt]:
     a, j = t.attempt.c, t.job.c
     of_job = (j.campaign_id, j.rung_id, j.candidate_id, j.queue, j.kills, j.losses, j.cancel_requested)
+    of_attempt = (a.started_at, a.heartbeat_at, j.lease_until, sa.func.coalesce(a.together, 1))
     query = (
-        sa.select(j.id, a.id, j.fence, *of_job, a.started_at, a.heartbeat_at, j.lease_until, t.rung.c.request)
+        sa.select(j.id, a.id, j.fence, *of_job, *of_attempt, t.rung.c.request)
         .select_from(t.job)
         .join(t.attempt, sa.and_(a.job_id == j.id, a.fence == j.fence))
         .join(t.rung, t.rung.c.id == j.rung_id)

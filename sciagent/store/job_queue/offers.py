@@ -156,7 +156,7 @@ def claim_next(
     if first is None:
         return []
     job_ids = [first.id, *_companions(connection, queries, first, math.inf if seconds is None else seconds)]
-    claims = leases.claim_many(connection, job_ids, owner)
+    claims = leases.claim_many(connection, job_ids, owner, together=True)
     if free is not None and first.needs is not None and first.id in claims:
         # the first job of a group holds the resources for all, since they run one after the other
         claims[first.id] = _hold(connection, claims[first.id], free.holds(read(first.needs)))

@@ -30,7 +30,7 @@ from sciagent.verification.sandbox.wire import Job, Limits, Sent, StoredFile, fi
 
 __all__ = ["HostResult", "Limits", "Request", "StoredFile", "Worker"]
 
-START_SECONDS = 330.0  # time for imports from a cold disk
+START_SECONDS = 660.0  # time for imports from a cold disk, and for programs to state their versions
 GRACE_SECONDS = 45.0  # time for the zygote to end a job
 CANCEL_SECONDS = 1.5  # time for a cancellation, after which the zygote itself is killed
 
@@ -194,8 +194,9 @@ class Worker:
                 return self._halved(request, candidates, 0.0, time.monotonic() - begun)
             why = "cancelled" if self._cancelled.is_set() else f"the zygote died: {error}"
             wall = max(0.0, time.monotonic() - begun - sum(result.wall_seconds for result in results))
-            left = enumerate(candidates[len(results) :])
-            return results + [self._lost(candidate, 0.0 if place else wall, why) for place, candidate in left]
+            left = candidates[len(results) :]
+            walls = [wall / len(left)] * len(left) if request.together else [wall, *(0.0 for _ in left[1:])]
+            return results + [self._lost(*of, why) for of in zip(left, walls, strict=True)]
         return self._ended(request, candidates, results, end)
 
     def _ended(

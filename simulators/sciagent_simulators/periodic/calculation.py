@@ -154,7 +154,7 @@ def bands_of(
     Raises SimulatorError crashed (bad_result) if values are missing, implausible (not_finite, implausible_energy)."""
     try:
         energy, electrons, moment = (float(result[name]) for name in ("energy", "electrons", "moment"))
-        sets = [_set(result[name]) for name in ("mesh", "path")] if has_bands else []
+        sets = [_set(result[name]) for name in ("mesh", "path") if name in result] if has_bands else []
         restarted, n_mesh = bool(result["is_restarted"]), int(result["n_mesh"])
         numbers = [energy, electrons, moment, *(x for bands in sets for x in bands.eigenvalues.ravel())]
         if not all(map(math.isfinite, numbers)):

@@ -54,7 +54,7 @@ def gap_of(sets: Sequence[BandSet], electrons: float, moment: float) -> Gap:
     A crystal whose numbers of electrons of a spin are not whole, or whose filled and empty bands overlap, is a metal.
     Raises ValueError without lines beside the mesh, since its gap may be far too large, and for too few bands.
     """
-    if len(sets) < 2:
+    if not any(len(bands.points) for bands in sets[1:]):
         raise ValueError("a gap needs bands along lines, not a mesh alone")
     filled = [(electrons + sign * moment) / 2 for sign in (1, -1)]
     if any(abs(number - round(number)) > WHOLE for number in filled):

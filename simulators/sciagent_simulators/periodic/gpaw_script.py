@@ -20,6 +20,8 @@ FAILURES = {
     "LinAlgError": ("overlapping_atoms", "the overlap matrix is singular, as for atoms that lie upon each other"),
 }
 """{name of an exception: (reason, detail if the exception has no text of its own)}. Every process raises these."""
+TEXTS = {"Broken symmetry": "symmetry_broken"}
+"""{begin of the text of an exception without a class of its own: reason}. GPAW 22.8 has such exceptions."""
 STATE, REQUEST = "ground.gpw", "ground.json"
 FAST_MIXING, FEW_CYCLES = {"beta": 0.6, "nmaxold": 8, "weight": 1.0}, 40
 """Mixing of densities that is tried first, without spin: it took 13 cycles for SrTiO3, GPAW's own 20."""
@@ -53,7 +55,7 @@ def named_failure(error: Exception) -> tuple[str, str] | None:
     for name, (reason, otherwise) in FAILURES.items():
         if name in names:
             return reason, text or otherwise
-    return None
+    return next(((reason, text) for begin, reason in TEXTS.items() if text.startswith(begin)), None)
 
 
 def computed(request: Mapping[str, Any], world: Any) -> Mapping[str, Any]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
 
 from sciagent.domain.jobs.states import AttemptState, JobState
 from sciagent.errors import LedgerError
-from sciagent.execution.worker.completing import give_back
+from sciagent.execution.worker.completing import give_back, reap_driver, reap_expired
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
@@ -161,6 +163,33 @@ def test_attempts_of_dead_drivers_are_orphans(ledger: Ledger, row: CampaignRow) 
         attempts.end_many(connection, [AttemptEnd(mine, AttemptState.DONE, {}, 1.0, detail="a\0b")])
         with pytest.raises(ValueError, match="done → lost"):
             attempts.end_many(connection, [AttemptEnd(mine, AttemptState.LOST, {}, None)])
+
+
+@pytest.mark.parametrize("owner", ["driver", "worker"])
+def test_jobs_of_a_call_that_died_with_its_driver_or_worker_share_its_time(
+    ledger: Ledger, row: CampaignRow, owner: str
+) -> None:
+    """Of five jobs, four ran in one call for 86 s, and one ran beside them in another call."""
+    with ledger.begin() as connection:
+        rung_id, j, a = campaigns.rungs(connection, row.id)[1].id, t.job.c, t.attempt.c
+        new = [jobs.NewJob(row.id, rung_id, id_, 0, f"{id_:064d}", 1.0) for id_ in rows.entered(connection, row, 5)]
+        if owner == "driver":
+            claims = leases.start_many(connection, new, owner, calls=[0, 0, 1, 0, 0])
+            alone = claims[2]
+        else:
+            ids = jobs.create_many(
+                connection, [replace(job, offer=jobs.Offer("simulation", None, None)) for job in new]
+            )
+            alone, *_ = [*leases.claim_many(connection, ids[2:3], owner, together=True).values()]
+            leases.claim_many(connection, [*ids[:2], *ids[3:]], owner, together=True)
+        begun = connection.scalar(sa.select(sa.func.min(a.started_at))) - timedelta(seconds=86)
+        connection.execute(sa.update(t.attempt).values(started_at=begun, heartbeat_at=begun + timedelta(seconds=86)))
+        connection.execute(sa.update(t.job).where(j.queue.is_not(None)).values(lease_until=begun))
+        lost = reap_driver(connection, row.id, "next") if owner == "driver" else reap_expired(connection)
+        assert len(lost) == 5
+        costs = {id_: cost["core_seconds"] for id_, cost in connection.execute(sa.select(a.id, a.cost))}
+        booked = dict(connection.execute(sa.select(t.spend.c.attempt_id, t.spend.c.amount)).all())
+    assert costs == booked == {id_: 86.0 if id_ == alone.attempt_id else 86.0 / 4 for id_ in costs}
 
 
 def test_who_gave_a_job_back_has_no_claim_on_it(ledger: Ledger, row: CampaignRow) -> None:

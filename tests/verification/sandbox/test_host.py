@@ -201,6 +201,19 @@ def test_cancel_ends_a_run_within_seconds(worker: Worker, verifier: str, setting
     assert said(run(worker, "bad.noop")) == ["ok"]
 
 
+def test_candidates_together_share_the_time_of_a_call_that_is_cancelled(worker: Worker) -> None:
+    got: list[HostResult] = []
+    request = Request("bad.together", {"sleep": 100.0}, ABC, Limits(100), together=True)
+    thread = threading.Thread(target=lambda: got.extend(worker.run(request)))
+    thread.start()
+    time.sleep(0.4)
+    worker.cancel()
+    thread.join(10)
+    walls = [result.wall_seconds for result in got]
+    assert said(got) == ["lost/worker_died"] * 4 and 0.2 < sum(walls) < 3
+    assert walls == pytest.approx([walls[0]] * 4)
+
+
 def test_cancel_may_overtake_the_job_it_means(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     send, zygote = worker._link.send, worker.pid
 
