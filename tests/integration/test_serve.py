@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx2
+import psutil
 import pytest
 import sqlalchemy as sa
 
@@ -39,8 +40,10 @@ def served(url: str, artifacts: Path, port: int, *options: str) -> Iterator[subp
         until(lambda: answers(port))
         yield process
     finally:
+        beside = psutil.Process(process.pid).children() if process.poll() is None else []
         process.terminate()
         process.wait(timeout=90)
+        assert not psutil.wait_procs(beside, timeout=30)[1], "the dispatcher ends with its server"
 
 
 def answers(port: int) -> bool:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -44,6 +47,7 @@ def serve(
     opened = open_ledger(ledger, create=True)
     application, server_of = _parts()
     server = server_of(application(opened, secure=secure), host, port, tls_cert, tls_key, behind_proxy)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the server raises it again when it has closed
     with contextlib.ExitStack() as stack:
         if not no_dispatcher:
             stack.enter_context(_dispatcher(ledger_address(ledger)))
@@ -72,9 +76,12 @@ def _has_people(ledger: Any) -> bool:
 
 @contextlib.contextmanager
 def _dispatcher(ledger: str) -> Iterator[None]:
-    """Runs a dispatcher beside the server; it ends with it."""
+    """Runs a dispatcher beside the server. It ends with the server, even if that is killed."""
+    from sciagent.verification.sandbox.processes import die_with
+
     command = [sys.executable, "-m", "sciagent", "dispatcher", "--ledger", ledger]
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    end = functools.partial(die_with, os.getpid(), signal.SIGTERM)
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=end)
     try:
         yield
     finally:
