@@ -35,6 +35,11 @@ class SciagentError(Exception):
 class UsageError(SciagentError):
     """The request cannot be carried out; the command line exits with 2."""
 
+    def __init__(self, text: str = "", typed: str = "") -> None:
+        """typed: the way out for those who type commands. The message ends with it; pages show `text` alone."""
+        super().__init__(f"{text}; {typed}" if typed else text)
+        self.text = text
+
 
 class SpecError(UsageError):
     """Mistakes in a campaign file or a site profile; each line of the message is `file:line:col: …`."""

@@ -46,10 +46,11 @@ ARMS: tuple[tuple[str, str, Laboratory, InFlight, Hint | None], ...] = (
     ("answers at once, in order again", "priced", AT_ONCE, InFlight(), None),
     ("answers at once, in order again, hint", "priced", AT_ONCE, InFlight(), HINT),
     ("10 hits, out does not count", "priced", GOAL, InFlight(counts="nothing"), HINT),
-    ("10 hits, out counts by the share", "priced", GOAL, InFlight(counts="share"), HINT),
-    ("10 hits, out counts by the law", "priced", GOAL, InFlight(), HINT),
+    ("10 hits, out counts by the share", "priced", GOAL, InFlight(), HINT),
+    ("10 hits, out counts by the law", "priced", GOAL, InFlight(counts="law"), HINT),
     ("10 hits at once, frozen list, out does not count", "priced", GOAL_AT_ONCE, FROZEN, HINT),
-    ("10 hits at once, in order again, out counts by the law", "priced", GOAL_AT_ONCE, InFlight(), HINT),
+    ("10 hits at once, in order again, out counts by the share", "priced", GOAL_AT_ONCE, InFlight(), HINT),
+    ("10 hits at once, in order again, out counts by the law", "priced", GOAL_AT_ONCE, InFlight(counts="law"), HINT),
 )
 
 

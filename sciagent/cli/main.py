@@ -127,7 +127,9 @@ PANELS: dict[str, tuple[Listed, ...]] = {
         Listed(jobs.jobs, "List jobs", "jobs quickstart --state failed --limit 50"),
         Listed(jobs.cancel, "End jobs", "cancel 4711 4712 --reason 'wrong charge'"),
         Listed(jobs.retry, "Run failed jobs again", "retry --campaign quickstart --state quarantined"),
-        Listed(dispatcher.submit, "Hand a campaign to a dispatcher", "submit campaigns/quickstart.yaml"),
+        Listed(
+            dispatcher.submit, "Hand in a campaign: serve or dispatcher drives it", "submit campaigns/quickstart.yaml"
+        ),
         Listed(dispatcher.dispatcher, "Drive submitted campaigns", "dispatcher --ledger postgresql://…"),
         Listed(worker.worker, "Run jobs on this machine", "worker --tier simulation --slots 4 --ledger postgresql://…"),
         Listed(workers.workers, "List workers and queues", "workers --all"),

@@ -117,8 +117,11 @@ def check_possible(quantity: Quantity, prop: Property) -> None:
     too_low = prop.low is not None and quantity.value < prop.low
     if too_low or (prop.high is not None and quantity.value > prop.high):
         unit = "" if prop.unit == "1" else f" {prop.unit}"
+        given = str(quantity)
+        if quantity.as_typed and not _typed_digits(quantity.as_typed, quantity.value):  # typed in another unit
+            given = f"{quantity.as_typed}, which is {given},"
         raise UnitError(
-            f"{quantity} is outside what {prop.name} can be ({prop.low} to {prop.high}{unit}); look at the unit"
+            f"{given} is outside what {prop.name} can be ({prop.low} to {prop.high}{unit}); look at the unit"
         )
 
 

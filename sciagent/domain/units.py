@@ -7,6 +7,7 @@ There a value and its standard uncertainty convert by different rules, so a prop
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -70,6 +71,13 @@ _SPELLING = {"D": "debye", "e*angstrom": "elementary_charge * angstrom", "eV/ato
     "cm^-1": "planck_constant * speed_of_light / centimeter",
     "1": "dimensionless",
 }
+
+
+def unit_words(unit: str) -> str:
+    """Returns a unit as people write it, such as `°C` for degC; "no unit" for a plain number."""
+    if unit == "1":
+        return "no unit"
+    return "°C" if unit == "degC" else re.sub(r"\bu(?=(?:mol|g|L|s|m)\b)", "µ", unit)
 
 
 @lru_cache(maxsize=1024)

@@ -29,5 +29,5 @@ def said_of(error: Exception) -> tuple[int, str]:
     if isinstance(error, LedgerAwayError):
         return 503, "the ledger does not answer; nothing was recorded. Try again in a moment"
     if isinstance(error, SciagentError):
-        return (400 if isinstance(error, UsageError) else 500), str(error)
+        return (400, error.text) if isinstance(error, UsageError) else (500, str(error))
     return 500, "this is a fault of the program, and it is in the server's log; what was saved before is safe"

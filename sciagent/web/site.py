@@ -17,6 +17,7 @@ from sciagent import __version__
 from sciagent.campaign.lab.listing import TaskReader
 from sciagent.chemistry.subjects.drawing import drawn
 from sciagent.domain.people.roles import Right
+from sciagent.domain.units import unit_words
 from sciagent.store.database.ledger import Ledger
 from sciagent.web.security.visitors import Visitor
 from sciagent.web.window.figures import Figures
@@ -35,7 +36,7 @@ class WebSite:
             loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
         )
         self._templates.filters |= {"day": _day, "moment": _moment, "drawing": drawing, "number": _number}
-        self._templates.globals |= {"version": __version__, "Right": Right, "quote": quote}
+        self._templates.globals |= {"version": __version__, "Right": Right, "quote": quote, "unit_words": unit_words}
 
     def page(self, request: Request, name: str, status: int = 200, /, **values: object) -> HTMLResponse:
         """Returns a page from a template."""

@@ -12,7 +12,7 @@ from sciagent.campaign.spec.goals import ObjectiveSpec
 from sciagent.domain import properties as registry
 from sciagent.domain.properties import Property, PropertyRegistry, check_conversions, properties
 from sciagent.domain.quantities import Censoring, Quantity, conversion_factor, convert, express
-from sciagent.domain.units import CELSIUS_TO_KELVIN, Conversion
+from sciagent.domain.units import CELSIUS_TO_KELVIN, Conversion, unit_words
 from sciagent.errors import UnitError
 
 PLANCK = 1239.841984  # eV nm
@@ -78,6 +78,14 @@ def test_a_value_that_a_unit_cannot_have_is_refused() -> None:
 def test_a_conversion_of_a_unit_that_is_not_listed_is_refused() -> None:
     with pytest.raises(UnitError, match='has a conversion from "degC", which is not among its other units'):
         check_conversions(Property("melting_point", ("K",), "", conversions=(CELSIUS_TO_KELVIN,)))
+
+
+@pytest.mark.parametrize(
+    ("unit", "words"),
+    [("1", "no unit"), ("degC", "°C"), ("umol/L", "µmol/L"), ("ug/mL", "µg/mL"), ("us", "µs"), ("mol/L", "mol/L")],
+)
+def test_a_unit_is_written_as_people_write_it(unit: str, words: str) -> None:
+    assert unit_words(unit) == words
 
 
 def test_limits_are_shifted_and_a_scale_is_not(monkeypatch: pytest.MonkeyPatch) -> None:

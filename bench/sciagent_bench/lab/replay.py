@@ -15,10 +15,10 @@ import numpy as np
 
 from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.scheduling.candidate_pool import Buyer, CandidatePool, Purchase
-from sciagent.scheduling.hit_chances import hit_chances
-from sciagent.scheduling.in_flight import WEEKS, enough, further
+from sciagent.scheduling.in_flight import WEEKS, enough
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.rules.priced import Priced
+from sciagent_bench.lab.hit_chances import enough_by_law
 from sciagent_bench.simulate import Truth
 
 WEEK = 7
@@ -46,9 +46,9 @@ class InFlight:
 
     reprice: bool = True
     """Whether tasks that nobody has claimed are put in order again, and withdrawn, after answers."""
-    counts: Literal["nothing", "share", "law"] = "law"
+    counts: Literal["nothing", "share", "law"] = "share"
     """Whether tasks that are out count against the number of hits that is asked for: not at all, with the share of hits
-    so far, or with the chances of the law, if there is one."""
+    so far, as in a campaign, or with the chances of the law, if there is one."""
     alike: float | None = None
     """Similarity above which at most a third of the list may be alike to another task that is out; None: no limit."""
 
@@ -118,17 +118,18 @@ class _Run:
         return self.lab.count is not None and self.run.hits_by(day) >= self.lab.count
 
     def _room(self, day: int, out: int) -> int:
-        """Returns how many tasks may be on the list, as in a campaign. out: number of claimed ones."""
+        """Returns how many tasks may be on the list. out: number of claimed ones."""
         left = self.total - len(self.run.claimed)
         if self.lab.count is None or self.how.counts == "nothing":
             return left
         hits, verified = self.run.hits_by(day), len(self.run.claimed) - out
-        room, chances = min(left, enough(self.lab.count, hits, verified) - out), None
+        by_law = None
         if self.how.counts == "law" and isinstance(self.buyer, Priced):
             listed = np.array([*self.listed], dtype=np.intp)
             claimed = np.setdiff1d(np.flatnonzero(self.pool.pending), listed)
-            chances = hit_chances(self.buyer, self.pool, claimed, np.union1d(self.pool.open, listed))
-        return room if chances is None else min(room, further(self.lab.count - hits, *chances))
+            ahead = np.union1d(self.pool.open, listed)
+            by_law = enough_by_law(self.lab.count - hits, self.buyer, self.pool, claimed, ahead)
+        return min(left, enough(self.lab.count, hits, verified) - out if by_law is None else by_law)
 
     def _answer(self, of: int) -> None:
         answer = self.truth.scores[of, self.pool.columns(self.last)]

@@ -21,7 +21,7 @@ from sciagent.campaign.driving.session import DriverSession, Ending
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.campaigns.ports import Choice
 from sciagent.domain.jobs.states import CampaignState
-from sciagent.scheduling.in_flight import enough, further
+from sciagent.scheduling.in_flight import enough
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database.clock import db_now
 from sciagent.store.job_queue import jobs
@@ -73,21 +73,16 @@ def _withdraw(
     return len(withdrawn)
 
 
-def needed(
-    connection: Connection, session: DriverSession, out: Sequence[int], ahead: Sequence[int] | None = None
-) -> float:
+def needed(connection: Connection, session: DriverSession, out: int) -> float:
     """Returns how many more tasks of the terminal rung are likely to bring the hits that the goal lacks.
 
-    out: ids of the candidates with such a task, which count, by the law or by the share of hits so far, whichever
-    expects more. ahead: of those that may be next; None: all open ones.
+    out: number of candidates with such a task. Each counts with the share of hits so far.
     """
     built, goal = session.built, session.built.spec.goal
     if goal.kind != "hits" or not goal.count:
         return math.inf
-    verified = campaign_counts.verifications(connection, built.row.id, built.terminal) - len(out)
-    by_share = max(0, enough(goal.count, session.hits, verified) - len(out))
-    chances = session.purchasing.chances(connection, out, ahead)
-    return by_share if chances is None else min(by_share, further(goal.count - session.hits, *chances))
+    verified = campaign_counts.verifications(connection, built.row.id, built.terminal) - out
+    return max(0, enough(goal.count, session.hits, verified) - out)
 
 
 def _spare(
@@ -99,8 +94,8 @@ def _spare(
     if not here:
         return set()
     all_here = tasks.open_candidates(connection, session.built.rungs[terminal].id)
-    out = [id_ for id_ in all_here if listed.get(id_) != terminal]
-    most = needed(connection, session, out, here)
+    out = sum(listed.get(id_) != terminal for id_ in all_here)
+    most = needed(connection, session, out)
     return set(here[int(min(most, len(here))) :])
 
 

@@ -48,7 +48,7 @@ class WorldJobs(Crew):
             free = -(-out.get(rung.id, (0, 0))[0] // each)  # candidates, not tasks
             room = rung.spec.list_length(built.spec.budget.rates().get("lab_slots")) // each - free
             if rung.rules.is_terminal and room > 0:
-                out_here = tasks.open_candidates(connection, rung.id)
+                out_here = len(tasks.open_candidates(connection, rung.id))
                 room = int(min(room, needed(connection, self.session, out_here)))
             quota[rung.rules.position] = max(0, room)
         return Quota(quota)

@@ -87,7 +87,7 @@ def enter_here(connection: Connection, built: Built, task_id: int, entry: LabEnt
     _check_seen(connection, task, entry)
     sample = None if entry.sample is None else fitting(connection, task, entry.sample).id
     if task.state is JobState.DONE and not entry.why:
-        raise UsageError(f"task {task_id} is answered; a correction needs a reason: --why")
+        raise UsageError(f"task {task_id} is answered; a correction needs a reason", "give it with --why")
     if task.state is JobState.QUEUED:
         claim_here(connection, built, task, rung, entry.who)
         task = tasks.find(connection, task_id) or task

@@ -6,7 +6,7 @@ day gets it back, dated to the claim, so that no week has more slots than its li
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
@@ -44,7 +44,7 @@ def found(connection: Connection, built: Built, task_id: int) -> tuple[LabTask, 
     task = tasks.find(connection, task_id)
     rung = next((rung for rung in built.asked if task is not None and rung.id == task.rung_id), None)
     if task is None or rung is None:
-        raise UsageError(f"task {task_id} is not on the list of {built.row.name}; see: sciagent lab list")
+        raise UsageError(f"task {task_id} is not on the list of {built.row.name}", "see: sciagent lab list")
     return task, rung
 
 
@@ -97,16 +97,18 @@ def claim_here(connection: Connection, built: Built, task: LabTask, rung: BuiltR
 def _check_free(connection: Connection, task: LabTask, rung: BuiltRung, who: str) -> None:
     """Raises UsageError if a person cannot have a task, with who has it or what it waits for."""
     if task.state is JobState.RUNNING:
+        if task.claimed_by == who:
+            raise UsageError(f"task {task.id} is yours already")
         raise UsageError(
-            f"task {task.id} is with {task.claimed_by} since {task.claimed_at:%Y-%m-%d %H:%M} UTC; take it over with: "
-            f"sciagent lab claim {task.id} --take-over"
-            if task.claimed_by != who
-            else f"task {task.id} is yours already"
+            f"task {task.id} is with {task.claimed_by} since {task.claimed_at:%Y-%m-%d %H:%M} UTC",
+            f"take it over with: sciagent lab claim {task.id} --take-over",
         )
     if task.state is not JobState.QUEUED:
         raise UsageError(f"task {task.id} is over: {task.state}")
     if rung.spec.lab is not None and rung.spec.lab.approve and task.approved_by is None:
-        raise UsageError(f"task {task.id} waits for a chemist: sciagent lab approve {task.id}")
+        raise UsageError(
+            f"task {task.id} waits for the word of a chemist", f"approve it with: sciagent lab approve {task.id}"
+        )
     if rung.spec.lab is not None and rung.spec.lab.blind and who in tasks.people_beside(connection, task):
         raise UsageError(f"you have measured this molecule already; task {task.id} is for another person")
     asking = tasks.asking_for(connection, task.evidence_key)
@@ -134,12 +136,33 @@ def release(built: Built, task_id: int, who: str, why: str) -> bool:
 
 
 def approve(built: Built, task_id: int, who: str) -> None:
-    """Lets a task that needs a chemist's word go on the list."""
+    """Lets a task that needs a chemist's word go on the list. Raises UsageError if somebody has approved it, or it is
+    over."""
     with locked(built, task_id) as (connection, task, _):
-        if task.approved_by is not None:
-            raise UsageError(f"task {task_id} is approved by {task.approved_by} already")
-        tasks.changed(connection, task_id, approved_by=who[:200], approved_at=db_now(connection))
-        note(connection, task, who, "approved")
+        _approve(connection, task, who)
+
+
+def approve_all(several: Sequence[tuple[Built, int]], who: str) -> int:
+    """Lets several tasks of one ledger go on the list at once; returns their number. Tasks that somebody else has
+    approved meanwhile, and those that are over, stay as they are."""
+    number = 0
+    with several[0][0].ledger.begin() as connection:
+        lock_all(connection, several)
+        for built, task_id in several:
+            task, _ = found(connection, built, task_id)
+            if task.approved_by is None and task.state is JobState.QUEUED:
+                _approve(connection, task, who)
+                number += 1
+    return number
+
+
+def _approve(connection: Connection, task: LabTask, who: str) -> None:
+    if task.approved_by is not None:
+        raise UsageError(f"task {task.id} is approved by {task.approved_by} already")
+    if task.state is not JobState.QUEUED:
+        raise UsageError(f"task {task.id} is over: {task.state}")
+    tasks.changed(connection, task.id, approved_by=who[:200], approved_at=db_now(connection))
+    note(connection, task, who, "approved")
 
 
 def note(connection: Connection, task: LabTask, who: str, what: str, **payload: object) -> None:

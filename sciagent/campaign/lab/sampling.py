@@ -38,9 +38,9 @@ def fitting(connection: Connection, task: LabTask, text: str) -> Vial:
     code = read_code(text)
     sample = samples.find(connection, code)
     if sample is None:
-        raise UsageError(f"no sample has the code {code}; register it: sciagent lab sample {task.id} --form ...")
+        raise UsageError(f"no vial has the code {code}", f"register it: sciagent lab sample {task.id} --form ...")
     if sample.candidate_id != task.candidate_id:
         raise WrongVialError(f"this vial is another compound: {code} is not of task {task.id} ({task.text})")
     if sample.state != "ok":
-        raise WrongVialError(f"the sample {code} is {sample.state}; nothing was recorded")
+        raise WrongVialError(f"the vial {code} is {sample.state}; nothing was recorded")
     return sample

@@ -13,6 +13,7 @@ from sciagent.domain.jobs.lab import NOT_OBTAINED, LabAnswer
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import Property, properties
 from sciagent.domain.quantities import Censoring, Quantity
+from sciagent.domain.units import unit_words
 from sciagent.errors import UnitError, UnknownNameError, UsageError, did_you_mean
 
 NUMBER = re.compile(
@@ -123,12 +124,14 @@ def _unit(name: str, text: str, prop: Property) -> str:
     if not unit and "1" in prop.units:
         return "1"
     if not unit:
-        raise UsageError(f"{name}: the number has no unit; one of: {', '.join(prop.units)}")
+        raise UsageError(f"{name}: the number has no unit; one of: {_listed(prop)}")
     if unit not in prop.units:
-        raise UnitError(
-            f'{name} is not given in "{text}"{did_you_mean(unit, prop.units)}; it takes: {", ".join(prop.units)}'
-        )
+        raise UnitError(f'{name} is not given in "{text}"{did_you_mean(unit, prop.units)}; it takes: {_listed(prop)}')
     return unit
+
+
+def _listed(prop: Property) -> str:
+    return ", ".join(map(unit_words, prop.units))
 
 
 def _number(name: str, text: str | None) -> float | None:

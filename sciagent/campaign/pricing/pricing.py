@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Set
 
 import numpy as np
 from sqlalchemy.engine import Connection
@@ -24,8 +24,6 @@ from sciagent.domain.campaigns.ports import Choice
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.scheduling.arrays import Array, Mask, Places
 from sciagent.scheduling.candidate_pool import Purchase
-from sciagent.scheduling.hit_chances import hit_chances
-from sciagent.scheduling.in_flight import Chances
 from sciagent.store.results import laws
 from sciagent.store.results.laws import AUDIT
 
@@ -152,14 +150,6 @@ class Pricing(Purchasing):
                     choice = self._choice(purchase, self._reason(purchase), price)
                     kept[choice.id] = choice
         return kept
-
-    def chances(self, connection: Connection, out: Sequence[int], ahead: Sequence[int] | None = None) -> Chances | None:
-        self._catch_up(connection)
-        if self.priced.is_learnt and not self.priced.laws:  # a new driver has not looked yet
-            self._look(connection, set())
-        rows = np.flatnonzero(np.isin(self.pool.ids, list(out)))
-        of = self.pool.open if ahead is None else np.flatnonzero(np.isin(self.pool.ids, list(ahead)))
-        return hit_chances(self.priced, self.pool, rows, of)
 
     def withdrew(self, connection: Connection, candidate_ids: Iterable[int]) -> None:
         self.pool.touch(candidate_ids)

@@ -26,7 +26,6 @@ from sciagent.domain.campaigns.ports import Choice
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.domain.tiers import Tier
 from sciagent.scheduling.arrays import Places
-from sciagent.scheduling.in_flight import Chances
 from sciagent.scheduling.rules.best_rung import BestRung
 from sciagent.scheduling.rules.exhaustive import Exhaustive
 from sciagent.scheduling.rules.halving import Halving
@@ -61,11 +60,6 @@ class Purchasing(ABC):
     def reorder(self, connection: Connection, tasks: Mapping[int, Position]) -> dict[int, Choice] | None:
         """Returns, by candidate id, those tasks that are still among the most urgent ones; None: they keep their order.
         tasks: {candidate id: position of the rung} of tasks that nobody has begun."""
-        return None
-
-    def chances(self, connection: Connection, out: Sequence[int], ahead: Sequence[int] | None = None) -> Chances | None:
-        """Returns the chances of a hit by the scheduler's law; None without a law, and where hits are not counted. out:
-        ids of candidates whose terminal rung is with people. ahead: of those that may be next; None: all open ones."""
         return None
 
     def withdrew(self, connection: Connection, candidate_ids: Iterable[int]) -> None:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from sciagent.api.campaign import Campaign
 
 LOOK_SECONDS = 1.0
+NOT_DRIVEN = (
+    "nothing drives it yet; start one of: sciagent serve (with pages for people), sciagent dispatcher (without)"
+)
 
 
 def submit(
@@ -32,7 +35,8 @@ def submit(
     wait: bool = typer.Option(False, "--wait", help="Look on until it has ended; exit codes as those of sciagent run."),
     json: options.Json = False,
 ) -> None:
-    """Hand a campaign to the dispatcher, which drives it to its end; see it with status, top and report.
+    """Hand in a campaign, which `sciagent serve` or `sciagent dispatcher` drives to its end; see it with status, top
+    and report.
 
     The same file again, or the name, goes on with a campaign that was stopped or amended.
     """
@@ -57,7 +61,7 @@ def submit(
     if driver and driver.alive:
         lines.append(f"process {driver.pid} on {driver.host} drives it already")
     elif not served:
-        lines.append("no dispatcher is at work on this ledger; start it: sciagent dispatcher")
+        lines.append(NOT_DRIVEN)
     if wait:
         say("\n".join(lines))
         _follow(submitted, json)

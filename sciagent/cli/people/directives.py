@@ -53,7 +53,7 @@ def _tell(
     campaign = Campaign.open(name, opened).name
     driver, running = tell(opened, campaign, Verb(verb), as_who or user(), reason, now)
     where = f"{driver.host}:{driver.pid}" if driver else None
-    lines = [f"no dispatcher will take up {campaign} now; hand it in again with: sciagent submit {campaign}"]
+    lines = [f"nothing will take up {campaign} now; hand it in again with: sciagent submit {campaign}"]
     if driver:
         ends = "kills" if now else "finishes"
         rest = f"{ends} {plural(running, 'running job')}" if running else "has nothing running"

@@ -29,7 +29,9 @@ def serve(
     tls_cert: Path | None = typer.Option(None, "--tls-cert", help="Certificate (PEM), for https."),
     tls_key: Path | None = typer.Option(None, "--tls-key", help="Its private key (PEM)."),
     behind_proxy: bool = typer.Option(False, "--behind-proxy", help="A proxy on this machine speaks TLS."),
-    no_dispatcher: bool = typer.Option(False, "--no-dispatcher", help="Only the pages; a dispatcher runs elsewhere."),
+    no_dispatcher: bool = typer.Option(
+        False, "--no-dispatcher", help="Only the pages; `sciagent dispatcher` runs elsewhere."
+    ),
     ledger: options.Ledger = None,
 ) -> None:
     """Serve the laboratory's form and the chemist's window, and drive the campaigns that were submitted.

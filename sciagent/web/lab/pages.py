@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Annotated
 
-from fastapi import Query
+from fastapi import HTTPException, Query
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -21,8 +21,9 @@ from sciagent.store.lab import samples, tasks
 from sciagent.store.lab.tasks import LabTask
 from sciagent.web.errors import said_of
 from sciagent.web.lab.attachments import kept
-from sciagent.web.lab.form_fields import LIMITS, TypedForm
+from sciagent.web.lab.form_fields import LIMITS, TypedForm, in_form_words
 from sciagent.web.lab.shown import MEANINGS, REASONS, read_task
+from sciagent.web.lab.task_lists import read_lists
 from sciagent.web.security import passwords
 from sciagent.web.security.rules import Pages, RouteRule
 from sciagent.web.site import site_of, texts, to, visitor, wants_json
@@ -33,27 +34,18 @@ pages = Pages()
 
 
 @pages.get("/tasks", RouteRule(Right.READ))
-def task_list(request: Request, skip: Annotated[int, Query(ge=0, le=MOST)] = 0, saved: int = 0) -> Response:
-    """Shows what the person has claimed, what waits for a review, and what is next, the most valuable first."""
-    site, who = site_of(request), visitor(request)
-    among = who.rights.campaigns(Right.READ)
-    reader = site.reader
-    with site.ledger.read() as connection:
-        own = tasks.listed(connection, among=among, claimed_by=str(who.who)) if not skip else []
-        review = tasks.listed(connection, among=among, in_review=True) if not skip else []
-        listed = tasks.listed(connection, among=among, skip=skip, limit=PAGE + 1)
-        more, listed = skip + PAGE if len(listed) > PAGE else 0, listed[:PAGE]
-        mine = {task.id for task in own} | {task.id for task in review}
-        shown = [
-            reader.shown(connection, part)
-            for part in (
-                [task for task in own if task.in_review_id is None],
-                review,
-                [task for task in listed if task.id not in mine],
-            )
-        ]
-    names = ("own", "review", "following")
-    return site.page(request, "tasks.html.j2", **dict(zip(names, shown, strict=True)), more=more, saved=saved)
+def task_list(
+    request: Request,
+    skip: Annotated[int, Query(ge=0, le=MOST)] = 0,
+    saved: int = 0,
+    approved: int | None = None,
+    left: int = 0,
+) -> Response:
+    """Shows what the person has claimed, what waits for a review or for the person's approval, and what is next, the
+    most valuable first. saved: a task that was answered just now. approved, left: numbers of tasks that were."""
+    site = site_of(request)
+    lists = read_lists(site.ledger, site.reader, visitor(request), skip, PAGE)
+    return site.page(request, "tasks.html.j2", lists=lists, saved=saved, approved=approved, left=left)
 
 
 @pages.get("/scan", RouteRule(Right.READ))
@@ -125,10 +117,11 @@ def enter(request: Request, task: int) -> Response:
         )  # fmt: skip
         done = answering.enter(_built(request, page.task.campaign), task, entry)
     except (UsageError, EvidenceConflictError) as error:
-        conflict, (status, _) = isinstance(error, AnsweredMeanwhileError), said_of(error)
+        conflict, (status, fault) = isinstance(error, AnsweredMeanwhileError), said_of(error)
+        fault = in_form_words(fault, page.labels)
         if wants_json(request):
-            return JSONResponse({"detail": str(error), "conflict": conflict}, status)
-        return _page(request, task, form, status, str(error), conflict=conflict)
+            return JSONResponse({"detail": fault, "conflict": conflict}, status)
+        return _page(request, task, form, status, fault, conflict=conflict)
     after = _next(request, task)
     recorded = {"task": task, "in_review": done.in_review, "revision": done.revision, "next": after}
     return JSONResponse(recorded) if wants_json(request) else to(after, saved=task)
@@ -165,6 +158,26 @@ def release(request: Request, task: int) -> Response:
 def approve(request: Request, task: int) -> Response:
     claiming.approve(_of(request, task), task, visitor(request).who)
     return to(f"/tasks/{task}")
+
+
+@pages.post("/approve", RouteRule(Right.DECIDE))
+def approve_several(request: Request) -> Response:
+    """Approves the tasks that were ticked on the list."""
+    site, who, form = site_of(request), visitor(request), request.state.form
+    numbers = {int(text) for text in form.getlist("task") if str(text).isdigit() and len(str(text)) < 18}
+    if not numbers:
+        raise UsageError("no task was ticked; nothing was approved")
+    with site.ledger.read() as connection:
+        found = [(number, tasks.find(connection, number)) for number in sorted(numbers)]
+    several, opened = [], dict[str, Built]()
+    for number, task in found:
+        if task is None or not who.rights.may(Right.DECIDE, task.campaign_id):
+            raise HTTPException(403, f"task {number} is none that you may approve; nothing was approved")
+        if task.campaign not in opened:
+            opened[task.campaign] = _built(request, task.campaign)
+        several.append((opened[task.campaign], number))
+    approved = claiming.approve_all(several, who.who)
+    return to("/tasks", approved=approved, left=len(several) - approved)
 
 
 @pages.post("/tasks/{task}/review", WORK)

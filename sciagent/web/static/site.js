@@ -188,7 +188,7 @@ async function renew() {
   const page = new DOMParser().parseFromString(await response.text(), "text/html");
   for (const part of document.querySelectorAll("[data-live]")) {
     const fresh = page.getElementById(part.id);
-    if (fresh && fresh.innerHTML !== part.innerHTML && !part.contains(document.activeElement)) part.replaceWith(fresh);
+    if (fresh && fresh.innerHTML !== part.innerHTML && !part.contains(document.activeElement) && !part.querySelector("input:checked")) part.replaceWith(fresh);
     if (fresh && fresh.dataset.again) setTimeout(renew, 1000 * Number(fresh.dataset.again));  // it shows older figures
   }
 }

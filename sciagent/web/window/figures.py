@@ -23,7 +23,7 @@ from sciagent.store.views.report_progress import ProgressStep, progress
 SHARE, LARGE_SHARE = 0.1, 0.03  # of the time of one thread that is spent on counting, at most
 LARGE = 100_000  # candidates from which the smaller share holds, since drivers may need the same database and cores
 OLDEST = 60.0  # seconds, whatever counting takes
-BEST = 12  # candidates on the page of a campaign
+BEST = 12  # candidates on the page of a campaign, at most
 _DRAWING = threading.Lock()  # matplotlib's settings are those of the process
 
 
@@ -33,6 +33,7 @@ class CampaignFigures:
 
     status: CampaignCounts
     best: Sequence[BestCandidate]
+    """Best candidates that have a value of an objective."""
     chart: Markup
     """Hits, or the best utility, against the booked cost."""
     at: datetime
@@ -100,6 +101,8 @@ class Figures:
             status, best = campaign_counts.counts(connection, row), answers.best(connection, row, BEST)
             terminal = next(rung for rung in campaigns.rungs(connection, row.id) if rung.name == row.spec["terminal"])
             steps = progress(connection, row, terminal, points=200)
+        asked = {objective["property"] for objective in row.spec["objectives"]}
+        best = [each for each in best if asked & set(each.values)]
         counted = time.monotonic()
         with _DRAWING:  # may wait until matplotlib is loaded
             drawing = time.monotonic()

@@ -139,7 +139,7 @@ def test_a_correction_moves_the_verdict_in_every_campaign_with_the_rung(make: Ma
                 ]
 
     assert hits() == [True, True], "the second campaign reuses what the first one measured"
-    with pytest.raises(UsageError, match="a correction needs a reason: --why"):
+    with pytest.raises(UsageError, match="a correction needs a reason; give it with --why"):
         answering.enter(built, first, entry("4.8 eV"))
     assert answering.enter(built, first, entry("4.8 eV", why="wrong baseline")).revision == 1
     assert hits() == [False, True], "above the window of the first, inside that of the second"

@@ -108,7 +108,9 @@ def test_a_stock_that_is_used_holds_no_further_claim(make: Make) -> None:
 def test_a_task_waits_for_a_chemist_where_the_campaign_asks_for_one(make: Make) -> None:
     built = make(lab="{ahead: 1, approve: true}")
     [task] = listed(built)
-    with pytest.raises(UsageError, match=f"waits for a chemist: sciagent lab approve {task.id}"):
+    with pytest.raises(
+        UsageError, match=f"waits for the word of a chemist; approve it with: sciagent lab approve {task.id}"
+    ):
         claiming.claim(built, task.id, "anna")
     claiming.approve(built, task.id, "carla")
     with pytest.raises(UsageError, match="is approved by carla already"):

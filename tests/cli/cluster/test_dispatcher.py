@@ -8,7 +8,8 @@ from tests.support.typed import data, refused, told
 
 
 def test_a_submitted_campaign_waits_for_a_dispatcher_until_it_is_stopped(folder: Path) -> None:
-    assert "no dispatcher is at work on this ledger" in told("submit", "small", "--who", "ann")
+    said = told("submit", "small", "--who", "ann")
+    assert "nothing drives it yet" in said and "sciagent serve" in said and "sciagent dispatcher" in said
     assert data("submit", "small") == {"campaign": "small", "dispatchers": 0, "driven": False}
-    assert "no dispatcher will take up small now" in told("stop", "small")
+    assert "nothing will take up small now" in told("stop", "small")
     assert "a dispatcher runs no jobs itself" in refused("dispatcher", "--executor", "local")

@@ -56,7 +56,7 @@ def test_a_task_is_listed_claimed_and_answered(waiting: None) -> None:
     assert (status["state"], status["hits"]) == ("finished", 1)
     assert status["rates"]["lab_slots"] == {"amount": 9, "per": "week", "used": 2, "until": "2027-06-30"}
     assert status["tasks"] == {"waiting": 0, "queued": 0, "claimed": 0, "answered": 2, "overdue": 0}
-    assert "needs a reason: --why" in refused("lab", "enter", number, *value)
+    assert "needs a reason; give it with --why" in refused("lab", "enter", number, *value)
     assert data("lab", "enter", number, *value, "--why", "read again")["revision"] == 1
     assert "nothing is to be measured now" in told("lab", "list")
 

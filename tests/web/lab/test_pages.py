@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.campaign.core.build import create_or_open
-from sciagent.campaign.lab import sampling
+from sciagent.campaign.lab import claiming, sampling
 from sciagent.campaign.spec.load import parse_spec
 from sciagent.domain.people.roles import Role
 from sciagent.domain.properties import properties
@@ -111,7 +111,9 @@ def test_what_is_refused_stays_in_the_form(serve: Serve, fields: dict[str, str],
     first = task_ids(server.built)[0]
     said = {f"{name}.{GAP}": text for name, text in ({"unit": "eV"} | fields).items()}
     reply = server.person("anna").post(f"/tasks/{first}/enter", answered(said, comment="kept"))
-    assert reply.status_code == 400 and fault in html.unescape(reply.text) and ">kept</textarea>" in reply.text
+    assert reply.status_code == 400 and ">kept</textarea>" in reply.text
+    [said_of_it] = re.findall(r'<p class="fault" role="alert">(.*?)</p>', html.unescape(reply.text))
+    assert fault in said_of_it and GAP not in said_of_it, "the form says: homo lumo gap"
     for text in fields.values():
         assert html.escape(text) in reply.text.replace("&#34;", "&quot;").replace("&#39;", "&#x27;")
     assert "<script>" not in reply.text and "<img" not in reply.text and count(server, t.submission) == 0
@@ -249,6 +251,29 @@ def test_a_task_waits_for_a_chemist(serve: Serve) -> None:
     assert anna.post(f"/tasks/{first}/approve").status_code == 403
     assert chemist.post(f"/tasks/{first}/approve").status_code == 303
     assert anna.post(f"/tasks/{first}/claim").status_code == 303
+
+
+def test_several_tasks_are_approved_at_once(serve: Serve) -> None:
+    server = serve(lab="{ahead: 3, approve: true}")
+    chemist, [first, second, third] = server.person("carla", Role.CHEMIST), task_ids(server.built)
+    assert 'name="task"' not in server.person("anna").client.get("/tasks").text, "a lab member approves nothing"
+    assert re.findall(r'name="task" value="(\d+)"', chemist.client.get("/tasks").text) == [
+        str(task) for task in (first, second, third)
+    ]
+    assert chemist.post("/approve").status_code == 400
+    eve = server.person("eve", Role.CHEMIST, serve(name="others").built.row.id)
+    assert eve.post("/approve", {"task": str(first)}).status_code == 403, "she is a chemist elsewhere"
+    claiming.approve(server.built, first, "dora")
+    both = {"task": [str(first), str(second)]}
+    reply = chemist.post("/approve", both)  # type: ignore[arg-type]
+    assert reply.headers["location"] == "/tasks?approved=1&left=1"
+    text = shown(chemist, reply.headers["location"])
+    assert "1 task is approved. 1 had been approved or withdrawn before." in text
+    with server.ledger.read() as connection:
+        found = [tasks.find(connection, task) for task in (first, second, third)]
+        assert [task and task.approved_by for task in found] == ["dora", "carla", None]
+        assert audit.check(connection).fault is None
+    assert chemist.client.get("/tasks").text.count('name="task"') == 1
 
 
 def test_texts_of_people_are_shown_as_texts(serve: Serve) -> None:

@@ -35,6 +35,7 @@ TABLE = {
     ("POST", "/tasks/{task}/sign"): WORK,
     ("POST", "/tasks/{task}/sample"): WORK,
     ("POST", "/tasks/{task}/approve"): DECIDE,
+    ("POST", "/approve"): DECIDE,
     ("GET", "/sheet"): WORK,
     ("GET", "/sheet.csv"): WORK,
     ("POST", "/sheet"): WORK,
@@ -57,7 +58,19 @@ MAY = {
     "elsewhere": {ANYONE},  # a chemist of another campaign
     "token": {ANYONE, READ},  # of a chemist, with the scope `read`
 }
-OWN = {"/login", "/logout", "/", "/live", "/tasks", "/scan", "/campaigns", "/api/tasks", "/sheet", "/sheet.csv"}
+OWN = {
+    "/login",
+    "/logout",
+    "/",
+    "/live",
+    "/tasks",
+    "/scan",
+    "/campaigns",
+    "/api/tasks",
+    "/sheet",
+    "/sheet.csv",
+    "/approve",
+}
 """Routes of no campaign: who has the right in any campaign may call them, and sees the own ones."""
 
 

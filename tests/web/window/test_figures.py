@@ -35,9 +35,11 @@ def test_figures_are_shared_until_the_ledger_changes(make: Make) -> None:
     first = figures.of("gaps", 1)
     again = figures.of("gaps", 1)
     assert again.status is first.status and again.at > first.at, "nothing has changed: they are of now"
+    assert first.best == [], "nobody has measured yet"
     answering.enter(built, task_ids(built)[0], entry("4.31 eV"))
     time.sleep(first.took / SHARE + 0.05)
-    assert figures.of("gaps", 2).status.hits == first.status.hits + 1
+    then = figures.of("gaps", 2)
+    assert then.status.hits == first.status.hits + 1 and [each.text for each in then.best] == ["Oc1ccccc1"]
 
 
 def test_slow_figures_are_counted_by_one_and_not_at_each_tick(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

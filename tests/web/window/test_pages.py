@@ -32,6 +32,7 @@ def test_a_campaign_shows_the_numbers_of_its_status(serve: Serve) -> None:
     found = {rung: [float(cell) for cell in re.findall(r"<td>([\d.]+)", cells)][:6] for rung, cells in rows}
     wanted = {r.rung: [r.running, r.done, r.passed, r.failed, r.inconclusive, r.errors] for r in told.rungs}
     assert found == wanted
+    assert re.findall(r'class="smiles">(.*?)<', page) == ["Oc1ccccc1", "Cc1ccccc1O"], "those with a value alone"
     assert "Pause" not in page, "a viewer decides nothing"
     assert "gaps waiting" in shown(viewer, "/campaigns")
 

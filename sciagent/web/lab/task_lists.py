@@ -1,0 +1,58 @@
+"""The list of tasks under its headings: the person's own, those to review, those to approve, and what is next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+
+from sciagent.campaign.lab.listing import TaskReader
+from sciagent.domain.answers.lab import LabTaskAnswer
+from sciagent.domain.people.roles import Right
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.lab import tasks
+from sciagent.web.security.visitors import Visitor
+
+
+@dataclass(frozen=True)
+class TaskLists:
+    """The tasks of a page of the list; each stands under one heading."""
+
+    own: Sequence[LabTaskAnswer]
+    """Tasks that the person has claimed."""
+    review: Sequence[LabTaskAnswer]
+    """Tasks whose answer waits for a second person."""
+    to_approve: Sequence[LabTaskAnswer]
+    """Tasks that the person may approve."""
+    following: Sequence[LabTaskAnswer]
+    """The other tasks, the most valuable first."""
+    more: int
+    """Tasks before the next page; 0 without one."""
+
+
+def read_lists(ledger: Ledger, reader: TaskReader, who: Visitor, skip: int, size: int) -> TaskLists:
+    """Returns a page of the list. skip: tasks on the pages before; own tasks and those to review stand on the first
+    page. size: tasks of a page."""
+    among = who.rights.campaigns(Right.READ)
+    with ledger.read() as connection:
+        own, review = [], []
+        if not skip:
+            own = tasks.listed(connection, among=among, claimed_by=str(who.who))
+            review = tasks.listed(connection, among=among, in_review=True)
+        listed = tasks.listed(connection, among=among, skip=skip, limit=size + 1)
+        above = {task.id for task in (*own, *review)}
+        here = [task for task in listed[:size] if task.id not in above]
+        own = [task for task in own if task.in_review_id is None]
+        own_shown, review_shown, shown = (reader.shown(connection, each) for each in (own, review, here))
+    decided = {task.id for task in here if who.rights.may(Right.DECIDE, task.campaign_id)}
+    more = skip + size if len(listed) > size else 0
+    return TaskLists(own_shown, review_shown, *_split(shown, decided), more)
+
+
+def _split(shown: Sequence[LabTaskAnswer], decided: Set[int]) -> tuple[list[LabTaskAnswer], list[LabTaskAnswer]]:
+    """Returns the tasks that wait for an approval of the person, and the others. decided: ids of the tasks of campaigns
+    in which the person approves."""
+    parts: tuple[list[LabTaskAnswer], list[LabTaskAnswer]] = [], []
+    for task in shown:
+        is_to_approve = task.state == "waiting" and task.task in decided
+        parts[not is_to_approve].append(task)
+    return parts
