@@ -28,7 +28,7 @@ def test_the_vial_of_another_compound_is_refused_and_nothing_is_written(make: Ma
     with built.ledger.begin() as connection:
         assert connection.execute(sa.select(sa.func.count()).select_from(t.submission)).scalar() == 0
         samples.set_state(connection, right.id, "empty")
-    with pytest.raises(UsageError, match=re.escape(f"the sample {right.code} is empty")):
+    with pytest.raises(UsageError, match=re.escape(f"the vial {right.code} is empty")):
         answering.enter(built, first, replace(entry(), sample=right.code))
     with built.ledger.begin() as connection:
         samples.set_state(connection, right.id, "ok")
