@@ -101,15 +101,15 @@ class Invented(Verifier[Candidate]):
 
 
 class Cheap(Invented):
-    name, seconds, steep, tells = "invented.cheap", 8e-5, 1.0, 0.75
+    name, seconds, steep, tells = "invented.cheap", 0.08, 1.0, 0.75
 
 
 class Middle(Invented):
-    name, seconds, steep, tells = "invented.middle", 5e-4, 1.5, 0.95
+    name, seconds, steep, tells = "invented.middle", 0.5, 1.5, 0.95
 
 
 class Dear(Invented):
-    name, seconds, steep, tells = "invented.dear", 9e-3, 2.0, 1.0
+    name, seconds, steep, tells = "invented.dear", 9.0, 2.0, 1.0
 
 
 def _normal(digits: str) -> float:
