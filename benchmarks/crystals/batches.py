@@ -86,6 +86,7 @@ def campaign(model: str, count: int) -> dict[str, Any]:
         "wall_seconds_batch": batch_wall,
         "largest_difference_ev_per_atom": float(np.nanmax(np.abs(energies[0] - energies[1]))),
         "share_against_alone": {"median": float(np.median(shared)), "low": shared.min(), "high": shared.max()},
+        "shares_within_20_percent": int((np.abs(shared - 1) <= 0.2).sum()),
         "rows": [
             {
                 "cell": text,

@@ -80,6 +80,8 @@ class PotentialValues:
     """n x 3, in eV/angstrom."""
     stress: Numbers
     """3 x 3, in eV/angstrom**3; positive under tension, as in ASE."""
+    seconds: float = 0.0
+    """Core-seconds that the evaluation takes alone, by the size of its graph; 0 if the model does not tell."""
 
     @property
     def is_finite(self) -> bool:

@@ -69,8 +69,10 @@ def load(name: str, weights: Path | None = None, device: str = "cpu") -> Potenti
         raise SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.REFERENCE_FILE, detail[:500]) from error
 
 
+@cache
 def versions(name: str) -> Mapping[str, str]:
-    """Returns the versions of the installed distributions with a potential's package, and of who registered it."""
+    """Returns the versions of the installed distributions with a potential's package, and of who registered it. The
+    first call of a process reads the metadata of all distributions, which takes a quarter of a second."""
     found = packages_distributions().get(factory(name).package, [])
     own = getattr(_points()[name], "dist", None)
     return {distribution: version(distribution) for distribution in found} | ({own.name: own.version} if own else {})

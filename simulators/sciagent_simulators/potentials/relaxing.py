@@ -9,6 +9,7 @@ Source: Bitzek et al., Phys. Rev. Lett. 97, 170201 (2006); the gradient of the c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,6 +44,8 @@ class Relaxed:
     """Largest norm among the forces on atoms and on the cell, eV/angstrom; the cell's are per atom."""
     volume_ratio: float
     """Volume over that before."""
+    seconds: float = 0.0
+    """Core-seconds that the evaluations take alone; 0 if the model does not tell."""
     fault: SimulatorError | None = None
     """The reason why there is no result; None if it has converged."""
 
@@ -64,12 +67,17 @@ class _Member:
     """The cell before."""
     logarithm: Numbers = field(init=False)
     """3 x 3, of the deformation gradient."""
+    gradient: Numbers = field(init=False)
+    """3 x 3, the deformation gradient: the cell is that before times its transpose."""
+    undeformed: Numbers = field(init=False)
+    """n x 3, the positions in the cell before, in angstrom."""
     velocity: Numbers | None = None
     time_step: float = FIRST_TIME_STEP
     mixing: float = MIXING
     downhill: int = 0
     """Steps since the last one uphill."""
     steps: int = 0
+    seconds: float = 0.0
     last: PotentialValues | None = None
     forces: Numbers = field(init=False)
     """(n + 3) x 3: on the atoms of the undeformed cell, and on the logarithm."""
@@ -77,7 +85,8 @@ class _Member:
 
     def __post_init__(self) -> None:
         self.cell = self.atoms.cell.array.copy()
-        self.logarithm = np.zeros((3, 3))
+        self.logarithm, self.gradient = np.zeros((3, 3)), np.eye(3)
+        self.undeformed = self.atoms.positions.copy()
         self.forces = np.full((len(self.atoms) + 3, 3), np.inf)
 
     @property
@@ -91,16 +100,16 @@ class _Member:
     def take(self, found: PotentialValues) -> None:
         """Sets the forces from an evaluation of the potential, or the fault."""
         self.steps += 1
+        self.seconds += found.seconds
         if not found.is_finite:
             self.fault = _fault(Outcome.IMPLAUSIBLE, Reason.NOT_FINITE, "the energy or a force is not a finite number")
             return
         self.last = found
-        gradient = np.linalg.solve(self.cell, self.atoms.cell.array).T
-        virial = -self.atoms.cell.volume * found.stress
-        on_cell = _directional(self.logarithm.T, virial @ np.linalg.inv(gradient.T))
-        if self.is_cell_fixed:
-            on_cell = np.zeros((3, 3))
-        self.forces = np.vstack([found.forces @ gradient, on_cell / len(self.atoms)])
+        on_cell = np.zeros((3, 3))
+        if not self.is_cell_fixed:
+            virial = -self.atoms.cell.volume * found.stress
+            on_cell = _directional(self.logarithm.T, virial @ np.linalg.inv(self.gradient.T))
+        self.forces = np.vstack([found.forces @ self.gradient, on_cell / len(self.atoms)])
         if np.abs(found.forces).max() > HUGE_FORCE:
             detail = f"a force of {np.abs(found.forces).max():.3g} eV/angstrom: atoms overlap"
             self.fault = _fault(Outcome.IMPLAUSIBLE, Reason.OVERLAPPING_ATOMS, detail)
@@ -129,12 +138,11 @@ class _Member:
     def _move(self, move: Numbers) -> None:
         from scipy.linalg import expm
 
-        before = np.linalg.solve(self.cell, self.atoms.cell.array).T
-        undeformed = np.linalg.solve(before, self.atoms.positions.T).T + move[:-3]
+        self.undeformed = self.undeformed + move[:-3]
         self.logarithm = self.logarithm + move[-3:] / len(self.atoms)
-        after = expm(self.logarithm)
-        self.atoms.set_cell(self.cell @ after.T, scale_atoms=False)
-        self.atoms.set_positions(undeformed @ after.T)
+        self.gradient = expm(self.logarithm)
+        self.atoms.set_cell(self.cell @ self.gradient.T, scale_atoms=False)
+        self.atoms.set_positions(self.undeformed @ self.gradient.T)
         self.fault = self._lost()
 
     def _lost(self) -> SimulatorError | None:
@@ -151,7 +159,7 @@ class _Member:
         if fault is None and self.fmax > fmax:
             detail = f"the largest force is {self.fmax:.3g} eV/angstrom after {self.steps} steps; the limit is {fmax:g}"
             fault = _fault(Outcome.NOT_CONVERGED, Reason.GEOMETRY_NOT_CONVERGED, detail)
-        return Relaxed(self.atoms, self.last, self.steps, self.fmax, self.volume_ratio, fault)
+        return Relaxed(self.atoms, self.last, self.steps, self.fmax, self.volume_ratio, self.seconds, fault)
 
 
 def relax(
@@ -194,10 +202,14 @@ def _parts(batch: Sequence[Any], most: int) -> Iterator[Sequence[Any]]:
 
 def heights(cell: NDArray[np.float64]) -> Numbers:
     """Returns (3,) the distances between opposite faces of a cell, in angstrom. cell: 3 x 3, vectors as rows."""
-    volume = abs(np.linalg.det(cell))
-    faces = np.linalg.norm(np.cross(cell[[1, 2, 0]], cell[[2, 0, 1]]), axis=1)
-    found: Numbers = volume / np.maximum(faces, 1e-12)
-    return found
+    (ax, ay, az), (bx, by, bz), (cx, cy, cz) = cell.tolist()
+    faces = (
+        (by * cz - bz * cy, bz * cx - bx * cz, bx * cy - by * cx),
+        (cy * az - cz * ay, cz * ax - cx * az, cx * ay - cy * ax),
+        (ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx),
+    )
+    volume = abs(ax * faces[0][0] + ay * faces[0][1] + az * faces[0][2])
+    return np.array([volume / max(math.hypot(*face), 1e-12) for face in faces])
 
 
 def _is_periodic(member: _Member) -> bool:

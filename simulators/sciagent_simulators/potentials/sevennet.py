@@ -18,6 +18,8 @@ import numpy as np
 from sciagent_simulators.potentials.elements import MPTRJ
 from sciagent_simulators.potentials.potential import ON_CPU, ON_GPU, EnergyScale, PotentialFactory, PotentialValues
 
+CALL_SECONDS, PAIR_SECONDS = 0.029, 2.4e-4
+"""Core-seconds of an evaluation of one cell by 7net-0, and of each of its pairs (32 cells of 2 to 8 atoms)."""
 VOIGT = np.array([[0, 3, 5], [3, 1, 4], [5, 4, 2]])
 """Positions of xx, yy, zz, xy, yz, zx, the order of SevenNet, in a 3 x 3 tensor."""
 
@@ -39,16 +41,18 @@ class SevenNet:
     def evaluate(self, batch: Sequence[Any]) -> Sequence[PotentialValues]:
         import sevenn._keys as keys
 
-        output = self.model(self._graph(batch))
+        graph = self._graph(batch)
+        pairs = graph[keys.BATCH][graph[keys.EDGE_IDX][0]].bincount(minlength=len(batch)).cpu().numpy()
+        output = self.model(graph)
         energies, forces, stresses = (
             output[key].detach().cpu().numpy().astype(float)
             for key in (keys.PRED_TOTAL_ENERGY, keys.PRED_FORCE, keys.PRED_STRESS)
         )
         ends = np.cumsum([len(atoms) for atoms in batch])[:-1]
         return [
-            PotentialValues(float(energy), force, -stress[VOIGT])
-            for energy, force, stress in zip(
-                energies.reshape(-1), np.split(forces, ends), stresses.reshape(-1, 6), strict=True
+            PotentialValues(float(energy), force, -stress[VOIGT], CALL_SECONDS + PAIR_SECONDS * float(n))
+            for energy, force, stress, n in zip(
+                energies.reshape(-1), np.split(forces, ends), stresses.reshape(-1, 6), pairs, strict=True
             )
         ]
 

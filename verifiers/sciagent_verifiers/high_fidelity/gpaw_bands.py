@@ -19,6 +19,7 @@ from sciagent.verification.contract import (
     Finding,
     Level,
     Outcome,
+    Prior,
     Property,
     PropertyAtLevel,
     Quantity,
@@ -118,6 +119,12 @@ class GpawBands(Verifier[Crystal]):
     programs = (GPAW,)
     engines = ("pymatgen", "ase")
     preload = ("numpy", "ase.neighborlist", "ase.cell", "pymatgen.core")
+    priors = (
+        Prior(
+            property="band_gap", level="PBE/PW(500)", spearman=0.99, residual=0.13, n=20, slope=1.01, intercept=0.05,
+            method="PBE", source="benchmarks/crystals/ladder.csv, protocol fast; cubic perovskites of five atoms",
+        ),
+    )  # fmt: skip
 
     def lacks(self) -> str | None:
         """Returns what is missing of GPAW and of the force field that `geometry` names."""

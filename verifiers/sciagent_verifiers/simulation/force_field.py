@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import os
 import time
 from abc import abstractmethod
@@ -43,9 +42,7 @@ from sciagent_simulators.potentials.relaxing import Relaxed, relax
 DEFAULT_MODEL = "chgnet-0.3.0"
 STEPS_EXPECTED = 45
 CIF = "chemical/x-cif"
-NEAR = 4 / 3 * math.pi * 6.0**3  # angstrom**3, around an atom, in which the models look for neighbours
-PAIRS_OF_A_CALL, PAIRS_OF_A_START = 80, 1500
-"""The cost of an evaluation and of a verification besides their pairs of neighbours, in pairs (benchmarks/crystals)."""
+START_SECONDS = 0.06  # core-seconds of a verification alone besides its evaluations (benchmarks/crystals)
 
 
 class ForceFieldSettings(Settings):
@@ -107,7 +104,8 @@ class ForceField(Verifier[Crystal]):
     settings: ForceFieldSettings
     engines: ClassVar[tuple[str, ...]] = ("chgnet", "sevenn", "torch", "pymatgen", "ase")
     preload: ClassVar[tuple[str, ...]] = (
-        "numpy", "scipy.linalg", "scipy.optimize", "ase", "pymatgen.core", "pymatgen.io.ase", "torch",
+        "numpy", "scipy.linalg", "scipy.optimize", "ase", "pymatgen.core", "pymatgen.io.ase", "pymatgen.io.cif",
+        "pymatgen.symmetry.analyzer", "torch",
         "sciagent_simulators.potentials.known_phases", "sciagent_simulators.potentials.reference_elements",
         "sciagent_simulators.potentials.relaxing",
     )  # fmt: skip
@@ -139,6 +137,7 @@ class ForceField(Verifier[Crystal]):
 
         torch.set_num_threads(1)
         potential = self._loaded("cpu")
+        registry.versions(self.settings.model)
         if registry.is_fork_safe():
             for _ in range(2):
                 potential.evaluate([bulk("NaCl", "rocksalt", a=5.7)])
@@ -188,11 +187,15 @@ class ForceField(Verifier[Crystal]):
         relaxed = relax(potential, cells, self.settings.fmax, self.settings.steps)
         findings = self.findings(batch, relaxed, potential, context)
         versions = registry.versions(self.settings.model)
-        shares = [weight(found) for found in relaxed]
+        shares = [self.alone(found) for found in relaxed]
         seconds = (time.monotonic() - began) / sum(shares)
         for finding, share in zip(findings, shares, strict=True):
             spent = Cost(gpu_seconds=seconds * share) if device == "cuda" else None
             yield replace(finding, share=share, spent=spent, versions=versions)
+
+    def alone(self, found: Relaxed) -> float:
+        """Returns the core-seconds of a relaxation alone, by which the cost of a batch is divided."""
+        return START_SECONDS + (found.seconds or found.steps * len(found.atoms) * self.seconds)
 
     @abstractmethod
     def findings(
@@ -242,12 +245,6 @@ class ForceField(Verifier[Crystal]):
         }
         files = (ArtifactFile(path.name, os.fspath(path), CIF),)
         return Finding(crystal.key, Outcome.OK, rows, diagnostics=diagnostics, artifacts=files)
-
-
-def weight(found: Relaxed) -> float:
-    """Returns what a relaxation costs alone, in evaluated pairs of neighbours: the share in the cost of a batch."""
-    pairs = len(found.atoms) ** 2 * NEAR / max(float(found.atoms.cell.volume), 1.0)
-    return PAIRS_OF_A_START + found.steps * (PAIRS_OF_A_CALL + pairs)
 
 
 def structure_of(found: Relaxed) -> Any:
