@@ -22,6 +22,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.web.security.visitors import Visitor
 from sciagent.web.window.figures import Figures
 from sciagent.web.window.live import Ticker
+from sciagent.web.words import in_words
 
 
 class WebSite:
@@ -35,7 +36,13 @@ class WebSite:
         self._templates = jinja2.Environment(
             loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
         )
-        self._templates.filters |= {"day": _day, "moment": _moment, "drawing": drawing, "number": _number}
+        self._templates.filters |= {
+            "day": _day,
+            "moment": _moment,
+            "drawing": drawing,
+            "number": _number,
+            "words": in_words,
+        }
         self._templates.globals |= {"version": __version__, "Right": Right, "quote": quote, "unit_words": unit_words}
 
     def page(self, request: Request, name: str, status: int = 200, /, **values: object) -> HTMLResponse:

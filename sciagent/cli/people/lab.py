@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sciagent.store.lab.tasks import LabTask
 
 app = typer.Typer(help="Work of people: what to measure next, and what was measured.", no_args_is_help=True)
+STATES = {"waiting": "to be approved", "queued": "free"}
 COLUMNS = ("campaign", "molecule", "measure", "state", "due", "why")
 Task = Annotated[int, typer.Argument(metavar="TASK", help="Number of the task in `sciagent lab list`.")]
 
@@ -56,7 +57,9 @@ def _table(shown: Sequence[LabTaskAnswer]) -> Table:
     table = plain_table("", "task", "campaign", "molecule", "measure", "state", "due", "why", left=COLUMNS)
     for each in shown:
         measure = f"{', '.join(asked.property for asked in each.asks)} ({each.method})"
-        state = each.state + (f" by {each.claimed_by}" if each.claimed_by else "")
+        state = STATES.get(each.state, each.state.replace("_", " ")) + (
+            f" by {each.claimed_by}" if each.claimed_by else ""
+        )
         state += f", no slot before {each.slot_at:%Y-%m-%d}" if each.slot_at else ""
         due = f"{each.due_at:%Y-%m-%d}" if each.due_at else ""
         table.add_row(str(each.task), each.campaign, each.text, measure, state, due, each.why)

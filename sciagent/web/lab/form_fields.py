@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -57,9 +56,3 @@ class TypedForm:
         limit = "" if found["sign"] else self.of("limit", name)
         unit = "" if found["unit"] else self.of("unit", name)
         return f"{limit if limit in LIMITS else ''}{value}{' ' + unit if unit and unit != '1' else ''}"
-
-
-def in_form_words(fault: str, labels: Mapping[str, str]) -> str:
-    """Returns a fault with the words of the form in place of the names of properties. labels: {name: words}."""
-    names = "|".join(map(re.escape, labels))
-    return re.sub(rf"\b(?:{names})\b", lambda found: labels[found[0]], fault) if names else fault

@@ -21,12 +21,13 @@ from sciagent.store.lab import samples, tasks
 from sciagent.store.lab.tasks import LabTask
 from sciagent.web.errors import said_of
 from sciagent.web.lab.attachments import kept
-from sciagent.web.lab.form_fields import LIMITS, TypedForm, in_form_words
+from sciagent.web.lab.form_fields import LIMITS, TypedForm
 from sciagent.web.lab.shown import MEANINGS, REASONS, read_task
 from sciagent.web.lab.task_lists import read_lists
 from sciagent.web.security import passwords
 from sciagent.web.security.rules import Pages, RouteRule
 from sciagent.web.site import site_of, texts, to, visitor, wants_json
+from sciagent.web.words import in_words
 
 PAGE, MOST = 25, 1_000_000
 READ, WORK, DECIDE = (RouteRule(right, of="task") for right in (Right.READ, Right.WORK, Right.DECIDE))
@@ -118,7 +119,7 @@ def enter(request: Request, task: int) -> Response:
         done = answering.enter(_built(request, page.task.campaign), task, entry)
     except (UsageError, EvidenceConflictError) as error:
         conflict, (status, fault) = isinstance(error, AnsweredMeanwhileError), said_of(error)
-        fault = in_form_words(fault, page.labels)
+        fault = in_words(fault)
         if wants_json(request):
             return JSONResponse({"detail": fault, "conflict": conflict}, status)
         return _page(request, task, form, status, fault, conflict=conflict)

@@ -21,6 +21,7 @@ from sciagent.store.lab.tasks import LabTask
 from sciagent.store.people import audit
 from sciagent.store.people.audit import AuditEntry
 from sciagent.store.views import report_candidates
+from sciagent.web.words import in_words
 
 REASONS = {
     "synthesis_failed": "the synthesis failed",
@@ -87,7 +88,7 @@ def read_task(ledger: Ledger, task_id: int, reader: TaskReader | None = None) ->
         signed = audit.of_object(connection, "submission", [each.id for each in answers])
         return TaskPage(
             shown,
-            {asked.property: label_of(asked.property) for asked in shown.asks},
+            {asked.property: in_words(asked.property) for asked in shown.asks},
             {asked.property: found.description for asked in shown.asks if (found := properties().get(asked.property))},
             [] if shown.blind else _known(connection, task),
             answers,
@@ -97,16 +98,11 @@ def read_task(ledger: Ledger, task_id: int, reader: TaskReader | None = None) ->
         )
 
 
-def label_of(name: str) -> str:
-    """Returns words for a property."""
-    return name.replace("_", " ") if name in properties() else name
-
-
 def _known(connection: Connection, task: LabTask) -> list[Known]:
     row = campaigns.get(connection, task.campaign)
     answers = report_candidates.answers(connection, row, [task.candidate_id]).get(task.candidate_id, ())
     return [
-        Known(answer.rung, label_of(measured.property), str(measured.quantity), measured.level.label)
+        Known(answer.rung, in_words(measured.property), str(measured.quantity), measured.level.label)
         for answer in answers
         if answer.rung != task.rung
         for measured in answer.measured

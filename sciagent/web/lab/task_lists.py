@@ -24,7 +24,9 @@ class TaskLists:
     to_approve: Sequence[LabTaskAnswer]
     """Tasks that the person may approve."""
     following: Sequence[LabTaskAnswer]
-    """The other tasks, the most valuable first."""
+    """Tasks that the person can begin with, the most valuable first."""
+    taken: Sequence[LabTaskAnswer]
+    """The other tasks: with other people, or waiting for a chemist who approves them."""
     more: int
     """Tasks before the next page; 0 without one."""
 
@@ -45,14 +47,19 @@ def read_lists(ledger: Ledger, reader: TaskReader, who: Visitor, skip: int, size
         own_shown, review_shown, shown = (reader.shown(connection, each) for each in (own, review, here))
     decided = {task.id for task in here if who.rights.may(Right.DECIDE, task.campaign_id)}
     more = skip + size if len(listed) > size else 0
-    return TaskLists(own_shown, review_shown, *_split(shown, decided), more)
+    to_approve, free, taken = _split(shown, decided)
+    return TaskLists(own_shown, review_shown, to_approve, free, taken, more)
 
 
-def _split(shown: Sequence[LabTaskAnswer], decided: Set[int]) -> tuple[list[LabTaskAnswer], list[LabTaskAnswer]]:
-    """Returns the tasks that wait for an approval of the person, and the others. decided: ids of the tasks of campaigns
-    in which the person approves."""
-    parts: tuple[list[LabTaskAnswer], list[LabTaskAnswer]] = [], []
+def _split(shown: Sequence[LabTaskAnswer], decided: Set[int]) -> tuple[list[LabTaskAnswer], ...]:
+    """Returns the tasks that wait for an approval of the person, those that are free, and the others. decided: ids of
+    the tasks of campaigns in which the person approves."""
+    to_approve, free, taken = list[LabTaskAnswer](), list[LabTaskAnswer](), list[LabTaskAnswer]()
     for task in shown:
-        is_to_approve = task.state == "waiting" and task.task in decided
-        parts[not is_to_approve].append(task)
-    return parts
+        if task.state == "queued":
+            free.append(task)
+        elif task.state == "waiting" and task.task in decided:
+            to_approve.append(task)
+        else:
+            taken.append(task)
+    return to_approve, free, taken

@@ -94,7 +94,8 @@ def candidate_page(request: Request, campaign: str, key: str) -> Response:
     may = {right: visitor(request).rights.may(right, row.id) for right in Right}
     shown = {"row": row, "answer": answer, "story": answer.campaigns[0], "trail": list(paragraphs(answer))}
     evidence = [(rung.rung, rung.evidence) for rung in answer.campaigns[0].rungs if rung.evidence is not None]
-    evidence += [("", each) for each in answer.other_evidence]
+    labels = {(each.verifier, each.settings_hash): rung for rung, each in evidence}
+    evidence += [(labels.get((each.verifier, each.settings_hash), ""), each) for each in answer.other_evidence]
     return site.page(request, "candidate.html.j2", **shown, evidence=evidence, may=may)
 
 

@@ -253,6 +253,17 @@ def test_a_task_waits_for_a_chemist(serve: Serve) -> None:
     assert anna.post(f"/tasks/{first}/claim").status_code == 303
 
 
+def test_what_a_person_cannot_begin_with_stands_below_what_is_next(serve: Serve) -> None:
+    server = serve()
+    anna, ben, [first, *others] = server.person("anna"), server.person("ben"), task_ids(server.built)
+    ben.post(f"/tasks/{first}/claim")
+    free, _, below = anna.client.get("/tasks").text.partition("With others, or waiting for a chemist")
+    link = r'class="task" href="/tasks/(\d+)"'
+    assert re.findall(link, free) == [str(task) for task in others] and re.findall(link, below) == [str(first)]
+    text = shown(ben, "/tasks")
+    assert text.index("Yours") < text.index("Next") and "With others" not in text
+
+
 def test_several_tasks_are_approved_at_once(serve: Serve) -> None:
     server = serve(lab="{ahead: 3, approve: true}")
     chemist, [first, second, third] = server.person("carla", Role.CHEMIST), task_ids(server.built)

@@ -45,6 +45,11 @@ def test_a_candidate_shows_its_evidence_with_revisions(serve: Serve) -> None:
     viewer = server.person("vera", Role.VIEWER)
     text = shown(viewer, "/campaigns/gaps/candidates/Oc1ccccc1")
     assert "4.31 eV" in text and "4.41 eV" in text and "replaced" in text and "read again" in text and "A hit" in text
+    assert (
+        len(re.findall(r'<th scope="row">lab</th>', viewer.client.get("/campaigns/gaps/candidates/Oc1ccccc1").text))
+        == 2
+    )
+    assert "homo_lumo_gap" not in text
     assert viewer.get("/campaigns/gaps/candidates/CCCCCC").status_code == 400
     listed = shown(viewer, "/campaigns/gaps/candidates?hits=1")
     assert "Oc1ccccc1" in listed and "CCO" not in listed
