@@ -134,15 +134,17 @@ def test_a_model_edits_crystals_by_its_tools(folder: Path, server: ChatServer) -
 
 @pytest.mark.long
 def test_a_killed_campaign_goes_on(folder: Path) -> None:
-    written(folder, PAUSE=0.4)
+    written(folder, PAUSE=1.0)
     command = [sys.executable, "-m", "sciagent", "run", "ionic.yaml", "--quiet"]
     process = subprocess.Popen(command, cwd=folder, env=environment(), start_new_session=True)
     ledger = folder / "sciagent.db"
     end = time.monotonic() + 120
-    while time.monotonic() < end and not (ledger.exists() and _evidence(ledger) >= 2):
+    while not (ledger.exists() and _evidence(ledger) >= 2):
+        assert time.monotonic() < end, "nothing was recorded"
         time.sleep(0.1)
     process.send_signal(signal.SIGKILL)
     process.wait()
+    assert _evidence(ledger) < 6, "it was killed before its end"
     campaign = Campaign.open("ionic", str(ledger))
     campaign.run()
     assert len([c for c in campaign.candidates() if c.value("electrostatic_energy")]) == 6
@@ -150,7 +152,7 @@ def test_a_killed_campaign_goes_on(folder: Path) -> None:
 
 def _evidence(ledger: Path) -> int:
     with sqlite3.connect(ledger) as connection, suppress(sqlite3.OperationalError):
-        query = "SELECT count(*) FROM evidence WHERE verifier_name = 'ewald.energy'"
+        query = "SELECT count(*) FROM evidence WHERE verifier = 'ewald.energy'"
         return int(connection.execute(query).fetchone()[0])
     return 0
 
