@@ -233,7 +233,6 @@ def test_no_typed_digit_is_lost(anna: Page, served: LabServer) -> None:
         connection.execute(sa.update(t.access).values(revoked_at=sa.func.current_timestamp()))
     anna.click("text=Save, and next")
     anna.wait_for_selector("text=Your session has ended")
-    picture(anna, "lab_session")
     anna.fill("#again-password", "not the password")
     anna.click("text=Log in, and send")
     anna.wait_for_selector("text=login and password do not fit")
