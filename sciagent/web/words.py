@@ -6,8 +6,10 @@ import re
 
 from sciagent.domain.properties import properties
 
+_NAME = re.compile(r"\w*_\w*")
+
 
 def in_words(text: str) -> str:
     """Returns a text with spaces in the names of properties, as forms and pages write them."""
-    names = "|".join(re.escape(name) for name in sorted(properties()) if "_" in name)
-    return re.sub(rf"\b(?:{names})\b", lambda name: name[0].replace("_", " "), text)
+    known = properties()
+    return _NAME.sub(lambda name: name[0].replace("_", " ") if name[0] in known else name[0], text)
