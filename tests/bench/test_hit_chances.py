@@ -1,4 +1,4 @@
-"""What is out, counted by a law."""
+"""Counting candidates that are with people by their chances under a law."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def test_attempts_of_dead_drivers_are_orphans(ledger: Ledger, row: CampaignRow) 
 def test_jobs_of_a_call_that_died_with_its_driver_or_worker_share_its_time(
     ledger: Ledger, row: CampaignRow, owner: str
 ) -> None:
-    """Of five jobs, four ran in one call for 86 s, and one ran beside them in another call."""
+    """Four of five jobs ran in one call for 86 s; the other ran beside them in another call."""
     with ledger.begin() as connection:
         rung_id, j, a = campaigns.rungs(connection, row.id)[1].id, t.job.c, t.attempt.c
         new = [jobs.NewJob(row.id, rung_id, id_, 0, f"{id_:064d}", 1.0) for id_ in rows.entered(connection, row, 5)]

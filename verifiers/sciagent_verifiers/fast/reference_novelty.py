@@ -64,7 +64,7 @@ class NoveltyVerifier(SingleVerifier[C], Generic[C, Index]):
     @property
     @abstractmethod
     def compared(self) -> str:
-        """What is compared, as the level names it."""
+        """The things that are compared, in the words of the level."""
 
     @abstractmethod
     def index(self, file: Any) -> Index:
