@@ -7,7 +7,8 @@ Source: Deng et al., Nat. Mach. Intell. 5, 1031 (2023), doi 10.1038/s42256-023-0
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -42,7 +43,8 @@ class Chgnet:
     def evaluate(self, batch: Sequence[Any]) -> Sequence[PotentialValues]:
         converter = self.model.graph_converter
         graph = batch_graph(batch, converter.atom_graph_cutoff, converter.bond_graph_cutoff, self.device)
-        energies, forces, stresses = _evaluated(self.layers, graph)
+        with _subnormal_numbers_as_zero():
+            energies, forces, stresses = _evaluated(self.layers, graph)
         seconds = CALL_SECONDS + PART_SECONDS * graph.parts.cpu().numpy()
         ends = np.cumsum([len(atoms) for atoms in batch])[:-1]
         return [
@@ -51,11 +53,22 @@ class Chgnet:
         ]
 
 
+@contextmanager
+def _subnormal_numbers_as_zero() -> Iterator[None]:
+    """Numbers below 1e-38 are slow, and cut-off functions give many; afterwards they are numbers again."""
+    import torch
+
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+
+
 def _evaluated(layers: Layers, graph: BatchGraph) -> tuple[Any, Any, Any]:
     """Returns energies (n, eV), forces (all atoms x 3, eV/angstrom) and stresses (n x 3 x 3, eV/angstrom**3)."""
     import torch
 
-    torch.set_flush_denormal(True)  # for numbers below 1e-38, of which cut-off functions have many, which are slow
     lattices, positions = graph.lattices, graph.positions.clone().requires_grad_()
     strains = torch.zeros_like(lattices, requires_grad=True)
     deformed = torch.eye(3, device=lattices.device) + strains
