@@ -220,7 +220,7 @@ def _declared(rung: BuiltRung, name: str, level: str) -> tuple[float, float, flo
         return UNKNOWN[0], sum(UNKNOWN) / 2, UNKNOWN[1], "unknown", why
     prior = max(same or priors, key=lambda p: p.n)
     middle, low, high = _interval(prior.spearman, prior.n)
-    why = f"{prior.spearman:g} in rank against {prior.level}, {prior.n} molecules: {prior.source}"
+    why = f"{prior.spearman:g} in rank against {prior.level}, {prior.n} candidates: {prior.source}"
     if same:
         return low, middle, high, "declared", why
     low = min(low, UNKNOWN[0])

@@ -79,7 +79,7 @@ def _of_the_sample(plan: Plan, spec: CampaignSpec) -> Iterator[str]:
     which = "pass the fast rungs" if plan.sample.through_fast_rungs else "can be read; not all fast rungs were asked"
     breeds = any(proposer.kind not in ("screen", "enumerate") for _, proposer in spec.proposers)
     end = "; what is bred from them may be larger." if breeds else "."
-    yield f"Costs are those of the first {plan.sample.molecules} molecules of {plan.sample.source} that {which}{end}"
+    yield f"Costs are those of the first {plan.sample.molecules} candidates of {plan.sample.source} that {which}{end}"
 
 
 def _of_the_rungs(plan: Plan, spec: CampaignSpec, schema: ObservationSchema) -> Iterator[str]:

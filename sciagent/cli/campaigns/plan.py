@@ -95,7 +95,7 @@ def _remarks(rung: PlannedRung, molecules: int) -> Iterator[str]:
     if rung.cost_ratio is not None:
         yield f": costs are {rung.cost_ratio:.2g} of what is declared, as learnt"
     if rung.refuses:
-        yield f": refuses {rung.refuses} of {molecules} molecules"
+        yield f": refuses {rung.refuses} of {molecules} candidates"
 
 
 def _cases(plan: Plan) -> Iterator[Part]:

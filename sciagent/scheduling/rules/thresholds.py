@@ -19,6 +19,6 @@ class Thresholds(RungRule):
         for at in waiting:
             for i in at.best(at.places(slots - len(purchases))):
                 score = float(at.score[i])
-                why = "thresholds: passed the gates below" + ("" if math.isnan(score) else f"; score {score:.3f}")
+                why = "thresholds: passed the cheaper rungs" + ("" if math.isnan(score) else f"; score {score:.3f}")
                 purchases.append(Purchase(int(at.rows[i]), at.rung, -1.0 if math.isnan(score) else score, why=why))
         return purchases

@@ -1,6 +1,7 @@
 """Migrations and backups. Opening a SQLite ledger copies and upgrades it; `sciagent db upgrade` upgrades PostgreSQL.
 
-Alembic is imported only for a migration, since every command opens a ledger and few ledgers are old.
+Alembic is imported only for a migration, since every command opens a ledger and few ledgers are old. A new SQLite
+ledger is written from a snapshot of what the scripts make.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 HEAD = "0014"  # the revision of the last script, as `head` reads it
 _ADVISORY_LOCK = 7_260_213  # any number, the same in every process
+SNAPSHOT = "sqlite.sql"
 VERSION = sa.table("alembic_version", sa.column("version_num", sa.String))
 
 
@@ -71,23 +73,38 @@ def upgrade(engine: Engine) -> Path | None:
 
         with FileLock(f"{path}.upgrade.lock", timeout=120):
             before = current(engine)
-            if before == head():
+            if before is None:
+                _write_snapshot(engine)
+            if current(engine) == HEAD:
                 return None
             copy = _copy(path, before) if before else None
-            _run(engine)
+            run_scripts(engine)
             return copy
     with engine.connect() as lock:
         lock.exec_driver_sql(f"SELECT pg_advisory_lock({_ADVISORY_LOCK})")
         lock.commit()
         try:
-            _run(engine)
+            run_scripts(engine)
         finally:
             lock.exec_driver_sql(f"SELECT pg_advisory_unlock({_ADVISORY_LOCK})")
             lock.commit()
     return None
 
 
-def _run(engine: Engine) -> None:
+def _write_snapshot(engine: Engine) -> None:
+    """Writes the tables of a new SQLite ledger. The text begins and commits a transaction."""
+    text = files("sciagent_migrations").joinpath(SNAPSHOT).read_text(encoding="utf-8")
+    with engine.connect() as connection:
+        raw: sqlite3.Connection = connection.connection.driver_connection  # type: ignore[assignment]
+        raw.execute("PRAGMA query_only=0")
+        try:
+            raw.executescript(text)
+        finally:
+            if raw.in_transaction:
+                raw.rollback()
+
+
+def run_scripts(engine: Engine) -> None:
     """Run the migrations in a single transaction.
 
     On SQLite foreign keys are off, since rebuilding a table drops it first; they are checked before the commit.
@@ -137,8 +154,10 @@ def ensure(engine: Engine) -> Path | None:
 
 def refuse_newer(at: str | None) -> None:
     """Raises SchemaVersionError for a revision that this sciagent does not know."""
+    if at in (None, HEAD):
+        return
     known = {s.revision for s in _scripts().walk_revisions()}
-    if at is not None and at not in known:
+    if at not in known:
         raise SchemaVersionError(
             f"the ledger is at revision {at}, which is newer than this sciagent ({head()}); upgrade sciagent"
         )

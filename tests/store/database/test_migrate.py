@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import sqlite3
 from contextlib import closing
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from sciagent.store.database.clock import db_now
 from sciagent.store.database.engine import connect, ledger_url, read_only
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import evidence
+from sciagent_migrations.snapshot import of_scripts
 from tests.support import rows
 
 HEAD = migrate.head()
@@ -45,6 +47,16 @@ def downgrade():
 
 def test_the_head_that_is_written_down_is_that_of_the_scripts() -> None:
     assert migrate.head() == migrate.HEAD
+
+
+def lines_of(text: str) -> list[list[str]]:
+    """Returns the lines of each statement, sorted: Alembic orders the constraints of a rebuilt table by chance."""
+    return sorted(sorted(line.strip().rstrip(",") for line in each.split("\n")) for each in text.split(";\n"))
+
+
+def test_the_snapshot_is_what_the_scripts_make() -> None:
+    kept = files("sciagent_migrations").joinpath(migrate.SNAPSHOT).read_text(encoding="utf-8")
+    assert lines_of(kept) == lines_of(of_scripts()), "sqlite.sql is old: snapshot.py says how to write it"
 
 
 @pytest.fixture
