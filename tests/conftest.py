@@ -127,6 +127,7 @@ def pytest_collection_finish() -> None:
     which took an eighth of the time."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture(params=BACKENDS)

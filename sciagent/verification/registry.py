@@ -120,10 +120,13 @@ def verifier_class(name: str) -> type[BaseVerifier[Any]]:
 
 def provider(name: str) -> str:
     """Returns `package version` of the distribution that offers the verifier."""
-    if name in _defined:
-        return _defined[name].package
+    return _defined[name].package if name in _defined else _distribution(name)
+
+
+@cache
+def _distribution(name: str) -> str:
     dist = getattr(_points()[name], "dist", None)
-    return f"{dist.name} {dist.version}" if dist else "unknown"
+    return f"{dist.name} {dist.version}" if dist else "unknown"  # each reads and parses the metadata of the package
 
 
 def check_class(verifier_type: object, name: str, package: str) -> type[BaseVerifier[Any]]:

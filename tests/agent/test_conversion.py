@@ -8,11 +8,11 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from sciagent.agent import conversion, models
-from sciagent.cli.main import app
 from sciagent.errors import UnknownNameError, UsageError
+from tests.support.typed import invoked
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def call(*arguments: object) -> Result:
-    return CliRunner().invoke(app, ["models", *map(str, arguments)])
+    return invoked(["models", *map(str, arguments)])
 
 
 def test_what_is_no_model_is_refused_with_the_reason(home: Path, tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ import os
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from sciagent.agent import models
-from sciagent.cli.main import app
 from sciagent.errors import UnknownNameError, UsageError
+from tests.support.typed import invoked
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def call(*arguments: object) -> Result:
-    return CliRunner().invoke(app, ["models", *map(str, arguments)])
+    return invoked(["models", *map(str, arguments)])
 
 
 def test_a_folder_is_pointed_to_and_not_copied(home: Path, folder: Path) -> None:

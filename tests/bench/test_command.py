@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from sciagent.cli.main import app
 from sciagent.errors import UsageError
 from sciagent_bench.command import THREADS, draw
+from tests.support.typed import invoked
 
 TINY = ("--family", "informative", "--size", "600", "--seeds", "2", "--budgets", "0.05,0.2")
 
@@ -25,7 +24,7 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def call(*arguments: str) -> tuple[str, str]:
     """Standard output and standard error."""
-    found = CliRunner().invoke(app, ["bench", "scheduling", *arguments], env={"COLUMNS": "120", "TERM": "dumb"})
+    found = invoked(["bench", "scheduling", *arguments], {"COLUMNS": "120", "TERM": "dumb"})
     if isinstance(found.exception, Exception):
         raise found.exception
     assert found.exit_code == 0, found.output

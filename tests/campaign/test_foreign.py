@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from sciagent.campaign.core.build import open_stored
 from sciagent.campaign.driving.driver import Driver
-from sciagent.cli.main import app
 from sciagent.domain.jobs.states import CampaignState
 from sciagent.errors import UsageError
 from sciagent.report.answers import episode
@@ -26,6 +24,7 @@ from tests.support.chat_server import ChatServer, calls
 from tests.support.mcp_server import HOSTILE
 from tests.support.mcp_servers import SERVER, over_http, starts
 from tests.support.plugins import misbehaving  # noqa: F401
+from tests.support.typed import invoked
 
 pytestmark = pytest.mark.usefixtures("misbehaving")
 sqlite = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
@@ -184,9 +183,9 @@ def test_a_plan_and_the_doctor_start_no_server(tmp_path: Path, monkeypatch: pyte
     server = json.dumps({"lit": {"command": [sys.executable, str(SERVER), str(tmp_path)], "tools": ["search"]}})
     model = f"{{kind: llm, model: m, endpoint: 'http://127.0.0.1:9/v1', seeds: molecules.csv, mcp: {server}}}"
     file.write_text(file.read_text().replace("{kind: screen, file: molecules.csv, batch: 5}", model))
-    planned = CliRunner().invoke(app, ["plan", str(file)], env={"NO_COLOR": "1", "TERM": "dumb"})
+    planned = invoked(["plan", str(file)], {"NO_COLOR": "1", "TERM": "dumb"})
     assert planned.exit_code == 0, planned.output
-    CliRunner().invoke(app, ["doctor"], env={"NO_COLOR": "1", "TERM": "dumb"})
+    invoked(["doctor"], {"NO_COLOR": "1", "TERM": "dumb"})
     assert not (tmp_path / "starts.txt").exists()
 
 

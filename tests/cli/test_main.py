@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from typer.main import get_command
-from typer.testing import CliRunner
 
 from sciagent.cli.main import PLUGINS, app, plugin
 from sciagent.errors import UsageError
 from tests.docs.test_commands import LEAVES
+from tests.support.typed import invoked
 
 ALL = pytest.mark.parametrize("path", LEAVES, ids=" ".join)
 
@@ -26,7 +26,7 @@ def has_arguments(command: Any) -> bool:
 
 def shown(*arguments: str) -> str:
     """Help as it is printed, in one line."""
-    result = CliRunner().invoke(app, [*arguments, "--help"], env={"COLUMNS": "400", "NO_COLOR": "1", "TERM": "dumb"})
+    result = invoked([*arguments, "--help"], {"COLUMNS": "400", "NO_COLOR": "1", "TERM": "dumb"})
     assert result.exit_code == 0
     return " ".join(result.output.split())
 
@@ -74,7 +74,7 @@ def test_the_list_of_commands_has_the_plug_ins_with_their_own_words_and_imports_
 
 def test_a_plug_in_that_is_not_installed_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_: ())
-    result = CliRunner().invoke(app, ["bench", "scheduling"])
+    result = invoked(["bench", "scheduling"])
     assert isinstance(result.exception, UsageError)
     assert str(result.exception) == (
         'the command "bench" needs the package sciagent_bench, which is not installed or does not load; '
@@ -83,7 +83,7 @@ def test_a_plug_in_that_is_not_installed_is_named_with_what_to_install(monkeypat
 
 
 def test_the_first_screen_of_the_help_has_what_a_beginner_needs() -> None:
-    result = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"})
+    result = invoked(["--help"], {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"})
     screen = "\n".join(result.output.splitlines()[:40])
     assert set(re.findall(r"─ (\w+) ─", screen)) >= {"Campaigns", "Candidates"}
     rows = [line for line in result.output.splitlines() if re.match(r"│ [a-z]", line)]
@@ -96,6 +96,6 @@ def test_the_root_says_where_to_start() -> None:
 
 
 def test_a_mistyped_command_is_answered_with_the_near_one_and_exit_code_2() -> None:
-    result = CliRunner().invoke(app, ["staus"])
+    result = invoked(["staus"])
     assert result.exit_code == 2
     assert "status" in result.output

@@ -11,9 +11,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import make_url
-from typer.testing import CliRunner
 
-from sciagent.cli.main import app
 from sciagent.store.database import migrate
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.database.tables import metadata
@@ -21,6 +19,7 @@ from sciagent.store.results import candidates, evidence
 from tests.docs.pages import ROOT
 from tests.support.rows import alkanes, campaign, gap, new_evidence
 from tests.support.servers.postgres import fresh_database, postgres_folders
+from tests.support.typed import invoked
 
 PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 
@@ -38,7 +37,7 @@ def back_up(ledger: Ledger, file: Path) -> None:
     program, *words = shown("sciagent db backup", file)
     assert program == "sciagent"
     url = ledger.url.render_as_string(hide_password=False)
-    done = CliRunner().invoke(app, [*words, "--ledger", url])
+    done = invoked([*words, "--ledger", url])
     assert done.exit_code == 0, done.output
 
 

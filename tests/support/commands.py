@@ -6,12 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from sciagent.cli.main import app
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
-from tests.support.typed import environment_of, without_styles
+from tests.support.typed import environment_of, invoked, without_styles
 
 
 class Typed:
@@ -22,7 +21,7 @@ class Typed:
 
     def call(self, *arguments: str, width: int | None = None) -> Result:
         """What comes of it, whatever it is. width: of a terminal; without, output goes to a pipe."""
-        return CliRunner().invoke(app, [*arguments, "--ledger", self.url], env=environment_of(width))
+        return invoked([*arguments, "--ledger", self.url], environment_of(width))
 
     def told(self, *arguments: str, width: int | None = None) -> str:
         result = self.call(*arguments, width=width)

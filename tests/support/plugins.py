@@ -46,9 +46,10 @@ def install(package: Path, target: Path) -> None:
 
 def forget_registry() -> None:
     registry.installed.cache_clear()
+    registry._distribution.cache_clear()
+    registry.verifier_class.cache_clear()
     subjects.subject_names.cache_clear()
     subjects.subject_of.cache_clear()
-    registry.verifier_class.cache_clear()
     properties.cache_clear()
     register_again()
     importlib.invalidate_caches()

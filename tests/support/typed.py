@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
-from typer.testing import CliRunner, Result
+from typer import testing
 
 from sciagent.cli.main import app
 from sciagent.errors import UsageError
@@ -22,8 +24,16 @@ def without_styles(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
-def call(*arguments: str, width: int | None = None) -> Result:
-    return CliRunner().invoke(app, list(arguments), env=environment_of(width))
+testing._get_command = cache(testing._get_command)  # all commands are made once, which takes 0.1 s
+
+
+def invoked(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> testing.Result:
+    """Calls a command."""
+    return testing.CliRunner().invoke(app, list(arguments), env=environment)
+
+
+def call(*arguments: str, width: int | None = None) -> testing.Result:
+    return invoked(arguments, environment_of(width))
 
 
 def told(*arguments: str, width: int | None = None) -> str:

@@ -24,6 +24,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from sciagent.cli.main import command_line
 from sciagent.verification.sandbox.link import nurseries
 
 ROOT = Path(__file__).parents[2]
@@ -144,6 +145,7 @@ def serve() -> bool:
     """True in a child, False in the process that is forked, at the end of its input."""
     for name in IMPORTED:
         importlib.import_module(name)
+    command_line()
     nurseries.start(VERIFIERS)  # shared by the commands
     _draw_a_page()
     gc.collect()

@@ -20,8 +20,8 @@ from sciagent.campaign.core.derived_values import check_derived
 from sciagent.campaign.core.free_gates import FreeGates
 from sciagent.campaign.core.judge import RungRules, RungTerms, ladder_rules
 from sciagent.campaign.core.libraries import library_of
+from sciagent.campaign.core.stored_spec import as_begun, stored_spec
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
-from sciagent.campaign.spec.load import parse_spec
 from sciagent.campaign.spec.rungs import RungSpec
 from sciagent.campaign.spec.schedulers import PricedSpec
 from sciagent.campaign.spec.sources import EnumerateSpec, EvolveSpec, LlmSpec, OneProposerSpec, PluginSpec, ScreenSpec
@@ -45,7 +45,6 @@ from sciagent.store.job_queue import jobs, spend
 from sciagent.verification.availability import unavailable
 from sciagent.verification.contract import BaseVerifier
 from sciagent.verification.cost import CostModel, cost_or_none
-from sciagent.verification.registry import is_function, verifier_names
 from sciagent.verification.sandbox.host import Limits
 
 
@@ -265,14 +264,6 @@ def create_or_open(
     return Built(ledger, row, spec, ladder), amended
 
 
-def as_begun(spec: CampaignSpec, source: str, row: CampaignRow) -> CampaignSpec:
-    """Returns the spec with the defaults that its campaign began with. source: the text of the spec."""
-    if spec.identity_hash == row.identity_hash:
-        return spec
-    before = spec if source == row.source else _stored_spec(row, candidates=False)
-    return spec.with_defaults_of(row.spec, before)
-
-
 def _stored_rungs(connection: Connection, row: CampaignRow, spec: CampaignSpec) -> tuple[BuiltRung, ...]:
     """Builds the ladder with row ids and learnt costs. Raises UsageError if a verifier has changed since."""
     rows = {r.name: r for r in campaigns.all_rungs(connection, row.id)}
@@ -307,7 +298,7 @@ def open_stored(ledger: Ledger, name: str, who: str) -> Built:
     """Opens a stored campaign by name. Raises UnknownNameError, or SpecError if its files are missing."""
     with ledger.read() as connection:
         row = campaigns.get(connection, name)
-    return create_or_open(ledger, _stored_spec(row), row.source, who)[0]
+    return create_or_open(ledger, stored_spec(row), row.source, who)[0]
 
 
 def open_for_people(ledger: Ledger, name: str) -> Built:
@@ -320,21 +311,8 @@ def open_within(connection: Connection, ledger: Ledger, name: str) -> Built:
     """Like `open_for_people`, in a transaction that is open. Many readers that each wanted a second connection would
     wait for each other."""
     row = campaigns.get(connection, name)
-    spec = as_begun(_stored_spec(row, candidates=False), row.source, row)
+    spec = as_begun(stored_spec(row, candidates=False), row.source, row)
     return Built(ledger, row, spec, _stored_rungs(connection, row, spec))
-
-
-def _stored_spec(row: CampaignRow, candidates: bool = True) -> CampaignSpec:
-    """Parses the stored spec. Raises UsageError if a rung is a function that is not defined in this process."""
-    known = verifier_names()
-    gone = [r["verifier"] for r in row.spec["ladder"] if is_function(r["settings"]) and r["verifier"] not in known]
-    if gone:
-        raise UsageError(
-            f'campaign "{row.name}" has the rung {gone[0]}, a function of a notebook or a script, which this process '
-            "does not have: go on where the function is defined, with run(); status, best, explain, report and export "
-            "work here"
-        )
-    return parse_spec(row.source, name=f"{row.name} (as stored)", base=Path(row.base), candidates=candidates)
 
 
 def _rung_rows(spec: CampaignSpec) -> Sequence[Mapping[str, Any]]:

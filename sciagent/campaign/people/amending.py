@@ -10,7 +10,8 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from sciagent.campaign.core.build import as_begun, create_or_open
+from sciagent.campaign.core.build import create_or_open
+from sciagent.campaign.core.stored_spec import as_begun
 from sciagent.campaign.spec.campaign_spec import CampaignSpec
 from sciagent.campaign.spec.goals import BudgetSpec
 from sciagent.campaign.spec.load import parse_spec

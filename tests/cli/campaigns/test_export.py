@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from rdkit import Chem
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from sciagent.cli.main import app
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
 from tests.support.reported import dyes
+from tests.support.typed import invoked
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def folder(migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 def call(*arguments: str) -> Result:
-    return CliRunner().invoke(app, arguments, catch_exceptions=True)
+    return invoked(arguments)
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.sdf", "a.parquet", "a.db"])

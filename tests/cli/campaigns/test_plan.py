@@ -7,14 +7,13 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from sciagent.cli.main import app
 from sciagent.domain.answers.model import json_schema
 from sciagent.domain.answers.plan import Plan
 from sciagent.errors import SpecError, UsageError
 from tests.support.campaigns import write_campaign
-from tests.support.typed import environment_of, without_styles
+from tests.support.typed import environment_of, invoked, without_styles
 
 
 @pytest.fixture
@@ -25,7 +24,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def call(*arguments: str, width: int = 100) -> Result:
-    return CliRunner().invoke(app, ["plan", *arguments], env=environment_of(width))
+    return invoked(["plan", *arguments], environment_of(width))
 
 
 @pytest.mark.parametrize("width", [80, 120])

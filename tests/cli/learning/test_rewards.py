@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from sciagent.cli.main import app
 from sciagent.store.database.ledger import Ledger
 from tests.support.rewarded import DFT, HIT, XTB, Rewarded, rewarded
+from tests.support.typed import invoked
 
 Run = Callable[..., Any]
 
@@ -34,7 +33,7 @@ def made(ledger: Ledger, tmp_path: Path) -> Rewarded:
 def run(made: Rewarded) -> Run:
     def invoke(*arguments: str) -> Any:
         url = made.ledger.url.render_as_string(hide_password=False)
-        found = CliRunner().invoke(app, ["rewards", *arguments, "--ledger", url])
+        found = invoked(["rewards", *arguments, "--ledger", url])
         assert found.exit_code == 0, found.output
         return json.loads(found.stdout) if "--json" in arguments else found.stdout
 

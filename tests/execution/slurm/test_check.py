@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
-from typer.testing import CliRunner
 
-from sciagent.cli.main import app
 from sciagent.execution.slurm.check import minutes
 from tests.execution.slurm.conftest import profile
 from tests.support.slurm_cluster import SlurmCluster
+from tests.support.typed import invoked
 
 
 def written(cluster: SlurmCluster, folder: Path, **more: object) -> str:
@@ -25,7 +24,7 @@ def written(cluster: SlurmCluster, folder: Path, **more: object) -> str:
 
 
 def checked(path: str, *options: str) -> tuple[int, dict[str, Any]]:
-    done = CliRunner().invoke(app, ["slurm", "check", path, "--json", *options])
+    done = invoked(["slurm", "check", path, "--json", *options])
     return done.exit_code, json.loads(done.stdout)
 
 
@@ -50,7 +49,7 @@ def test_a_profile_that_fits_is_compared_and_slurm_would_take_the_job(cluster: S
 
 
 def test_the_same_in_words(cluster: SlurmCluster, tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["slurm", "check", written(cluster, tmp_path), "--seconds", "60"])
+    done = invoked(["slurm", "check", written(cluster, tmp_path), "--seconds", "60"])
     assert done.exit_code == 0
     assert "short: up, 60 minutes, 4000 MB, 4 cores" in done.stdout
     assert "a job of 60 s and 2000 MB: short, 3 minutes, 2400 MB, 1 cores" in done.stdout
