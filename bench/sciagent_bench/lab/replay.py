@@ -15,7 +15,7 @@ import numpy as np
 
 from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.scheduling.candidate_pool import Buyer, CandidatePool, Purchase
-from sciagent.scheduling.in_flight import WEEKS, enough
+from sciagent.scheduling.in_flight import RECENT, WEEKS, enough
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.rules.priced import Priced
 from sciagent_bench.lab.hit_chances import enough_by_law
@@ -48,7 +48,7 @@ class InFlight:
     """Whether tasks that nobody has claimed are put in order again, and withdrawn, after answers."""
     counts: Literal["nothing", "share", "law"] = "share"
     """Whether tasks that are out count against the number of hits that is asked for: not at all, with the share of hits
-    so far, as in a campaign, or with the chances of the law, if there is one."""
+    among the latest answers, as in a campaign, or with the chances of the law, if there is one."""
     alike: float | None = None
     """Similarity above which at most a third of the list may be alike to another task that is out; None: no limit."""
 
@@ -69,6 +69,11 @@ class LabReplay:
     def hits_by(self, day: float) -> int:
         """Returns the number of hits that were known on a day."""
         return sum(hit for hit, at in zip(self.hit, self.answered, strict=True) if at <= day)
+
+    def latest_hits(self, day: float) -> list[bool]:
+        """Returns whether each of the latest answers on a day is a hit."""
+        known = sorted((at, hit) for at, hit in zip(self.answered, self.hit, strict=True) if at <= day)
+        return [hit for _, hit in known[-RECENT:]]
 
     @property
     def hits(self) -> int:
@@ -122,14 +127,14 @@ class _Run:
         left = self.total - len(self.run.claimed)
         if self.lab.count is None or self.how.counts == "nothing":
             return left
-        hits, verified = self.run.hits_by(day), len(self.run.claimed) - out
+        hits = self.run.hits_by(day)
         by_law = None
         if self.how.counts == "law" and isinstance(self.buyer, Priced):
             listed = np.array([*self.listed], dtype=np.intp)
             claimed = np.setdiff1d(np.flatnonzero(self.pool.pending), listed)
             ahead = np.union1d(self.pool.open, listed)
             by_law = enough_by_law(self.lab.count - hits, self.buyer, self.pool, claimed, ahead)
-        return min(left, enough(self.lab.count, hits, verified) - out if by_law is None else by_law)
+        return min(left, enough(self.lab.count, hits, self.run.latest_hits(day)) - out if by_law is None else by_law)
 
     def _answer(self, of: int) -> None:
         answer = self.truth.scores[of, self.pool.columns(self.last)]

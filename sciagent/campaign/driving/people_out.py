@@ -21,7 +21,7 @@ from sciagent.campaign.driving.session import DriverSession, Ending
 from sciagent.domain.campaigns.ladder import Position
 from sciagent.domain.campaigns.ports import Choice
 from sciagent.domain.jobs.states import CampaignState
-from sciagent.scheduling.in_flight import enough
+from sciagent.scheduling.in_flight import RECENT, enough
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database.clock import db_now
 from sciagent.store.job_queue import jobs
@@ -76,13 +76,13 @@ def _withdraw(
 def needed(connection: Connection, session: DriverSession, out: int) -> float:
     """Returns how many more tasks of the terminal rung are likely to bring the hits that the goal lacks.
 
-    out: number of candidates with such a task. Each counts with the share of hits so far.
+    out: number of candidates with such a task. Each counts with the share of hits among the latest answers.
     """
     built, goal = session.built, session.built.spec.goal
     if goal.kind != "hits" or not goal.count:
         return math.inf
-    verified = campaign_counts.verifications(connection, built.row.id, built.terminal) - out
-    return max(0, enough(goal.count, session.hits, verified) - out)
+    latest = campaign_counts.latest_hits(connection, built.row.id, built.terminal, RECENT)
+    return max(0, enough(goal.count, session.hits, latest) - out)
 
 
 def _spare(

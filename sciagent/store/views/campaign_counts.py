@@ -94,6 +94,13 @@ def asked_about(terminal: int) -> tuple[sa.ColumnElement[bool], ...]:
     return _CC.in_seeds.is_(False), sa.or_(_CC.position > terminal, here)
 
 
+def latest_hits(connection: Connection, campaign_id: int, terminal: int, n: int) -> Sequence[bool]:
+    """Returns, of the n candidates that the rung at position `terminal` answered last, whether each is a hit."""
+    at_terminal = _CC.campaign_id == campaign_id, _CC.position == terminal, _CC.in_seeds.is_(False)
+    query = sa.select(_CC.is_hit).where(*at_terminal, _CC.verdict.is_not(None))
+    return connection.execute(query.order_by(_CC.updated_at.desc(), _CC.seq.desc()).limit(n)).scalars().all()
+
+
 def members(connection: Connection, campaign_id: int) -> int:
     """Number of candidates of the campaign."""
     return count(connection, t.campaign_candidate, _CC.campaign_id == campaign_id)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pytest
+import sqlalchemy as sa
 
 from sciagent.domain.answers.model import plain
 from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import campaign_counts
 from tests.support import rows
@@ -31,6 +34,20 @@ def test_status(ledger: Ledger, row: CampaignRow) -> None:
     counts = [(rung.rung, rung.done, rung.passed, rung.failed, rung.inconclusive, rung.errors) for rung in found.rungs]
     assert counts == [("r0", 6, 6, 0, 0, 0), ("r1", 5, 3, 1, 1, 0), ("r2", 3, 2, 1, 0, 0)]
     assert [rung.core_seconds for rung in found.rungs] == [0.0, 12.346, 0.0]
+
+
+def test_the_latest_answers_of_a_rung(ledger: Ledger, row: CampaignRow) -> None:
+    cc = t.campaign_candidate
+    here = sa.select(cc.c.candidate_id, cc.c.is_hit).where(cc.c.campaign_id == row.id, cc.c.position == 2)
+    with ledger.begin() as connection:
+        answered = connection.execute(here.where(cc.c.verdict.is_not(None)).order_by(cc.c.seq)).all()
+        for n, (id_, _) in enumerate(answered):
+            at = datetime(2026, 1, 1 + n, tzinfo=UTC)
+            connection.execute(sa.update(cc).where(cc.c.candidate_id == id_).values(updated_at=at))
+        hits = [hit for _, hit in reversed(answered)]
+        assert {*hits} == {True, False}
+        assert campaign_counts.latest_hits(connection, row.id, 2, 9) == hits
+        assert campaign_counts.latest_hits(connection, row.id, 2, 1) == hits[:1]
 
 
 def test_status_of_a_campaign_that_has_not_begun(ledger: Ledger) -> None:
