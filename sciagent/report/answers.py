@@ -18,7 +18,7 @@ from sciagent.report.analysis import proposers
 from sciagent.report.parts import agreement, margins
 from sciagent.report.parts.contradictions import contradiction
 from sciagent.store.campaign_state import campaigns, trajectories
-from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
 from sciagent.store.views import campaign_counts, report_candidates, report_episodes
 from sciagent.store.views.report_candidates import EvidenceAnswer
@@ -50,9 +50,10 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
     """
     ranked = report_candidates.best(connection, row, n, vetoed=False)
     ids = [candidate.id for candidate in ranked]
-    answers, imported = report_candidates.answers(connection, row, ids), report_candidates.imported(connection, ids)
-    errors = margins.method_errors(connection, row, campaigns.rungs(connection, row.id))
-    found, fits, limits = [], report_candidates.fits_by_rung(connection, row), row.has_limits
+    ladder, imported = campaigns.rungs(connection, row.id), report_candidates.imported(connection, ids)
+    answers = report_candidates.answers(connection, row, ladder, ids)
+    errors = margins.method_errors(connection, row, ladder)
+    found, fits, limits = [], report_candidates.fits_by_rung(ladder), row.has_limits
     for candidate in ranked:
         highest = at_highest_rung(report_candidates.pooled_by_rung(answers.get(candidate.id, ()), fits))
         same = (
@@ -84,12 +85,13 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
     return found
 
 
-def candidate_margins(connection: Connection, row: CampaignRow, candidate_id: int) -> tuple[LimitMargin, ...]:
+def candidate_margins(
+    connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], candidate_id: int
+) -> tuple[LimitMargin, ...]:
     """Returns the distance of each objective's value of a candidate from its limits."""
-    answers = report_candidates.answers(connection, row, [candidate_id]).get(candidate_id, ())
-    fits = report_candidates.fits_by_rung(connection, row)
-    highest = at_highest_rung(report_candidates.pooled_by_rung(answers, fits))
-    return margins.margins(row, highest, margins.method_errors(connection, row, campaigns.rungs(connection, row.id)))
+    answers = report_candidates.answers(connection, row, ladder, [candidate_id]).get(candidate_id, ())
+    highest = at_highest_rung(report_candidates.pooled_by_rung(answers, report_candidates.fits_by_rung(ladder)))
+    return margins.margins(row, highest, margins.method_errors(connection, row, ladder))
 
 
 def imported_values(answers: Sequence[EvidenceAnswer]) -> tuple[ImportedValue, ...]:

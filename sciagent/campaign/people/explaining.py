@@ -128,7 +128,7 @@ def _campaign(
         people=tuple(PersonWord(verb=d.verb, rung=d.rung, who=d.who, why=d.why, at=d.at) for d in people),
         core_seconds=round(sum(rung.core_seconds for rung in rungs), 3),
         outlook=outlook,
-        margins=candidate_margins(connection, row, candidate_id),
+        margins=candidate_margins(connection, row, ladder, candidate_id),
         why=_why(connection, row, ladder, place, rungs, outlook),
     )
 

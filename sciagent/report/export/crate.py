@@ -187,7 +187,8 @@ class _Crate:
     def _geometries(self) -> list[Any]:
         """Writes the geometries of the best candidates. Names are made from keys, since verifiers name artifacts."""
         best = report_candidates.best(self.connection, self.row, CARDS)
-        answers = report_candidates.answers(self.connection, self.row, [candidate.id for candidate in best])
+        ladder = rungs(self.connection, self.row.id)
+        answers = report_candidates.answers(self.connection, self.row, ladder, [candidate.id for candidate in best])
         folder, entities = self.inside / "geometries", []
         folder.mkdir()
         for candidate in best:

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.report.parts.series_charts import StoredSeries, stored_series
 from sciagent.report.parts.table import PAGE
-from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database.artifacts import ArtifactStore
 from sciagent.store.views import report_candidates as ask
 from sciagent.store.views.report_candidates import Ranked
@@ -41,7 +41,7 @@ def series_files(
     connection: Connection, row: CampaignRow, artifacts: ArtifactStore, candidates: Sequence[Ranked], folder: Path
 ) -> Iterator[SeriesFile]:
     """Writes the series of these candidates and yields them; the names are made from keys, rungs and evidence."""
-    answers = ask.answers(connection, row, [candidate.id for candidate in candidates])
+    answers = ask.answers(connection, row, rungs(connection, row.id), [candidate.id for candidate in candidates])
     for candidate in candidates:
         taken: set[str] = set()
         for stored in stored_series(artifacts, answers.get(candidate.id, [])):

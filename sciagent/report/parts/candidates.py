@@ -73,10 +73,10 @@ def cards(
 ) -> list[Card]:
     ranked = [candidate for candidate in ask.best(connection, row, n) if candidate.hit or candidate.score is not None]
     ids = [candidate.id for candidate in ranked]
-    answers, imported = ask.answers(connection, row, ids), ask.imported(connection, ids)
+    answers, imported = ask.answers(connection, row, ladder, ids), ask.imported(connection, ids)
     wanted = [o["property"] for o in row.spec.get("objectives", ())]
     errors = method_errors(connection, row, ladder)
-    shown_cards, fits = [], {rung.name: rung.fits for rung in ladder}
+    shown_cards, fits = [], ask.fits_by_rung(ladder)
     for rank, candidate in enumerate(ranked, start=1):
         own, from_files = answers.get(candidate.id, []), imported.get(candidate.id, [])
         highest = at_highest_rung(pooled_by_rung(own, fits))
@@ -192,9 +192,10 @@ class _Page:
         self, connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], ranked: Sequence[Ranked]
     ) -> None:
         self.ranked, self._row, self._ladder = ranked, row, ladder
-        ids, fits = [candidate.id for candidate in ranked], {rung.name: rung.fits for rung in ladder}
+        ids, fits = [candidate.id for candidate in ranked], ask.fits_by_rung(ladder)
         self._imported = ask.imported(connection, ids)
-        self._answers = {id_: pooled_by_rung(own, fits) for id_, own in ask.answers(connection, row, ids).items()}
+        answers = ask.answers(connection, row, ladder, ids)
+        self._answers = {id_: pooled_by_rung(own, fits) for id_, own in answers.items()}
         self._wanted = named_order(row.spec)
         self._by_people = {id_: pooled_by_rung(own, {}) for id_, own in self._imported.items()}
 

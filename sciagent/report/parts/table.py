@@ -106,12 +106,13 @@ def entries(
 
     last: sequence number after which to start; -1 for all. hits: whether only hits are wanted.
     """
-    labels = {r.position: r.name for r in rungs(connection, row.id)}
+    ladder = rungs(connection, row.id)
+    labels = {r.position: r.name for r in ladder}
     names, fields = {(c.rung, c.property, c.level): c.name for c in wanted}, fields_of(connection, row.id)
-    fits = ask.fits_by_rung(connection, row)
+    fits = ask.fits_by_rung(ladder)
     while page := ask.arrived(connection, row, last, PAGE, hits):
         ids = [candidate.id for candidate in page]
-        answers, imported = ask.answers(connection, row, ids), ask.imported(connection, ids, row.units)
+        answers, imported = ask.answers(connection, row, ladder, ids), ask.imported(connection, ids, row.units)
         for candidate in page:
             from_files = (answer._replace(rung=IMPORTED) for answer in imported.get(candidate.id, ()))
             own_answers = [*answers.get(candidate.id, ()), *from_files]

@@ -17,7 +17,7 @@ from sciagent.domain.candidate_names import Names, label
 from sciagent.domain.evidence import Measured
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.pooling import pooled_measured
-from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
+from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.results import pooled
@@ -152,9 +152,11 @@ def _ranked(connection: Connection, row: CampaignRow, query: sa.Select[Any]) -> 
     return [candidate._replace(names=names.get(candidate.id, {})) for candidate in ranked]
 
 
-def answers(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dict[int, list[EvidenceAnswer]]:
+def answers(
+    connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], ids: Sequence[int]
+) -> dict[int, list[EvidenceAnswer]]:
     """Current evidence of the campaign's own rungs, in ladder order, with files, origin, and values in its units."""
-    by_rung = [(rung.name, _evidence(connection, ids, *of_rung(rung))) for rung in rungs(connection, row.id)]
+    by_rung = [(rung.name, _evidence(connection, ids, *of_rung(rung))) for rung in ladder]
     rows = [(name, evidence) for name, found in by_rung for evidence in found]
     return _answers(connection, rows, lambda measured: shown(measured, row.units))
 
@@ -182,9 +184,9 @@ def pooled_by_rung(answers: Iterable[EvidenceAnswer], fits: Mapping[str, Fits]) 
     ]
 
 
-def fits_by_rung(connection: Connection, row: CampaignRow) -> dict[str, Fits]:
-    """Calibrations of the campaign, by label of the rung."""
-    return {rung.name: rung.fits for rung in rungs(connection, row.id) if rung.fits}
+def fits_by_rung(ladder: Sequence[RungRow]) -> dict[str, Fits]:
+    """Calibrations of a campaign, by label of the rung."""
+    return {rung.name: rung.fits for rung in ladder if rung.fits}
 
 
 def of_rung(rung: RungRow) -> tuple[sa.ColumnElement[bool], ...]:

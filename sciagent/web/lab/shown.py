@@ -100,7 +100,8 @@ def read_task(ledger: Ledger, task_id: int, reader: TaskReader | None = None) ->
 
 def _known(connection: Connection, task: LabTask) -> list[Known]:
     row = campaigns.get(connection, task.campaign)
-    answers = report_candidates.answers(connection, row, [task.candidate_id]).get(task.candidate_id, ())
+    ladder = campaigns.rungs(connection, row.id)
+    answers = report_candidates.answers(connection, row, ladder, [task.candidate_id]).get(task.candidate_id, ())
     return [
         Known(answer.rung, in_words(measured.property), str(measured.quantity), measured.level.label)
         for answer in answers

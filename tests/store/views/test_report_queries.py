@@ -132,7 +132,7 @@ HOT: dict[str, Callable[[Any, Any], object]] = {
     "proposals": lambda c, r: list(report_queries.proposals(c, r)),
     "best": lambda c, r: report_candidates.best(c, r, 10),
     "arrived": lambda c, r: report_candidates.arrived(c, r, -1, 10),
-    "answers": lambda c, r: report_candidates.answers(c, r, [1, 2]),
+    "answers": lambda c, r: report_candidates.answers(c, r, campaigns.rungs(c, r.id), [1, 2]),
     "imported": lambda c, r: report_candidates.imported(c, [1, 2]),
     "origin": lambda c, r: report_candidates.origin(c, report_candidates.best(c, r, 1)[0]),
 }
