@@ -11,10 +11,37 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from sciagent.agent.messages import PolicyError, Sampling, shared_prefix
-from sciagent.agent.policies.decoding import CHUNK, AnswerDraw, ConstrainedAnswer, Drawn
+from sciagent.agent.policies.decoding import CHUNK, AnswerDraw, ConstrainedAnswer, Drawn, take_all
 
-ROWS = 32  # most prompts at once
-TOKENS = 1 << 16  # most tokens, of all prompts and answers at once, whose keys and values are kept
+
+class BatchLimits(NamedTuple):
+    """The sizes of batches."""
+
+    rows: int = 32
+    """Most prompts at once."""
+    tokens: int = 1 << 16
+    """Most tokens, of all prompts and answers at once, whose keys and values are kept."""
+    chunk: int = CHUNK
+    """Most prompt tokens that are computed at once."""
+    shared: float = 0.5
+    """Least share of its tokens that a prompt has in common with the others of its batch."""
+
+
+def limits_of(model: Any) -> BatchLimits:
+    """Returns the limits for a model on its device.
+
+    On a GPU the time of a token hardly depends on the number of rows, so that prompts are put together even if they
+    have little in common. Keys and values, 4 bytes a number, take at most a quarter of its memory.
+    """
+    if model.device.type != "cuda":
+        return BatchLimits()
+    import torch
+
+    config = model.config.get_text_config()
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    memory = torch.cuda.get_device_properties(model.device).total_memory // 4
+    return BatchLimits(256, memory // (8 * config.num_hidden_layers * heads * width), 1 << 15, 0.0)
 
 
 class WantedAnswer(NamedTuple):
@@ -28,29 +55,30 @@ class WantedAnswer(NamedTuple):
     """The grammar of the answer; None without one."""
 
 
-def batches(wanted: Sequence[WantedAnswer]) -> list[Sequence[WantedAnswer]]:
+def batches(wanted: Sequence[WantedAnswer], limits: BatchLimits) -> list[Sequence[WantedAnswer]]:
     """Returns the wanted answers, in order, in parts that fit into memory together.
 
-    The prompts of a part share at least half of their tokens if there are several, as those of siblings do: what they
-    share is computed once.
+    On a CPU the prompts of a part share at least half of their tokens if there are several, as those of siblings do:
+    what they share is computed once.
     """
     parts: list[list[WantedAnswer]] = [[]]
     longest = 0
     for each in wanted:
         longest = max(longest, len(each.prompt) + each.limit)
-        if _begins_anew(parts[-1], each, longest):
+        if _begins_anew(parts[-1], each, longest, limits):
             parts.append([])
             longest = len(each.prompt) + each.limit
         parts[-1].append(each)
     return [part for part in parts if part]
 
 
-def _begins_anew(part: Sequence[WantedAnswer], each: WantedAnswer, longest: int) -> bool:
+def _begins_anew(part: Sequence[WantedAnswer], each: WantedAnswer, longest: int, limits: BatchLimits) -> bool:
     """Returns whether an answer does not belong to a part. longest: most tokens of a prompt and its answer."""
     if not part:
         return False
-    is_full = len(part) == ROWS or longest * (len(part) + 1) > TOKENS
-    return is_full or 2 * shared_prefix(part[0].prompt, each.prompt) < min(len(part[0].prompt), len(each.prompt))
+    is_full = len(part) == limits.rows or longest * (len(part) + 1) > limits.tokens
+    shorter = min(len(part[0].prompt), len(each.prompt))
+    return is_full or shared_prefix(part[0].prompt, each.prompt) < limits.shared * shorter
 
 
 def can_batch(config: Any) -> bool:
@@ -64,6 +92,7 @@ class BatchDecoder:
     def __init__(self, model: Any, ends: frozenset[int], go_on: Callable[[], None]) -> None:
         """ends: ids of end tokens. go_on: called before each computation; it raises an error to stop."""
         self._model, self._ends, self._go_on = model, ends, go_on
+        self.limits = limits_of(model)
         self._prefix: list[int] = []  # ids of the last common beginning,
         self._kept: Any = None  # and their keys and values
         self._cache: Any = None
@@ -78,7 +107,7 @@ class BatchDecoder:
         with torch.inference_mode():
             logits = self._after_prompts([each.prompt for each in wanted], max(each.limit for each in wanted))
             while True:
-                kept = [place for place, row in enumerate(going) if row.take(logits[place])]
+                kept = _taken(going, logits)
                 if not kept:
                     self._cache = self._mask = None
                     return [row.drawn if row.fault is None else row.fault for row in rows]
@@ -107,7 +136,7 @@ class BatchDecoder:
         ids = torch.tensor([[0] * pad + rest for pad, rest in zip(pads, rests, strict=True)], device=device)
         columns = torch.arange(width, device=device)[None] - torch.tensor(pads, device=device)[:, None]
         mask, places = (columns >= 0).long(), shared + columns.clamp(min=0)
-        step = max(1, CHUNK // n)
+        step = max(1, self.limits.chunk // n)
         for begin in range(0, width, step):
             self._go_on()
             part = slice(begin, begin + step)
@@ -126,9 +155,9 @@ class BatchDecoder:
         elif over := self._cache.get_seq_length() - known:
             self._cache.crop(-over)  # a negative number crops from the end
         self._mask = torch.ones((1, known), dtype=torch.long, device=device)
-        for begin in range(known, len(prefix), CHUNK):
+        for begin in range(known, len(prefix), self.limits.chunk):
             self._go_on()
-            ids = torch.tensor([prefix[begin : begin + CHUNK]], device=device)
+            ids = torch.tensor([prefix[begin : begin + self.limits.chunk]], device=device)
             places = torch.arange(begin, begin + ids.shape[1], device=device)[None]
             self._forward(ids, torch.ones_like(ids), places)
         self._kept, self._prefix = self._cache, prefix
@@ -163,22 +192,25 @@ class _Row:
 
     def __init__(self, wanted: WantedAnswer, ends: frozenset[int], device: Any) -> None:
         self._prompt = wanted.prompt
-        self._draw = AnswerDraw(wanted.sampling, wanted.limit, ends, wanted.answer, device)
+        self.draw = AnswerDraw(wanted.sampling, wanted.limit, ends, wanted.answer, device)
         self.fault: PolicyError | None = None
 
     @property
     def drawn(self) -> Drawn:
-        return self._draw.drawn
+        return self.draw.drawn
 
     @property
     def length(self) -> int:
         """Number of tokens of the prompt and the answer so far."""
         return len(self._prompt) + len(self.drawn.ids)
 
-    def take(self, logits: Any) -> bool:
-        """Draws the next token; returns whether the answer goes on. logits: (v,)."""
-        try:
-            return self._draw.take(logits)
-        except PolicyError as error:
-            self.fault = error
-        return False
+
+def _taken(rows: Sequence[_Row], logits: Any) -> list[int]:
+    """Draws the next token of each answer; returns the places of those that go on. logits: (rows, v)."""
+    kept = []
+    for place, (row, going) in enumerate(zip(rows, take_all([row.draw for row in rows], logits), strict=True)):
+        if isinstance(going, PolicyError):
+            row.fault = going
+        elif going:
+            kept.append(place)
+    return kept

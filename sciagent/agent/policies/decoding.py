@@ -90,7 +90,7 @@ class AnswerDraw:
         import torch
 
         self.drawn = Drawn([], [], [], [])
-        self._temperature, self._limit, self._ends, self._answer = sampling.temperature, limit, ends, answer
+        self.temperature, self._limit, self._ends, self._answer = sampling.temperature, limit, ends, answer
         self._random = torch.Generator(device=device)
         if sampling.seed is None:
             self._random.seed()
@@ -99,22 +99,79 @@ class AnswerDraw:
 
     def take(self, logits: Any) -> bool:
         """Draws the next token; returns whether the answer goes on after it. logits: (v,). Raises PolicyError."""
-        import torch
+        going = take_all([self], logits[None])[0]
+        if isinstance(going, PolicyError):
+            raise going
+        return going
 
-        drawn, allowed = self.drawn, None
-        if self._answer:
-            allowed = torch.from_numpy(self._answer.allowed()).to(logits.device)
-        p = chances(logits, allowed, self._temperature)
-        token = int(torch.multinomial(p, 1, generator=self._random))
-        drawn.ids.append(token)
-        drawn.logprobs.append(float(torch.log_softmax(logits, dim=-1)[token]))
-        drawn.behaviour.append(math.log(float(p[token])))
-        drawn.forced.append(allowed is not None and int(allowed.sum()) == 1)
-        if token in self._ends or len(drawn.ids) >= self._limit:
+    def allowed(self) -> Any | None:
+        """Returns (v,) booleans: the tokens that the grammar allows next; None without one. Raises PolicyError."""
+        return None if self._answer is None else self._answer.allowed()
+
+    def add_noise(self, row: Any) -> None:
+        """Fills (v,) with exponential random numbers of this answer. The chances divided by them are largest at the
+        drawn token, as in `torch.multinomial`."""
+        row.exponential_(generator=self._random)
+
+    def add(self, token: int, logprob: float, chance: float, is_forced: bool) -> bool:
+        """Adds a drawn token; returns whether the answer goes on after it. chance: its probability in the distribution
+        that it was drawn from. Raises PolicyError."""
+        self.drawn.ids.append(token)
+        self.drawn.logprobs.append(logprob)
+        self.drawn.behaviour.append(math.log(chance))
+        self.drawn.forced.append(is_forced)
+        if token in self._ends or len(self.drawn.ids) >= self._limit:
             return False
         if self._answer:
             self._answer.take(token)
         return True
+
+
+def take_all(draws: Sequence[AnswerDraw], logits: Any) -> list[bool | PolicyError]:
+    """Draws the next token of n answers; returns for each whether it goes on after it, or its error.
+
+    On a GPU the process waits once for all of them. logits: (n, v).
+    """
+    import torch
+
+    found: list[bool | PolicyError] = [False] * len(draws)
+    masks: list[Any] = [None] * len(draws)
+    for place, draw in enumerate(draws):
+        try:
+            masks[place] = draw.allowed()
+        except PolicyError as error:
+            found[place] = error
+    allowed = _stacked(masks, logits)
+    p = chances(logits, allowed, logits.new_tensor([draw.temperature for draw in draws])[:, None])
+    noise = torch.empty_like(p)
+    for draw, row in zip(draws, noise, strict=True):
+        draw.add_noise(row)
+    tokens = (p / noise).argmax(dim=-1, keepdim=True)
+    logprobs = torch.log_softmax(logits, dim=-1).gather(-1, tokens)
+    told = torch.cat([tokens, logprobs.double(), p.gather(-1, tokens).double()], dim=1).tolist()
+    for place, (draw, (token, logprob, chance)) in enumerate(zip(draws, told, strict=True)):
+        if found[place]:
+            continue
+        if not chance > 0:
+            raise RuntimeError("the model gives no finite probabilities")
+        try:
+            is_forced = masks[place] is not None and int(masks[place].sum()) == 1
+            found[place] = draw.add(int(token), logprob, chance, is_forced)
+        except PolicyError as error:
+            found[place] = error
+    return found
+
+
+def _stacked(masks: Sequence[Any], logits: Any) -> Any | None:
+    """Returns (n, v) booleans from those of n answers, on the device of the logits; None where no answer has any."""
+    import numpy as np
+    import torch
+
+    if all(mask is None for mask in masks):
+        return None
+    everything = np.ones(logits.shape[-1], dtype=bool)
+    rows = np.stack([everything if mask is None else mask for mask in masks])
+    return torch.from_numpy(rows).to(logits.device)
 
 
 class Decoder:
@@ -173,13 +230,15 @@ class Decoder:
         return out.logits[0, -1].float()
 
 
-def chances(logits: Any, allowed: Any, temperature: float) -> Any:
+def chances(logits: Any, allowed: Any, temperature: Any) -> Any:
     """Returns the probabilities (…, v) with which the next token is drawn; at temperature 0 the most likely token is
-    certain. logits: (…, v). allowed: booleans of the same shape, or None for all tokens."""
+    certain. logits: (…, v). allowed: booleans of the same shape, or None for all tokens. temperature: a number, or
+    (…, 1)."""
     import torch
 
     if allowed is not None:
         logits = logits.masked_fill(~allowed, -torch.inf)
-    if temperature <= 0:
-        return torch.zeros_like(logits).scatter_(-1, logits.argmax(dim=-1, keepdim=True), 1.0)
-    return torch.softmax(logits / temperature, dim=-1)
+    temperature = torch.as_tensor(temperature, device=logits.device)
+    warm = torch.softmax(logits / temperature.clamp(min=1e-6), dim=-1)
+    certain = torch.zeros_like(logits).scatter_(-1, logits.argmax(dim=-1, keepdim=True), 1.0)
+    return torch.where(temperature > 0, warm, certain)

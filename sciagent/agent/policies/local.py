@@ -12,7 +12,7 @@ from sciagent.agent import models
 from sciagent.agent.conversion import check_extra
 from sciagent.agent.messages import NO_CHANCE, EpisodeQuestion, Message, PolicyError, Sampled, Sampling, Tokens
 from sciagent.agent.policies import hermes
-from sciagent.agent.policies.batch_decoding import BatchDecoder, WantedAnswer, batches, can_batch
+from sciagent.agent.policies.batch_decoding import BatchDecoder, WantedAnswer, batches, can_batch, limits_of
 from sciagent.agent.policies.decoding import ConstrainedAnswer, Decoder, Drawn
 from sciagent.agent.policies.rendering import extended_ids, prompt_ids
 from sciagent.domain.campaigns.policies import IN_PROCESS, PolicyIdentity
@@ -83,7 +83,7 @@ class InMemoryPolicy:
                 except PolicyError as error:
                     answers[place] = error
             places = iter(wanted)
-            for batch in batches(list(wanted.values())):
+            for batch in batches(list(wanted.values()), limits_of(self.model)):
                 begun = time.monotonic()
                 found = self._draw_batch(batch)
                 took = time.monotonic() - begun

@@ -20,9 +20,11 @@ class ReservedLayer(DynamicLayer):  # type: ignore[misc]
 
     def lazy_initialization(self, key_states: Any, value_states: Any) -> None:
         """Makes the buffers, (rows, heads, room, numbers of a head) each."""
-        self.dtype, self.device = key_states.dtype, key_states.device
+        self.dtype, self.device, kind = key_states.dtype, key_states.device, key_states.device.type
+        if torch.is_autocast_enabled(kind):  # attention would convert all of them for every token
+            self.dtype = torch.get_autocast_dtype(kind)
         self._buffers = [
-            torch.empty((self._rows, each.shape[1], self._room, each.shape[3]), dtype=each.dtype, device=each.device)
+            torch.empty((self._rows, each.shape[1], self._room, each.shape[3]), dtype=self.dtype, device=self.device)
             for each in (key_states, value_states)
         ]
         self.is_initialized = True

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, Sampling
-from sciagent.agent.policies.batch_decoding import ROWS, TOKENS, WantedAnswer, batches
+from sciagent.agent.policies.batch_decoding import BatchLimits, WantedAnswer, batches
 from sciagent.agent.policies.local import LocalPolicy
 from sciagent.agent.trace.linearise import RecordedCall
 from sciagent.agent.trace.recomputing import behaviour_of
@@ -17,6 +17,7 @@ from tests.agent.policies.local_policy import TALK, TOOL, Proposal, policy
 __all__ = ["policy"]
 SCHEMA = Proposal.model_json_schema()
 TOLERANCE = 1e-4  # of log-probabilities: the sums of a batch are taken in another order
+LIMITS = BatchLimits()
 
 
 def question(seed: int, **more: Any) -> EpisodeQuestion:
@@ -105,19 +106,21 @@ def test_a_batch_keeps_within_its_rows_and_its_memory() -> None:
     def wanted(n: int) -> WantedAnswer:
         return WantedAnswer([0] * n, 10, Sampling(), None)
 
-    parts = batches([wanted(5)] * (2 * ROWS + 1))
-    assert [len(part) for part in parts] == [ROWS, ROWS, 1]
-    long = TOKENS // 2
-    parts = batches([wanted(5), wanted(long), wanted(5), wanted(2 * TOKENS), wanted(5)])
-    assert [[len(each.prompt) for each in part] for part in parts] == [[5], [long], [5], [2 * TOKENS], [5]]
+    parts = batches([wanted(5)] * (2 * LIMITS.rows + 1), LIMITS)
+    assert [len(part) for part in parts] == [LIMITS.rows, LIMITS.rows, 1]
+    long = LIMITS.tokens // 2
+    parts = batches([wanted(5), wanted(long), wanted(5), wanted(2 * LIMITS.tokens), wanted(5)], LIMITS)
+    assert [[len(each.prompt) for each in part] for part in parts] == [[5], [long], [5], [2 * LIMITS.tokens], [5]]
 
 
 def test_a_part_holds_answers_whose_prompts_begin_alike() -> None:
     def wanted(opening: int, own: int) -> WantedAnswer:
         return WantedAnswer([opening] * 6 + [own] * 4, 10, Sampling(), None)
 
-    parts = batches([wanted(1, 7), wanted(1, 8), wanted(2, 7), wanted(2, 8), wanted(1, 7)])
+    parts = batches([wanted(1, 7), wanted(1, 8), wanted(2, 7), wanted(2, 8), wanted(1, 7)], LIMITS)
     assert [[each.prompt[0] for each in part] for part in parts] == [[1, 1], [2, 2], [1]]
+    [all_together] = batches([wanted(1, 7), wanted(2, 7), wanted(1, 8)], LIMITS._replace(shared=0.0))
+    assert len(all_together) == 3, "on a GPU"
 
 
 def test_closing_ends_a_batch(tiny: str) -> None:

@@ -51,3 +51,10 @@ def test_a_new_token_is_written_in_place() -> None:
         [(keys, _), _] = add(cache, 2, 1, step)
         places.add(keys.data_ptr())
     assert len(places) == 1 and keys.shape[2] == 4
+
+
+def test_under_autocast_it_holds_what_attention_computes_with() -> None:
+    with torch.autocast("cpu", torch.bfloat16):
+        cache = reserved(DynamicCache(config=CONFIG), 2, 4)
+        [(keys, values), _] = add(cache, 2, 1, 0)
+    assert keys.dtype == values.dtype == torch.bfloat16
