@@ -13,6 +13,7 @@ from sciagent.campaign.rollouts.drive import obstacle_after_pause
 from sciagent.campaign.rollouts.groups import GroupMark, RolloutPlan
 from sciagent.campaign.rollouts.runner import RolloutRunner
 from sciagent.domain.evidence import content_hash
+from sciagent.errors import UsageError
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import groups as group_table
@@ -62,6 +63,10 @@ class Waves(Protocol):
         """
 
 
+def _places(groups: TaskGroups) -> list[int]:
+    return [int(group.row.task["place"]) for group in groups.groups]
+
+
 class LocalWaves:
     """Rolls out groups in this process, which drives the campaigns."""
 
@@ -97,6 +102,7 @@ class LocalWaves:
         begun = time.monotonic()
         running = list(self._begun(step, policy, places))
         waited = roll_out(self._ledger, policy, running, self._go_on, self._wish.parts)
+        self._check_answered(step, running)
         inline = sum(each.runner.verified_seconds for each in running)
         rolled_out = time.monotonic()
         for each in running:
@@ -108,6 +114,18 @@ class LocalWaves:
             with self._ledger.read() as connection:
                 groups += group_rows.read(connection, each.task.built, version, ids, self._context, self._wish.training)
         return Wave(groups, rolled_out - begun - waited, inline + settled, waited + settled)
+
+    def _check_answered(self, step: int, running: Sequence[TaskGroups]) -> None:
+        """Raises UsageError if every episode of a wave ended before its first answer, since later ones would too.
+        Groups that an ended process has left are not looked at, so that a run can go on after a server has failed."""
+        new = [
+            each for each in running if not any((each.task.name, step, place) in self._held for place in _places(each))
+        ]
+        if not new or any(each.turns for each in running):
+            return
+        with self._ledger.read() as connection:
+            siblings = group_table.siblings(connection, new[0].groups[0].row.id)
+        raise UsageError(f"step {step}: the model gave no answer in any episode; {siblings[0].ended_why}")
 
     def _begun(self, number: int, policy: BatchPolicy, places: Mapping[str, Sequence[int]]) -> Iterator[TaskGroups]:
         """Yields the groups by task; those that an ended process has left in the ledger go on."""

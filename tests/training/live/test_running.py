@@ -125,6 +125,15 @@ def test_ppo_learns_values_from_episodes_that_its_policy_samples(tmp_path: Path,
     assert all(step.value_loss is not None and step.rows > 0 for step in told)
 
 
+def test_a_run_ends_where_the_model_gives_no_answer(tmp_path: Path, tiny: str) -> None:
+    short = add_folder(write_tiny_model(tmp_path / "short", context=64), "short", lambda text: None)
+    file = written(tmp_path, "short", short.name)
+    ledger = Ledger(str(tmp_path / "sciagent.db"))
+    with pytest.raises(UsageError, match=r"step 1: the model gave no answer in any episode; .*tokens"):
+        train_live(replace(wish_of(tmp_path, file), model=short.name), ledger, lambda step, of: None)
+    ledger.close()
+
+
 def test_what_cannot_be_done_is_refused_before_the_first_turn(tmp_path: Path, tiny: str) -> None:
     file = written(tmp_path, "whole")
     ledger = Campaign.from_yaml(file, tmp_path / "ledger.db").ledger.store
