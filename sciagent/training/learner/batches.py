@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from sciagent.training.learner.rows import AnswerSpan, TrainingRow
@@ -37,7 +38,8 @@ class Selected:
         found = model(input_ids=self.ids, use_cache=False, logits_to_keep=wanted, **more)
         if found.logits.shape[1] != len(wanted):  # a model that does not know `logits_to_keep`
             column = self.place
-        return found.logits[self.row, column], found
+        # unlike that of an index of rows and columns, the gradient of `index_select` needs no sorting on a GPU
+        return found.logits.flatten(0, 1).index_select(0, self.row * found.logits.shape[1] + column), found
 
 
 @dataclass(frozen=True)
@@ -84,38 +86,33 @@ def micro_batch(rows: Sequence[TrainingRow], allowed: AllowedSets | None, device
 
     Raises ValueError if a schema has to be followed and `allowed` is None.
     """
-    places = [(number, place) for number, row in enumerate(rows) for place, used in enumerate(row.mask) if used]
-    temperatures = [_temperatures(row) for row in rows]
+    places = [np.flatnonzero(row.mask) for row in rows]
     own = teacher = _selected([row.ids for row in rows], places, device, pad)
     if any(row.teacher_context is not None for row in rows):
         shown = [_for_teacher(row) for row in rows]
-        moved = [(number, place + len(shown[number]) - len(rows[number].ids)) for number, place in places]
+        moved = [each + len(ids) - len(row.ids) for each, ids, row in zip(places, shown, rows, strict=True)]
         teacher = _selected(shown, moved, device, pad)
-    tokens = [(*_token(rows[number], place), temperatures[number][place]) for number, place in places]
-    target, advantage, behaviour, imitated, weight, temperature = zip(*tokens, strict=True)
+    each_row = list(zip(rows, places, strict=True))
 
-    def numbers(values: Sequence[float]) -> Any:
-        return torch.tensor(values, dtype=torch.float32, device=device)
+    def numbers(values: Iterable[Any]) -> Any:
+        return torch.from_numpy(np.concatenate(list(values)).astype(np.float32)).to(device)
 
+    target = np.concatenate([np.asarray(row.ids)[at] for row, at in each_row])
+    imitated = np.concatenate([np.full(len(at), row.behaviour is None) for row, at in each_row])
     return MicroBatch(
         own,
         teacher,
-        target=torch.tensor(target, dtype=torch.long, device=device),
-        advantage=numbers(advantage),
-        behaviour=numbers(behaviour),
-        imitated=torch.tensor(imitated, device=device),
-        temperature=numbers(temperature),
-        weight=numbers(weight),
+        target=torch.from_numpy(target.astype(np.int64)).to(device),
+        advantage=numbers(np.asarray(row.advantages)[at] for row, at in each_row),
+        behaviour=numbers(
+            np.zeros(len(at)) if row.behaviour is None else np.asarray(row.behaviour)[at] for row, at in each_row
+        ),
+        imitated=torch.from_numpy(imitated).to(device),
+        temperature=numbers(_temperatures(row)[at] for row, at in each_row),
+        weight=numbers(np.full(len(at), row.weight) for row, at in each_row),
         allowed=_allowed(rows, places, allowed, device),
         values=value_batch(rows, device),
     )
-
-
-def _token(row: TrainingRow, place: int) -> tuple[int, float, float, bool, float]:
-    """Returns id, advantage, behaviour, whether it is imitated, and weight of a trained token."""
-    imitated = row.behaviour is None
-    behaviour = 0.0 if row.behaviour is None else row.behaviour[place]
-    return row.ids[place], row.advantages[place], behaviour, imitated, row.weight
 
 
 def length(row: TrainingRow) -> int:
@@ -130,25 +127,25 @@ def _for_teacher(row: TrainingRow) -> tuple[int, ...]:
     return (*row.teacher_context, *row.ids[row.mask.index(True) :])
 
 
-def _selected(
-    sequences: Sequence[tuple[int, ...]], places: Sequence[tuple[int, int]], device: Any, pad: int
-) -> Selected:
-    longest = max(map(len, sequences))
-    ids = torch.tensor([[*ids, *[pad] * (longest - len(ids))] for ids in sequences], device=device)
-    row = torch.tensor([number for number, _ in places], dtype=torch.long, device=device)
-    place = torch.tensor([place - 1 for _, place in places], dtype=torch.long, device=device)
-    return Selected(ids, row, place)
+def _selected(sequences: Sequence[tuple[int, ...]], places: Sequence[Any], device: Any, pad: int) -> Selected:
+    """places: of each sequence, (n,) numbers of its trained tokens."""
+    ids = np.full((len(sequences), max(map(len, sequences))), pad, dtype=np.int64)
+    for row, sequence in zip(ids, sequences, strict=True):
+        row[: len(sequence)] = sequence
+    numbers = np.repeat(np.arange(len(sequences)), [len(at) for at in places])
+    before = np.concatenate(places) - 1
+    return Selected(*(torch.from_numpy(each).to(device) for each in (ids, numbers, before)))
 
 
-def _temperatures(row: TrainingRow) -> list[float]:
-    found = [1.0] * len(row.ids)
+def _temperatures(row: TrainingRow) -> Any:
+    found = np.ones(len(row.ids))
     for span in row.spans:
-        found[span.begin : span.end] = [span.temperature] * (span.end - span.begin)
+        found[span.begin : span.end] = span.temperature
     return found
 
 
 def _allowed(
-    rows: Sequence[TrainingRow], places: Sequence[tuple[int, int]], allowed: AllowedSets | None, device: Any
+    rows: Sequence[TrainingRow], places: Sequence[Any], allowed: AllowedSets | None, device: Any
 ) -> Any | None:
     """Returns (n, v) booleans, or None if no trained token had a grammar."""
     sets: dict[tuple[int, int], Any] = {}
@@ -163,4 +160,5 @@ def _allowed(
     if not sets:
         return None
     everything = torch.ones_like(next(iter(sets.values())))
-    return torch.stack([sets.get(place, everything) for place in places]).to(device)
+    wanted = [(number, place) for number, at in enumerate(places) for place in at.tolist()]
+    return torch.stack([sets.get(place, everything) for place in wanted]).to(device)

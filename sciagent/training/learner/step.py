@@ -177,7 +177,8 @@ class Learner:
         terms = losses.policy_gradient(logprobs, batch.behaviour, batch.advantage, settings)
         loss = torch.where(batch.imitated, losses.imitation(logprobs, batch.advantage), terms.loss)
         dropped = terms.dropped & ~batch.imitated
-        entropy, kl = losses.entropy(table), torch.zeros_like(loss)
+        entropy = losses.entropy(table if settings.entropy else table.detach())
+        kl = torch.zeros_like(loss)
         if self.reference is not None:
             there = self._frozen(self.reference, batch.own, batch)
             kl = losses.kl_to_reference(logprobs, there.gather(-1, batch.target[:, None])[:, 0])
