@@ -1,12 +1,13 @@
-"""CPU seconds of a training step against TRL on the same rows, in one process and turn by turn: writes step_time.json.
+"""Time of a training step against TRL on the same rows, in one process and turn by turn: writes step_time.json.
 
     pip install trl==1.16.0 datasets==5.2.0
-    python -m benchmarks.learning.step_time
+    python -m benchmarks.learning.step_time [--gpu OUT.json]
 
 A step is the loss, its gradient, the clipping of the gradient and AdamW, on 16 rows of 130 to 310 tokens with an
 observation in the middle. The model has random weights. `grpo` is `GRPOTrainer` with the DAPO loss and the importance
 mask, `sft` is `SFTTrainer` on token ids. TRL gets tensors that are padded already; the time of the learner includes
 making them. CPU time is compared, in pairs that change their order, so that other work on the machine counts little.
+On a GPU it is elapsed time, in bfloat16, also with the shape of SmolLM2-135M.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ from pathlib import Path
 from typing import Any
 
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-os.environ |= {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": "", "TRL_EXPERIMENTAL_SILENCE": "1"}
+os.environ |= {"HF_HUB_OFFLINE": "1", "TRL_EXPERIMENTAL_SILENCE": "1"} | (
+    {} if "--gpu" in sys.argv else {"CUDA_VISIBLE_DEVICES": ""}
+)
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, TrainingArguments
 
 from sciagent.training.learner.rows import TrainingRow
 from sciagent.training.learner.settings import LossSettings, StepSettings
@@ -36,14 +39,21 @@ from sciagent.training.learner.step import Learner
 
 HERE = Path(__file__).parent
 CONTEXT, SEEN, VOCABULARY, RATE = 100, 20, 1000, 1e-5
+GPU = "--gpu" in sys.argv
+DEVICE = "cuda" if GPU and torch.cuda.is_available() else "cpu"
+CHECKPOINTING = "activation_checkpointing"
+if CHECKPOINTING not in TrainingArguments.__dataclass_fields__:  # its name in earlier versions of transformers
+    CHECKPOINTING = "gradient_checkpointing"
+SETTINGS = {"use_cpu": DEVICE == "cpu", "bf16": DEVICE == "cuda", "report_to": "none", CHECKPOINTING: False}
+SMOLLM2 = {"num_attention_heads": 9, "num_key_value_heads": 3, "vocab_size": 49152, "tie_word_embeddings": True}
 LOSS = LossSettings(mask_low=0.0, mask_high=1e9)  # TRL is given no token to drop
 
 
-def model_of(width: int, layers: int) -> Any:
+def model_of(width: int, layers: int, **more: Any) -> Any:
     torch.manual_seed(1)
     sizes = {"hidden_size": width, "intermediate_size": 4 * width, "num_hidden_layers": layers}
-    heads = {"num_attention_heads": 4, "num_key_value_heads": 4}
-    return LlamaForCausalLM(LlamaConfig(vocab_size=VOCABULARY, max_position_embeddings=1024, **sizes, **heads))
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": VOCABULARY}
+    return LlamaForCausalLM(LlamaConfig(max_position_embeddings=1024, **{**sizes, **heads, **more}))
 
 
 def rows_of(n: int) -> list[TrainingRow]:
@@ -81,7 +91,7 @@ def trl_grpo(model: Any, rows: Sequence[TrainingRow], folder: str) -> Callable[[
         folder,
         **{"loss_type": "dapo", "scale_rewards": "none", "beta": 0.0, "epsilon": 0.2, "epsilon_high": 0.28},
         **{"per_device_train_batch_size": len(rows), "num_generations": 2, "steps_per_generation": 1},
-        **{"use_cpu": True, "bf16": False, "report_to": "none", "activation_checkpointing": False},
+        **SETTINGS,
     )
     trainer = GRPOTrainer(
         model,
@@ -105,6 +115,8 @@ def trl_grpo(model: Any, rows: Sequence[TrainingRow], folder: str) -> Callable[[
         "importance_sampling_ratio": torch.ones_like(behaviour),
         "num_items_in_batch": torch.tensor(sum(row.trained for row in rows)),
     }
+    inputs = {name: values.to(DEVICE) for name, values in inputs.items()}
+    model = trainer.accelerator.prepare_model(model)
     return stepping(trainer, model, lambda: trainer._compute_loss(model, inputs))
 
 
@@ -122,8 +134,8 @@ def trl_sft(model: Any, rows: Sequence[TrainingRow], folder: str) -> Callable[[]
     ]
     args = SFTConfig(
         folder,
-        **{"per_device_train_batch_size": len(rows), "max_length": None, "activation_checkpointing": False},
-        **{"use_cpu": True, "bf16": False, "report_to": "none", "dataset_kwargs": {"skip_prepare_dataset": True}},
+        **{"per_device_train_batch_size": len(rows), "max_length": None},
+        **{"dataset_kwargs": {"skip_prepare_dataset": True}} | SETTINGS,
     )
     trainer = SFTTrainer(model, args=args, train_dataset=Dataset.from_list(tokens), processing_class=tokenizer())
     inputs = {
@@ -131,6 +143,8 @@ def trl_sft(model: Any, rows: Sequence[TrainingRow], folder: str) -> Callable[[]
         "labels": padded([row["labels"] for row in tokens], torch.long, -100),
         "attention_mask": padded([[1] * len(row.ids) for row in rows], torch.long),
     }
+    inputs = {name: values.to(DEVICE) for name, values in inputs.items()}
+    model = trainer.accelerator.prepare_model(model)
     return stepping(trainer, model, lambda: trainer.compute_loss(model, dict(inputs)))
 
 
@@ -159,16 +173,23 @@ def imitated(rows: Sequence[TrainingRow]) -> list[TrainingRow]:
     return [TrainingRow(row.ids, row.mask, tuple(map(float, row.mask))) for row in rows]
 
 
+def seconds_now() -> float:
+    if DEVICE == "cpu":
+        return time.process_time()
+    torch.cuda.synchronize()
+    return time.perf_counter()
+
+
 def compared(one: Callable[[], float], other: Callable[[], float], pairs: int) -> dict[str, Any]:
-    """Returns CPU seconds of both steps and the median of their ratios, pair by pair. Both begin with equal weights."""
+    """Returns the seconds of both steps and the median of their ratios, pair by pair. Both begin with equal weights."""
     losses = [one(), other()]
     found: list[list[float]] = []
     for number in range(pairs):
         seconds = [0.0, 0.0]
         for place in (0, 1) if number % 2 else (1, 0):
-            begun = time.process_time()
+            begun = seconds_now()
             (one, other)[place]()
-            seconds[place] = time.process_time() - begun
+            seconds[place] = seconds_now() - begun
         found.append(seconds)
     ratios = sorted(mine / theirs for mine, theirs in found)
     quartiles = statistics.quantiles(ratios, n=4)
@@ -182,9 +203,10 @@ def compared(one: Callable[[], float], other: Callable[[], float], pairs: int) -
     }
 
 
-def measured(n: int, width: int, layers: int, pairs: int) -> dict[str, Any]:
+def measured(n: int, width: int, layers: int, pairs: int, **more: Any) -> dict[str, Any]:
+    """more: of the model's configuration."""
     torch.set_num_threads(1)
-    rows, model = rows_of(n), model_of(width, layers)
+    rows, model = rows_of(n), model_of(width, layers, **more)
     found: dict[str, Any] = {"rows": n, "tokens": sum(len(row.ids) for row in rows)}
     found["parameters"] = sum(weights.numel() for weights in model.parameters())
     with tempfile.TemporaryDirectory() as folder:
@@ -195,7 +217,21 @@ def measured(n: int, width: int, layers: int, pairs: int) -> dict[str, Any]:
     return found
 
 
+def on_gpu(out: Path) -> None:
+    card = torch.cuda.get_device_name() if DEVICE == "cuda" else "none"
+    found: dict[str, Any] = {"card": card}
+    found["versions"] = {name: version(name) for name in ("trl", "transformers", "torch", "accelerate")}
+    for name, given in {"tiny": (16, 192, 4, 20), "small": (64, 192, 4, 20)}.items():
+        found[name] = measured(*given)
+        out.write_text(json.dumps(found, indent=2) + "\n")
+    found["smollm2"] = measured(64, 576, 30, 12, intermediate_size=1536, **SMOLLM2)
+    out.write_text(json.dumps(found, indent=2) + "\n")
+    sys.stdout.write(json.dumps(found, indent=2) + "\n")
+
+
 def main() -> None:
+    if GPU:
+        return on_gpu(Path(sys.argv[sys.argv.index("--gpu") + 1]))
     found = measured(16, 192, 4, 8) if sys.argv[1:] != ["--small"] else measured(4, 32, 1, 4)
     found["versions"] = {name: version(name) for name in ("trl", "transformers", "torch", "accelerate")}
     text = json.dumps(found, indent=2)
