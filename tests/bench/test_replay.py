@@ -45,7 +45,7 @@ def test_a_list_that_is_put_in_order_again_finds_more_hits() -> None:
 
 
 def test_what_is_out_counts_against_a_goal() -> None:
-    lab, seeds = Laboratory(28, 8, 30, count=10), range(6)
+    lab, seeds = Laboratory(28, 8, 30, count=10), range(3)
     nothing, share, law = (
         sum(priced(lab, InFlight(counts=counts), seed).hits - 10 for seed in seeds)
         for counts in ("nothing", "share", "law")
