@@ -31,7 +31,7 @@ LAB = Laboratory(latency=14, per_week=8)
 AT_ONCE = replace(LAB, latency=0)
 GOAL = replace(LAB, count=10, weeks=16)
 GOAL_AT_ONCE = replace(GOAL, latency=0)
-FROZEN = InFlight(reprice=False, counts="nothing")
+FROZEN = InFlight(reprice=False, counts_out=False)
 HINT = Hint(0, 2, slope=1.0, intercept=0.0, residual=1.5)  # the measured gap is about that of GFN2-xTB, in eV
 ARMS: tuple[tuple[str, str, Laboratory, InFlight, Hint | None], ...] = (
     ("answers at once", "priced", AT_ONCE, FROZEN, None),
@@ -45,12 +45,10 @@ ARMS: tuple[tuple[str, str, Laboratory, InFlight, Hint | None], ...] = (
     ("random", "random", LAB, FROZEN, None),
     ("answers at once, in order again", "priced", AT_ONCE, InFlight(), None),
     ("answers at once, in order again, hint", "priced", AT_ONCE, InFlight(), HINT),
-    ("10 hits, out does not count", "priced", GOAL, InFlight(counts="nothing"), HINT),
+    ("10 hits, out does not count", "priced", GOAL, InFlight(counts_out=False), HINT),
     ("10 hits, out counts by the share", "priced", GOAL, InFlight(), HINT),
-    ("10 hits, out counts by the law", "priced", GOAL, InFlight(counts="law"), HINT),
     ("10 hits at once, frozen list, out does not count", "priced", GOAL_AT_ONCE, FROZEN, HINT),
     ("10 hits at once, in order again, out counts by the share", "priced", GOAL_AT_ONCE, InFlight(), HINT),
-    ("10 hits at once, in order again, out counts by the law", "priced", GOAL_AT_ONCE, InFlight(counts="law"), HINT),
 )
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 
@@ -18,7 +17,6 @@ from sciagent.scheduling.candidate_pool import Buyer, CandidatePool, Purchase
 from sciagent.scheduling.in_flight import RECENT, WEEKS, enough
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.rules.priced import Priced
-from sciagent_bench.lab.hit_chances import enough_by_law
 from sciagent_bench.simulate import Truth
 
 WEEK = 7
@@ -46,9 +44,9 @@ class InFlight:
 
     reprice: bool = True
     """Whether tasks that nobody has claimed are put in order again, and withdrawn, after answers."""
-    counts: Literal["nothing", "share", "law"] = "share"
-    """Whether tasks that are out count against the number of hits that is asked for: not at all, with the share of hits
-    among the latest answers, as in a campaign, or with the chances of the law, if there is one."""
+    counts_out: bool = True
+    """Whether tasks that are out count against the number of hits that is asked for, each with the share of hits among
+    the latest answers."""
     alike: float | None = None
     """Similarity above which at most a third of the list may be alike to another task that is out; None: no limit."""
 
@@ -125,16 +123,9 @@ class _Run:
     def _room(self, day: int, out: int) -> int:
         """Returns how many tasks may be on the list. out: number of claimed ones."""
         left = self.total - len(self.run.claimed)
-        if self.lab.count is None or self.how.counts == "nothing":
+        if self.lab.count is None or not self.how.counts_out:
             return left
-        hits = self.run.hits_by(day)
-        by_law = None
-        if self.how.counts == "law" and isinstance(self.buyer, Priced):
-            listed = np.array([*self.listed], dtype=np.intp)
-            claimed = np.setdiff1d(np.flatnonzero(self.pool.pending), listed)
-            ahead = np.union1d(self.pool.open, listed)
-            by_law = enough_by_law(self.lab.count - hits, self.buyer, self.pool, claimed, ahead)
-        return min(left, enough(self.lab.count, hits, self.run.latest_hits(day)) - out if by_law is None else by_law)
+        return min(left, enough(self.lab.count, self.run.hits_by(day), self.run.latest_hits(day)) - out)
 
     def _answer(self, of: int) -> None:
         answer = self.truth.scores[of, self.pool.columns(self.last)]
