@@ -26,7 +26,8 @@ from tests.support.campaigns import environment
 from tests.support.elsewhere import until
 from tests.support.servers.process import free_port
 
-BACKENDS = [pytest.param("sqlite", marks=pytest.mark.long), pytest.param("postgresql", marks=pytest.mark.slow)]
+backends = [pytest.param("sqlite", marks=pytest.mark.long), pytest.param("postgresql", marks=pytest.mark.slow)]
+pytestmark = pytest.mark.parametrize("backend", backends, indirect=True)
 CLIENTS, RESULTS = 10, 200
 
 
@@ -53,7 +54,6 @@ def answers(port: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize("backend", BACKENDS, indirect=True)
 def test_two_hundred_results_survive_a_killed_server(ledger: Ledger, tmp_path: Path) -> None:
     ends = ("O", "N", "F", "Cl", "C=O", "C#N", "C(=O)O", "C(N)=O", "c1ccccc1", "OC")
     smiles = [f"{'C' * n}{end}" for end in ends for n in range(2, 23)][: RESULTS + 5]
@@ -110,8 +110,6 @@ def test_two_hundred_results_survive_a_killed_server(ledger: Ledger, tmp_path: P
         assert audit.check(connection).fault is None
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("backend", ["sqlite", "postgresql"], indirect=True)
 def test_the_dispatcher_beside_the_pages_goes_on_after_an_answer(ledger: Ledger, tmp_path: Path) -> None:
     """A person logs in through the form and answers; the campaign ends by itself."""
     from tests.browser.lab_server import password

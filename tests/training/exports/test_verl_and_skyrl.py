@@ -18,7 +18,7 @@ from tests.support.exported import four_siblings, write_datasets
 from tests.support.rolled_out import fork, rolled_out
 from tests.support.tiny_model import write_tiny_model
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 CALL = '<tool_call>\n{"name": "propose", "arguments": {"smiles": "%s", "rationale": "a small one"}}\n</tool_call>'
 ANSWER = CALL + "<|im_end|>\n"
