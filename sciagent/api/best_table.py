@@ -21,7 +21,7 @@ from sciagent.domain.campaigns.calibration import short_label
 from sciagent.domain.candidate_names import cells as named
 from sciagent.domain.objectives import UTILITY_FLOOR
 from sciagent.report.answers import best
-from sciagent.report.parts.wording import MISSED
+from sciagent.report.parts.wording import missed_property
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 
@@ -136,8 +136,7 @@ def _stands(candidate: BestCandidate, several: bool) -> str:
     if candidate.hit:
         return "hit, contradicted" if candidate.contradicted else "hit"
     reason = (candidate.reason or "").replace("_", " ")
-    missed, is_value, _ = (candidate.detail or "").partition(" = ")
-    if several and is_value and candidate.reason in MISSED:
+    if several and (missed := missed_property(candidate.reason, candidate.detail)):
         return f"{missed} {reason}"
     return reason or ("" if candidate.verified else "not verified")
 

@@ -18,6 +18,7 @@ from sciagent.domain.answers.explanation import (
     RungStory,
 )
 from sciagent.domain.answers.values import EvidenceValue, PropertyValue
+from sciagent.domain.quantities import stated
 
 MAX_VALUES = 40
 VERDICTS = {
@@ -249,7 +250,7 @@ def _value(value: PropertyValue, level: bool = True) -> str:
     unknown = "" if value.uncertainty is not None else ", uncertainty unknown"
     if value.uncertainty:
         unknown = KINDS.get(value.uncertainty_kind or "", "")
-    return (value.line() if level else f"{value.property} = {value}") + unknown
+    return (value.line() if level else stated(value.property, value)) + unknown
 
 
 def _decision(decision: DecisionStory, full: bool) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from sciagent.domain.properties import Property
-from sciagent.domain.units import factor_between
+from sciagent.domain.units import factor_between, unit_words
 from sciagent.errors import UnitError, did_you_mean
 
 
@@ -59,6 +59,12 @@ class Quantity:
 
     def __str__(self) -> str:
         return self.censoring.sign + show(self.value, self.uncertainty, self.unit, self.as_typed)
+
+
+def stated(name: str, value: object) -> str:
+    """Returns a text such as `gap = 2.9 eV`, or `gap < 0.1 eV` where the value's text has a sign of its own."""
+    text = str(value)
+    return f"{name} {text}" if text.startswith(("<", ">")) else f"{name} = {text}"
 
 
 def show(value: float, uncertainty: float | None, unit: str, as_typed: str | None = None) -> str:
@@ -172,14 +178,13 @@ def conversion_factor(unit: str, prop: Property) -> float:
 
 
 def _applied(function: Callable[..., float], numbers: tuple[float, ...], unit: str, prop: Property) -> float:
-    why = ""
     try:
         converted = float(function(*numbers))
-    except (ArithmeticError, ValueError) as error:
-        converted, why = math.nan, f": {error}"
+    except (ArithmeticError, ValueError):
+        converted = math.nan
     if not math.isfinite(converted):
         shown = " ± ".join(f"{number:g}" for number in numbers)
-        raise UnitError(f"{prop.name} of {shown} {unit} has no value in {prop.unit}{why}")
+        raise UnitError(f"{prop.name} cannot be {shown} {unit_words(unit)}; check the number and its unit")
     return converted
 
 

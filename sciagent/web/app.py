@@ -6,6 +6,7 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -23,7 +24,7 @@ from sciagent.web.lab import attachments, labels, sheets
 from sciagent.web.lab import pages as lab
 from sciagent.web.security.headers import HEADERS, Guarded
 from sciagent.web.security.rules import LogInError, rules_of
-from sciagent.web.site import WebSite, to, wants_json
+from sciagent.web.site import WebSite, own_path, to, wants_json
 from sciagent.web.window import live
 from sciagent.web.window import pages as window
 
@@ -70,6 +71,7 @@ def failed(request: Request, error: Exception) -> Response:
         return JSONResponse({"detail": text}, status, headers)
     site: WebSite = request.app.state.site
     title = TITLES.get(status, "Something went wrong")
-    page = site.page(request, "message.html.j2", status, title=title, text=text)
+    back = own_path(urlsplit(request.headers.get("referer", "")).path)
+    page = site.page(request, "message.html.j2", status, title=title, text=text, back=back)
     page.headers.update(headers or {})
     return page

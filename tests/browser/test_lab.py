@@ -219,6 +219,9 @@ def test_no_typed_digit_is_lost(anna: Page, served: LabServer) -> None:
     anna.fill(VALUE, "4.31")
     anna.reload()
     expect(anna.locator(VALUE)).to_have_value("4.31")
+    expect(anna.locator(VALUE)).to_be_focused()
+    anna.keyboard.type("4.31")
+    expect(anna.locator(VALUE)).to_have_value("4.31")  # what is typed again replaces it
     anna.context.set_offline(True)
     anna.click("text=Save, and next")
     anna.wait_for_selector("text=kept on this device; trying again")

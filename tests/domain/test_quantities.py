@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sciagent.domain.properties import BUILT_IN, Property, properties
-from sciagent.domain.quantities import Censoring, Quantity, conversion_factor, convert, show
+from sciagent.domain.quantities import Censoring, Quantity, conversion_factor, convert, show, stated
 from sciagent.errors import UnitError
 
 # CODATA 2018: 1 hartree = 27.211386245988 eV, 1 eV = 96.485332123310 kJ/mol, 1 e*angstrom = 4.80320471 D
@@ -103,6 +103,7 @@ def test_only_finite_numbers_are_quantities(value: float, uncertainty: float | N
 )
 def test_as_a_person_reads_it(quantity: Quantity, text: str) -> None:
     assert str(quantity) == text
+    assert stated("gap", quantity) == f"gap {text if text[0] in '<>' else '= ' + text}"
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_a_value_without_counterpart_in_a_unit_keeps_its_own() -> None:
 
 
 def test_a_value_that_a_unit_cannot_have_is_refused() -> None:
-    with pytest.raises(UnitError, match=r"band of 0 nm has no value in eV: .*division by zero"):
+    with pytest.raises(UnitError, match="band cannot be 0 nm; check the number and its unit"):
         convert(Quantity(0.0, "nm"), BAND)
 
 

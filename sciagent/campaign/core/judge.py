@@ -15,7 +15,7 @@ from sciagent.domain.jobs.lab import NOT_OBTAINED
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.objectives import UTILITY_FLOOR, Objective, Window, utility
 from sciagent.domain.outcomes import Reason, Verdict
-from sciagent.domain.quantities import Quantity
+from sciagent.domain.quantities import Quantity, stated
 from sciagent.domain.tiers import Tier
 from sciagent.store.results.evidence import RecordedEvidence
 
@@ -122,11 +122,11 @@ def _first_miss(
             return Judgement(Verdict.INCONCLUSIVE, Reason.NOT_MEASURED, f"{name} was not measured")
         missed = None if window is None else window.misses(values[name])
         if missed is Reason.NOT_MEASURED:
-            detail = f"{name} = {shown_quantity(name, values[name], units)} is censored at the {kind}'s edge"
+            detail = f"{stated(name, shown_quantity(name, values[name], units))} is censored at the {kind}'s edge"
             return Judgement(Verdict.INCONCLUSIVE, missed, detail)
         if window is not None and missed is not None:
-            value = shown_quantity(name, values[name], units)
-            return Judgement(Verdict.FAIL, missed, f"{name} = {value}, {kind} {show_window(name, window, units)}")
+            value = stated(name, shown_quantity(name, values[name], units))
+            return Judgement(Verdict.FAIL, missed, f"{value}, {kind} {show_window(name, window, units)}")
     return None
 
 

@@ -18,7 +18,7 @@ from sciagent.errors import UnitError, UnknownNameError, UsageError, did_you_mea
 
 NUMBER = re.compile(
     r"(?P<sign>[<>]?) ?(?P<digits>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
-    r"(?: ?(?:±|\+/-) ?(?P<spread>[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?))? ?(?P<unit>[^0-9<>±].*)?"
+    r"(?: ?(?:±|\+/-) ?(?P<spread>[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?))? ?(?P<unit>[^0-9<>±+.-].*)?"
 )
 SPELLED = {"\u2212": "-", "\u2013": "-", "\u00a0": " ", "\u202f": " ", "\u2009": " ", "\u00b5": "u", "\u03bc": "u"}
 UNITS = {

@@ -194,7 +194,7 @@ def _why(
 def _job_state(rung: str, rungs: Sequence[RungStory]) -> str:
     if any(attempt.state == "running" for story in rungs if story.rung == rung for attempt in story.attempts):
         return f"{rung} is at work on it."
-    return f"A job at {rung} is decided and waits for a worker."
+    return f"A job at {rung} is decided and waits for a worker or a person."
 
 
 def _queue(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], place: Mapping[str, Any]) -> str:

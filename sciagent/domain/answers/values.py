@@ -14,7 +14,7 @@ from sciagent.domain.candidate_names import Names, label
 from sciagent.domain.candidates import smiles_of, structure_heading
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.evidence import Measured, file_of
-from sciagent.domain.quantities import Censoring, show
+from sciagent.domain.quantities import Censoring, show, stated
 
 
 class StructureText(AnswerModel):
@@ -105,7 +105,7 @@ class PropertyValue(ShownValue):
 
     def line(self) -> str:
         """Returns a line such as `homo_lumo_gap = 2.92 ± 0.06 eV  [GFN2-xTB]`."""
-        return f"{self.property} = {self}  [{self.level}]"
+        return f"{stated(self.property, self)}  [{self.level}]"
 
 
 class EvidenceValue(PropertyValue):

@@ -19,7 +19,7 @@ from sciagent.report.parts.contradictions import contradiction
 from sciagent.report.parts.margins import margins, method_errors
 from sciagent.report.parts.series_charts import SeriesChart, series_chart, stored_series
 from sciagent.report.parts.table import geometry
-from sciagent.report.parts.wording import MISSED, value, words
+from sciagent.report.parts.wording import missed_property, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database.artifacts import ArtifactStore
 from sciagent.store.views import report_candidates as ask
@@ -120,8 +120,8 @@ def status(candidate: Ranked, ladder: Sequence[RungRow]) -> str:
     if candidate.standing in (Standing.HELD, Standing.VETOED):
         return f"{'held' if candidate.standing == Standing.HELD else 'taken out'} by a person at {rung}"
     if candidate.reason:
-        missed, is_value, _ = (candidate.detail or "").partition(" = ")
-        subject = f"{words(missed)} " if candidate.reason in MISSED and is_value else ""
+        missed = missed_property(candidate.reason, candidate.detail)
+        subject = f"{words(missed)} " if missed else ""
         return f"{'verified: ' if settled else f'fell at {rung}: '}{subject}{words(candidate.reason)}"
     if settled:
         return "verified"

@@ -15,6 +15,13 @@ from sciagent.domain.quantities import show
 _THIN = "\N{NARROW NO-BREAK SPACE}"
 MAX_SETTING = 400  # characters of one setting that are shown
 MISSED = {"below_window", "above_window", "not_measured"}
+_STATED = re.compile(r"(\w+) [=<>] ")
+
+
+def missed_property(reason: str | None, detail: str | None) -> str:
+    """Returns the property whose limits a verdict missed, by its reason and detail; empty for another reason."""
+    found = _STATED.match(detail or "") if reason in MISSED else None
+    return found[1] if found else ""
 
 
 def value(m: Measured, unit: bool = True) -> str:

@@ -39,20 +39,33 @@ def task_list(
     request: Request,
     skip: Annotated[int, Query(ge=0, le=MOST)] = 0,
     saved: int = 0,
+    sheet: int = 0,
     approved: int | None = None,
     left: int = 0,
 ) -> Response:
+    """Shows the list. saved: a task that was answered just now. sheet: number of answers that a sheet brought.
+    approved, left: numbers of tasks that were."""
+    return _list(request, skip, saved=saved, sheet=sheet, approved=approved, left=left)
+
+
+def _list(request: Request, skip: int = 0, status: int = 200, fault: str | None = None, **done: int | None) -> Response:
     """Shows what the person has claimed, what waits for a review or for the person's approval, and what is next, the
-    most valuable first. saved: a task that was answered just now. approved, left: numbers of tasks that were."""
+    most valuable first. done: numbers that say what was done just now."""
     site = site_of(request)
     lists = read_lists(site.ledger, site.reader, visitor(request), skip, PAGE)
-    return site.page(request, "tasks.html.j2", lists=lists, saved=saved, approved=approved, left=left)
+    done = {"saved": 0, "sheet": 0, "approved": None, "left": 0} | done
+    return site.page(request, "tasks.html.j2", status, lists=lists, fault=fault, **done)
 
 
 @pages.get("/scan", RouteRule(Right.READ))
 def scan(request: Request, code: str = "") -> Response:
-    """Opens the task of a vial, from a scanner that types, or by hand. The code may be the address on the label."""
-    return _open_vial(request, code.strip().rstrip("/").rpartition("/")[2])
+    """Opens the task of a vial, from a scanner that types, or by hand. The code may be the address on the label. After
+    a fault the list has the cursor in its field, so that a scanner can type again."""
+    try:
+        return _open_vial(request, code.strip().rstrip("/").rpartition("/")[2])
+    except UsageError as error:
+        status, fault = said_of(error)
+        return _list(request, status=status, fault=fault)
 
 
 @pages.get("/s/{code}", RouteRule(Right.READ))

@@ -18,6 +18,7 @@ from sciagent.campaign.lab.answering import LabEntry
 from sciagent.campaign.lab.listing import TaskReader
 from sciagent.campaign.lab.typed_answers import typed_answer
 from sciagent.domain.answers.lab import LabTaskAnswer
+from sciagent.domain.jobs.lab import NOT_OBTAINED
 from sciagent.domain.people.actor import Actor
 from sciagent.domain.people.roles import Right, Rights
 from sciagent.errors import SciagentError, UsageError, did_you_mean
@@ -31,6 +32,7 @@ MOST_ROWS, MOST_BYTES = 500, 2_000_000
 FIXED = ("task", "code", "smiles")
 WORDS = ("not_obtained", "why", "comment")
 PARTS = ("value", "unit", "spread")
+MANY_CELLS = "it has more cells than the head; write a decimal point, and put texts with commas in quotation marks"
 pages = Pages()
 
 
@@ -89,7 +91,7 @@ def template(request: Request) -> Response:
 
 @pages.get("/sheet", RouteRule(Right.WORK))
 def sheet_form(request: Request) -> Response:
-    return site_of(request).page(request, "sheet.html.j2", sheet=None)
+    return _page(request, None)
 
 
 @pages.post("/sheet", RouteRule(Right.WORK))
@@ -97,13 +99,20 @@ def sheet(request: Request) -> Response:
     """Tries a sheet, and shows what is wrong; the second time, without a fault, everything is written at once."""
     site, who, form = site_of(request), visitor(request), request.state.form
     given = form.get("file")
-    text = _decoded(given) if isinstance(given, UploadFile) and given.filename else str(form.get("text", ""))
-    read = read_sheet(text)
+    try:
+        text = _decoded(given) if isinstance(given, UploadFile) and given.filename else str(form.get("text", ""))
+        read = read_sheet(text)
+    except UsageError as error:
+        read = AnswerSheet((), [], fault=str(error))
     if not read.fault:
         write_sheet(site.ledger, read, who.who, who.rights, is_trial=form.get("write") != "yes")
     if read.written:
-        return to("/tasks", saved=read.rows[-1].cells["task"])
-    return site.page(request, "sheet.html.j2", 200 if read.is_right else 400, sheet=read)
+        return to("/tasks", sheet=len(read.rows))
+    return _page(request, read, 200 if read.is_right else 400)
+
+
+def _page(request: Request, sheet: AnswerSheet | None, status: int = 200) -> Response:
+    return site_of(request).page(request, "sheet.html.j2", status, sheet=sheet, reasons=list(NOT_OBTAINED))
 
 
 def _decoded(file: UploadFile) -> str:
@@ -135,7 +144,7 @@ def read_sheet(text: str) -> AnswerSheet:
 
 def _row(line: int, cells: Mapping[str, str | None]) -> SheetRow:
     kept = {name: (value or "").strip() for name, value in cells.items() if isinstance(name, str)}
-    return SheetRow(line, kept, "it has more cells than the head" if None in cells else "")
+    return SheetRow(line, kept, MANY_CELLS if None in cells else "")
 
 
 def _fault_of_head(head: str, columns: Sequence[str]) -> str:
@@ -180,8 +189,7 @@ def _ready(
         answer = typed_answer(said)
     except SciagentError as error:
         row.fault = str(error)
-        name = row.fault.partition(":")[0]
-        row.fault_in = row.fault_in or (f"value.{name}" if f"value.{name}" in sheet.columns else "")
+        row.fault_in = row.fault_in or _column_of(row.fault, sheet.columns)
         return None
     # the same row sent again writes nothing
     key = hashlib.sha256(f"{who}\n{sorted(row.cells.items())}".encode()).hexdigest()
@@ -191,6 +199,14 @@ def _ready(
         task.task,
         LabEntry(answer, said, who, key, row.cells.get("why") or None, row.cells.get("code") or None),
     )
+
+
+def _column_of(fault: str, columns: Sequence[str]) -> str:
+    """Returns the column of an answer that is at fault, by what is said of it; empty for the whole row."""
+    if "is no reason" in fault:
+        return "not_obtained"
+    column = f"{'spread' if 'uncertainty' in fault else 'value'}.{fault.partition(':')[0]}"
+    return column if column in columns else ""
 
 
 def _task(ledger: Ledger, reader: TaskReader, row: SheetRow, rights: Rights) -> LabTaskAnswer:

@@ -30,6 +30,11 @@ class TaskLists:
     more: int
     """Tasks before the next page; 0 without one."""
 
+    @property
+    def codes(self) -> list[str]:
+        """Returns the codes of the vials of the tasks that the person can measure, for a sheet of labels."""
+        return [task.code for task in (*self.own, *self.following) if task.code]
+
 
 def read_lists(ledger: Ledger, reader: TaskReader, who: Visitor, skip: int, size: int) -> TaskLists:
     """Returns a page of the list. skip: tasks on the pages before; own tasks and those to review stand on the first

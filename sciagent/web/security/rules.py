@@ -22,6 +22,13 @@ from sciagent.web.security.visitors import Visitor, csrf_fits, is_same_origin, v
 
 MAX_FIELDS = 2000
 NOT_FOUND = "there is no such page, or you may not see it"
+ACTS = {
+    Right.READ: "see anything",
+    Right.WORK: "measure or review",
+    Right.DECIDE: "decide",
+    Right.ADMINISTER: "manage accounts",
+}
+"""{right: words for what it allows}, in a refusal."""
 
 
 class LogInError(Exception):
@@ -58,7 +65,7 @@ class RouteRule:
             if campaign_id is None or not visitor.rights.may(Right.READ, campaign_id):
                 raise HTTPException(404, NOT_FOUND)
         if not visitor.rights.may(self.right, campaign_id):
-            raise HTTPException(403, f"your role does not include the right to {self.right} here")
+            raise HTTPException(403, f"your account may not {ACTS[self.right]} here")
 
 
 ANYONE = RouteRule(None)

@@ -30,6 +30,8 @@ function restore(form) {
     if (field && name !== "seen" && field.type !== "file") field.value = value;
     if (field && value && field.closest && field.closest("details")) field.closest("details").open = true;
   }
+  const first = form.querySelector("[autofocus]");
+  if (first) first.select();  // typing replaces it
   form.querySelector("#draft").textContent = "what you typed at " + draft.at + " is back";
 }
 
@@ -94,7 +96,7 @@ async function flush(form) {
 
 function later(n) {
   const wait = NEXT_TRY[Math.min(tries++, NEXT_TRY.length - 1)];
-  say((n > 1 ? n + " answers are" : "your answer is") + " kept on this device; trying again. No network, or the server rests.");
+  say((n > 1 ? n + " answers are" : "your answer is") + " kept on this device; trying again. No network, or the server does not answer.");
   waiting = setTimeout(() => flush(document.querySelector("form[data-task]")), wait * 1000);
 }
 

@@ -77,6 +77,7 @@ REFUSED: list[tuple[str, str, str]] = [
     ("solubility", "1,5 mM", "write a decimal point: 1.5 mM"),
     ("solubility", "n.d.", "where there is no value, say why"),
     ("solubility", "about 3 mM", "write it as 12.3 mg/L"),
+    ("pka", "-0.85-0.85", "is no number with a unit"),
     ("solubility", "12.3(5) mM", "is not given in"),
     ("solubility", "3", "the number has no unit; one of: mol/L"),
     ("solubility", "3 mg/L", 'is not given in "mg/L"'),

@@ -60,5 +60,7 @@ def test_wrong_passwords_say_the_same_of_all_logins(serve: Serve) -> None:
 def test_an_administrator_sees_accounts_and_acts(serve: Serve) -> None:
     server = serve()
     server.person("anna")
+    server.person("carla", Role.CHEMIST, is_admin=True)
     text = server.person("root", None, is_admin=True).client.get("/people").text
     assert "<td>anna</td><td>Anna</td>" in text and "gave a role" in text and "(command line)" in text
+    assert "<td>admin, chemist</td>" in text

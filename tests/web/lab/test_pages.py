@@ -49,7 +49,9 @@ def count(server: Server, table: sa.Table) -> int:
 def test_an_answer_is_evidence_and_the_next_task_of_the_person_follows(serve: Serve) -> None:
     server = serve()
     anna, [first, second, _] = server.person("anna"), task_ids(server.built)
-    assert "Next, the most valuable first homo lumo gap Oc1ccccc1" in shown(anna, "/tasks")
+    listed = shown(anna, "/tasks")
+    assert "Next, the most valuable first homo lumo gap Oc1ccccc1" in listed
+    assert "next in order" in listed and "exhaustive:" not in listed, "the reason without the name of the scheduler"
     assert properties()[GAP].description in shown(anna, f"/tasks/{first}")
     anna.post(f"/tasks/{second}/claim")
     reply = anna.post(f"/tasks/{first}/enter", answered("4.310", **{f"spread.{GAP}": "0.1"}))
@@ -185,7 +187,11 @@ def test_a_vial_opens_its_task_and_the_wrong_one_is_refused(serve: Serve) -> Non
     refused = anna.post(f"/tasks/{first}/enter", answered("4.31", sample=wrong.code))
     assert refused.status_code == 409 and "this vial is another compound" in refused.text
     assert count(server, t.submission) == 0
-    assert anna.get(f"/s/{'0' * 11}").status_code == 400 or code == "0" * 11
+    misread = anna.get(f"/scan?code={code[:-1]}{'A' if code[-1] != 'A' else 'B'}")
+    assert misread.status_code == 400 and "was misread" in misread.text
+    assert "autofocus" in misread.text, "a scanner can type again"
+    both = f'href="/labels?codes={code}%2C{wrong.code}"'
+    assert both in anna.client.get("/tasks").text, "the labels of several vials are one sheet"
     assert anna.post(f"/tasks/{first}/enter", answered("4.31", sample=code.lower())).status_code == 303
     label = anna.client.get(reply.headers["location"]).text
     assert "⚠" not in label, "phenol matches no safety rule"

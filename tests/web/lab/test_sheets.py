@@ -41,6 +41,7 @@ def test_the_template_comes_back_filled(serve: Serve) -> None:
     assert (count(server, t.submission), count(server, t.audit_entry)) == (0, 3), "a trial run leaves nothing behind"
     reply = anna.post("/sheet", {"text": out.getvalue(), "write": "yes"})
     assert reply.status_code == 303 and count(server, t.submission) == 2
+    assert "2 answers of the sheet are saved." in anna.client.get(reply.headers["location"]).text
     assert place(server.built, first) == ("settled", "pass", True) and place(server.built, second)[1] == "fail"
     assert anna.post("/sheet", {"text": out.getvalue(), "write": "yes"}).status_code == 303
     assert count(server, t.submission) == 2, "the same sheet again writes nothing"
@@ -60,6 +61,15 @@ def test_one_fault_and_nothing_is_written(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize(
+    ("cells", "at_fault"), [("4.2,abc,", ">abc<"), (",,exploded", ">exploded<"), ('"4,2",0.1,', ">4,2<")]
+)
+def test_the_cell_at_fault_is_marked(serve: Serve, cells: str, at_fault: str) -> None:
+    server = serve()
+    sheet = f"task,value.{GAP},spread.{GAP},not_obtained,unit.{GAP}\n{task_ids(server.built)[0]},{cells},eV\n"
+    assert f'<td class="bad-cell"{at_fault}' in sent(server.person("anna"), sheet)[1]
+
+
+@pytest.mark.parametrize(
     ("text", "fault"),
     [
         ("task;value\n1;4,2\n", "semicolons between its cells"),
@@ -68,7 +78,7 @@ def test_one_fault_and_nothing_is_written(serve: Serve) -> None:
         ("", "no column `task`"),
         (b"task,value\n\xff\xfe", "is not UTF-8 text"),
         ("task,value.logd\n{first},2\n", "does not ask for logd"),
-        ("task,value.homo_lumo_gap\n{first},4.2 eV,5,6\n", "more cells than the head"),
+        ("task,value.homo_lumo_gap\n{first},4,2\n", "write a decimal point"),
         ("task,value.homo_lumo_gap\n{first},4.2 eV\n{first},4.3 eV\n", "a correction needs a reason"),
     ],
 )
@@ -78,6 +88,7 @@ def test_a_sheet_that_cannot_be_read_says_why(serve: Serve, text: str | bytes, f
     given = text.replace("{first}", str(first)) if isinstance(text, str) else text
     status, said = sent(server.person("anna"), given, write="yes")
     assert status == 400 and fault in said and count(server, t.submission) == 0
+    assert "Try it" in said, "the next file can be tried at once"
 
 
 def test_rows_of_a_campaign_in_which_one_may_not_work_are_refused(serve: Serve) -> None:
