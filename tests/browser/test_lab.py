@@ -124,7 +124,7 @@ def test_a_shift_in_the_laboratory(browser: Browser, served: LabServer) -> None:
         page.click("text=Try it")
         page.wait_for_selector(f"text={words}")
     page.click("text=Write all 1")
-    page.wait_for_url("**/tasks?saved=**")
+    page.wait_for_url("**/tasks?sheet=**")
     assert values(served, rest[1]) == ["4.5 eV"]
     page.goto(f"/tasks/{first}")
     page.click("summary:has-text('Sign')")
