@@ -18,7 +18,9 @@ from sciagent.campaign.lab.listing import TaskReader
 from sciagent.chemistry.subjects.drawing import drawn
 from sciagent.domain.people.roles import Right
 from sciagent.domain.units import unit_words
+from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
+from sciagent.store.lab.tasks import LabTask
 from sciagent.web.security.visitors import Visitor
 from sciagent.web.window.figures import Figures
 from sciagent.web.window.live import Ticker
@@ -62,6 +64,18 @@ def site_of(request: Request) -> WebSite:
 def visitor(request: Request) -> Visitor:
     """Returns who sent a request; the rule of the route has looked."""
     found: Visitor = request.state.visitor
+    return found
+
+
+def campaign_of(request: Request) -> CampaignRow:
+    """Returns the campaign that the path names, as the rule of the route found it."""
+    found: CampaignRow = request.state.named
+    return found
+
+
+def task_of(request: Request) -> LabTask:
+    """Returns the task that the path names, as the rule of the route found it."""
+    found: LabTask = request.state.named
     return found
 
 

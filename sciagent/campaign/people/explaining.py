@@ -48,22 +48,26 @@ MAX_TEXT = 4000  # characters of a proposal that the workbench stores
 AT_MOST = 1000  # largest number of candidates ahead that is counted
 
 
-def explain_named(ledger: Ledger, candidate: str, campaign: str | None = None) -> Explanation | RefusedText:
+def explain_named(
+    ledger: Ledger, candidate: str, campaign: CampaignRow | str | None = None
+) -> Explanation | RefusedText:
     """Returns the explanation of a candidate, or of the refusal of a proposed text.
 
-    candidate: a SMILES, the beginning of a key, or an InChIKey. campaign: name of the only campaign to cover; None: all
-    campaigns with the candidate. Raises UsageError if the ledger has neither.
+    candidate: a SMILES, the beginning of a key, or an InChIKey. campaign: the only campaign to cover, or its name;
+    None: all campaigns with the candidate. Raises UsageError if the ledger has neither.
     """
     with ledger.read() as connection:
         know_properties(connection)
-        row = campaigns.get(connection, campaign) if campaign is not None else None
+        row = campaigns.get(connection, campaign) if isinstance(campaign, str) else campaign
         try:
             named = resolve(connection, row, candidate)
         except UsageError:
-            if answer := refused(connection, candidate, campaign):
+            if answer := refused(connection, candidate, row.name if row else None):
                 return answer
             raise
-        names = history.campaigns_of(connection, named.id) if row is None else [row.name]
+        if row is not None:
+            return explain(connection, named.id, [row], ledger)
+        names = history.campaigns_of(connection, named.id)
         return explain(connection, named.id, [campaigns.get(connection, name) for name in names], ledger)
 
 

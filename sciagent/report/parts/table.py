@@ -78,7 +78,7 @@ def columns(connection: Connection, row: CampaignRow) -> list[MeasuredColumn]:
     measured: list[MeasuredColumn] = []
     e, q, p, lv, cc = t.current_evidence.c, t.quantity.c, t.property_.c, t.level.c, t.campaign_candidate.c
     sources = [(rung.name, rung.fits, ask.of_rung(rung)) for rung in rungs(connection, row.id)]
-    for label, fits, conditions in [*sources, (IMPORTED, {}, (e.verifier == IMPORT,))]:
+    for label, fits, condition in [*sources, (IMPORTED, {}, e.verifier == IMPORT)]:
         query = (
             sa.select(p.name, p.unit, p.description, lv.label)
             .distinct()
@@ -87,7 +87,7 @@ def columns(connection: Connection, row: CampaignRow) -> list[MeasuredColumn]:
             .join(t.level, lv.id == q.level_id)
             .join(t.current_evidence, e.id == q.evidence_id)
             .join(t.campaign_candidate, cc.candidate_id == e.candidate_id)
-            .where(cc.campaign_id == row.id, *conditions)
+            .where(cc.campaign_id == row.id, condition)
             .order_by(p.name, lv.label)
         )
         rows = connection.execute(query).all()

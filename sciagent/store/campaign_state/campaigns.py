@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import socket
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any
 
 import psutil
@@ -105,6 +106,12 @@ class RungRow:
         """The identity of the rung's evidence, apart from candidate and replicate."""
         return Computation(self.verifier, self.verifier_version, self.settings_hash)
 
+    @cached_property
+    def computations(self) -> Set[Computation]:
+        """The same, and those of the properties derived after it."""
+        own = (Computation(derived.VERIFIER, derived.VERSION, hash_) for hash_ in self.derived.values())
+        return {self.computation, *own}
+
 
 def names(connection: Connection) -> list[str]:
     """Names of all campaigns, oldest first."""
@@ -154,13 +161,12 @@ def all_rungs(connection: Connection, campaign_id: int) -> list[RungRow]:
     """The ladder of a campaign, in order; its control is the last one."""
     c = t.rung.c
     own = [name for name in RungRow.__dataclass_fields__ if name not in ("derived", "all_fits")]
-    query = sa.select(*(c[name] for name in own)).where(c.campaign_id == campaign_id)
+    query = sa.select(*(c[name] for name in own), t.campaign.c.spec["derived"]).join(t.campaign)
+    rows = connection.execute(query.where(c.campaign_id == campaign_id).order_by(c.position)).all()
     fits = calibrations.current(connection, campaign_id)
-    rows = connection.execute(query.order_by(c.position)).mappings()
-    ladder = [RungRow(**row, all_fits=fits.get(row["id"], {})) for row in rows]
-    spec = connection.execute(sa.select(t.campaign.c.spec).where(t.campaign.c.id == campaign_id)).scalar() or {}
+    ladder = [RungRow(**dict(zip(own, row, strict=False)), all_fits=fits.get(row.id, {})) for row in rows]
     identities = {rung.name: rung.computation for rung in ladder}
-    for stated in spec.get("derived", ()):
+    for stated in (rows[0][-1] if rows else None) or ():
         place = list(identities).index(stated["after"])
         known = {**ladder[place].derived, stated["property"]: derived.settings_hash(stated, identities)}
         ladder[place] = replace(ladder[place], derived=known)

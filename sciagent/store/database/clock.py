@@ -9,6 +9,8 @@ from weakref import WeakKeyDictionary
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.store.database.column_types import UtcDateTime
+
 _read: WeakKeyDictionary[Connection, tuple[datetime, float]] = WeakKeyDictionary()  # server's time, local clock
 
 
@@ -25,3 +27,10 @@ def db_now(connection: Connection) -> datetime:
         _read[connection] = now.astimezone(UTC), time.monotonic()
     at, then = _read[connection]
     return at + timedelta(seconds=time.monotonic() - then)
+
+
+def now_column(connection: Connection) -> sa.ColumnElement[datetime]:
+    """The present time for a statement that reads other things, too, so that the clock takes none of its own."""
+    if connection.dialect.name != "postgresql":
+        return sa.literal(datetime.now(UTC), UtcDateTime())
+    return sa.func.clock_timestamp(type_=UtcDateTime())

@@ -173,7 +173,7 @@ def listed(
     query = _TASKS.where(t.lab_task.c.in_review_id.is_not(None))
     if not in_review:
         query = _TASKS.where(j.queue == QUEUE, j.state.in_(jobs.UNFINISHED))
-        query = query.where(sa.or_(j.state == JobState.RUNNING, sa.and_(c.state.not_in(AT_REST), ~_asked_elsewhere())))
+        query = query.where(sa.or_(j.state == JobState.RUNNING, sa.and_(c.state.not_in(AT_REST), ~_ASKED_ELSEWHERE)))
     if among is not None:
         query = query.where(j.campaign_id.in_(list(among)))
     if campaign_id is not None:
@@ -195,6 +195,9 @@ def _asked_elsewhere() -> sa.ColumnElement[bool]:
     same = (o.queue == QUEUE, o.state.in_(jobs.UNFINISHED), o.evidence_key == j.evidence_key, o.id != j.id)
     query = sa.select(sa.literal(1)).select_from(other.join(campaign, campaign.c.id == o.campaign_id))
     return sa.exists(query.where(*same, is_first).correlate(t.job))
+
+
+_ASKED_ELSEWHERE = _asked_elsewhere()
 
 
 def asking_for(connection: Connection, evidence_key: str) -> list[LabTask]:

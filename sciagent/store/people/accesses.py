@@ -5,20 +5,21 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.people.roles import Right
+from sciagent.domain.people.roles import Right, Role
 from sciagent.store.database import tables as t
-from sciagent.store.database.clock import db_now
+from sciagent.store.database.clock import db_now, now_column
 from sciagent.store.people import audit
+from sciagent.store.people.persons import Person
 
 SEEN_EVERY = timedelta(minutes=5)  # between two notes of when a session was used
-_A = t.access.c
+_A, _P, _M = t.access.c, t.person.c, t.membership.c
 
 
 class AccessKind(StrEnum):
@@ -55,6 +56,32 @@ class Access:
     revoked_at: datetime | None
 
 
+@dataclass(frozen=True)
+class OpenedAccess:
+    """An access that is used, and the person who has it."""
+
+    access: Access
+    person: Person
+    roles: dict[int | None, Role]
+    """{campaign id or None: role} of the person."""
+    idle: timedelta
+    """Time since it was last seen in use, or made."""
+
+    @property
+    def wants_touch(self) -> bool:
+        """Whether it is time to note that it is used."""
+        return self.access.seen_at is None or self.idle > SEEN_EVERY
+
+
+_ACCESS = [_A[field.name] for field in fields(Access)]
+_PERSON = [_P[field.name] for field in fields(Person)]
+_OPENED = (
+    sa.select(*(column.label(f"access_{column.name}") for column in _ACCESS))
+    .add_columns(*(column.label(f"person_{column.name}") for column in _PERSON), _M.campaign_id, _M.role)
+    .select_from(t.access.join(t.person, _P.id == _A.person_id).outerjoin(t.membership, _M.person_id == _P.id))
+)
+
+
 def create(
     connection: Connection,
     who: str,
@@ -88,18 +115,27 @@ def create(
 
 def find(connection: Connection, secret: str, kinds: Collection[AccessKind]) -> Access | None:
     """The access with this secret, if it is of one of the kinds, and neither expired nor revoked."""
-    names = [name for name in Access.__dataclass_fields__]
-    query = sa.select(*(_A[name] for name in names)).where(
-        _A.secret_hash == _hash(secret), _A.kind.in_([str(kind) for kind in kinds]),
-        _A.revoked_at.is_(None), _A.expires_at > db_now(connection),
-    )  # fmt: skip
-    row = connection.execute(query).first()
+    row = connection.execute(sa.select(*_ACCESS).where(*_is_open(connection, secret, kinds))).first()
     return None if row is None else Access(**{**row._mapping, "kind": AccessKind(row.kind)})
 
 
-def wants_touch(connection: Connection, access: Access) -> bool:
-    """Whether it is time to note that an access is used."""
-    return access.seen_at is None or db_now(connection) - access.seen_at > SEEN_EVERY
+def opened(connection: Connection, secret: str, kind: AccessKind) -> OpenedAccess | None:
+    """The same with its person: a single statement, since every page asks."""
+    now = now_column(connection)
+    query = _OPENED.add_columns(now.label("now")).where(*_is_open(connection, secret, (kind,)))
+    rows = connection.execute(query).mappings().all()
+    if not rows:
+        return None
+    first = rows[0]
+    access = Access(**{field.name: first[f"access_{field.name}"] for field in fields(Access)} | {"kind": kind})
+    person = Person(**{field.name: first[f"person_{field.name}"] for field in fields(Person)})
+    roles = {row["campaign_id"]: Role(row["role"]) for row in rows if row["role"] is not None}
+    return OpenedAccess(access, person, roles, first["now"] - (access.seen_at or access.created_at))
+
+
+def _is_open(connection: Connection, secret: str, kinds: Collection[AccessKind]) -> tuple[sa.ColumnElement[bool], ...]:
+    is_of = _A.secret_hash == _hash(secret), _A.kind.in_([str(kind) for kind in kinds])
+    return *is_of, _A.revoked_at.is_(None), _A.expires_at > now_column(connection)
 
 
 def touch(connection: Connection, access_id: int) -> None:

@@ -10,7 +10,7 @@ from datetime import datetime
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.people.roles import Rights, Role
+from sciagent.domain.people.roles import Role
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.clock import db_now
@@ -133,10 +133,3 @@ def campaign_names(connection: Connection, campaign_ids: Sequence[int]) -> dict[
     """{campaign id: name}, for showing roles."""
     query = sa.select(t.campaign.c.id, t.campaign.c.name).where(t.campaign.c.id.in_(campaign_ids))
     return {id_: name for id_, name in connection.execute(query)}
-
-
-def rights(connection: Connection, person: Person) -> Rights:
-    """The rights of a person; none if the account is disabled."""
-    if person.disabled_at is not None:
-        return Rights()
-    return Rights(person.is_admin, roles(connection, [person.id])[person.id])

@@ -113,7 +113,10 @@ def notations(connection: Connection, subject: Subject, texts: Mapping[int, str]
 def find(connection: Connection, text: str) -> list[sa.Row[tuple[int, str, str]]]:
     """(id, key, text) of candidates, at most 20: the key begins with `text` (6 digits or more), or the InChIKey, a
     notation or a name in an input file equals it."""
-    columns = (t.candidate.c.id, t.candidate.c.key, t.candidate.c.text)
+    query = sa.select(t.candidate.c.id, t.candidate.c.key, t.candidate.c.text).limit(20)
+    exact: list[sa.Row[tuple[int, str, str]]] = list(connection.execute(query.where(t.candidate.c.key == text)))
+    if exact:
+        return exact
     alias = t.candidate_alias.c  # a separate query: with a subquery, PostgreSQL would read all candidates
     via_alias = connection.execute(sa.select(alias.candidate_id).where(alias.text_hash == _digest(text))).scalars()
     name = t.candidate_name.c
@@ -121,4 +124,4 @@ def find(connection: Connection, text: str) -> list[sa.Row[tuple[int, str, str]]
     condition = sa.or_(t.candidate.c.inchikey == storable(text), t.candidate.c.id.in_({*via_alias, *via_name}))
     if len(text) >= 6 and all(c in "0123456789abcdef" for c in text):
         condition = sa.or_(condition, sa.and_(t.candidate.c.key >= text, t.candidate.c.key < text + "g"))
-    return list(connection.execute(sa.select(*columns).where(condition).limit(20)))
+    return list(connection.execute(query.where(condition)))

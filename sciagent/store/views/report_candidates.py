@@ -156,8 +156,13 @@ def answers(
     connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], ids: Sequence[int]
 ) -> dict[int, list[EvidenceAnswer]]:
     """Current evidence of the campaign's own rungs, in ladder order, with files, origin, and values in its units."""
-    by_rung = [(rung.name, _evidence(connection, ids, *of_rung(rung))) for rung in ladder]
-    rows = [(name, evidence) for name, found in by_rung for evidence in found]
+    found = _evidence(connection, ids, sa.or_(sa.false(), *(of_rung(rung) for rung in ladder)))
+    rows = [
+        (rung.name, each)
+        for rung in ladder
+        for each in found
+        if (each.verifier, each.verifier_version, each.settings_hash) in rung.computations
+    ]
     return _answers(connection, rows, lambda measured: shown(measured, row.units))
 
 
@@ -189,9 +194,9 @@ def fits_by_rung(ladder: Sequence[RungRow]) -> dict[str, Fits]:
     return {rung.name: rung.fits for rung in ladder if rung.fits}
 
 
-def of_rung(rung: RungRow) -> tuple[sa.ColumnElement[bool], ...]:
-    """Conditions that select the current evidence of this rung, and of the properties derived after it."""
-    return (under(rung.computation, rung.derived.values()),)
+def of_rung(rung: RungRow) -> sa.ColumnElement[bool]:
+    """A condition that selects the current evidence of this rung, and of the properties derived after it."""
+    return under(rung.computation, rung.derived.values())
 
 
 def rung_values(connection: Connection, ids: Sequence[int], rung: RungRow) -> dict[int, pooled.Values | None]:
@@ -205,7 +210,7 @@ def _evidence(connection: Connection, ids: Sequence[int], *conditions: sa.Column
     record = (_CE.replicate, _CE.revision, _CE.source, _CE.who, _CE.at, _CE.versions, _CE.attempt_id, a.wall_seconds)
     cost = _CE.watermark, a.cost, a.n_candidates
     query = (
-        sa.select(*about, *record, *cost, t.campaign.c.name)
+        sa.select(*about, *record, *cost, t.campaign.c.name, _CE.settings_hash)
         .outerjoin(t.attempt, a.id == _CE.attempt_id)
         .outerjoin(t.campaign, t.campaign.c.id == a.campaign_id)
         .where(among(connection, _CE.candidate_id, ids), *conditions)
@@ -222,7 +227,7 @@ def _answers(
     by_candidate: dict[int, list[EvidenceAnswer]] = {}
     for rung, row in rows:
         more = (tuple(map(shown_as, values.get(row.id, ()))), tuple(files.get(row.id, ())[:FILES]))
-        *before, cost, n_candidates, campaign = row
+        *before, cost, n_candidates, campaign, _ = row
         share = {resource: amount / max(n_candidates, 1) for resource, amount in (cost or {}).items()}
         answer = EvidenceAnswer._make([rung, *before, share, campaign, *more])
         by_candidate.setdefault(row.candidate_id, []).append(answer)

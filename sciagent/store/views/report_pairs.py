@@ -69,8 +69,8 @@ def _replicates(
     There are two queries, since for a single one the database may first read every value of the property.
     """
     e, q, p = t.current_evidence.c, t.quantity.c, t.property_.c
-    of_source = (e.verifier == IMPORT,) if rung is None else of_rung(rung)
-    evidence = sa.select(e.id, e.candidate_id).where(among(connection, e.candidate_id, ids), *of_source)
+    of_source = e.verifier == IMPORT if rung is None else of_rung(rung)
+    evidence = sa.select(e.id, e.candidate_id).where(among(connection, e.candidate_id, ids), of_source)
     owner = dict(map(tuple, connection.execute(evidence.order_by(e.id))))
     values = (
         sa.select(q.evidence_id, q.level_id, q.value, q.unit, q.uncertainty, q.censoring)
@@ -168,7 +168,7 @@ def spreads(
         .join(t.quantity, q.evidence_id == e.id)
         .join(t.property_, sa.and_(p.id == q.property_id, p.name == name))
         .join(t.level, level.id == q.level_id)
-        .where(_CC.campaign_id == row.id, _CC.depth >= rung.position, *of_rung(rung), q.censoring == "none")
+        .where(_CC.campaign_id == row.id, _CC.depth >= rung.position, of_rung(rung), q.censoring == "none")
         .group_by(level.label, q.unit)
     )
     fit, found = rung.fits.get(name), []

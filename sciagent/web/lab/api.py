@@ -15,9 +15,8 @@ from sciagent.domain.answers.lab import LabClaimed, LabEntered, TaskState
 from sciagent.domain.answers.model import plain
 from sciagent.domain.people.roles import Right
 from sciagent.store.lab import tasks
-from sciagent.web.lab.shown import read_task
 from sciagent.web.security.rules import Pages, RouteRule
-from sciagent.web.site import site_of, visitor
+from sciagent.web.site import site_of, task_of, visitor
 
 WORK = RouteRule(Right.WORK, of="task")
 Text = Annotated[str, Field(max_length=4000)]
@@ -54,7 +53,7 @@ def listed(request: Request, limit: int = 100) -> list[object]:
 def claim(request: Request, task: int) -> object:
     """Claims a task."""
     site, who = site_of(request), visitor(request).who
-    claiming.claim(open_for_people(site.ledger, read_task(site.ledger, task, site.reader).task.campaign), task, who)
+    claiming.claim(open_for_people(site.ledger, task_of(request).campaign), task, who)
     return plain(LabClaimed(task=task, state="claimed", claimed_by=str(who)))
 
 
@@ -66,7 +65,7 @@ def enter(request: Request, task: int, given: Annotated[ResultIn, Body()]) -> ob
     entry = answering.LabEntry(
         typed_answer(said), said, visitor(request).who, given.key, given.why or None, given.sample or None
     )
-    built = open_for_people(site.ledger, read_task(site.ledger, task, site.reader).task.campaign)
+    built = open_for_people(site.ledger, task_of(request).campaign)
     done = answering.enter(built, task, entry)
     state: TaskState = "in_review" if done.in_review else "answered"
     answer = LabEntered(task=task, state=state, evidence_key=done.evidence_key, revision=done.revision)

@@ -18,7 +18,6 @@ from sciagent.domain.people.roles import Right
 from sciagent.errors import AnsweredMeanwhileError, EvidenceConflictError, UsageError
 from sciagent.store.campaign_state import directives
 from sciagent.store.lab import samples, tasks
-from sciagent.store.lab.tasks import LabTask
 from sciagent.web.errors import said_of
 from sciagent.web.lab.attachments import kept
 from sciagent.web.lab.form_fields import LIMITS, TypedForm
@@ -26,7 +25,7 @@ from sciagent.web.lab.shown import MEANINGS, REASONS, read_task
 from sciagent.web.lab.task_lists import read_lists
 from sciagent.web.security import passwords
 from sciagent.web.security.rules import Pages, RouteRule
-from sciagent.web.site import site_of, texts, to, visitor, wants_json
+from sciagent.web.site import site_of, task_of, texts, to, visitor, wants_json
 from sciagent.web.words import in_words
 
 PAGE, MOST = 25, 1_000_000
@@ -92,12 +91,11 @@ def _open_vial(request: Request, code: str) -> Response:
 @pages.get("/tasks/{task}", READ)
 def task_page(request: Request, task: int, vial: str = "", saved: int = 0) -> Response:
     """Shows one task with its form."""
-    return _page(request, task, TypedForm({"sample": vial[:40]}), saved=saved)
+    return _page(request, TypedForm({"sample": vial[:40]}), saved=saved)
 
 
 def _page(
     request: Request,
-    task: int,
     form: TypedForm,
     status: int = 200,
     fault: str | None = None,
@@ -105,11 +103,9 @@ def _page(
     conflict: bool = False,
 ) -> Response:
     site = site_of(request)
+    task = task_of(request)
     page = read_task(site.ledger, task, site.reader)
-    with site.ledger.read() as connection:
-        found = tasks.find(connection, task)
-    campaign_id = found.campaign_id if found else None
-    may = {right: visitor(request).rights.may(right, campaign_id) for right in Right}
+    may = {right: visitor(request).rights.may(right, task.campaign_id) for right in Right}
     words = {"reasons": REASONS, "meanings": MEANINGS, "limits": LIMITS, "key": form.of("key") or uuid.uuid4().hex}
     return site.page(
         request, "task.html.j2", status, page=page, task=page.task, form=form, fault=fault, saved=saved, may=may,
@@ -121,7 +117,7 @@ def _page(
 def enter(request: Request, task: int) -> Response:
     """Records what was measured, and shows the next task of the person. Whatever is refused stays in the form."""
     site, form = site_of(request), TypedForm(texts(request))
-    page = read_task(site.ledger, task, site.reader)
+    page = read_task(site.ledger, task_of(request), site.reader)
     try:
         said = form.said(page.task.asks)
         answer = typed_answer(said)
@@ -135,7 +131,7 @@ def enter(request: Request, task: int) -> Response:
         fault = in_words(fault)
         if wants_json(request):
             return JSONResponse({"detail": fault, "conflict": conflict}, status)
-        return _page(request, task, form, status, fault, conflict=conflict)
+        return _page(request, form, status, fault, conflict=conflict)
     after = _next(request, task)
     recorded = {"task": task, "in_review": done.in_review, "revision": done.revision, "next": after}
     return JSONResponse(recorded) if wants_json(request) else to(after, saved=task)
@@ -157,20 +153,20 @@ def _next(request: Request, task: int) -> str:
 
 @pages.post("/tasks/{task}/claim", WORK)
 def claim(request: Request, task: int) -> Response:
-    built = _of(request, task)
+    built = _of(request)
     claiming.claim(built, task, visitor(request).who, take_over=texts(request).get("take_over") == "yes")
     return to(f"/tasks/{task}")
 
 
 @pages.post("/tasks/{task}/release", WORK)
 def release(request: Request, task: int) -> Response:
-    claiming.release(_of(request, task), task, visitor(request).who, _reason(request))
+    claiming.release(_of(request), task, visitor(request).who, _reason(request))
     return to("/tasks")
 
 
 @pages.post("/tasks/{task}/approve", DECIDE)
 def approve(request: Request, task: int) -> Response:
-    claiming.approve(_of(request, task), task, visitor(request).who)
+    claiming.approve(_of(request), task, visitor(request).who)
     return to(f"/tasks/{task}")
 
 
@@ -197,7 +193,7 @@ def approve_several(request: Request) -> Response:
 @pages.post("/tasks/{task}/review", WORK)
 def review(request: Request, task: int) -> Response:
     """Accepts the answer of another person, or sends it back with a reason."""
-    built, who = _of(request, task), visitor(request).who
+    built, who = _of(request), visitor(request).who
     if texts(request).get("decision") == "accept":
         reviewing.accept(built, task, who)
     else:
@@ -216,7 +212,7 @@ def sign(request: Request, task: int) -> Response:
     if passwords.checked(site.ledger, person.login, said.get("password", "")) is None:
         raise UsageError("the password does not fit; nothing was signed")
     seen = _seen(TypedForm(said)) or 0
-    reviewing.sign(_of(request, task), task, visitor(request).who, person.name, meaning, seen)
+    reviewing.sign(_of(request), task, visitor(request).who, person.name, meaning, seen)
     return to(f"/tasks/{task}")
 
 
@@ -226,7 +222,7 @@ def register(request: Request, task: int) -> Response:
     said = texts(request)
     more: dict[str, object] = {name: said.get(name, "").strip() or None for name in ("lot", "purity_how", "place")}
     made = sampling.register(
-        _of(request, task), task, visitor(request).who, said.get("form", ""), said.get("source", "made"),
+        _of(request), task, visitor(request).who, said.get("form", ""), said.get("source", "made"),
         purity=_fraction(said), **more,
     )  # fmt: skip
     return to("/labels", codes=made.code)
@@ -246,13 +242,9 @@ def _reason(request: Request) -> str:
     return directives.reason(texts(request).get("why", ""))
 
 
-def _of(request: Request, task_id: int) -> Built:
-    site = site_of(request)
-    with site.ledger.read() as connection:
-        task: LabTask | None = tasks.find(connection, task_id)
-    if task is None:
-        raise UsageError(f"there is no task {task_id}")
-    return _built(request, task.campaign)
+def _of(request: Request) -> Built:
+    """Returns the campaign of the task that the path names."""
+    return _built(request, task_of(request).campaign)
 
 
 def _built(request: Request, campaign: str) -> Built:

@@ -11,10 +11,9 @@ from sciagent.campaign.lab.listing import TaskReader
 from sciagent.domain.answers.lab import LabTaskAnswer
 from sciagent.domain.jobs.lab import NOT_OBTAINED
 from sciagent.domain.properties import properties
-from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.lab import samples, submissions, tasks
+from sciagent.store.lab import samples, submissions
 from sciagent.store.lab.samples import Vial
 from sciagent.store.lab.submissions import Submission
 from sciagent.store.lab.tasks import LabTask
@@ -76,15 +75,11 @@ class TaskPage:
         return next((each for each in reversed(self.answers) if each.kind != submissions.SENT_BACK), None)
 
 
-def read_task(ledger: Ledger, task_id: int, reader: TaskReader | None = None) -> TaskPage:
-    """Returns a task for its page. reader: one that knows the campaign already. Raises UsageError if there is no such
-    task."""
+def read_task(ledger: Ledger, task: LabTask, reader: TaskReader) -> TaskPage:
+    """Returns a task for its page. reader: one that may know the campaign already."""
     with ledger.read() as connection:
-        task = tasks.find(connection, task_id)
-        if task is None:
-            raise UsageError(f"there is no task {task_id}")
-        [shown] = (reader or TaskReader(ledger)).shown(connection, [task])
-        answers = submissions.of_job(connection, task_id)
+        [shown] = reader.shown(connection, [task])
+        answers = submissions.of_job(connection, task.id)
         signed = audit.of_object(connection, "submission", [each.id for each in answers])
         return TaskPage(
             shown,

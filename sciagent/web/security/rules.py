@@ -17,7 +17,10 @@ from starlette.routing import Mount, Route
 
 from sciagent.domain.people.roles import Right
 from sciagent.store.campaign_state import campaigns
+from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.lab import tasks
+from sciagent.store.lab.tasks import LabTask
+from sciagent.store.people import accesses
 from sciagent.web.security.visitors import Visitor, csrf_fits, is_same_origin, visitor_of
 
 MAX_FIELDS = 2000
@@ -46,37 +49,43 @@ class RouteRule:
 
     async def __call__(self, request: Request) -> None:
         """Checks who asks, then reads the form. Raises LogInError, or HTTPException with 403 or 404."""
-        site = request.app.state.site
-        visitor = await run_in_threadpool(visitor_of, request, site.ledger, site.secure)
-        request.state.visitor = visitor
-        if self.right is not None:
-            if visitor.person is None:
-                raise LogInError
-            await run_in_threadpool(self._check, request, visitor)
+        visitor = await run_in_threadpool(self._admitted, request)
         if request.method == "POST":
             await _read_form(request, visitor, is_open=self.right is None)
 
-    def _check(self, request: Request, visitor: Visitor) -> None:
-        assert self.right is not None
+    def _admitted(self, request: Request) -> Visitor:
+        """Returns who asks. What the path names is kept for the page. Raises LogInError, or HTTPException."""
+        site = request.app.state.site
+        with site.ledger.read() as connection:
+            visitor = visitor_of(request, connection, site.secure)
+            request.state.visitor = visitor
+            if self.right is not None:
+                self._check(request, connection, visitor, self.right)
+        if visitor.wants_touch and visitor.access is not None:
+            with site.ledger.begin() as connection:
+                accesses.touch(connection, visitor.access.id)
+        return visitor
+
+    def _check(self, request: Request, connection: Connection, visitor: Visitor, right: Right) -> None:
+        if visitor.person is None:
+            raise LogInError
         campaign_id = None
         if self.of:
-            with request.app.state.site.ledger.read() as connection:
-                campaign_id = _campaign_of(connection, self.of, str(request.path_params[self.of]))
+            named = request.state.named = _named(connection, self.of, str(request.path_params[self.of]))
+            campaign_id = named.campaign_id if isinstance(named, LabTask) else named.id if named else None
             if campaign_id is None or not visitor.rights.may(Right.READ, campaign_id):
                 raise HTTPException(404, NOT_FOUND)
-        if not visitor.rights.may(self.right, campaign_id):
-            raise HTTPException(403, f"your account may not {ACTS[self.right]} here")
+        if not visitor.rights.may(right, campaign_id):
+            raise HTTPException(403, f"your account may not {ACTS[right]} here")
 
 
 ANYONE = RouteRule(None)
 
 
-def _campaign_of(connection: Connection, kind: str, name: str) -> int | None:
+def _named(connection: Connection, kind: str, name: str) -> CampaignRow | LabTask | None:
     if kind == "campaign":
-        row = campaigns.find(connection, name)
-        return None if row is None else row.id
-    task = tasks.find(connection, int(name)) if name.isdigit() and len(name) < 18 else None
-    return None if task is None else task.campaign_id
+        return campaigns.find(connection, name)
+    return tasks.find(connection, int(name)) if name.isdigit() and len(name) < 18 else None
 
 
 async def _read_form(request: Request, visitor: Visitor, *, is_open: bool) -> None:

@@ -13,9 +13,7 @@ from starlette.requests import Request
 
 from sciagent.domain.people.actor import Actor
 from sciagent.domain.people.roles import Right, Rights
-from sciagent.store.database.clock import db_now
-from sciagent.store.database.ledger import Ledger
-from sciagent.store.people import accesses, persons
+from sciagent.store.people import accesses
 from sciagent.store.people.accesses import Access, AccessKind
 from sciagent.store.people.persons import Person
 
@@ -29,6 +27,8 @@ class Visitor:
     person: Person | None = None
     access: Access | None = None
     rights: Rights = field(default_factory=Rights)
+    wants_touch: bool = False
+    """Whether it is time to note that the access is used."""
 
     @property
     def who(self) -> Actor:
@@ -47,7 +47,7 @@ def cookie_name(secure: bool) -> str:
     return "__Host-sciagent" if secure else "sciagent"
 
 
-def visitor_of(request: Request, ledger: Ledger, secure: bool) -> Visitor:
+def visitor_of(request: Request, connection: Connection, secure: bool) -> Visitor:
     """Returns who sent a request."""
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     is_token = scheme.lower() == "bearer"
@@ -55,32 +55,14 @@ def visitor_of(request: Request, ledger: Ledger, secure: bool) -> Visitor:
     if not secret or len(secret) > 200:
         return Visitor()
     kind = AccessKind.TOKEN if is_token else AccessKind.SESSION
-    with ledger.read() as connection:
-        found = _visitor(connection, secret, kind)
-        is_late = found is not None and found.access is not None and accesses.wants_touch(connection, found.access)
-    if found is None:
+    found = accesses.opened(connection, secret, kind)
+    if found is None or found.person.disabled_at is not None:
         return Visitor()
-    if is_late and found.access is not None:
-        with ledger.begin() as connection:
-            accesses.touch(connection, found.access.id)
-    return found
-
-
-def _visitor(connection: Connection, secret: str, kind: AccessKind) -> Visitor | None:
-    access = accesses.find(connection, secret, (kind,))
-    if access is None:
-        return None
-    last = access.seen_at or access.created_at
-    if kind is AccessKind.SESSION and db_now(connection) - last > IDLE:
-        return None
-    person = persons.by_id(connection, access.person_id)
-    if person.disabled_at is not None:
-        return None
-    rights = persons.rights(connection, person)
-    if kind is AccessKind.TOKEN:
-        scopes = frozenset(Right(scope) for scope in access.scopes)
-        rights = Rights(rights.is_admin, rights.roles, scopes)
-    return Visitor(person, access, rights)
+    if kind is AccessKind.SESSION and found.idle > IDLE:
+        return Visitor()
+    scopes = None if kind is AccessKind.SESSION else frozenset(Right(scope) for scope in found.access.scopes)
+    rights = Rights(found.person.is_admin, found.roles, scopes)
+    return Visitor(found.person, found.access, rights, found.wants_touch)
 
 
 def is_same_origin(headers: Headers, host: str) -> bool:

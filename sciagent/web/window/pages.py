@@ -17,12 +17,12 @@ from sciagent.domain.answers.explanation import Explanation
 from sciagent.domain.campaigns.directives import Verb
 from sciagent.domain.people.roles import Right
 from sciagent.errors import UsageError
-from sciagent.store.campaign_state import campaigns, directives
+from sciagent.store.campaign_state import directives
 from sciagent.store.lab import tasks
 from sciagent.store.results.evidence import know_properties
 from sciagent.store.views import overview, report_candidates
 from sciagent.web.security.rules import Pages, RouteRule
-from sciagent.web.site import site_of, texts, to, visitor
+from sciagent.web.site import campaign_of, site_of, texts, to, visitor
 
 PAGE = 24
 STEER: dict[str, Callable[[Built, Named, str, str], steering.SteeringResult]] = {
@@ -57,8 +57,8 @@ def campaign_page(request: Request, campaign: str) -> Response:
     """Shows one campaign: what became of its candidates, what is spent and left, and the best."""
     site = site_of(request)
     figures = site.figures.of(campaign, site.ticker.tick)
+    row = campaign_of(request)
     with site.ledger.read() as connection:
-        row = campaigns.get(connection, campaign)
         out = tasks.listed(connection, campaign_id=row.id, limit=PAGE)
     may = {right: visitor(request).rights.may(right, row.id) for right in Right}
     asked = {objective["property"] for objective in row.spec["objectives"]}
@@ -71,8 +71,8 @@ def campaign_page(request: Request, campaign: str) -> Response:
 def candidate_list(request: Request, campaign: str, after: int = -1, hits: str = "", find: str = "") -> Response:
     """Shows the candidates as they came, a page at a time; `find` opens one by SMILES or the beginning of its key."""
     site = site_of(request)
+    row = campaign_of(request)
     with site.ledger.read() as connection:
-        row = campaigns.get(connection, campaign)
         if find.strip():
             return to(f"/campaigns/{campaign}/candidates/{resolve(connection, row, find[:2000]).key}")
         listed = report_candidates.arrived(connection, row, after, PAGE + 1, hits=bool(hits))
@@ -85,12 +85,10 @@ def candidate_list(request: Request, campaign: str, after: int = -1, hits: str =
 @pages.get("/campaigns/{campaign}/candidates/{key}", READ)
 def candidate_page(request: Request, campaign: str, key: str) -> Response:
     """Shows one candidate: evidence with its origin and revisions, and why it is where it is."""
-    site = site_of(request)
-    answer = explain_named(site.ledger, key[:2000], campaign)
+    site, row = site_of(request), campaign_of(request)
+    answer = explain_named(site.ledger, key[:2000], row)
     if not isinstance(answer, Explanation):
         raise UsageError(f"{key[:80]} was proposed and refused; it is no candidate")
-    with site.ledger.read() as connection:
-        row = campaigns.get(connection, campaign)
     may = {right: visitor(request).rights.may(right, row.id) for right in Right}
     shown = {"row": row, "answer": answer, "story": answer.campaigns[0], "trail": list(paragraphs(answer))}
     evidence = [(rung.rung, rung.evidence) for rung in answer.campaigns[0].rungs if rung.evidence is not None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.domain.people.roles import Right, Role
+from sciagent.domain.people.roles import Role
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.people import audit, persons
@@ -16,12 +16,11 @@ def test_a_role_is_given_replaced_and_taken(ledger: Ledger) -> None:
         for role in (Role.VIEWER, Role.CHEMIST):
             persons.set_role(connection, "root", anna.id, role, None)
         assert persons.roles(connection, [anna.id]) == {anna.id: {None: Role.CHEMIST}}
-        assert persons.rights(connection, anna).may(Right.DECIDE, 1)
         persons.set_role(connection, "root", anna.id, None, None)
-        assert not persons.rights(connection, anna).may(Right.READ)
+        assert persons.roles(connection, [anna.id]) == {anna.id: {}}
         persons.set_role(connection, "root", anna.id, Role.LAB, None)
         persons.set_disabled(connection, "root", anna.id, True)
-        assert not persons.rights(connection, persons.by_id(connection, anna.id)).may(Right.READ)
+        assert persons.by_id(connection, anna.id).disabled_at is not None
         whats = [entry.what for entry in audit.entries(connection)]
     assert whats == ["added", "gave a role", "gave a role", "gave a role", "gave a role", "disabled"]
 
