@@ -12,7 +12,6 @@ from sciagent.errors import UsageError
 
 GRACE = 3  # seconds in which requests that run may end
 BACKLOG = 512
-THREADS = 32
 
 
 class PageServer:

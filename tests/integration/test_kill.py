@@ -137,8 +137,11 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any
     return found
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("backend", ["sqlite", "postgresql"], indirect=True)
+@pytest.mark.parametrize(
+    "backend",
+    [pytest.param("sqlite", marks=pytest.mark.long), pytest.param("postgresql", marks=pytest.mark.slow)],
+    indirect=True,
+)
 def test_screen_and_exhaustive_end_with_the_same_evidence(
     tmp_path: Path, ledger_url: str, undisturbed: dict[str, tuple[Any, ...]]
 ) -> None:

@@ -84,7 +84,7 @@ def test_an_ion_lies_above_its_molecule_by_the_measured_energy(context):
     assert cation.measured[0].level.method.startswith("PBE0 cation harmonic")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_free_energy_of_an_isodesmic_reaction_is_the_published_one(context):
     """CH3CHO + CH4 -> C2H6 + HCHO, ideal gases, 298.15 K, 1 bar: +49.1 kJ/mol from H - TS of the four gases in McBride,
     Gordon, Reno, NASA TM-4513 (1993). PBE0/def2-SVP gives 49.6; 5 kJ/mol is the error that such a functional may have

@@ -28,7 +28,6 @@ from sciagent.training.live.wish import LiveWish
 from tests.training.live.test_running import run, used, wish_of, written
 from tests.training.live.test_running import tiny as tiny
 
-pytestmark = pytest.mark.long
 TEXT = """
 campaign: {name}
 subject: molecule
@@ -98,7 +97,14 @@ def told_of(ledger: Ledger, wish: LiveWish) -> Any:
 BESIDE = ("while sampling", "in the update", "between update and checkpoint", "between the checkpoint and the uses")
 
 
-@pytest.mark.parametrize(("ahead", "places"), [(0, tuple(PLACES)), (1, BESIDE)])
+@pytest.mark.parametrize(
+    ("ahead", "places"),
+    [
+        pytest.param(0, BESIDE, marks=pytest.mark.long),
+        pytest.param(0, tuple(PLACES), marks=pytest.mark.slow),
+        pytest.param(1, BESIDE, marks=pytest.mark.slow),
+    ],
+)
 def test_a_killed_run_goes_on_to_the_same_weights(tmp_path: Path, tiny: str, ahead: int, places: Sequence[str]) -> None:
     def started(name: str) -> tuple[LiveWish, Ledger]:
         folder = tmp_path / name

@@ -110,7 +110,7 @@ def test_a_changed_stage_is_refused(done: Path) -> None:
     assert "known: demonstrations, grpo, sft" in refused("train", "recipe.yaml", "--out", "out", "--until", "ppo")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_after_kills_the_weights_are_those_of_an_undisturbed_run(done: Path, tmp_path: Path) -> None:
     folder = tmp_path / "killed"
     write(folder, RECIPE)
