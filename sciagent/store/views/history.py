@@ -191,6 +191,8 @@ def _files(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, lis
     f, r = t.artifact.c, t.artifact_removal.c
     query = sa.select(f.evidence_id, f.name, f.sha256, f.size, f.media_type)
     rows = connection.execute(query.where(among(connection, f.evidence_id, evidence_ids)).order_by(f.id)).all()
+    if not rows:
+        return {}
     removals = sa.select(r.sha256, r.who, r.why, r.at).order_by(r.id)
     removals = removals.where(among(connection, r.sha256, sorted({row.sha256 for row in rows})))
     removed = {sha256: FileRemoval(who=who, why=why, at=at) for sha256, who, why, at in connection.execute(removals)}

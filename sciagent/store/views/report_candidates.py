@@ -222,6 +222,8 @@ def _evidence(connection: Connection, ids: Sequence[int], *conditions: sa.Column
 def _answers(
     connection: Connection, rows: Sequence[tuple[str, Any]], shown_as: Callable[[Measured], Measured]
 ) -> dict[int, list[EvidenceAnswer]]:
+    if not rows:
+        return {}
     ids = [row.id for _, row in rows]
     values, files = measured_of(connection, ids), _files(connection, ids)
     by_candidate: dict[int, list[EvidenceAnswer]] = {}
