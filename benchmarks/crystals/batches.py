@@ -6,6 +6,7 @@
 `campaign`: 32 cells of 2 to 8 atoms are relaxed by `mlff.relax` in the sandbox, as a campaign does it: one process for
 each, or one process for all; core-seconds are those that the host measures, with the start of the processes.
 `ase`: the same one by one with ASE and CHGNet's own calculator, without processes.
+`relaxing`: the same cells relaxed in this process, one by one and in one batch, in core-seconds (seconds on a GPU).
 `evaluation`: core-seconds (seconds on a GPU) for energies, forces and stresses of n cells in one call.
 `repeatability`: the spread of the relaxed values over starts with strains of 3 % and displacements of 0.05 angstrom.
 """
@@ -154,6 +155,31 @@ def evaluation(model: str, device: str, counts: Sequence[int], sizes: Sequence[i
     return rows
 
 
+def relaxing(model: str, device: str, count: int, fmax: float = 0.05) -> dict[str, Any]:
+    """Returns seconds of the relaxations one by one and in one batch, after one of each that is not counted."""
+    import torch
+
+    torch.set_num_threads(1)
+    potential = load(model, None, device)
+    cells = [atoms_of(cell) for cell in crystals(count)]
+    clock = time.process_time if device == "cpu" else time.perf_counter
+    seconds, energies = dict[str, float](), list[Any]()
+    for name, parts in {"each": [[cell] for cell in cells], "batch": [cells]}.items():
+        relax(potential, parts[0], fmax)
+        begun = clock()
+        found = [one for part in parts for one in relax(potential, part, fmax)]
+        seconds[name] = clock() - begun
+        energies.append(np.array([np.nan if one.fault else one.energy_per_atom for one in found]))
+    return {
+        "cells": len(cells),
+        "converged": int(np.isfinite(energies[1]).sum()),
+        "seconds_each": seconds["each"],
+        "seconds_batch": seconds["batch"],
+        "ratio": seconds["each"] / seconds["batch"],
+        "largest_difference_ev_per_atom": float(np.nanmax(np.abs(energies[0] - energies[1]))),
+    }
+
+
 def _seconds(potential: Any, batch: Sequence[Any], device: str) -> float:
     clock = time.process_time if device == "cpu" else time.perf_counter
     began = clock()
@@ -197,6 +223,13 @@ def repeatability(model: str, fmax: float) -> dict[str, Any]:
     return {"model": model, "fmax": fmax, "rows": rows, "root_mean_square": mean}
 
 
+def card(device: str) -> str:
+    """Returns the name of the GPU, or `cpu`."""
+    import torch
+
+    return device if device == "cpu" else torch.cuda.get_device_name()
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", nargs="+", default=["campaign", "ase", "evaluation"])
@@ -208,13 +241,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--fmax", type=float, default=0.02)
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args(arguments)
-    result: dict[str, Any] = {"machine": f"{platform.machine()}, {os.cpu_count()} cores, {given.device}"}
+    result: dict[str, Any] = {"machine": f"{platform.machine()}, {os.cpu_count()} cores, {card(given.device)}"}
     for model in given.model:
         found: dict[str, Any] = {}
         if "campaign" in given.part:
             found["campaign"] = campaign(model, given.cells)
         if "ase" in given.part:
             found["ase"] = with_ase(given.cells)
+        if "relaxing" in given.part:
+            found["relaxing"] = relaxing(model, given.device, given.cells)
         if "evaluation" in given.part:
             found["evaluation"] = evaluation(model, given.device, given.counts, given.sizes)
         if "repeatability" in given.part:

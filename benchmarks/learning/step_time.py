@@ -7,7 +7,7 @@ A step is the loss, its gradient, the clipping of the gradient and AdamW, on 16 
 observation in the middle. The model has random weights. `grpo` is `GRPOTrainer` with the DAPO loss and the importance
 mask, `sft` is `SFTTrainer` on token ids. TRL gets tensors that are padded already; the time of the learner includes
 making them. CPU time is compared, in pairs that change their order, so that other work on the machine counts little.
-On a GPU it is elapsed time, in bfloat16, also with the shape of SmolLM2-135M.
+On a GPU it is elapsed time, in bfloat16, also with the shape of SmolLM2-135M and with several sizes of micro-batches.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ if CHECKPOINTING not in TrainingArguments.__dataclass_fields__:  # its name in e
     CHECKPOINTING = "gradient_checkpointing"
 SETTINGS = {"use_cpu": DEVICE == "cpu", "bf16": DEVICE == "cuda", "report_to": "none", CHECKPOINTING: False}
 SMOLLM2 = {"num_attention_heads": 9, "num_key_value_heads": 3, "vocab_size": 49152, "tie_word_embeddings": True}
+MOST_TOKENS = (8192, 16384, 32768)
+"""Sizes of micro-batches on a GPU, in tokens after padding."""
 LOSS = LossSettings(mask_low=0.0, mask_high=1e9)  # TRL is given no token to drop
 
 
@@ -164,8 +166,8 @@ def stepping(trainer: Any, model: Any, loss_of: Callable[[], Any]) -> Callable[[
     return step
 
 
-def ours(model: Any, rows: Sequence[TrainingRow]) -> Callable[[], float]:
-    learner = Learner(model, StepSettings(RATE, loss=LOSS))
+def ours(model: Any, rows: Sequence[TrainingRow], most_tokens: int) -> Callable[[], float]:
+    learner = Learner(model, StepSettings(RATE, loss=LOSS, most_tokens=most_tokens))
     return lambda: learner.step(rows).loss
 
 
@@ -203,17 +205,19 @@ def compared(one: Callable[[], float], other: Callable[[], float], pairs: int) -
     }
 
 
-def measured(n: int, width: int, layers: int, pairs: int, **more: Any) -> dict[str, Any]:
+def measured(
+    n: int, width: int, layers: int, pairs: int, most_tokens: int = MOST_TOKENS[0], **more: Any
+) -> dict[str, Any]:
     """more: of the model's configuration."""
     torch.set_num_threads(1)
     rows, model = rows_of(n), model_of(width, layers, **more)
-    found: dict[str, Any] = {"rows": n, "tokens": sum(len(row.ids) for row in rows)}
+    found: dict[str, Any] = {"rows": n, "most_tokens": most_tokens, "tokens": sum(len(row.ids) for row in rows)}
     found["parameters"] = sum(weights.numel() for weights in model.parameters())
     with tempfile.TemporaryDirectory() as folder:
         steps = {"grpo": (rows, trl_grpo), "sft": (imitated(rows), trl_sft)}
         for name, (given, theirs) in steps.items():
             one, other = copy.deepcopy(model), copy.deepcopy(model)
-            found[name] = compared(ours(one, given), theirs(other, rows, folder), pairs)
+            found[name] = compared(ours(one, given, most_tokens), theirs(other, rows, folder), pairs)
     return found
 
 
@@ -221,11 +225,17 @@ def on_gpu(out: Path) -> None:
     card = torch.cuda.get_device_name() if DEVICE == "cuda" else "none"
     found: dict[str, Any] = {"card": card}
     found["versions"] = {name: version(name) for name in ("trl", "transformers", "torch", "accelerate")}
-    for name, given in {"tiny": (16, 192, 4, 20), "small": (64, 192, 4, 20)}.items():
-        found[name] = measured(*given)
-        out.write_text(json.dumps(found, indent=2) + "\n")
-    found["smollm2"] = measured(64, 576, 30, 12, intermediate_size=1536, **SMOLLM2)
-    out.write_text(json.dumps(found, indent=2) + "\n")
+    shape = {"intermediate_size": 1536, **SMOLLM2}
+    cases: dict[str, tuple[tuple[int, int, int, int], dict[str, Any]]] = {
+        "tiny": ((16, 192, 4, 20), {}),
+        "small": ((64, 192, 4, 20), {}),
+        "smollm2": ((64, 576, 30, 12), shape),
+        "smollm2, 128 rows": ((128, 576, 30, 8), shape),
+    }
+    for name, (sizes, more) in cases.items():
+        for most_tokens in MOST_TOKENS[:1] if name == "tiny" else MOST_TOKENS:
+            found[f"{name}, {most_tokens}"] = measured(*sizes, most_tokens=most_tokens, **more)
+            out.write_text(json.dumps(found, indent=2) + "\n")
     sys.stdout.write(json.dumps(found, indent=2) + "\n")
 
 

@@ -29,6 +29,14 @@ def test_a_small_run(tmp_path: Path) -> None:
     assert all(row["seconds_each"] > 0 for row in rows)
 
 
+@pytest.mark.long
+def test_a_batch_relaxes_to_the_same_energies(tmp_path: Path) -> None:
+    out = tmp_path / "result.json"
+    assert batches.main(["--part", "relaxing", "--cells", "2", "--out", str(out)]) == 0
+    found = json.loads(out.read_text())["chgnet-0.3.0"]["relaxing"]
+    assert found["converged"] == found["cells"] == 2 and found["largest_difference_ev_per_atom"] < 1e-4
+
+
 def test_committed_batches_give_the_same_energies_for_less() -> None:
     found = json.loads((FOLDER / "batches.json").read_text())["chgnet-0.3.0"]
     assert found["campaign"]["largest_difference_ev_per_atom"] < 1e-4

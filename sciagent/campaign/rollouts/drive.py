@@ -16,7 +16,7 @@ from sciagent.campaign.rollouts.beginnings import beginning
 from sciagent.campaign.rollouts.groups import Group, RolloutPlan, Skills
 from sciagent.campaign.rollouts.runner import RolloutRunner, StepResult
 from sciagent.campaign.rollouts.scripted import NAME, ScriptedPolicy
-from sciagent.campaign.rollouts.seeds import model_spec, no_source, seed_source
+from sciagent.campaign.rollouts.seeds import check_seeds, model_spec, no_source, seed_source
 from sciagent.campaign.rollouts.team import WorkerTeam
 from sciagent.domain.answers.environments import RolledGroup, RolloutAnswer
 from sciagent.errors import UsageError, did_you_mean
@@ -132,6 +132,7 @@ class RolloutDrive:
             driver.run()
         groups: list[Group] = []
         if not self._is_stopped:
+            check_seeds(self._built)
             with self._driving(Driver(self._built, self._workers, source=no_source)) as driver:
                 with WorkerTeam(driver.worker, self._built, self._workers or self._built.spec.workers) as team:
                     groups = self._roll_out(driver, plan, team)

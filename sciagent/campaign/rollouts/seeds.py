@@ -8,8 +8,9 @@ from sciagent.campaign.core.build import Built
 from sciagent.campaign.proposing.sources import ProposerSlot, ScriptSource, Source, TurnResult
 from sciagent.campaign.rollouts.scripted import NAME
 from sciagent.campaign.spec.sources import LlmSpec, ScreenSpec
-from sciagent.errors import UsageError
+from sciagent.errors import CampaignError, UsageError
 from sciagent.store.campaign_state.campaigns import DriverLease
+from sciagent.store.job_queue import attempts
 from sciagent.verification.sandbox.host import Worker
 
 
@@ -41,6 +42,17 @@ def seed_source(built: Built, lease: DriverLease, worker: Worker, bell: threadin
         return NoSource()
     with built.ledger.begin() as connection:
         return ScriptSource(built, connection, lease, worker, ProposerSlot("", spec, 0, bell))
+
+
+def check_seeds(built: Built) -> None:
+    """Raises CampaignError if a rung could verify no seed, since this machine lacks what the verifier needs.
+
+    No proposal could be verified either, and a model that is trained would learn from costs alone."""
+    with built.ledger.read() as connection:
+        fault = attempts.environment_fault(connection, built.row.id)
+    if fault is not None:
+        rung = next(rung.spec for rung in built.all_rungs if rung.id == fault[0])
+        raise CampaignError(f'{built.row.name}: rung "{rung.rung}" ({rung.verifier}) could verify no seed: {fault[1]}')
 
 
 def model_spec(built: Built) -> LlmSpec:

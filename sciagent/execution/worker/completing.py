@@ -156,7 +156,9 @@ def complete_direct(
     turn_id: int | None = None,
 ) -> list[RecordedEvidence | None]:
     """Write one attempt for results of one rung, with bill and evidence. Returns the recorded evidence in order.
-    turn_id: the turn within which the rung ran."""
+
+    An attempt without any evidence has failed, for the reason of its first result. turn_id: the turn within which the
+    rung ran."""
     if not results:
         return []
     cost, wall = Cost(), 0.0
@@ -167,14 +169,14 @@ def complete_direct(
         connection, owner, campaign_id=campaign_id, rung_id=rung_id, n_candidates=len(results), turn_id=turn_id
     )
     finding = results[0].result.finding
-    if len(results) > 1 or finding.outcome.rule.is_evidence:
+    good = [direct.result.finding.outcome.rule.is_evidence for direct in results]
+    if any(good):
         end = AttemptEnd(attempt_id, AttemptState.DONE, cost, wall, Outcome.OK if len(results) > 1 else finding.outcome)
     else:
         end = AttemptEnd(attempt_id, AttemptState.FAILED, cost, wall, finding.outcome, finding.reason, finding.detail)
     attempts.end_many(connection, [end])
     if campaign_id is not None:
         spend.book_many(connection, [Bill(campaign_id, rung_id, attempt_id, cost)])
-    good = [direct.result.finding.outcome.rule.is_evidence for direct in results]
     written = _record(connection, list(compress(results, good)), [attempt_id] * sum(good))
     _mark_ends(connection, [attempt_id], written)
     recorded = iter(written)

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.jobs.states import ATTEMPT_TRANSITIONS, AttemptState, check_transition
-from sciagent.domain.outcomes import Outcome
+from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, execute_many, insert_many
 from sciagent.store.database.clock import db_now
@@ -68,6 +68,20 @@ def write_ended(connection: Connection, owner: str, costs: Sequence[Mapping[str,
     ended = {"owner": owner[:200], "state": AttemptState.DONE, "outcome": Outcome.OK, "fence": 0, "n_candidates": 1}
     ended |= {"started_at": now, "heartbeat_at": now, "ended_at": now}
     return insert_many(connection, t.attempt, [{"cost": dict(cost)} for cost in costs], ended)
+
+
+def environment_fault(connection: Connection, campaign_id: int) -> tuple[int, str] | None:
+    """Returns a rung whose attempts in a campaign all lacked a package, a program or a file, with the detail of the
+    last one; None without such a rung."""
+    a = t.attempt.c
+    failed = sa.and_(a.state == AttemptState.FAILED, a.outcome == Outcome.BAD_ENVIRONMENT, a.reason != Reason.RETURNED)
+    last = sa.func.max(sa.case((failed, a.id)))
+    done = sa.func.count(sa.case((a.state == AttemptState.DONE, a.id)))
+    by_rung = sa.select(a.rung_id, last.label("last")).where(a.campaign_id == campaign_id, a.rung_id.is_not(None))
+    faults = by_rung.group_by(a.rung_id).having(done == 0, last.is_not(None)).subquery()
+    found = sa.select(a.rung_id, a.detail).join(faults, a.id == faults.c.last).order_by(a.rung_id).limit(1)
+    row = connection.execute(found).first()
+    return None if row is None else (int(row.rung_id), str(row.detail))
 
 
 def end_many(connection: Connection, ends: Sequence[AttemptEnd]) -> None:

@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 from sciagent.campaign.core.build import Built, create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.proposing.at_once import Runs
-from sciagent.campaign.rollouts.seeds import model_spec, seed_source
+from sciagent.campaign.rollouts.seeds import check_seeds, model_spec, seed_source
 from sciagent.campaign.rollouts.team import WorkerTeam
 from sciagent.campaign.spec.load import load_spec
 from sciagent.campaign.spec.sources import LlmSpec
@@ -72,6 +72,7 @@ def driven(wish: LiveWish, ledger: Ledger) -> Iterator[list[LiveTask]]:
             tasks.append(LiveTask(driver, stack.enter_context(team), proposer, share.weight))
         for task in tasks:
             task.driver.settle(wish.patience)
+            check_seeds(task.built)
         yield tasks
         for task in tasks:
             task.driver.run()
