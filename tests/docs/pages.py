@@ -39,16 +39,26 @@ def campaigns(*pages: Path) -> list[Block]:
     return [block for block in blocks("yaml", *pages) if re.search(r"^campaign:", block.text, re.MULTILINE)]
 
 
-def commands() -> list[tuple[str, list[str]]]:
-    """(where, arguments) of every `sciagent …` in a block of shell commands; redirections are left out."""
-    found = []
-    for block in blocks("sh"):
-        for line in block.text.splitlines():
-            for part in line.split("&&"):
-                words = shlex.split(part.split(" > ")[0], comments=True)
-                if words and Path(words[0]).name == "sciagent":
-                    found.append((f"{block}: {part.strip()}", words[1:]))
+def block_with(words: str, info: str, page: Path) -> Block:
+    """Returns the only block of that kind on the page in which the words stand."""
+    [found] = [block for block in blocks(info, page) if words in block.text]
     return found
+
+
+def lines(block: Block) -> list[list[str]]:
+    """Returns the words of each command in a block of shell commands; redirections and comments are left out."""
+    parts = (part for line in block.text.splitlines() for part in line.split("&&"))
+    return [words for part in parts if (words := shlex.split(part.split(" > ")[0], comments=True))]
+
+
+def commands() -> list[tuple[str, list[str]]]:
+    """(where, arguments) of every `sciagent …` in a block of shell commands."""
+    return [
+        (f"{block}: {shlex.join(words)}", words[1:])
+        for block in blocks("sh")
+        for words in lines(block)
+        if Path(words[0]).name == "sciagent"
+    ]
 
 
 def mentioned() -> list[tuple[str, list[str]]]:

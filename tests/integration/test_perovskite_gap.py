@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import resource
-import shutil
 import sqlite3
 from pathlib import Path
 
 import pytest
 
 from sciagent import Campaign
+from tests.docs.pages import ROOT, block_with, lines
 from tests.support import recorded_gpaw
+from tests.support.typed import told
 
-FILES = Path(__file__).parents[2] / "campaigns"
+FILES = ROOT / "campaigns"
 CORE_SECONDS = 1200  # 10 minutes of 2 cores
 
 
@@ -40,16 +41,20 @@ def test_it_goes_through_all_rungs_with_recorded_gaps(tmp_path: Path, monkeypatc
 @pytest.mark.slow
 @pytest.mark.usefixtures("gpaw_program")
 def test_it_goes_through_for_real_in_ten_minutes_of_two_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lines are those of docs/crystals.md."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SCIAGENT_CACHE", str(tmp_path / "cache"))
-    for name in ("perovskite_gap.yaml", "perovskite_gap_seeds.csv"):
-        shutil.copy(FILES / name, tmp_path)
-    campaign, before = Campaign.from_yaml(tmp_path / "perovskite_gap.yaml"), _core_seconds()
-    campaign.run()
+    monkeypatch.delenv("SCIAGENT_LEDGER", raising=False)
+    init, cd, plan, run = lines(block_with("perovskite_gap", "sh", ROOT / "docs" / "crystals.md"))
+    told(*init[1:])
+    monkeypatch.chdir(cd[1])
+    told(*plan[1:])
+    before = _core_seconds()
+    told(*run[1:])
     assert _core_seconds() - before < CORE_SECONDS
-    candidates = campaign.candidates()
-    assert len(candidates) >= 100
-    with sqlite3.connect(tmp_path / "sciagent.db") as ledger:
+    campaign = Campaign.open("perovskite-gap")
+    assert len(campaign.candidates()) >= 100
+    with sqlite3.connect("sciagent.db") as ledger:
         done = dict(
             ledger.execute(
                 "SELECT rung.name, count(DISTINCT job.id) FROM attempt JOIN job ON job.id = attempt.job_id "
@@ -57,7 +62,7 @@ def test_it_goes_through_for_real_in_ten_minutes_of_two_cores(tmp_path: Path, mo
             ).fetchall()
         )
     assert done["relax"] >= 30 and done["fast"] >= 6 and done["standard"] >= 2
-    page = campaign.report().path.read_text(encoding="utf-8")
+    page = Path("perovskite-gap.report.html").read_text(encoding="utf-8")
     assert page.count("_atom_site_fract_x") >= 2, "their cells are there to be turned"
 
 
