@@ -1,4 +1,7 @@
-"""MACE in an environment of its own (it needs e3nn 0.4.4, SevenNet 0.5): jobs of both run side by side."""
+"""MACE in an environment of its own (it needs e3nn 0.4.4, SevenNet 0.5): jobs of both run side by side.
+
+A campaign with a rung of each goes from its file to the report.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,32 @@ from sciagent.verification.sandbox.host import Limits, Request, Worker
 from tests.support import bare_environments
 from tests.support.environments import interpreter, run
 from tests.support.plugins import PLUGINS, install, installed
+from tests.support.typed import data, told
 
 pytestmark = pytest.mark.slow
 MACE = "mace-torch==0.3.16"
 LIMITS = Limits(wall_seconds=120, memory_mb=3000)
+CAMPAIGN = """
+campaign: two
+subject: crystal
+objectives:
+  - {property: density, min: 0.5, unit: g/mL}
+ladder:
+  - rung: chgnet
+    verifier: mlff.relax
+    settings: {known_phases: none}
+    gate:
+      density: {min: 1.5, unit: g/mL}
+  - rung: mace
+    verifier: mlff.relax
+    settings:
+      {model: mace, known_phases: none, fmax: 1.0, weights: tiny.model, functional: PBE+U, correction: uncorrected}
+goal: {kind: hits}
+budget: {proposals: 10}
+proposer: {kind: screen, file: salts.csv}
+scheduler: {kind: exhaustive}
+"""
+SALTS = "rocksalt: Na Cl", "CsCl: Na Cl", "zincblende: Na Cl"
 
 
 @pytest.fixture(scope="module")
@@ -80,3 +105,26 @@ def test_mace_and_chgnet_relax_a_crystal_side_by_side(python: Path, weights: Pat
     assert {"environment": "mace", "mace-torch": "0.3.16", "mace-potential": "0.1.0"}.items() <= theirs.versions.items()
     levels = {result.finding.measured[0].level.method.partition(":")[0] for result in (ours, theirs)}
     assert levels == {"CHGNet-0.3.0", "MACE"}
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_campaign_with_both_ends_with_the_versions_of_both(
+    python: Path, weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SCIAGENT_LEDGER", raising=False)
+    (tmp_path / "tiny.model").write_bytes(weights.read_bytes())
+    (tmp_path / "salts.csv").write_text("\n".join(("structure", *SALTS)) + "\n")
+    (tmp_path / "two.yaml").write_text(CAMPAIGN)
+    told("engines", "add", "mace", "--python", str(python))
+    told("run", "two.yaml")
+    best = data("best", "two")
+    assert len(best) == len(SALTS) and all(row["hit"] and row["values"]["density"]["rung"] == "mace" for row in best)
+    [found] = data("explain", best[0]["key"], "--campaign", "two")["campaigns"]
+    versions = {step["rung"]: step["evidence"]["versions"] for step in found["rungs"]}
+    assert versions["chgnet"]["chgnet"] == "0.4.2" and "environment" not in versions["chgnet"]
+    assert {"environment": "mace", "mace-torch": "0.3.16", "mace-potential": "0.1.0"}.items() <= versions[
+        "mace"
+    ].items()
+    page = Path("two.report.html").read_text(encoding="utf-8")
+    assert "chgnet 0.4.2" in page and "mace-torch 0.3.16" in page
