@@ -2,12 +2,15 @@
 
 python -m benchmarks.crystals.ladder cells    relaxes the ideal cubic cells with CHGNet (perovskites.csv), a minute
 python -m benchmarks.crystals.ladder run      computes both gaps of each with GPAW (ladder.csv), about a minute each
-python -m benchmarks.crystals.ladder report   rank correlations and fits (ladder.json)
+python -m benchmarks.crystals.ladder phases   energies above the known phases by mlff.relax (stability.csv), minutes
+python -m benchmarks.crystals.ladder report   rank correlations and fits (ladder.json); and ladder_window.csv
 
 `run` goes on where it was stopped: a compound in ladder.csv is not computed again. The compounds are the 313 that are
 perovskites by experiment in benchmarks/scheduling/perovskite_expt_tau.csv.gz (Bartel et al., Sci. Adv. 5, eaav0693
 (2019)), without open d and f shells by the oxidation states of that table, and with PAW data in GPAW 22.8. All are
 computed as cubic cells of five atoms, which cannot tilt: gaps of the real, tilted structures differ by up to 1 eV.
+
+ladder_window.csv is a table for `sciagent bench scheduling`: how far both gaps are from the middle of the window.
 """
 
 from __future__ import annotations
@@ -32,6 +35,8 @@ from sciagent_simulators.periodic.calculation import PROTOCOLS, compute
 HERE = Path(__file__).parent
 KNOWN = HERE.parent / "scheduling" / "perovskite_expt_tau.csv.gz"
 CELLS, TABLE, REPORT = HERE / "perovskites.csv", HERE / "ladder.csv", HERE / "ladder.json"
+STABILITY, WINDOW = HERE / "stability.csv", HERE / "ladder_window.csv"
+LOW, HIGH, MOST_ABOVE = 0.6, 1.6, 0.1  # eV, eV/atom: window and gate of campaigns/perovskite_gap.yaml
 MOST_STEPS = 100  # a relaxation that takes longer has left the structure
 COLUMNS = (
     "compound", "a", "gap_fast", "direct_fast", "seconds_fast", "gap_standard", "direct_standard", "seconds_standard",
@@ -92,6 +97,26 @@ def in_order() -> Iterator[dict[str, str]]:
                 yield rows.pop(0)
         if rows:
             yield rows.pop()
+
+
+def find_stability() -> None:
+    """Writes the energies above the known phases, by the rung `relax` of the campaign."""
+    from sciagent.chemistry.crystals.prototypes import decorated
+    from sciagent.verification.contract import Context
+    from sciagent.verification.registry import verifier_class
+
+    rows = sorted(in_order(), key=lambda row: row["compound"])
+    crystals = [decorated("perovskite", [row[site] for site in "ABX"]) for row in rows]
+    with tempfile.TemporaryDirectory() as folder, STABILITY.open("w", encoding="utf-8", newline="") as file:
+        for name in ("scratch", "kept"):
+            (Path(folder) / name).mkdir()
+        context = Context(Path(folder) / "scratch", Path(folder) / "kept")
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("compound", "energy_above_known_phases", "fault"))
+        for row, finding in zip(rows, verifier_class("mlff.relax")({}).verify(crystals, context), strict=True):
+            values = {measured.property: measured.quantity.value for measured in finding.measured}
+            above = values.get("energy_above_known_phases")
+            writer.writerow((row["compound"], "" if above is None else round(above, 4), finding.reason or ""))
 
 
 def run(ranks: int) -> None:
@@ -156,13 +181,51 @@ def report() -> dict[str, Any]:
         "fast against standard": {
             name: _fit(fast[mask], standard[mask], spearmanr) for name, mask in groups.items() if mask.sum() > 5
         },
+        "energy above known phases, spearman": _of_stability(complete, spearmanr),
+        "in the window": {
+            name: sorted(row["compound"] for row in complete if LOW <= float(row[f"gap_{name}"]) <= HIGH)
+            for name in PROTOCOLS
+        },
         "core-seconds, median": {name: round(float(np.median(values)), 1) for name, values in seconds.items()},
         "gpaw": sorted({row["gpaw"] for row in complete}),
     }
 
 
+def from_window(gap: float) -> float:
+    """Returns how far a gap is from the middle of the window, in eV."""
+    return round(abs(gap - (LOW + HIGH) / 2), 4)
+
+
+def write_window() -> None:
+    """Writes the table for `sciagent bench scheduling`."""
+    with TABLE.open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["gap_standard"]]
+    with WINDOW.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("compound", *PROTOCOLS))
+        writer.writerows(
+            (row["compound"], *(from_window(float(row[f"gap_{name}"])) for name in PROTOCOLS)) for row in rows
+        )
+
+
 def _is_oxide(row: dict[str, str]) -> bool:
     return row["compound"].endswith("O3")
+
+
+def _of_stability(complete: list[dict[str, str]], spearmanr: Any) -> dict[str, float | list[str]]:
+    """Returns the rank correlations of the energies above the known phases with the fast gap."""
+    with STABILITY.open(encoding="utf-8") as file:
+        above = {row["compound"]: row["energy_above_known_phases"] for row in csv.DictReader(file)}
+    rows = [row for row in complete if above[row["compound"]]]
+    energies, gaps = [float(above[row["compound"]]) for row in rows], [float(row["gap_fast"]) for row in rows]
+    return {
+        "n": len(rows),
+        "gap": round(float(spearmanr(energies, gaps).statistic), 4),
+        "distance of the gap from the window": round(
+            float(spearmanr(energies, [from_window(gap) for gap in gaps]).statistic), 4
+        ),
+        "above 0.1 eV/atom": [row["compound"] for row, e in zip(rows, energies, strict=True) if e > MOST_ABOVE],
+    }
 
 
 def _fit(fast: Any, standard: Any, spearmanr: Any) -> dict[str, float]:
@@ -180,7 +243,7 @@ def _fit(fast: Any, standard: Any, spearmanr: Any) -> dict[str, float]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("stage", choices=("cells", "run", "report"))
+    parser.add_argument("stage", choices=("cells", "run", "phases", "report"))
     parser.add_argument("--ranks", type=int, default=1, help="processes of MPI")
     options = parser.parse_args()
     begun = time.perf_counter()
@@ -188,7 +251,10 @@ def main() -> int:
         relax_cells()
     elif options.stage == "run":
         run(options.ranks)
+    elif options.stage == "phases":
+        find_stability()
     else:
+        write_window()
         REPORT.write_text(json.dumps(report(), indent=1) + "\n", encoding="utf-8")
     sys.stdout.write(f"{time.perf_counter() - begun:.0f} s\n")
     return 0
