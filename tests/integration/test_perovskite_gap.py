@@ -11,7 +11,7 @@ import pytest
 from sciagent import Campaign
 from tests.docs.pages import ROOT, block_with, lines
 from tests.support import recorded_gpaw
-from tests.support.typed import told
+from tests.support.typed import call, told
 
 FILES = ROOT / "campaigns"
 CORE_SECONDS = 1200  # 10 minutes of 2 cores
@@ -19,14 +19,14 @@ CORE_SECONDS = 1200  # 10 minutes of 2 cores
 
 @pytest.mark.long
 def test_it_goes_through_all_rungs_with_recorded_gaps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SrTiO3 is recorded, and its gap of 1.85 eV is above the window; the other oxide does not converge."""
+    """SrTiO3 is recorded, and its gap of 1.85 eV is above the window; the sulphide is not recorded."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SCIAGENT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("SCIAGENT_GPAW", recorded_gpaw.program(tmp_path))
     text = (FILES / "perovskite_gap.yaml").read_text(encoding="utf-8")
     head, _, tail = text.partition("proposer:\n")
     rest = tail.partition("scheduler:")[2]
-    (tmp_path / "few.csv").write_text("structure\nperovskite: Sr Ti O\nperovskite: Ca Hf O\nperovskite: K Mg F\n")
+    (tmp_path / "few.csv").write_text("structure\nperovskite: Sr Ti O\nperovskite: Ba Zr S\nperovskite: K Mg F\n")
     screen = f"{head}proposer: {{kind: screen, file: few.csv}}\nscheduler:{rest}"
     (tmp_path / "gap.yaml").write_text(screen, encoding="utf-8")
     campaign = Campaign.from_yaml(tmp_path / "gap.yaml")
@@ -50,9 +50,9 @@ def test_it_goes_through_for_real_in_ten_minutes_of_two_cores(tmp_path: Path, mo
     monkeypatch.chdir(cd[1])
     told(*plan[1:])
     before = _core_seconds()
-    told(*run[1:])
+    assert call(*run[1:]).exit_code in (0, 3), "3: it ended without a hit"
     assert _core_seconds() - before < CORE_SECONDS
-    campaign = Campaign.open("perovskite-gap")
+    campaign = Campaign.open("perovskite_gap")
     assert len(campaign.candidates()) >= 100
     with sqlite3.connect("sciagent.db") as ledger:
         done = dict(
@@ -62,7 +62,7 @@ def test_it_goes_through_for_real_in_ten_minutes_of_two_cores(tmp_path: Path, mo
             ).fetchall()
         )
     assert done["relax"] >= 30 and done["fast"] >= 6 and done["standard"] >= 2
-    page = Path("perovskite-gap.report.html").read_text(encoding="utf-8")
+    page = Path("perovskite_gap.report.html").read_text(encoding="utf-8")
     assert page.count("_atom_site_fract_x") >= 2, "their cells are there to be turned"
 
 
