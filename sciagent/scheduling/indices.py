@@ -228,8 +228,8 @@ def _forecasts(
                     _chance(pool, of, rung) / max(chain.pairs(c), 1)
                     for c, rung in zip(forecast.missing, at, strict=True)
                 ]
-                left = variances_left(_doubted(np.median(some, axis=0), chance), columns)
-                shares[i] = 1 - left / left[0]
+                left = variances_left(np.median(some, axis=0), columns)
+                shares[i] = _doubted(1 - left / left[0], [sum(chance[c] for c in mine) for mine in columns])
         decides = pool.rungs[aim.columns[-1]]
         if decides in rungs:
             mine = np.arange(1 << len(rungs)) >> rungs.index(decides) & 1
@@ -247,18 +247,19 @@ def _chance(pool: CandidatePool, of: Places, rung: int) -> float:
     return min(1.0, float(np.median(some[:, rung] / some[:, -1])) / DEAR)
 
 
-def _doubted(covariance: Array, chance: Sequence[float]) -> Array:
-    """Returns the covariance with less of what rungs tell about the last variable, since few answers show a correlation
-    even between unrelated numbers. chance: by rung, share of a variance that unrelated numbers would explain.
+def _doubted(shares: Array, chance: Sequence[float]) -> Array:
+    """Returns (2**m,) shares of the variance that sets of rungs explain beyond chance, since few answers show a
+    relation even between unrelated numbers. shares: (2**m,) as the law has them. chance: (m,) share of a variance that
+    an unrelated rung would explain.
 
-    As for the adjusted coefficient of determination, the explained share s becomes s - chance (1 - s), at least 0.
+    As for the adjusted coefficient of determination, a share s becomes s - (1 - s) sum_j chance_j over the rungs j of
+    the set. It is at least that of any smaller set.
     """
-    doubted = covariance.copy()
-    for j, share in enumerate(chance):
-        told = covariance[j, -1] ** 2 / max(covariance[j, j] * covariance[-1, -1], 1e-300)
-        if told > 0:
-            rest = max(0.0, told - share * (1 - told))
-            doubted[j, -1] = doubted[-1, j] = covariance[j, -1] * math.sqrt(rest / told)
+    doubted = np.zeros_like(shares)
+    for seen in range(1, len(shares)):
+        rungs = [j for j in range(len(chance)) if seen >> j & 1]
+        told = float(shares[seen] - (1 - shares[seen]) * sum(chance[j] for j in rungs))
+        doubted[seen] = max(told, *(doubted[seen & ~(1 << j)] for j in rungs))
     return doubted
 
 

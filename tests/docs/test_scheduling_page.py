@@ -112,6 +112,7 @@ def test_the_numbers_in_the_prose_are_the_constants() -> None:
         f"from {priced.BATCH[0]} to {priced.BATCH[1]} verifications",
         f"{100 * priced.BATCH_OF:g} % of the candidates if that is more)",
         f"or {100 * priced.BATCH_SHARE:g} % of what was spent",
+        f"at most {100 * priced.BATCH_BELOW:g} % of what was spent goes to rungs below the terminal one",
         f"of the first {priced.SETTLED} answers or more, then frozen",
         f"About {100 * priced.LESSONS:g} % of the spend",
         f"until there are {hints.UNTIL} answers",

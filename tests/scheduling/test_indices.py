@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
+from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.scheduling.aims import Aim, Aims
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.dynamic_programme import PRICES, TERMINAL, moves_of, solve_left, variances_left
@@ -118,6 +119,22 @@ def test_what_few_answers_show_of_a_rung_counts_for_less_and_for_nothing_if_it_m
     assert indices[1] == pytest.approx(alone, rel=0.02) and indices[10] == pytest.approx(alone, rel=0.02)
     assert (indices[40][:-2] > 1.05 * alone[:-2]).all()
     assert (indices[10**15][:-2] > indices[40][:-2]).all()
+
+
+def test_a_rung_that_repeats_another_adds_nothing_however_few_the_answers_are() -> None:
+    """The second rung is the first with noise. Both together would seem to tell more than the first, if each one's
+    relation to the terminal answer were doubted but not that to each other."""
+    told = np.array([[1.0, 0.7, 0.63], [0.7, 1.0, 0.7 * 0.63], [0.63, 0.7 * 0.63, 1.0]])
+    mean, aims = np.linspace(-3, 0, 9), Aims.with_threshold(3, 0.0, 1)
+    for n in (3, 5, 20):
+        pool = board_of(np.full((9, 3), np.nan), np.tile([2.0, 2.0, 100.0], (9, 1)))
+        chains = cast("list[Chain]", [Known(pool.scores, mean, told, n)])
+        payoff = aims.payoff((ABOVE,), pool.scores)
+        both, first = (
+            by_candidate(list(groups(pool, pool.open, aims, (ABOVE,), payoff, chains, barred)), "index", 9)
+            for barred in (frozenset(), frozenset({PaidIndex(1)}))
+        )
+        assert both == pytest.approx(first, rel=1e-6)
 
 
 def test_candidates_that_have_seen_more_have_fewer_rungs_to_buy_and_less_to_doubt() -> None:

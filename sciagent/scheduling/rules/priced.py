@@ -43,6 +43,9 @@ SETTLED = 12  # terminal answers from which the law's unit stays the same
 # spend before the law is updated: fewest and most terminal verifications, and between these half as many as there are
 # answers, since early ones change the law most, or a fraction of the candidates; or a fraction of the spend so far
 BATCH, BATCH_OF, BATCH_SHARE = (2, 8), 0.01, 0.04
+# largest spend of a batch on rungs below the terminal one, as a fraction of the spend so far, since the first answers
+# of a rung say whether more of them pay
+BATCH_BELOW = 0.04
 BATCH_LEFT = 0.125  # largest fraction of the remaining budget, if that does not buy everything
 JUDGED = 500  # best candidates that are used to value a rung
 LESSONS = 0.01  # fraction of the spend for rungs that would be skipped before the terminal one, to keep learning
@@ -181,7 +184,11 @@ class Priced:
         worth = max(min(max(verifications, BATCH[0]), BATCH[1]) * each, BATCH_SHARE * pool.spent)
         if self.price > 0:  # near the end of the budget, a batch must not use all of it
             worth = max(min(worth, BATCH_LEFT * left), each)
-        count = int(np.searchsorted(pool.costs[of, rung].cumsum(), worth, side="right"))
+        costs = pool.costs[of, rung]
+        count = int(np.searchsorted(costs.cumsum(), worth, side="right"))
+        below = np.where(rung < pool.paid[-1], costs, 0.0).cumsum()  # spend on rungs below the terminal one
+        most = max(BATCH_BELOW * pool.spent, below[0])
+        count = min(count, int(np.searchsorted(below, most, side="right")))
         if self.seconds is not None:
             count = max(count, int(np.searchsorted(self.seconds[rung].cumsum(), self.lasts)))
         return max(1, count)

@@ -10,7 +10,7 @@ import pytest
 
 from sciagent.scheduling.aims import Aims
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
-from sciagent.scheduling.rules.priced import LESSONS, Priced
+from sciagent.scheduling.rules.priced import BATCH_BELOW, LESSONS, Priced
 from sciagent_bench.case import Case
 from sciagent_bench.families import family
 from sciagent_bench.schedulers import SCHEDULERS, Facts
@@ -95,6 +95,25 @@ def test_a_small_campaign_begins_with_two_ladders_and_small_batches() -> None:
     simulate(case.truth, Watched(), 0.3)
     assert verified[0] == 2 and verified[1] <= 2 and max(verified) <= 8
     assert all(size <= max(2, sum(verified[:i]) // 2) for i, size in enumerate(verified) if i)
+
+
+def test_a_batch_spends_little_on_rungs_below_the_terminal_one() -> None:
+    """Nothing is known of a rung yet when its first answers are bought, so that many at once would be a bet."""
+    case = Case.of(family("informative", 150, 0, 0.05))
+    rule = SCHEDULERS["priced"](Facts(case.threshold, case.sign, case.similarity, 0, case.truth.exhaustive, 4))
+    assert isinstance(rule, Priced)
+    shares: list[float] = []
+
+    class Watched:
+        def choose(self, pool: CandidatePool, left: float) -> list[Purchase]:
+            found = rule.choose(pool, left)
+            below = [pool.costs[p.of, p.rung] for p in found if p.rung < 3]
+            if rule.laws and len(below) > 1:  # a single purchase may cost more
+                shares.append(sum(below) / pool.spent)
+            return found
+
+    simulate(case.truth, Watched(), 0.3)
+    assert 0 < max(shares) <= BATCH_BELOW + LESSONS
 
 
 def test_without_an_answer_there_is_no_law_and_nothing_more_is_asked() -> None:
