@@ -18,20 +18,27 @@ def tell(
     """Instructs the driver of a campaign to pause or stop. now: kill running jobs.
 
     Returns the driver and the number of the campaign's running attempts. If no driver runs but a dispatcher would start
-    one, the campaign is withdrawn from the dispatcher, and the answer is (None, 0).
-    Raises UsageError if the campaign has no driver, or is already paused.
+    one, or the campaign waits for people and is to pause, the campaign is withdrawn from the dispatcher, and the answer
+    is (None, 0). Raises UsageError if the campaign has no driver, or is already paused.
     """
     why = directives.reason(reason) if reason else ""
     with store.begin() as connection:
         row = campaigns.get(connection, name)
         driver = campaigns.driver_of(connection, row.id)
+        if verb is Verb.PAUSE and row.state is CampaignState.PAUSED:
+            raise UsageError(f'campaign "{name}" is paused already; go on with: sciagent resume {name}')
         if driver is None or not driver.alive:
+            if verb is Verb.PAUSE and row.state is CampaignState.WAITING:
+                directives.write(connection, row.id, verb, who, why)
+                campaigns.host(connection, row.id, False)
+                shown = f"paused {directives.author_and_reason(who, why)}"
+                campaigns.set_state(connection, row.id, CampaignState.PAUSED, shown)
+                campaigns.log_event(connection, row.id, CampaignState.PAUSED, {"who": who, "why": why})
+                return None, 0
             if verb is Verb.STOP and campaigns.host(connection, row.id, False):
                 return None, 0
             gone = f"; its driver on {driver.host} is gone" if driver is not None else ""
             raise UsageError(f'campaign "{name}" is not running ({row.state}{gone}): there is nothing to {verb}')
-        if verb is Verb.PAUSE and row.state is CampaignState.PAUSED:
-            raise UsageError(f'campaign "{name}" is paused already; go on with: sciagent resume {name}')
         directives.write(connection, row.id, verb, who, why, payload={"now": True} if now else None)
         a = t.attempt.c
         running = (a.campaign_id == row.id, a.state == AttemptState.RUNNING)

@@ -55,7 +55,7 @@ class Mailbox:
         ledger already."""
         unread, self._unread = self._unread, []
         for directive in unread:
-            reason = f"by {directive.who}" + (f": {directive.why}" if directive.why else "")
+            reason = directives.author_and_reason(directive.who, directive.why)
             if directive.verb is Verb.STOP:
                 self._stop(f"stopped {reason}", bool(directive.payload.get("now")))
             elif directive.verb is Verb.AMEND:

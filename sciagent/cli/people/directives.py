@@ -54,6 +54,8 @@ def _tell(
     driver, running = tell(opened, campaign, Verb(verb), as_who or user(), reason, now)
     where = f"{driver.host}:{driver.pid}" if driver else None
     lines = [f"nothing will take up {campaign} now; hand it in again with: sciagent submit {campaign}"]
+    if verb == Verb.PAUSE:
+        lines = [f"{campaign} is paused: its tasks are off the list; hand it in again with: sciagent submit {campaign}"]
     if driver:
         ends = "kills" if now else "finishes"
         rest = f"{ends} {plural(running, 'running job')}" if running else "has nothing running"

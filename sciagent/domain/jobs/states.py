@@ -41,7 +41,7 @@ class AttemptState(StrEnum):
 class CampaignState(StrEnum):
     CREATED = "created"
     RUNNING = "running"
-    PAUSED = "paused"  # by a person: the driver stays and starts nothing
+    PAUSED = "paused"  # by a person: the driver, if one runs, stays and starts nothing
     WAITING = "waiting"  # for people's answers alone: no driver runs
     INTERRUPTED = "interrupted"
     FINISHED = "finished"  # goal reached or nothing left to do
@@ -74,7 +74,7 @@ CAMPAIGN_TRANSITIONS: dict[CampaignState, frozenset[CampaignState]] = {
     CampaignState.CREATED: frozenset({CampaignState.RUNNING}),
     CampaignState.RUNNING: frozenset(set(CampaignState) - {CampaignState.CREATED, CampaignState.RUNNING}),
     CampaignState.PAUSED: frozenset(set(CampaignState) - {CampaignState.CREATED, CampaignState.PAUSED}),
-    CampaignState.WAITING: frozenset({CampaignState.RUNNING}),
+    CampaignState.WAITING: frozenset({CampaignState.RUNNING, CampaignState.PAUSED}),
     CampaignState.INTERRUPTED: frozenset({CampaignState.RUNNING}),
     CampaignState.FAILED: frozenset({CampaignState.RUNNING}),
     CampaignState.FINISHED: frozenset({CampaignState.RUNNING}),  # after an amendment

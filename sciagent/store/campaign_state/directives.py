@@ -42,10 +42,15 @@ def reason(text: str) -> str:
     """The reason that a person gave, as one line. Raises UsageError if it is empty or too long."""
     line = " ".join(text.split())
     if not line:
-        raise UsageError('--reason is empty; say why, such as --reason "too hygroscopic for the glove box"')
+        raise UsageError('the reason is empty; say why, such as "too hygroscopic for the glove box"')
     if len(line) > MAX_WHY:
-        raise UsageError(f"--reason has {len(line)} characters; {MAX_WHY} are kept")
+        raise UsageError(f"the reason has {len(line)} characters; {MAX_WHY} are kept")
     return line
+
+
+def author_and_reason(who: str, why: str) -> str:
+    """Returns the words on who decided, and why, as they stand after "paused" or "stopped"."""
+    return f"by {who}" + (f": {why}" if why else "")
 
 
 def lock(connection: Connection, campaign_id: int) -> None:

@@ -41,7 +41,7 @@ def test_a_word_is_kept_with_its_reason_and_its_speaker(folder: Path) -> None:
 
 def test_what_is_missing_or_wrong_is_said(folder: Path) -> None:
     assert call("hold", "CO", "-c", "small").exit_code == 2  # no reason
-    assert "--reason is empty" in refused("hold", "CO", "-c", "small", "-r", " ")
+    assert "the reason is empty" in refused("hold", "CO", "-c", "small", "-r", " ")
     assert "sciagent add 'CCC' --campaign small" in refused("veto", "CCC", "-c", "small", "-r", "no")
     assert "raise it first: sciagent amend small" in refused("promote", "CO", "-c", "small", "-r", "now")
     assert "name a campaign" in refused("hold", "CO", "-r", "x")

@@ -34,7 +34,7 @@ CAMPAIGN = """
 created: running
 running: paused waiting interrupted finished budget_spent failed
 paused: running waiting interrupted finished budget_spent failed
-waiting: running
+waiting: running paused
 interrupted: running
 finished: running
 budget_spent: running

@@ -7,11 +7,13 @@ import re
 import pytest
 
 from sciagent.campaign.lab import answering
+from sciagent.domain.jobs.states import CampaignState
 from sciagent.domain.people.roles import Role
 from sciagent.report.answers import status
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.lab import tasks
 from sciagent.store.people import audit
+from tests.campaign.lab.conftest import drive
 from tests.campaign.lab.test_answering import entry, place, task_ids
 from tests.web.conftest import HOST, Serve
 from tests.web.lab.test_pages import shown
@@ -81,7 +83,21 @@ def test_a_campaign_without_a_driver_is_handed_to_the_dispatcher(serve: Serve) -
     assert carla.post("/campaigns/gaps/state", {"verb": "stop", "why": "enough"}).status_code == 303
     with server.ledger.read() as connection:
         assert not campaigns.get(connection, "gaps").hosted
-    assert carla.post("/campaigns/gaps/state", {"verb": "pause", "why": "x"}).status_code == 400
+    assert carla.post("/campaigns/gaps/state", {"verb": "pause", "why": " "}).status_code == 400
+
+
+def test_a_campaign_that_waits_for_people_is_paused_without_a_driver(serve: Serve) -> None:
+    server = serve()
+    carla = server.person("carla", Role.CHEMIST)
+    carla.post("/campaigns/gaps/state", {"verb": "resume"})
+    assert carla.post("/campaigns/gaps/state", {"verb": "pause", "why": "the HPLC is serviced"}).status_code == 303
+    assert "Paused by carla: the HPLC is serviced." in shown(carla, "/campaigns/gaps")
+    with server.ledger.read() as connection:
+        row = campaigns.get(connection, "gaps")
+        assert row.state is CampaignState.PAUSED and not row.hosted and not tasks.listed(connection)
+    assert carla.post("/campaigns/gaps/state", {"verb": "pause", "why": "again"}).status_code == 400
+    carla.post("/campaigns/gaps/state", {"verb": "resume"})
+    assert drive(server.built) is CampaignState.WAITING and len(task_ids(server.built)) == 3
 
 
 def test_campaigns_of_others_are_neither_listed_nor_shown(serve: Serve) -> None:
