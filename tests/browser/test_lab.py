@@ -177,6 +177,25 @@ def test_by_keyboard_alone(anna: Page, served: LabServer) -> None:
     assert kinds == ["result", "not_obtained"]
 
 
+def test_a_scan_into_a_number_opens_its_vial_and_loses_nothing(anna: Page, served: LabServer) -> None:
+    first, second, *_ = task_ids(served.built)
+    code = sampling.register(served.built, first, "anna", "free base", "made").code
+    anna.goto(f"/tasks/{second}")
+    expect(anna.locator(VALUE)).to_be_focused()
+    anna.keyboard.type("4.2")
+    anna.keyboard.type(f"{served.url}/s/{code}\n")
+    anna.wait_for_selector("text=a vial was scanned before this answer was saved")
+    expect(anna.locator(VALUE)).to_have_value("4.2")
+    anna.fill(VALUE, "")
+    anna.keyboard.type(f"{code}\n")
+    anna.wait_for_url(f"**/tasks/{first}?vial={code}")
+    anna.fill("#sample", f"{served.url}/s/{code}")
+    anna.keyboard.press("Enter")
+    expect(anna.locator("#sample")).to_have_value(code)
+    expect(anna.locator(VALUE)).to_be_focused()
+    assert values(served, first) == values(served, second) == []
+
+
 def test_the_unit_of_the_last_answer_stands_in_the_next_form(anna: Page, served: LabServer) -> None:
     first, second, *_ = task_ids(served.built)
     anna.goto(f"/tasks/{first}")

@@ -54,12 +54,27 @@ function watch(form) {
   form.addEventListener("submit", (event) => {
     if (form.dataset.plain) return;
     event.preventDefault();
+    if (scanned(form)) return;
     for (const field of form.querySelectorAll("[data-remember]")) keep("last:" + field.name, field.value);
     const files = form.querySelector("[type=file]"), entry = { url: form.getAttribute("action"), task: form.dataset.task, fields: fieldsOf(form) };
     keep(DRAFT + form.dataset.task, { fields: entry.fields, at: clock() });
     if (files && files.files.length) sendFiles(form);
     else { keep(QUEUE, [...kept(QUEUE, []).filter((other) => other.task !== entry.task), entry]); flush(form); }
   });
+}
+
+// --- a scanner types the code of a vial, and Enter, into the field that has the cursor
+const CODE = /(?:https?:\/\/\S+\/s\/([0-9A-Z]{11})|^(?=.*[A-DF-Z])([0-9A-Z]{11}))\/?$/i;
+
+function scanned(form) {
+  const field = document.activeElement, isVial = field.id === "sample", code = field.form === form && CODE.exec(field.value);
+  if (!code || !isVial && !field.closest(".measure")) return false;
+  field.value = isVial ? code[1] || code[2] : field.value.slice(0, code.index);
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+  if (isVial) form.querySelector(".measure input, .grade input").focus();
+  else if (hasContent(fieldsOf(form))) refused(form, "a vial was scanned before this answer was saved: save it, then scan the vial again");
+  else { localStorage.removeItem(DRAFT + form.dataset.task); location.assign("/scan?code=" + encodeURIComponent(code[1] || code[2])); }
+  return true;
 }
 
 // --- the queue: answers that the server has not taken yet
@@ -196,6 +211,7 @@ async function renew() {
 }
 
 for (const form of document.querySelectorAll("form[data-task]")) watch(form);
+for (const button of document.querySelectorAll("[data-print]")) { button.hidden = false; button.addEventListener("click", () => print()); }
 if (login) {
   follow();
   window.addEventListener("online", () => flush(document.querySelector("form[data-task]")));
