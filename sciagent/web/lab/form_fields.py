@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,12 @@ class TypedForm:
     def of(self, field: str, property_: str = "") -> str:
         """Returns the text of a field, such as `value` of a property; empty without one."""
         return self.fields.get(f"{field}.{property_}" if property_ else field, "")[:LONGEST].strip()
+
+    def with_units(self, said: Mapping[str, Any]) -> TypedForm:
+        """Returns the form with the units of an answer. said: what `typed_answer` read."""
+        found = {name: _number(text) for name, text in said.get("values", {}).items()}
+        units = {f"unit.{name}": (each["unit"] or "1").strip() for name, each in found.items() if each}
+        return TypedForm(units | dict(self.fields))
 
     def said(self, asks: Sequence[LabAsked]) -> Mapping[str, Any]:
         """Returns what `typed_answer` reads. Raises UsageError for a text that is no number."""
@@ -50,9 +57,13 @@ class TypedForm:
 
     def _with_unit(self, name: str, value: str) -> str:
         """Returns a value with the limit and the unit that were chosen beside it, unless the text has its own."""
-        found = NUMBER.fullmatch("".join(SPELLED.get(letter, letter) for letter in value))
+        found = _number(value)
         if found is None:
             return value  # the answer is refused with the fix
         limit = "" if found["sign"] else self.of("limit", name)
         unit = "" if found["unit"] else self.of("unit", name)
         return f"{limit if limit in LIMITS else ''}{value}{' ' + unit if unit and unit != '1' else ''}"
+
+
+def _number(text: str) -> re.Match[str] | None:
+    return NUMBER.fullmatch("".join(SPELLED.get(letter, letter) for letter in text))

@@ -105,11 +105,14 @@ def _page(
     site = site_of(request)
     task = task_of(request)
     page = read_task(site.ledger, task, site.reader)
+    if page.latest:  # a correction is in the unit of the answer
+        form = form.with_units(page.latest.said)
+    others = [each for each in page.others if visitor(request).rights.may(Right.READ, each.campaign_id)]
     may = {right: visitor(request).rights.may(right, task.campaign_id) for right in Right}
     words = {"reasons": REASONS, "meanings": MEANINGS, "limits": LIMITS, "key": form.of("key") or uuid.uuid4().hex}
     return site.page(
         request, "task.html.j2", status, page=page, task=page.task, form=form, fault=fault, saved=saved, may=may,
-        conflict=conflict, **words,
+        conflict=conflict, others=others, **words,
     )  # fmt: skip
 
 

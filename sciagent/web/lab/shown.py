@@ -10,10 +10,11 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.lab.listing import TaskReader
 from sciagent.domain.answers.lab import LabTaskAnswer
 from sciagent.domain.jobs.lab import NOT_OBTAINED
+from sciagent.domain.jobs.states import JobState
 from sciagent.domain.properties import properties
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.lab import samples, submissions
+from sciagent.store.lab import samples, submissions, tasks
 from sciagent.store.lab.samples import Vial
 from sciagent.store.lab.submissions import Submission
 from sciagent.store.lab.tasks import LabTask
@@ -63,6 +64,8 @@ class TaskPage:
     vials: Sequence[Vial]
     waiting: Submission | None
     """The answer that waits for a second person."""
+    others: Sequence[LabTask]
+    """Tasks of the same molecule by other methods, or in other campaigns."""
 
     @property
     def last(self) -> int:
@@ -80,6 +83,7 @@ def read_task(ledger: Ledger, task: LabTask, reader: TaskReader) -> TaskPage:
     with ledger.read() as connection:
         [shown] = reader.shown(connection, [task])
         answers = submissions.of_job(connection, task.id)
+        of = tasks.of_candidate(connection, task.candidate_id)
         signed = audit.of_object(connection, "submission", [each.id for each in answers])
         return TaskPage(
             shown,
@@ -90,6 +94,7 @@ def read_task(ledger: Ledger, task: LabTask, reader: TaskReader) -> TaskPage:
             [entry for entry in signed if entry.what == "signed"],
             samples.of_candidate(connection, task.candidate_id, 20),
             next((each for each in answers if each.id == task.in_review_id), None),
+            [] if shown.blind else [each for each in of if each.id != task.id and each.state != JobState.CANCELLED],
         )
 
 

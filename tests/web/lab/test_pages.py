@@ -199,6 +199,17 @@ def test_a_vial_opens_its_task_and_the_wrong_one_is_refused(serve: Serve) -> Non
     assert code in label and "98.5 %" in label and 'class="qr"><svg' in label.replace("\n", "")
 
 
+def test_a_correction_is_in_the_unit_of_the_answer(serve: Serve) -> None:
+    server = serve()
+    anna, first = server.person("anna"), task_ids(server.built)[0]
+    assert (
+        "selected"
+        not in anna.get(f"/tasks/{first}").text.partition('id="unit-homo_lumo_gap"')[2].partition("</select>")[0]
+    )
+    anna.post(f"/tasks/{first}/enter", answered({"value.homo_lumo_gap": "415", "unit.homo_lumo_gap": "kJ/mol"}))
+    assert '<option value="kJ/mol" selected>' in anna.get(f"/tasks/{first}").text
+
+
 def test_the_list_and_the_form_say_when_the_slots_of_the_week_are_used(serve: Serve) -> None:
     server = serve(budget="{lab_slots: {amount: 1, per: week}}")
     anna, [first, second, *_] = server.person("anna"), task_ids(server.built)
@@ -333,6 +344,9 @@ def test_two_experts_grade_a_molecule_without_seeing_each_other(make: Make, tmp_
         first = tasks.listed(connection, campaign_id=built.row.id)[0]
         both = sorted(tasks.of_candidate(connection, first.candidate_id), key=lambda task: task.id)
     one, two = [task for task in both if task.campaign == "review"]
+    [other] = [task for task in both if task.campaign != "review"]
+    assert "Other tasks review, lab" in shown(anna, f"/tasks/{other.id}")
+    assert "Other tasks" not in shown(anna, f"/tasks/{one.id}"), "the answer of the other expert stands there"
     assert "can we make it in a week?" in shown(anna, f"/tasks/{one.id}")
     assert "What is known so far" not in shown(anna, f"/tasks/{one.id}")
     assert anna.post(f"/tasks/{one.id}/enter", answered({"grade.expert_grade": "maybe"})).status_code == 400
