@@ -20,6 +20,7 @@ import httpx2
 
 NAME = "crowd"  # the campaign with many candidates
 THINK = 2.0  # seconds, on the average, that a reader looks at a page
+ARRIVAL = 10.0  # seconds in which all of them come, each with a new browser; their pages are counted apart
 
 
 @dataclass
@@ -28,12 +29,15 @@ class Times:
 
     pages: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     ages: list[float] = field(default_factory=list)
+    arriving: list[float] = field(default_factory=list)
+    """Milliseconds of the pages while all of them come."""
     faults: int = 0
 
 
 def read(address: str, cookie: str, keys: Sequence[str], users: int, seconds: float, told: Times) -> None:
-    """Readers who look at one page after another, each in its own browser."""
-    until = time.monotonic() + seconds
+    """Readers who look at one page after another, each in its own browser. seconds: after they have come."""
+    come = time.monotonic() + ARRIVAL
+    until = come + seconds
 
     def look(seed: int) -> None:
         chance = random.Random(seed)
@@ -52,7 +56,8 @@ def read(address: str, cookie: str, keys: Sequence[str], users: int, seconds: fl
             )
             begun = time.perf_counter()
             reply = client.get(path)
-            told.pages[name].append(1000 * (time.perf_counter() - begun))
+            took = 1000 * (time.perf_counter() - begun)
+            (told.pages[name] if time.monotonic() > come else told.arriving).append(took)
             told.faults += reply.status_code != 200
             if name == "campaign" and (at := re.search(r"As of (\d\d:\d\d:\d\d) UTC", reply.text)):
                 now = datetime.now(UTC)
@@ -78,6 +83,7 @@ def main() -> None:
     read(address, cookie, Path(keys).read_text(encoding="utf-8").split(), int(users), float(seconds), told)
     pages = {page: quantiles(times) for page, times in sorted(told.pages.items())}
     pages["all"] = quantiles([each for times in told.pages.values() for each in times])
+    pages["arriving"] = quantiles(told.arriving)
     found = pages | {"faults": told.faults, "oldest_figures_s": max(told.ages, default=None)}
     sys.stdout.write(json.dumps(found) + "\n")
 
