@@ -1,5 +1,6 @@
 """People who look at pages, each with a browser, in a process of their own: `python -m benchmarks.web.readers ADDRESS
-COOKIE FILE-OF-KEYS USERS SECONDS` prints what they found as JSON."""
+COOKIE FILE-OF-KEYS USERS SECONDS` prints what they found as JSON. A line `off` on standard input lets them rest, any
+other one lets them go on."""
 
 from __future__ import annotations
 
@@ -32,6 +33,8 @@ class Times:
     arriving: list[float] = field(default_factory=list)
     """Milliseconds of the pages while all of them come."""
     faults: int = 0
+    going: threading.Event = field(default_factory=threading.Event)
+    """Whether the readers read or rest."""
 
 
 def read(address: str, cookie: str, keys: Sequence[str], users: int, seconds: float, told: Times) -> None:
@@ -45,6 +48,9 @@ def read(address: str, cookie: str, keys: Sequence[str], users: int, seconds: fl
         time.sleep(chance.expovariate(1 / THINK))  # people do not come all at once
         tasks = re.findall(r'class="task" href="(/tasks/\d+)"', client.get("/tasks").text)
         while time.monotonic() < until:
+            if not told.going.is_set():
+                told.going.wait()
+                time.sleep(chance.expovariate(1 / THINK))
             name, path = chance.choice(
                 (
                     ("list", "/tasks"),
@@ -72,6 +78,12 @@ def read(address: str, cookie: str, keys: Sequence[str], users: int, seconds: fl
         thread.join()
 
 
+def obey(told: Times) -> None:
+    """Lets readers rest and go on as the lines of standard input say, to its end."""
+    for line in sys.stdin:
+        told.going.clear() if line.strip() == "off" else told.going.set()
+
+
 def quantiles(values: Sequence[float]) -> dict[str, float]:
     cuts = statistics.quantiles([*values, *values], n=20, method="inclusive")
     return {"n": len(values), "p50_ms": round(cuts[9], 1), "p95_ms": round(cuts[18], 1)}
@@ -80,6 +92,8 @@ def quantiles(values: Sequence[float]) -> dict[str, float]:
 def main() -> None:
     address, cookie, keys, users, seconds = sys.argv[1:]
     told = Times()
+    told.going.set()
+    threading.Thread(target=obey, args=(told,), daemon=True).start()
     read(address, cookie, Path(keys).read_text(encoding="utf-8").split(), int(users), float(seconds), told)
     pages = {page: quantiles(times) for page, times in sorted(told.pages.items())}
     pages["all"] = quantiles([each for times in told.pages.values() for each in times])

@@ -6,16 +6,15 @@ import argparse
 import itertools
 import json
 import os
-import resource
 import sqlite3
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -132,46 +131,29 @@ def session(url: str) -> str:
     return secret
 
 
-@dataclass(frozen=True)
-class Driven:
-    """A campaign of no-op verifications, from its first job to the last."""
-
-    jobs_a_second: float
-    cpu_ms: float
-    """Milliseconds of CPU time for each job, of the driver and the processes that verify."""
-
-
-def driven(url: str, folder: Path, number: int, n: int) -> Driven:
-    """Drives a campaign of n verifications in this process. number: each has settings of its own, since known evidence
-    would be reused."""
+def driven(url: str, folder: Path, number: int, n: int) -> Sequence[float]:
+    """The times at which n verifications of a campaign ended, driven in this process. number: each campaign has
+    settings of its own, since known evidence would be reused."""
     ledger = Ledger(url, artifacts=folder / "artifacts")
     settings = f"{{salt: {number + 1}}}"
     built = open_campaign(
         ledger, f"driven{number}", folder, verifier="noop.nothing", molecules=alcohols(n), settings=settings
     )
-    before = cpu_seconds()
     with Driver(built) as driver:
         driver.run()
-    used = cpu_seconds() - before
     with ledger.read() as connection:
         a = t.attempt.c
-        query = sa.select(sa.func.min(a.started_at), sa.func.max(a.ended_at), sa.func.count())
-        first, last, done = connection.execute(query.where(a.campaign_id == built.row.id, a.job_id.is_not(None))).one()
+        query = sa.select(a.ended_at).where(a.campaign_id == built.row.id, a.job_id.is_not(None)).order_by(a.ended_at)
+        ended = [at.timestamp() for at in connection.execute(query).scalars()]
     ledger.close()
-    return Driven(float(done / (last - first).total_seconds()), 1000 * used / done)
-
-
-def cpu_seconds() -> float:
-    """CPU time of this process, and of those that it has started and that have ended."""
-    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + ended.ru_utime + ended.ru_stime
+    return ended
 
 
 @contextmanager
 def readers(address: str, cookie: str, keys: Path, users: int, seconds: float) -> Iterator[subprocess.Popen[str]]:
     """Readers in a process of their own, which ends with the block."""
     command = [sys.executable, "-m", "benchmarks.web.readers", address, cookie, str(keys), str(users), str(seconds)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     try:
         yield process
     finally:
@@ -186,22 +168,54 @@ def looked(address: str, cookie: str, keys: Path, users: int, seconds: float) ->
     return told
 
 
-def paired(
-    drive: Callable[[], Driven], beside: Callable[[], AbstractContextManager[Any]], rounds: int
+def beside(
+    drive: Callable[[int], Sequence[float]], process: subprocess.Popen[str], campaigns: int, phase: float
 ) -> dict[str, Any]:
-    """Campaigns driven alone and beside readers, in turn; the second of a pair comes first in every other one."""
-    told: dict[bool, list[Driven]] = {True: [], False: []}
-    for number in range(rounds):
-        for is_alone in (number % 2 == 0, number % 2 == 1):
-            with nullcontext() if is_alone else beside():
-                told[is_alone].append(drive())
-    ratios = sorted(b.jobs_a_second / a.jobs_a_second for a, b in zip(told[True], told[False], strict=True))
+    """The speed of driving with readers, as a ratio to that without, which is the mean of the phases before and after.
+
+    drive: a campaign by its number; the ends of its jobs are returned. phase: seconds in which readers rest or read.
+    """
+    pairs: list[tuple[float, float]] = []
+    for number in range(campaigns):
+        marks: list[tuple[float, bool]] = []
+        with turns(process, phase, marks):
+            ends = drive(number)
+        whole = [(at, is_reading) for at, is_reading in marks if ends[0] <= at and at + phase <= ends[-1]]
+        speeds = [(sum(at <= end < at + phase for end in ends) / phase, is_reading) for at, is_reading in whole]
+        for (before, _), (speed, is_reading), (after, _) in zip(speeds, speeds[1:], speeds[2:], strict=False):
+            if is_reading:
+                pairs.append(((before + after) / 2, speed))
+    ratios = [with_readers / alone for alone, with_readers in pairs]
+    spread = statistics.stdev(ratios) if len(ratios) > 1 else 0.0
     return {
-        "alone": [vars(each) for each in told[True]],
-        "beside_readers": [vars(each) for each in told[False]],
-        "ratios": [round(ratio, 3) for ratio in ratios],
-        "ratio": round(statistics.median(ratios), 3),
+        "phase_seconds": phase,
+        "jobs_a_second": [[round(alone, 2), round(with_readers, 2)] for alone, with_readers in pairs],
+        "ratio": round(statistics.mean(ratios), 3),
+        "standard_error": round(spread / len(ratios) ** 0.5, 3),
     }
+
+
+@contextmanager
+def turns(process: subprocess.Popen[str], phase: float, marks: list[tuple[float, bool]]) -> Iterator[None]:
+    """Readers who rest and read in turn within the block. marks: gets each beginning, and whether they read."""
+    done = threading.Event()
+
+    def take() -> None:
+        assert process.stdin is not None
+        for is_reading in itertools.cycle((False, True)):
+            process.stdin.write("on\n" if is_reading else "off\n")
+            process.stdin.flush()
+            marks.append((time.time(), is_reading))
+            if done.wait(phase):
+                return
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def main() -> None:
@@ -209,8 +223,9 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, default=1_000_000)
     parser.add_argument("--users", type=int, nargs="+", default=[10, 50])
     parser.add_argument("--seconds", type=float, default=60.0, help="of reading, for each number of users")
-    parser.add_argument("--jobs", type=int, default=600, help="of each driven campaign")
-    parser.add_argument("--rounds", type=int, default=10, help="of driving with and without readers")
+    parser.add_argument("--jobs", type=int, default=3500, help="of each driven campaign")
+    parser.add_argument("--campaigns", type=int, default=3, help="that are driven beside readers")
+    parser.add_argument("--phase", type=float, default=5.0, help="seconds in which readers rest, or read, meanwhile")
     parser.add_argument("--nice", type=int, default=0, help="priority of all that is measured; below 0 it takes root")
     parser.add_argument("-o", "--output", type=Path)
     given = parser.parse_args()
@@ -226,12 +241,10 @@ def main() -> None:
             for users in given.users:
                 result["readers"][users] = looked(address, cookie, keys, users, given.seconds)
                 sys.stderr.write(f"{users} readers: {json.dumps(result['readers'][users])}\n")
-            numbers = itertools.count()
-            result["driver"] = paired(
-                lambda: driven(server.url, folder, next(numbers), given.jobs),
-                lambda: readers(address, cookie, keys, given.users[0], 600.0),
-                given.rounds,
-            )
+            with readers(address, cookie, keys, given.users[0], 3600.0) as process:
+                result["driver"] = beside(
+                    lambda number: driven(server.url, folder, number, given.jobs), process, given.campaigns, given.phase
+                )
     text = json.dumps(result, indent=2)
     sys.stdout.write(text + "\n")
     if given.output:

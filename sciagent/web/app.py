@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from anyio.to_thread import current_default_thread_limiter
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -29,6 +30,7 @@ from sciagent.web.window import live
 from sciagent.web.window import pages as window
 
 PARTS = (accounts, lab, lab_api, attachments, labels, sheets, window, live)
+THREADS = 6  # pages that are made at once; most of a page is Python's work, so more threads wait for each other
 TITLES = {400: "That does not work", 403: "Not allowed", 404: "Not found", 409: "Meanwhile", 503: "One moment"}
 
 
@@ -39,6 +41,7 @@ def application(ledger: Ledger, *, secure: bool = False) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        current_default_thread_limiter().total_tokens = THREADS
         site.ticker.start()
         threading.Thread(target=site.figures.warm, name="warm", daemon=True).start()
         yield

@@ -17,7 +17,7 @@ def test_the_pages_are_timed_with_readers_and_a_driver(tmp_path: Path) -> None:
     out = tmp_path / "results.json"
     command = [sys.executable, "-m", "benchmarks.web.run", "--candidates", "2000", "--users", "3", "--seconds", "8"]
     done = subprocess.run(
-        [*command, "--jobs", "30", "--rounds", "1", "-o", str(out)],
+        [*command, "--jobs", "200", "--campaigns", "1", "--phase", "0.5", "-o", str(out)],
         cwd=ROOT, capture_output=True, text=True, timeout=240, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
