@@ -4,7 +4,8 @@
     python -m benchmarks.crystals.batches --part repeatability --out benchmarks/crystals/relaxation_repeatability.json
 
 `campaign`: 32 cells of 2 to 8 atoms are relaxed by `mlff.relax` in the sandbox, as a campaign does it: one process for
-each, or one process for all; core-seconds are those that the host measures, with the start of the processes.
+each, or one process for all; core-seconds are those that the host measures, with the start of the processes, and the
+median of three runs.
 `ase`: the same one by one with ASE and CHGNet's own calculator, without processes.
 `relaxing`: the same cells relaxed in this process, one by one and in one batch, in core-seconds (seconds on a GPU).
 `evaluation`: core-seconds (seconds on a GPU) for energies, forces and stresses of n cells in one call.
@@ -42,6 +43,7 @@ CELLS = (
 """32 cells of 2 to 8 atoms in the shorthand of prototypes."""
 REPEATED = ("rocksalt Na Cl", "rocksalt Mg O", "perovskite Sr Ti O", "rutile Ti O", "wurtzite Zn O", "CsCl Cs Cl")
 STARTS = 4
+RUNS = 3
 
 
 def crystals(count: int = 32) -> list[Crystal]:
@@ -66,14 +68,17 @@ def campaign(model: str, count: int) -> dict[str, Any]:
     limits = Limits(wall_seconds=600, memory_mb=4000)
     with tempfile.TemporaryDirectory() as folder, Worker(Path(folder), preload=["mlff.relax"]) as worker:
         worker.run(Request("mlff.relax", settings, tuple(cells[:1]), limits))  # starts the zygote
-        batch, batch_wall = _run(worker, Request("mlff.relax", settings, tuple(cells), limits, together=True))
-        alone: list[HostResult] = []
-        alone_wall = 0.0
-        for cell in cells:
-            found, wall = _run(worker, Request("mlff.relax", settings, (cell,), limits))
-            alone += found
-            alone_wall += wall
-    seconds = [[float(found.cost.get("core_seconds", 0.0)) for found in results] for results in (alone, batch)]
+        batches, singles = list[list[HostResult]](), list[list[HostResult]]()
+        walls = list[list[float]]()
+        for _ in range(RUNS):
+            batch, batch_wall = _run(worker, Request("mlff.relax", settings, tuple(cells), limits, together=True))
+            one_by_one = [_run(worker, Request("mlff.relax", settings, (cell,), limits)) for cell in cells]
+            batches.append(batch)
+            singles.append([found for results, _ in one_by_one for found in results])
+            walls.append([sum(wall for _, wall in one_by_one), batch_wall])
+    alone_wall, batch_wall = np.median(walls, axis=0).tolist()
+    seconds = [np.median([_seconds_of(run) for run in runs], axis=0).tolist() for runs in (singles, batches)]
+    alone, batch = singles[0], batches[0]
     energies = np.array([[_energy(found) for found in results] for results in (alone, batch)])
     shared = np.array(seconds[1]) / sum(seconds[1]) / (np.array(seconds[0]) / sum(seconds[0]))
     return {
@@ -129,6 +134,10 @@ def with_ase(count: int) -> dict[str, Any]:
 def _run(worker: Worker, request: Request) -> tuple[list[HostResult], float]:
     began = time.monotonic()
     return worker.run(request), time.monotonic() - began
+
+
+def _seconds_of(results: Sequence[HostResult]) -> list[float]:
+    return [float(found.cost.get("core_seconds", 0.0)) for found in results]
 
 
 def _energy(found: HostResult) -> float:

@@ -38,13 +38,14 @@ def task_list(
     request: Request,
     skip: Annotated[int, Query(ge=0, le=MOST)] = 0,
     saved: int = 0,
+    review: bool = False,
     sheet: int = 0,
     approved: int | None = None,
     left: int = 0,
 ) -> Response:
-    """Shows the list. saved: a task that was answered just now. sheet: number of answers that a sheet brought.
-    approved, left: numbers of tasks that were."""
-    return _list(request, skip, saved=saved, sheet=sheet, approved=approved, left=left)
+    """Shows the list. saved: a task that was answered just now; review: whether it waits for another person.
+    sheet: number of answers that a sheet brought. approved, left: numbers of tasks that were."""
+    return _list(request, skip, saved=saved, review=review, sheet=sheet, approved=approved, left=left)
 
 
 def _list(request: Request, skip: int = 0, status: int = 200, fault: str | None = None, **done: int | None) -> Response:
@@ -52,7 +53,7 @@ def _list(request: Request, skip: int = 0, status: int = 200, fault: str | None 
     most valuable first. done: numbers that say what was done just now."""
     site = site_of(request)
     lists = read_lists(site.ledger, site.reader, visitor(request), skip, PAGE)
-    done = {"saved": 0, "sheet": 0, "approved": None, "left": 0} | done
+    done = {"saved": 0, "review": 0, "sheet": 0, "approved": None, "left": 0} | done
     return site.page(request, "tasks.html.j2", status, lists=lists, fault=fault, **done)
 
 
@@ -89,9 +90,9 @@ def _open_vial(request: Request, code: str) -> Response:
 
 
 @pages.get("/tasks/{task}", READ)
-def task_page(request: Request, task: int, vial: str = "", saved: int = 0) -> Response:
-    """Shows one task with its form."""
-    return _page(request, TypedForm({"sample": vial[:40]}), saved=saved)
+def task_page(request: Request, task: int, vial: str = "", saved: int = 0, review: bool = False) -> Response:
+    """Shows one task with its form. saved, review: as in the list."""
+    return _page(request, TypedForm({"sample": vial[:40]}), saved=saved, review=review)
 
 
 def _page(
@@ -100,6 +101,7 @@ def _page(
     status: int = 200,
     fault: str | None = None,
     saved: int = 0,
+    review: bool = False,
     conflict: bool = False,
 ) -> Response:
     site = site_of(request)
@@ -112,7 +114,7 @@ def _page(
     words = {"reasons": REASONS, "meanings": MEANINGS, "limits": LIMITS, "key": form.of("key") or uuid.uuid4().hex}
     return site.page(
         request, "task.html.j2", status, page=page, task=page.task, form=form, fault=fault, saved=saved, may=may,
-        conflict=conflict, others=others, **words,
+        review=review, conflict=conflict, others=others, **words,
     )  # fmt: skip
 
 
@@ -135,9 +137,9 @@ def enter(request: Request, task: int) -> Response:
         if wants_json(request):
             return JSONResponse({"detail": fault, "conflict": conflict}, status)
         return _page(request, form, status, fault, conflict=conflict)
-    after = _next(request, task)
-    recorded = {"task": task, "in_review": done.in_review, "revision": done.revision, "next": after}
-    return JSONResponse(recorded) if wants_json(request) else to(after, saved=task)
+    after = to(_next(request, task), saved=task, review=1 if done.in_review else None)
+    recorded = {"task": task, "in_review": done.in_review, "revision": done.revision}
+    return JSONResponse(recorded | {"next": after.headers["location"]}) if wants_json(request) else after
 
 
 def _seen(form: TypedForm) -> int | None:

@@ -100,7 +100,7 @@ async function flush(form) {
       keep(QUEUE, kept(QUEUE, []).filter((other) => other.task !== entry.task));
       tries = 0;
       const answer = await response.json().catch(() => ({}));
-      if (response.ok) { localStorage.removeItem(DRAFT + entry.task); if (here) { location.assign(answer.next + "?saved=" + entry.task); return; } }
+      if (response.ok) { localStorage.removeItem(DRAFT + entry.task); if (here) { location.assign(answer.next); return; } }
       else if (here && response.status === 409) { plain(here); return; }
       else if (here) { say(""); refused(here, answer.detail); return; }
       else { say(""); refusedElsewhere(entry, answer.detail); return; }
@@ -146,7 +146,7 @@ async function sendFiles(form) {
   say("");
   if (!response.ok) { refused(form, answer.detail); return; }
   localStorage.removeItem(DRAFT + form.dataset.task);
-  location.assign(answer.next + "?saved=" + form.dataset.task);
+  location.assign(answer.next);
 }
 
 // --- a session that has ended: the password is asked for over the form; a newer session has a newer token

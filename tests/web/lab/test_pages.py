@@ -238,7 +238,8 @@ def test_a_label_names_the_safety_rules_that_its_molecule_matches(serve: Serve) 
 def test_an_answer_is_reviewed_and_signed(serve: Serve) -> None:
     server = serve(lab="{ahead: 3, review: true}")
     anna, ben, first = server.person("anna"), server.person("ben"), task_ids(server.built)[0]
-    anna.post(f"/tasks/{first}/enter", answered("4.31"))
+    reply = anna.post(f"/tasks/{first}/enter", answered("4.31"))
+    assert f"task {first} is saved and waits for another person's review." in shown(anna, reply.headers["location"])
     assert "Waiting for a second person" in shown(ben, "/tasks")
     assert anna.post(f"/tasks/{first}/review", {"decision": "accept"}).status_code == 400
     assert ben.post(f"/tasks/{first}/review", {"decision": "back", "why": "which lamp?"}).status_code == 303

@@ -42,7 +42,8 @@ from sciagent_simulators.potentials.relaxing import Relaxed, relax
 DEFAULT_MODEL = "chgnet-0.3.0"
 STEPS_EXPECTED = 45
 CIF = "chemical/x-cif"
-START_SECONDS = 0.06  # core-seconds of a verification alone besides its evaluations (benchmarks/crystals)
+START_SECONDS, FINISH_SECONDS = 0.02, 0.06
+"""Core-seconds of a verification alone besides its evaluations, and besides if it converges (benchmarks/crystals)."""
 
 
 class ForceFieldSettings(Settings):
@@ -195,7 +196,8 @@ class ForceField(Verifier[Crystal]):
 
     def alone(self, found: Relaxed) -> float:
         """Returns the core-seconds of a relaxation alone, by which the cost of a batch is divided."""
-        return START_SECONDS + (found.seconds or found.steps * len(found.atoms) * self.seconds)
+        finish = FINISH_SECONDS if found.fault is None else 0.0
+        return START_SECONDS + finish + (found.seconds or found.steps * len(found.atoms) * self.seconds)
 
     @abstractmethod
     def findings(
