@@ -62,7 +62,8 @@ def test_a_pair_and_its_reverse_are_one_bond(graph: BatchGraph) -> None:
         assert (first[one], second[one]) == (second[other], first[other]) and (images[one] == -images[other]).all()
 
 
-def test_parts_are_counted_by_cell(graph: BatchGraph) -> None:
+def test_pairs_and_angles_are_counted_by_cell(graph: BatchGraph) -> None:
     own = [theirs(atoms) for atoms in cells()]
-    counts = [len(each.atom_graph.reshape(-1, 2)) + len(each.bond_graph.reshape(-1, 5)) for each in own]
-    assert graph.parts.tolist() == counts and counts[1] == 0
+    pairs, angles = (counts.tolist() for counts in graph.counts)
+    assert pairs == [len(each.atom_graph.reshape(-1, 2)) for each in own] and pairs[1] == 0
+    assert angles == [len(each.bond_graph.reshape(-1, 5)) for each in own]

@@ -22,8 +22,8 @@ from sciagent_simulators.potentials.elements import MPTRJ
 from sciagent_simulators.potentials.potential import MP2020, ON_GPU, EnergyScale, PotentialFactory, PotentialValues
 
 ON_CPU = 64  # atoms in a call: 32 cells of 4 atoms took 0.18 core-seconds with 64, 0.20 with 32, 0.21 with 128
-CALL_SECONDS, PART_SECONDS = 0.0087, 1.4e-5
-"""Core-seconds of an evaluation of one cell, and of each of its pairs and angles (32 cells of 2 to 8 atoms)."""
+CALL_SECONDS, ANGULAR_SECONDS, PART_SECONDS = 0.0085, 0.007, 1.7e-5
+"""Core-seconds of an evaluation of one cell, besides if it has angles, and of each of its pairs and angles."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,8 @@ class Chgnet:
         graph = batch_graph(batch, converter.atom_graph_cutoff, converter.bond_graph_cutoff, self.device)
         with _subnormal_numbers_as_zero():
             energies, forces, stresses = _evaluated(self.layers, graph)
-        seconds = CALL_SECONDS + PART_SECONDS * graph.parts.cpu().numpy()
+        pairs, angles = (counts.cpu().numpy() for counts in graph.counts)
+        seconds = CALL_SECONDS + ANGULAR_SECONDS * (angles > 0) + PART_SECONDS * (pairs + angles)
         ends = np.cumsum([len(atoms) for atoms in batch])[:-1]
         return [
             PotentialValues(float(energy), force, stress, float(alone))

@@ -48,10 +48,10 @@ class BatchGraph:
     """(angles,) the other pair, with the same centre."""
 
     @property
-    def parts(self) -> Tensor:
-        """(cells,) numbers of pairs and angles."""
-        pairs = self.owners[self.first]
-        return pairs.bincount(minlength=len(self.sizes)) + pairs[self.left].bincount(minlength=len(self.sizes))
+    def counts(self) -> tuple[Tensor, Tensor]:
+        """(cells,) numbers of pairs and of angles."""
+        owners, n = self.owners[self.first], len(self.sizes)
+        return owners.bincount(minlength=n), owners[self.left].bincount(minlength=n)
 
 
 def batch_graph(batch: Sequence[Any], cutoff: float, near: float, device: str = "cpu") -> BatchGraph:
