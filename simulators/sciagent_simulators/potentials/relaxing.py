@@ -211,7 +211,7 @@ def volume(cell: NDArray[np.float64]) -> float:
     """Returns the volume of a cell, angstrom**3. NumPy's determinant takes ten times as long for 3 x 3."""
     (x, y, z), b, c = cell.tolist()
     face = _cross(b, c)
-    return abs(x * face[0] + y * face[1] + z * face[2])
+    return float(abs(x * face[0] + y * face[1] + z * face[2]))
 
 
 def _cross(u: Sequence[float], v: Sequence[float]) -> tuple[float, float, float]:
