@@ -15,6 +15,7 @@ from sciagent.campaign.people.explaining import explain_named
 from sciagent.campaign.people.resolving import Named, resolve
 from sciagent.domain.answers.explanation import Explanation
 from sciagent.domain.campaigns.directives import Verb
+from sciagent.domain.jobs.states import Standing
 from sciagent.domain.people.roles import Right
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import directives
@@ -31,6 +32,15 @@ STEER: dict[str, Callable[[Built, Named, str, str], steering.SteeringResult]] = 
     "veto": steering.veto,
     "promote": steering.promote,
 }
+POSSIBLE = {
+    Standing.OPEN: ("hold", "promote", "veto"),
+    Standing.PENDING: ("hold", "release", "promote", "veto"),  # one that was held may still have a running job
+    Standing.HELD: ("release", "veto"),
+    Standing.VETOED: ("release",),
+    Standing.DROPPED: ("promote", "veto"),
+    Standing.SETTLED: ("veto",),
+}
+"""What a person can decide of a candidate, by its standing."""
 READ, DECIDE = (RouteRule(right, of="campaign") for right in (Right.READ, Right.DECIDE))
 pages = Pages()
 
@@ -91,6 +101,7 @@ def candidate_page(request: Request, campaign: str, key: str) -> Response:
         raise UsageError(f"{key[:80]} was proposed and refused; it is no candidate")
     may = {right: visitor(request).rights.may(right, row.id) for right in Right}
     shown = {"row": row, "answer": answer, "story": answer.campaigns[0], "trail": list(paragraphs(answer))}
+    shown["verbs"] = POSSIBLE[Standing(answer.campaigns[0].standing)]
     evidence = [(rung.rung, rung.evidence) for rung in answer.campaigns[0].rungs if rung.evidence is not None]
     labels = {(each.verifier, each.settings_hash): rung for rung, each in evidence}
     evidence += [(labels.get((each.verifier, each.settings_hash), ""), each) for each in answer.other_evidence]

@@ -15,7 +15,7 @@ from sciagent.store.lab import tasks
 from sciagent.store.people import audit
 from tests.campaign.lab.conftest import drive
 from tests.campaign.lab.test_answering import entry, place, task_ids
-from tests.web.conftest import HOST, Serve
+from tests.web.conftest import HOST, Browser, Serve
 from tests.web.lab.test_pages import shown
 
 
@@ -55,6 +55,11 @@ def test_a_candidate_shows_its_evidence_with_revisions(serve: Serve) -> None:
     assert "Oc1ccccc1" in listed and "CCO" not in listed
 
 
+def verbs(person: Browser, path: str) -> list[str]:
+    """The decisions that a page offers."""
+    return re.findall(r'name="verb" value="(\w+)"', person.get(path).text)
+
+
 def test_a_chemist_decides_and_the_trail_names_the_account(serve: Serve) -> None:
     server = serve()
     carla, first = server.person("carla", Role.CHEMIST), task_ids(server.built)[0]
@@ -62,6 +67,7 @@ def test_a_chemist_decides_and_the_trail_names_the_account(serve: Serve) -> None
         task = tasks.find(connection, first)
     assert task is not None
     path = f"/campaigns/gaps/candidates/{task.key}"
+    assert verbs(carla, path) == ["hold", "release", "promote", "veto"]
     assert carla.post(path, {"verb": "veto", "why": " "}).status_code == 400
     refused = carla.post(path, {"verb": "explode", "why": "x"}, headers={"referer": f"{HOST}{path}"})
     assert refused.status_code == 400 and f'href="{path}">Back</a>' in refused.text
@@ -71,6 +77,7 @@ def test_a_chemist_decides_and_the_trail_names_the_account(serve: Serve) -> None
         [said] = directives.on(connection, server.built.row.id, task.candidate_id)
         last = audit.head(connection)
     assert (said.who, said.why) == ("carla", "not stable in air")
+    assert verbs(carla, path) == ["release"]
     assert last is not None and (last.what, last.person_id) == ("veto", carla.person_id)
 
 
