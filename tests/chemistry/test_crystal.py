@@ -6,6 +6,7 @@ import builtins
 import json
 import random
 from collections.abc import Iterator
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from sciagent.domain.candidates import Candidate
 from sciagent.domain.outcomes import Reason
 from sciagent.errors import InvalidCandidateError, UsageError
 
-build = Structure.from_spacegroup
+build = partial(partial, Structure.from_spacegroup)  # made when a test asks: some take half a second
 
 CRYSTALS: dict[str, Any] = {
     "rock salt": build("Fm-3m", Lattice.cubic(5.63), ["Na", "Cl"], [[0, 0, 0], [0.5, 0.5, 0.5]]),
@@ -45,12 +46,19 @@ CRYSTALS: dict[str, Any] = {
         ["Y", "Ba", "O", "O"],
         [[0, 0, 0], [0.5, 0.5, 0.31], [0.5, 0, 0.1], [0, 0.5, 0.2]],
     ),
-    "triclinic": Structure(
+    "triclinic": partial(
+        Structure,
         Lattice.from_parameters(5.1, 6.2, 7.3, 81, 77, 69),
         ["Na", "Cl", "O", "H"],
         [[0.1, 0.2, 0.3], [0.6, 0.7, 0.1], [0.3, 0.9, 0.8], [0.35, 0.95, 0.9]],
     ),
 }
+
+
+@cache
+def made(name: str) -> Any:
+    """The structure of this name, to be read or copied."""
+    return CRYSTALS[name]()
 
 
 def drawings(structure: Any, rng: random.Random) -> Iterator[Any]:
@@ -71,14 +79,14 @@ def drawings(structure: Any, rng: random.Random) -> Iterator[Any]:
 
 @pytest.mark.parametrize("name", CRYSTALS)
 def test_the_key_survives_every_drawing(name):
-    crystal = crystal_from_structure(CRYSTALS[name])
-    for other in drawings(CRYSTALS[name], random.Random(name)):
+    crystal = crystal_from_structure(made(name))
+    for other in drawings(made(name), random.Random(name)):
         assert crystal_from_structure(other).key == crystal.key, other
 
 
 @pytest.mark.parametrize("name", CRYSTALS)
 def test_a_payload_makes_the_same_crystal(name):
-    crystal = crystal_from_structure(CRYSTALS[name])
+    crystal = crystal_from_structure(made(name))
     again = candidate_from_payload("crystal", json.loads(json.dumps(crystal.payload())))
     assert again.key == crystal.key
     assert isinstance(again, Crystal)
@@ -96,11 +104,11 @@ def test_tetragonal_iron_is_not_made_cubic():
 
 
 def test_different_crystals_have_different_keys():
-    assert len({crystal_from_structure(one).key for one in CRYSTALS.values()}) == len(CRYSTALS)
+    assert len({crystal_from_structure(one).key for one in map(made, CRYSTALS)}) == len(CRYSTALS)
 
 
 def test_a_percent_of_strain_and_a_swap_of_elements_are_other_crystals():
-    salt = CRYSTALS["rock salt"]
+    salt = made("rock salt")
     strained, swapped = salt.copy(), salt.copy()
     strained.scale_lattice(salt.volume * 1.03)
     swapped.replace_species({"Na": "K"})
@@ -108,20 +116,20 @@ def test_a_percent_of_strain_and_a_swap_of_elements_are_other_crystals():
 
 
 def test_enantiomorphic_space_groups_are_told_apart():
-    left = CRYSTALS["quartz"]
+    left = made("quartz")
     right = Structure(left.lattice, left.species, left.frac_coords)
     mirrored = Structure(Lattice(right.lattice.matrix * [1, 1, -1]), right.species, right.frac_coords)
     assert crystal_from_structure(left).key != crystal_from_structure(mirrored).key
 
 
 def test_oxidation_states_do_not_matter():
-    decorated = CRYSTALS["rock salt"].copy()
+    decorated = made("rock salt").copy()
     decorated.add_oxidation_state_by_element({"Na": 1, "Cl": -1})
-    assert crystal_from_structure(decorated) == crystal_from_structure(CRYSTALS["rock salt"])
+    assert crystal_from_structure(decorated) == crystal_from_structure(made("rock salt"))
 
 
 def test_what_a_person_reads():
-    crystal = crystal_from_structure(CRYSTALS["rock salt"])
+    crystal = crystal_from_structure(made("rock salt"))
     assert crystal.text == "NaCl Fm-3m"
     assert (crystal.kind, crystal.formula, crystal.n_atoms, crystal.inchikey) == ("crystal", "NaCl", 2, None)
     assert isinstance(crystal, Candidate)

@@ -10,14 +10,14 @@ from sciagent_simulators.powder.profile import ProfileParameters, peaks_of, rend
 from sciagent_simulators.powder.radiation import lines_of
 from sciagent_simulators.powder.reflections import reflections_of
 
-CORUNDUM = Structure.from_spacegroup(
-    "R-3c", Lattice.hexagonal(4.759091, 12.991779), ["Al", "O"], [[0, 0, 0.35216], [0.30624, 0, 0.25]]
-)
 EXACT = ProfileParameters(1.0, 0.0, 0.1, 0.05, 0.5, 0.3)
 
 
 def test_a_pattern_has_the_area_of_its_peaks_and_the_derivatives_of_finite_differences() -> None:
-    grid, reflections = np.arange(20.0, 80.0, 0.01), reflections_of(CORUNDUM, 1.5405929, 22, 78)
+    corundum = Structure.from_spacegroup(
+        "R-3c", Lattice.hexagonal(4.759091, 12.991779), ["Al", "O"], [[0, 0, 0.35216], [0.30624, 0, 0.25]]
+    )
+    grid, reflections = np.arange(20.0, 80.0, 0.01), reflections_of(corundum, 1.5405929, 22, 78)
     lines = lines_of("CuKa")
     peaks = peaks_of(reflections, lines, EXACT)
     value, derivatives = with_derivatives(grid, peaks, EXACT)
