@@ -39,7 +39,7 @@ STRUCTURES = {
 Structure = Callable[..., Geometry]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def structure() -> Structure:
     def make(name: str, charge: int = 0, multiplicity: int = 1) -> Geometry:
         lines = [line.split() for line in STRUCTURES[name].split(";")]

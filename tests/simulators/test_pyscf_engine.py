@@ -11,6 +11,7 @@ Density fitting and the smaller grid account for the differences: 4e-5 hartree i
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -33,20 +34,26 @@ NWCHEM = [
 ]
 
 
+@pytest.fixture(scope="module")
+def plain(structure):
+    """A plain single point of a structure by its name, charge and multiplicity, computed once."""
+    return cache(lambda *which: single_point(structure(*which), PLAIN))
+
+
 @pytest.mark.parametrize(("name", "charge", "multiplicity", "energy", "homo", "lumo"), NWCHEM)
-def test_energies_and_orbitals_match_nwchem(structure, name, charge, multiplicity, energy, homo, lumo):
-    result = single_point(structure(name, charge, multiplicity), PLAIN)
+def test_energies_and_orbitals_match_nwchem(plain, name, charge, multiplicity, energy, homo, lumo):
+    result = plain(name, charge, multiplicity)
     assert result.energy / HARTREE == pytest.approx(energy, abs=1e-4)
     assert result.homo == pytest.approx(homo * HARTREE, abs=3e-3)
     assert result.lumo == pytest.approx(lumo * HARTREE, abs=3e-3)
     assert result.gap == pytest.approx((lumo - homo) * HARTREE, abs=3e-3)
 
 
-def test_dipoles_match_nwchem(structure):
+def test_dipoles_match_nwchem(plain):
     """NWChem, e bohr along z about the origin: water -0.790792, H2O+ -0.872967 (centre of mass at z = 0.0516)."""
-    assert single_point(structure("water"), PLAIN).dipole == pytest.approx(0.790792 * DEBYE, abs=2e-3)
+    assert plain("water", 0, 1).dipole == pytest.approx(0.790792 * DEBYE, abs=2e-3)
     cation = (0.872967 + 0.05165 / BOHR) * DEBYE
-    assert single_point(structure("water", 1, 2), PLAIN).dipole == pytest.approx(cation, abs=3e-3)
+    assert plain("water", 1, 2).dipole == pytest.approx(cation, abs=3e-3)
 
 
 def test_hydrogen_atom_by_hartree_fock_is_near_the_exact_half_hartree():
@@ -83,17 +90,18 @@ def test_two_cycles_without_recovery_are_not_a_result(structure, monkeypatch):
 
 
 @pytest.mark.parametrize(("cycles", "step"), [(5, "damped"), (2, "newton")])
-def test_each_recovery_step_ends_where_plain_iterations_end(structure, cycles, step):
+def test_each_recovery_step_ends_where_plain_iterations_end(structure, plain, cycles, step):
     """The level shift must not stay in the virtual orbitals: it would raise the LUMO by 8 eV."""
-    plain = single_point(structure("water"), PLAIN)
+    expected = plain("water", 0, 1)
     recovered = single_point(structure("water"), replace(PLAIN, max_cycles=cycles))
     assert recovered.diagnostics["scf_step"] == step
-    assert recovered.energy == pytest.approx(plain.energy, abs=1e-6)
-    assert recovered.homo == pytest.approx(plain.homo, abs=1e-3)
-    assert recovered.lumo == pytest.approx(plain.lumo, abs=1e-3)
+    assert recovered.energy == pytest.approx(expected.energy, abs=1e-6)
+    assert recovered.homo == pytest.approx(expected.homo, abs=1e-3)
+    assert recovered.lumo == pytest.approx(expected.lumo, abs=1e-3)
 
 
-def test_a_broken_off_calculation_goes_on_from_its_checkpoint(structure, tmp_path, monkeypatch):
+def test_a_broken_off_calculation_goes_on_from_its_checkpoint(structure, plain, tmp_path, monkeypatch):
+    expected = plain("formaldehyde", 0, 1)
     monkeypatch.setattr(scf_recovery, "STEPS", ("diis",))
     file = tmp_path / "scf.chk"
     short = replace(PLAIN, max_cycles=5)
@@ -102,7 +110,7 @@ def test_a_broken_off_calculation_goes_on_from_its_checkpoint(structure, tmp_pat
     assert not caught.value.diagnostics["resumed"]
     resumed = single_point(structure("formaldehyde"), replace(short, max_cycles=6), file)
     assert resumed.diagnostics["resumed"]
-    assert resumed.energy == pytest.approx(single_point(structure("formaldehyde"), PLAIN).energy, abs=1e-5)
+    assert resumed.energy == pytest.approx(expected.energy, abs=1e-5)
 
 
 def test_a_checkpoint_cut_short_is_ignored(structure, tmp_path):
@@ -143,11 +151,11 @@ def test_a_contaminated_open_shell_is_named(structure):
     assert (caught.value.outcome, caught.value.reason) == ("unstable", "spin_contaminated")
 
 
-def test_dispersion_lowers_the_energy_and_leaves_the_orbitals(structure):
-    plain = single_point(structure("water"), PLAIN)
+def test_dispersion_lowers_the_energy_and_leaves_the_orbitals(structure, plain):
+    expected = plain("water", 0, 1)
     with_it = single_point(structure("water"), replace(PLAIN, dispersion="d3bj"))
-    assert -0.01 < with_it.energy - plain.energy < 0
-    assert with_it.gap == pytest.approx(plain.gap, abs=1e-9)
+    assert -0.01 < with_it.energy - expected.energy < 0
+    assert with_it.gap == pytest.approx(expected.gap, abs=1e-9)
 
 
 def test_a_solution_that_is_not_aufbau_is_unstable(structure) -> None:
@@ -163,11 +171,11 @@ def test_a_checkpoint_that_was_cut_short_does_no_harm(structure, tmp_path):
     whole = tmp_path / "whole.chk"
     expected = single_point(structure("water"), settings, whole)
     content = whole.read_bytes()
-    for kept in (0, 100, 1000, len(content) // 2, len(content) - 1):
+    for kept in (0, 1000, len(content) - 1):
         cut = tmp_path / f"cut{kept}.chk"
         cut.write_bytes(content[:kept])
         assert single_point(structure("water"), settings, cut).energy == pytest.approx(expected.energy, abs=1e-5)
-    for place in range(0, len(content), len(content) // 8):
+    for place in range(0, len(content), len(content) // 4):
         broken = tmp_path / f"broken{place}.chk"
         broken.write_bytes(content[:place] + b"\xff" * 64 + content[place + 64 :])
         assert single_point(structure("water"), settings, broken).energy == pytest.approx(expected.energy, abs=1e-5)
