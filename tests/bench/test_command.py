@@ -12,7 +12,7 @@ from sciagent.errors import UsageError
 from sciagent_bench.command import THREADS, draw
 from tests.support.typed import invoked
 
-TINY = ("--family", "informative", "--size", "600", "--seeds", "2", "--budgets", "0.05,0.2")
+TINY = ("--family", "informative", "--size", "400", "--seeds", "2", "--budgets", "0.05,0.2")
 
 
 @pytest.fixture(autouse=True)

@@ -61,7 +61,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def driver(ledger: Ledger, folder: Path, server: ChatServer, *, proposals: int = 40, lead: int = 4) -> Driver:
+def driver(ledger: Ledger, folder: Path, server: ChatServer, *, proposals: int = 24, lead: int = 4) -> Driver:
     text = TEXT.format(url=server.url, proposals=proposals, lead=lead)
     return Driver(create_or_open(ledger, parse_spec(text, base=folder), text, "test")[0])
 
@@ -86,7 +86,7 @@ def test_a_script_and_two_models_share_a_budget_and_none_runs_away(
     with driver(ledger, folder, server) as running:
         assert running.run() is CampaignState.FINISHED
     found = made(ledger)
-    assert found.total() == 40 and set(found) == {"table", "alcohols", "ethers"}
+    assert found.total() == 24 and set(found) == {"table", "alcohols", "ethers"}
     assert max(found.values()) <= min(found.values()) + 4 + 3, found  # the lead, and one batch
 
 
@@ -94,7 +94,7 @@ def test_each_episode_says_whose_it_is_and_each_script_has_one_trajectory(
     ledger: Ledger, folder: Path, server: ChatServer
 ) -> None:
     server.respond = slowly
-    with driver(ledger, folder, server, proposals=20) as running:
+    with driver(ledger, folder, server, proposals=16) as running:
         running.run()
     with ledger.read() as connection:
         rows = connection.execute(sa.select(t.trajectory).order_by(t.trajectory.c.number)).mappings().all()
@@ -107,7 +107,7 @@ def test_each_episode_says_whose_it_is_and_each_script_has_one_trajectory(
 def test_who_resumes_goes_on_with_each_where_it_was(ledger: Ledger, folder: Path, server: ChatServer) -> None:
     server.respond = slowly
     with driver(ledger, folder, server) as running:
-        while made(ledger).total() < 18:
+        while made(ledger).total() < 12:
             running.step()
         running.request_stop()
         while running.step() is None:
@@ -116,7 +116,7 @@ def test_who_resumes_goes_on_with_each_where_it_was(ledger: Ledger, folder: Path
     with Driver(open_stored(ledger, "together", "test")) as running:
         assert running.run() is CampaignState.FINISHED
     found = made(ledger)
-    assert found.total() == 40 and all(found[name] >= n for name, n in before.items())
+    assert found.total() == 24 and all(found[name] >= n for name, n in before.items())
     assert max(found.values()) <= min(found.values()) + 4 + 3
     with ledger.read() as connection:
         texts = list(connection.execute(sa.select(t.proposal.c.text)).scalars())
@@ -129,14 +129,14 @@ def test_who_has_nothing_left_does_not_hold_the_others_up(ledger: Ledger, folder
     with driver(ledger, folder, server) as running:
         assert running.run() is CampaignState.FINISHED
     found = made(ledger)
-    assert found["table"] == 2 and found.total() == 40
+    assert found["table"] == 2 and found.total() == 24
 
 
 def test_a_model_that_never_answers_leaves_the_others_to_it(ledger: Ledger, folder: Path, server: ChatServer) -> None:
     server.respond = lambda body, n: (500, {"error": {"message": "down"}})
     with driver(ledger, folder, server) as running:
         assert running.run() is CampaignState.FINISHED
-    assert made(ledger) == {"table": 38, "ethers": 2}
+    assert made(ledger) == {"table": 22, "ethers": 2}
 
 
 @pytest.mark.parametrize(

@@ -20,10 +20,10 @@ def test_the_seeds_are_thirty_small_conjugated_molecules(seeds):
     assert [m.smiles for m in molecules] == seeds
 
 
-def test_an_evolution_of_a_thousand_steps_stays_in_chemistry(seeds, capfd):
+def test_an_evolution_of_five_hundred_steps_stays_in_chemistry(seeds, capfd):
     rng = random.Random(7)
     pool, given = list(seeds), 0
-    for _ in range(1000):
+    for _ in range(500):
         start = rng.choice(pool)
         result = mutate(start, rng, limits=EditLimits(max_heavy_atoms=25))
         if result is None:
@@ -36,7 +36,7 @@ def test_an_evolution_of_a_thousand_steps_stays_in_chemistry(seeds, capfd):
         assert molecule.heavy_atoms <= 25
         assert molecule.charge == 0 and molecule.multiplicity == 1
         pool.append(child)
-    assert given > 950
+    assert given > 475
     assert capfd.readouterr().err == ""
 
 
@@ -57,6 +57,8 @@ def test_drawing_uses_all_operations(seeds):
         if result := mutate(rng.choice(pool), rng):
             pool.append(result[0])
             used.add(result[1])
+        if used == set(OPERATIONS):
+            return
     assert used == set(OPERATIONS)
 
 
@@ -114,7 +116,7 @@ def test_no_child_is_outside_the_limits(seeds):
     rng = random.Random(3)
     inside = [s for s in seeds if not set(s) & set("SFs") and Chem.MolFromSmiles(s).GetNumHeavyAtoms() <= 12]
     pool, sizes = [s for s in inside if "c2cccc-2" not in s], []
-    for _ in range(400):
+    for _ in range(200):
         a, b = rng.sample(pool, 2)
         made = mutate(a, rng, limits=LIMITS) if rng.random() < 0.7 else crossover(a, b, rng, limits=LIMITS)
         if made is None:
@@ -125,7 +127,7 @@ def test_no_child_is_outside_the_limits(seeds):
         rings = child.GetRingInfo().AtomRings()
         assert len(rings) <= 2 and max(map(len, rings), default=0) <= 6
         sizes.append(child.GetNumHeavyAtoms())
-    assert len(sizes) > 350 and len(set(sizes)) > 4
+    assert len(sizes) > 175 and len(set(sizes)) > 4
 
 
 def test_children_keep_to_charges_ring_sizes_and_defined_stereo_where_asked():
@@ -156,7 +158,7 @@ def test_a_forbidden_pattern_never_appears():
 
 
 def test_new_double_bonds_have_a_geometry():
-    for seed in range(200):
+    for seed in range(80):
         result = mutate("c1ccc(-c2ccccc2)cc1", random.Random(seed), operations=("insert linker",))
         assert result is not None
         stereo = Chem.FindPotentialStereo(Chem.MolFromSmiles(result[0]))
