@@ -26,10 +26,10 @@ pytestmark = pytest.mark.usefixtures("misbehaving")
 
 
 def test_a_campaign_runs_on_workers_that_find_its_jobs_in_the_ledger(ledger: Ledger, tmp_path: Path) -> None:
-    built = written(ledger, tmp_path, molecules(70))
+    built = written(ledger, tmp_path, molecules(30))
     with working(ledger, tmp_path):
         assert driven(built) == "finished"
-    whole(ledger, 70)
+    whole(ledger, 30)
     with ledger.read() as connection:
         spent = campaign_counts.spent(connection, built.row.id)["core_seconds"]
         found = connection.execute(sa.select(t.attempt.c.owner, t.attempt.c.cost, t.attempt.c.job_id)).all()
@@ -37,7 +37,7 @@ def test_a_campaign_runs_on_workers_that_find_its_jobs_in_the_ledger(ledger: Led
         assert {owner.split("/")[0] for owner, _, job_id in found if job_id} == {"here"}
         assert workers.alive(connection) == []
         n_seen = connection.execute(sa.select(sa.func.count()).select_from(t.cost_observation)).scalar_one()
-        assert n_seen == 70
+        assert n_seen == 30
 
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)

@@ -32,28 +32,31 @@ def run(atoms: Any, folder: Path, protocol: Protocol = FAST, **options: Any) -> 
     return compute(atoms, protocol, folder / f"work{len(list(folder.iterdir()))}", kept, **options)
 
 
-def test_the_gap_of_silicon_lies_between_the_points_of_the_mesh_and_the_state_is_kept(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def silicon(tmp_path_factory: pytest.TempPathFactory) -> tuple[Bands, Path]:
+    """The first calculation of silicon, by one process, and its folder."""
+    folder = tmp_path_factory.mktemp("silicon")
+    return run(SILICON, folder), folder
+
+
+def test_the_gap_of_silicon_lies_between_the_points_of_the_mesh_and_the_state_is_kept(
+    silicon: tuple[Bands, Path],
+) -> None:
     """PBE: 0.57 to 0.61 eV, indirect; on the mesh alone it is 0.73 eV."""
-    first = run(SILICON, tmp_path)
+    first, folder = silicon
     assert first.gap is not None and first.gap.value == pytest.approx(0.60, abs=0.05)
     assert not first.gap.is_on_mesh and first.gap.direct == pytest.approx(2.53, abs=0.1)
     assert first.versions["gpaw"][0].isdigit() and "gpaw/ase" in first.versions and "PBE" in first.text
-    again = run(SILICON, tmp_path)
+    again = run(SILICON, folder)
     assert again.is_restarted and not first.is_restarted
     assert again.energy == pytest.approx(first.energy, abs=1e-6)
     assert again.gap is not None and again.gap.value == pytest.approx(first.gap.value, abs=1e-3)
 
 
 @pytest.mark.usefixtures("openmpi")
-def test_several_processes_give_the_same_energy(tmp_path: Path) -> None:
-    energies = [run(SILICON, tmp_path / str(n), has_bands=False, ranks=n).energy for n in made(tmp_path, 1, 2)]
-    assert energies[1] == pytest.approx(energies[0], abs=1e-6)
-
-
-def made(folder: Path, *names: int) -> tuple[int, ...]:
-    for name in names:
-        (folder / str(name)).mkdir()
-    return names
+def test_several_processes_give_the_same_energy(silicon: tuple[Bands, Path], tmp_path: Path) -> None:
+    by_two = run(SILICON, tmp_path, has_bands=False, ranks=2)
+    assert by_two.energy == pytest.approx(silicon[0].energy, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +139,7 @@ def test_volumes_and_bulk_moduli_are_those_of_all_electron_pbe(
     cells = [bulk(name, structure, a=guess * scale) for scale in (0.97, 0.985, 1.0, 1.015, 1.03)]
     energies = []
     for n, cell in enumerate(cells):
-        made(tmp_path, n)
+        (tmp_path / str(n)).mkdir()
         energies.append(run(cell, tmp_path / str(n), STANDARD, has_bands=False).energy)
     fitted, _, stiffness = EquationOfState([cell.get_volume() for cell in cells], energies, "birchmurnaghan").fit()
     assert (fitted / len(cells[0]) / volume) ** (1 / 3) == pytest.approx(1, abs=0.003)

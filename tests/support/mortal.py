@@ -1,12 +1,14 @@
 """A process that runs jobs, one way of four, and dies at a chosen stage of the first paid one.
 
-    python -m tests.support.mortal STAGE EXECUTOR LEDGER BROKER ELEMENT
+    python -m tests.support.mortal STAGE EXECUTOR LEDGER BROKER ELEMENT [LIVES]
 
 STAGE: `claimed` (before its verification), `running`, `finished` (before anything of it is written) or `never`.
+LIVES: this many processes one after another, each of which has to be killed; they share the imports.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import sys
@@ -17,6 +19,7 @@ from sciagent.cli import main as command_line
 from sciagent.execution.slurm.element import ElementTask, run_element
 from sciagent.store.database.ledger import Ledger
 from sciagent.verification.sandbox.host import HostResult, Request, Worker
+from tests.support.warm import IMPORTED
 
 RUNNING_SECONDS = 1.7
 
@@ -58,5 +61,19 @@ def main(stage: str, executor: str, ledger: str, broker: str, element: str) -> N
     command_line.main()
 
 
+def live(lives: int, *arguments: str) -> None:
+    for name in IMPORTED:
+        importlib.import_module(name)
+    for _ in range(lives):
+        if not (child := os.fork()):
+            main(*arguments)
+            os._exit(0)
+        if (code := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])) != -signal.SIGKILL:
+            sys.exit(f"it was not killed: {code}")
+
+
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[6:]:
+        live(int(sys.argv[6]), *sys.argv[1:6])
+    else:
+        main(*sys.argv[1:])

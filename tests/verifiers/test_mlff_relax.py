@@ -130,7 +130,7 @@ def run(worker: Worker, crystals: list[Crystal], together: bool) -> list[HostRes
 
 
 def test_a_batch_in_the_sandbox_gives_the_same_evidence_and_shares_its_cost(worker: Worker) -> None:
-    crystals = [decorated("rocksalt", pair) for pair in (("Na", "Cl"), ("K", "Br"), ("Mg", "O"), ("Li", "F"))]
+    crystals = [decorated("rocksalt", pair) for pair in (("Na", "Cl"), ("Mg", "O"))]
     batch = run(worker, crystals, together=True)
     alone = [run(worker, [crystal], together=False)[0] for crystal in crystals]
     for one, other in zip(batch, alone, strict=True):
