@@ -197,7 +197,7 @@ def test_words_and_numbers_read_as_in_yaml_1_2(folder: Path) -> None:
     assert (spec.description, spec.objectives[0].scale) == ("no", 0.5)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.text(max_size=200) | st.text("[]{}:,-&*!|>'\"%@#? \n\t0.aeE\\x<", max_size=80))
 def test_any_text_is_read_or_refused_with_a_place(text: str) -> None:
     with pytest.raises(SpecError, match=r"^campaign\.yaml:\d+:\d+: "):
