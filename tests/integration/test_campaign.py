@@ -191,7 +191,7 @@ def test_ctrl_c_ends_cleanly_and_resume_goes_on(tmp_path: Path, presses: int) ->
 
 
 def test_two_drivers_of_one_campaign_are_refused(tmp_path: Path) -> None:
-    file = write_campaign(tmp_path, molecules=("c1ccccc1", "c1ccncc1", "Cc1ccccc1", "Oc1ccccc1"), dft=4, workers=2)
+    file = write_campaign(tmp_path, molecules=("c1ccccc1", "c1ccncc1", "Cc1ccccc1", "Oc1ccccc1"), dft=4)
     file.write_text(file.read_text().replace("grid: 0", "grid: 5"))  # long enough for a slow machine
     process = subprocess.Popen(
         [sys.executable, "-m", "sciagent", "run", str(file), "--quiet"],
