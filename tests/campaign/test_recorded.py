@@ -80,11 +80,10 @@ def decisions(folder: Path, name: str) -> list[list[str]]:
     built = create_or_open(Ledger(str(folder / "sciagent.db")), load_spec(file), file.read_text(), "test")[0]
     with Driver(built) as driver:
         while driver.step(wait=0.0) is None:
-            pool = driver.session.crews[
-                0
-            ].pool  # a step while its job runs could propose, or look at the candidates, a step too early
+            pool = driver.session.crews[0].pool
+            # a step while its job runs could propose, or look at the candidates, a step too early
             while pool.running and pool.completed.empty():
-                time.sleep(0.001)
+                time.sleep(0.004)
     with built.ledger.read() as connection:
         query = sa.select(
             t.candidate.c.text, t.rung.c.name, t.decision.c.action, t.decision.c.chooser, t.decision.c.why
