@@ -83,6 +83,11 @@ class LedgerPool(CandidatePool):
         self.refresh(connection)
 
     @property
+    def earlier(self) -> int:
+        """Number of first rows that are candidates of an earlier campaign."""
+        return self._first
+
+    @property
     def arrived(self) -> int:
         """Number of candidates of this campaign."""
         return len(self.ids) - self._first

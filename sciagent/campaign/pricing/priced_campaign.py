@@ -173,7 +173,7 @@ def priced_campaign(built: Built, connection: Connection) -> PricedCampaign | No
     pool = LedgerPool(built, schema.paid, schema, connection, source)
     numeraire = Numeraire(allowances(built.spec, schema.paid, built.row.created_at))
     budget = 1.0 if numeraire.allowances else math.inf
-    scheduler = Priced(schema.aims, pool.structures, built.spec.seed, budget, schema.trusted)
+    scheduler = Priced(schema.aims, pool.structures, built.spec.seed, budget, schema.trusted, pool.earlier)
     row = _last_law(connection, built, schema)
     if row is not None:
         names, weights = [allowance.name for allowance in numeraire.allowances], row.state["weights"]

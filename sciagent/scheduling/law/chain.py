@@ -29,6 +29,9 @@ BASIS_STRUCTURE = 900
 TERMINAL_ROWS, OTHERS = 600, 0.25
 TRUST_ROWS, TRUST_PRIOR = 60, 30.0
 MIDDLE_ROWS = 500  # fitting rows of a rung below the terminal one: it only fills gaps, and is soon known well enough
+# standard uncertainty of an earlier campaign's terminal answer, as a fraction of its distance from a limit of a hit,
+# since the relation between the rungs may be another one there
+ELSEWHERE = 0.3
 MANY = 2  # smallest number of blocks for two threads
 AHEAD = 8  # largest number of blocks computed ahead of use
 BLOCK = 4096  # candidates computed at a time, so that the data stay in the processor's cache
@@ -82,6 +85,8 @@ class Chain:
     terminal answer. order: (n,) hashes of the candidates' keys, by which rows are selected where there are too many;
     None: hashes of the row numbers. start: hyper-parameters by rung, of an earlier fit. refit: whether to optimise
     them. errors: (n, k) standard uncertainties of the scores, 0 if unknown; uncertain answers have less weight.
+    earlier: number of first rows that an earlier campaign chose; the farther their terminal answers are from a limit of
+    a hit, the less weight they have.
 
     Attributes: `hyper`, by rung; `log_loss`, the leave-one-out loss of "is a hit", in nats, summed over rows; `reach`,
     number of standard deviations that covers 90 % of the terminal answers, leave-one-out (see `interval`). A rung with
@@ -97,8 +102,9 @@ class Chain:
         start: dict[int, Hyper] | None = None,
         refit: bool = True,
         errors: NDArray[np.floating] | None = None,
+        earlier: int = 0,
     ) -> None:
-        self._errors = errors
+        self._errors, self._earlier = errors, earlier
         self._doubts: dict[int, float] = {}
         self._last = scores.shape[1] - 1
         self._scores, self._similarity, self._truth = scores, similarity, truth
@@ -158,6 +164,13 @@ class Chain:
         doubt: Array = (self._errors[of, j] * self._transforms[j].slope(self._scores[of, j])) ** 2
         return doubt
 
+    def _elsewhere(self, of: Places, j: int) -> Array:
+        """Returns (n,) variance of rung j's transformed answers because an earlier campaign looked elsewhere."""
+        if j < self._last or not self._earlier:
+            return np.zeros(len(of))
+        variance: Array = (ELSEWHERE * self._truth.from_limit(self._answers(of, j))) ** 2 * (of < self._earlier)
+        return variance
+
     def _z(self, of: Places, inputs: list[int]) -> Array:
         """Returns (n, d) transformed answers of several rungs."""
         z = np.empty((len(of), len(inputs)))
@@ -189,6 +202,7 @@ class Chain:
         inputs = [i for i in self._known if i < j]
         z, extra = np.empty((len(rows), len(inputs))), self._doubt(rows, j)
         self._doubts[j] = float(np.median(extra))  # expected measurement variance of a future answer
+        extra += self._elsewhere(rows, j)
         gaps: list[tuple[Places, list[int], Array]] = []
         for missing, group in self._groups(rows, inputs):
             z[group], covariance = self._fill(rows[group], inputs, missing)

@@ -40,7 +40,9 @@ class Law:
 class Stack:
     """Fits the laws again as answers arrive; keeps the hyper-parameters between fits."""
 
-    def __init__(self, similarity: Similarity | None) -> None:
+    def __init__(self, similarity: Similarity | None, earlier: int = 0) -> None:
+        """earlier: as in `Chain`."""
+        self._earlier = earlier
         self._kinds: list[Similarity | None] = [None] if similarity is None else [None, similarity]
         self._hyper: dict[tuple[int, int], dict[int, Hyper]] = {}  # by law and question
         self._fitted_at = 0
@@ -61,7 +63,8 @@ class Stack:
             mine = []
             for number, question in enumerate(questions):
                 start = self._hyper.get((place, number))
-                mine.append(Chain(question.scores, question.truth, similarity, order, start, refit, question.errors))
+                given = question.scores, question.truth, similarity
+                mine.append(Chain(*given, order, start, refit, question.errors, self._earlier))
                 self._hyper[place, number] = mine[-1].hyper
             chains.append(tuple(mine))
         if len(chains) == 1:

@@ -112,6 +112,12 @@ class TruthTransform:
         """Returns values in the rung's own unit."""
         return self.centre + self.sign * self.scale * y
 
+    def from_limit(self, y: Array) -> Array:
+        """Returns (n,) distances from the nearest limit of a hit; 0 without limits."""
+        limits = [limit for limit in (self.low, self.high) if math.isfinite(limit)]
+        distance: Array = np.min([np.abs(y - limit) for limit in limits] or [np.zeros(len(y))], axis=0)
+        return distance
+
     @property
     def is_one_sided(self) -> bool:
         return self.low == 0.0 and self.high == math.inf

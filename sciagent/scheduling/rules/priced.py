@@ -63,15 +63,17 @@ class Priced:
         seed: int = 0,
         budget: float = math.inf,
         trusted: frozenset[PaidIndex] = frozenset(),
+        earlier: int = 0,
     ) -> None:
         """similarity: of the structures, by row of the pool, or None. budget: in the unit of the pool's costs. trusted:
-        rungs that measure the wanted property at another level, and are therefore known to be informative."""
-        self.aims, self.budget, self._trusted = aims, budget, trusted
+        rungs that measure the wanted property at another level, and are therefore known to be informative. earlier:
+        number of first rows of the pool that are of an earlier campaign."""
+        self.aims, self.budget, self._trusted, self._earlier = aims, budget, trusted, earlier
         self._rng = np.random.default_rng(seed)
         self._looks = np.random.default_rng([seed, 1])  # separate, so that draws do not change the law
         self.truths: tuple[TruthTransform, ...] | None = None
         self._padded = None if similarity is None else Padded(similarity)
-        self._stack = Stack(self._padded)
+        self._stack = Stack(self._padded, earlier)
         self.laws: list[Law] = []
         self._lessons = 0.0
         self._rest = np.zeros(len(PRICES))  # cost to go of candidates not evaluated, by price of a verification
@@ -180,7 +182,7 @@ class Priced:
     def _batch_size(self, pool: CandidatePool, left: float) -> int:
         of, rung = self._ranked
         each = float(np.median(pool.costs[of, -1]))
-        verifications = max(self._decided(pool.scores) // 2, math.ceil(BATCH_OF * pool.in_play.sum()))
+        verifications = max(self._decided(pool.scores[self._earlier :]) // 2, math.ceil(BATCH_OF * pool.in_play.sum()))
         worth = max(min(max(verifications, BATCH[0]), BATCH[1]) * each, BATCH_SHARE * pool.spent)
         if self.price > 0:  # near the end of the budget, a batch must not use all of it
             worth = max(min(worth, BATCH_LEFT * left), each)
@@ -224,7 +226,7 @@ class Priced:
         def fit(scores: Array, errors: Errors | None) -> list[Law]:
             if self._padded is not None:
                 self._padded.n = len(scores)
-            stack = Stack(self._padded if structure else None)
+            stack = Stack(self._padded if structure else None, self._earlier)
             stack.restore(self._stack.state())
             scores, errors = hinted(self.aims.hints, scores, errors, decided)
             known = not np.isnan(scores[:, self._decisive]).all(0).any()

@@ -346,3 +346,18 @@ def test_two_blocks_at_a_time_say_what_one_after_the_other_says(monkeypatch: pyt
     for (places, told), (others, other) in zip(together, alone, strict=True):
         assert np.array_equal(places, others) and told.missing == other.missing
         assert np.array_equal(told.mean, other.mean) and np.array_equal(told.covariance, other.covariance)
+
+
+def test_an_earlier_campaign_that_looked_far_from_the_limit_does_not_blur_the_law_near_it() -> None:
+    """Where it looked, the lower rung says nothing, and the noise is ten times as large."""
+    rng = np.random.default_rng(1)
+    x = np.concatenate([np.linspace(-3, -1.5, 30), rng.uniform(0, 1, 8), np.linspace(0, 2, 40)])
+    scores = np.column_stack([x, TRUTH.centre + np.where(x < -0.5, -3.0, x - 1)])
+    scores[:, -1] += np.where(x < -0.5, 1.0, 0.1) * rng.normal(size=len(x))
+    asked = np.arange(38, 78)
+    scores[asked, -1] = np.nan
+    (mean, variance), (unaware, blurred) = (
+        forecasts(Chain(scores, TRUTH, None, earlier=earlier), asked) for earlier in (30, 0)
+    )
+    assert np.abs(mean - (x[asked] - 1)).mean() < np.abs(unaware - (x[asked] - 1)).mean()
+    assert np.sqrt(variance).mean() < 0.5 * np.sqrt(blurred).mean()

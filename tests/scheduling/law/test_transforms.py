@@ -112,3 +112,10 @@ def test_a_truth_not_seen_stays_so_and_sets_no_unit() -> None:
 @pytest.mark.parametrize("seen", [np.array([]), np.array([np.nan]), np.full(3, 5.0)])
 def test_where_no_distance_was_seen_the_unit_is_the_score_s_own(seen: Array) -> None:
     assert TruthTransform.of(seen, 5.0, 1)(np.array([7.0])).tolist() == [2.0]
+
+
+def test_the_distance_from_a_limit_is_that_of_the_nearest_one_and_0_without_limits() -> None:
+    y = np.array([-3.0, 0.5, 2.0])
+    assert TruthTransform(0.0, 1.0).from_limit(y).tolist() == [3.0, 0.5, 2.0]
+    assert TruthTransform(0.0, 1.0, 1, -1.0, 1.0).from_limit(y).tolist() == [2.0, 0.5, 1.0]
+    assert TruthTransform(0.0, 1.0, 1, -np.inf, np.inf).from_limit(y).tolist() == [0.0, 0.0, 0.0]

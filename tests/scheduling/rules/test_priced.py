@@ -97,6 +97,20 @@ def test_a_small_campaign_begins_with_two_ladders_and_small_batches() -> None:
     assert all(size <= max(2, sum(verified[:i]) // 2) for i, size in enumerate(verified) if i)
 
 
+def test_after_an_earlier_campaign_there_is_no_warm_up_and_batches_begin_as_small_as_without_it() -> None:
+    case = Case.of(family("informative", 150, 0, 0.05))
+    scores, costs = case.truth.scores.copy(), case.truth.costs
+    scores[40:, -1] = np.nan
+    closed = ~np.isnan(scores)
+    closed[:40] = False
+    pool = CandidatePool(scores, closed, costs)
+    pool.out[:40] = True
+    rule = Priced(Aims.with_threshold(4, case.threshold, 1), None, 0, case.truth.exhaustive, earlier=40)
+    batch = rule.choose(pool, case.truth.exhaustive)
+    assert rule.laws
+    assert 1 <= len(batch) <= 2 and all(np.isfinite(one.index) and one.of >= 40 for one in batch)
+
+
 def test_a_batch_spends_little_on_rungs_below_the_terminal_one() -> None:
     """Nothing is known of a rung yet when its first answers are bought, so that many at once would be a bet."""
     case = Case.of(family("informative", 150, 0, 0.05))
