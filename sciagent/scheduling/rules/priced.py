@@ -30,7 +30,7 @@ from sciagent.scheduling.law.row_selection import Order
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.stack import Law, Stack
 from sciagent.scheduling.law.transforms import TruthTransform
-from sciagent.scheduling.rules.warm_up import first_candidates, still_learning, whole_ladders
+from sciagent.scheduling.rules.warm_up import WARM_UP, first_candidates, still_learning, whole_ladders
 from sciagent.scheduling.subsampling import Evaluated, ahead, drawn, first, guessed, promising
 
 _ByLaw = tuple[Law, CandidateGroup]
@@ -130,7 +130,8 @@ class Priced:
 
     def _first(self, pool: CandidatePool, left: float) -> list[Purchase]:
         """Returns whole ladders for some candidates, until there are enough terminal answers for a law. A candidate
-        whose ladder costs more than what is left makes room for another."""
+        whose ladder costs more than what is left makes room for another. Answers of an earlier campaign only replace
+        the fewest, since they may all lie at one end."""
         if self.truths is not None or len(made_up(self.aims.hints, pool.scores)):
             self._pupils = []  # from now on their missing rungs are valued like any others
             return []
@@ -140,7 +141,8 @@ class Priced:
         ladders = pool.costs[rows[:: math.ceil(len(rows) / SOME) or 1]].sum(1)
         affordable = min(self.budget / float(np.median(ladders)), len(rows)) if len(rows) else 0.0
         wanted = whole_ladders(len(rows), len(pool.paid) - 1 - len(free), affordable)
-        lacking = wanted - self._decided(pool.scores) - len(self._pupils)
+        earlier, own = (self._decided(part) for part in np.split(pool.scores, [self._earlier]))
+        lacking = wanted - own - min(earlier, WARM_UP[0]) - len(self._pupils)
         if lacking > 0:
             features = [c for j in free for c in pool.columns(j)]
             one_sided = all(math.isinf(aim.low) != math.isinf(aim.high) for aim in self.aims.aims)
@@ -160,7 +162,7 @@ class Priced:
         scores, errors = hinted(self.aims.hints, scores, errors, decided)
         if not len(pool.open) or not (decided or len(scores) > len(pool.scores)):
             return []
-        if self.truths is None and decided < len(self._pupils):
+        if self.truths is None and self._decided(pool.scores[self._earlier :]) < len(self._pupils):
             return []  # most of the training candidates are still running
         if self.truths is None or decided < SETTLED:
             self.truths = self.aims.truths(scores)

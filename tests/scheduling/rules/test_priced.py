@@ -97,8 +97,10 @@ def test_a_small_campaign_begins_with_two_ladders_and_small_batches() -> None:
     assert all(size <= max(2, sum(verified[:i]) // 2) for i, size in enumerate(verified) if i)
 
 
-def test_after_an_earlier_campaign_there_is_no_warm_up_and_batches_begin_as_small_as_without_it() -> None:
-    case = Case.of(family("informative", 150, 0, 0.05))
+@cache
+def taught(n: int) -> tuple[Priced, list[Purchase]]:
+    """A law that has 40 answers of an earlier campaign, and its first batch for the others of n candidates."""
+    case = Case.of(family("informative", n, 0, 0.05))
     scores, costs = case.truth.scores.copy(), case.truth.costs
     scores[40:, -1] = np.nan
     closed = ~np.isnan(scores)
@@ -106,9 +108,20 @@ def test_after_an_earlier_campaign_there_is_no_warm_up_and_batches_begin_as_smal
     pool = CandidatePool(scores, closed, costs)
     pool.out[:40] = True
     rule = Priced(Aims.with_threshold(4, case.threshold, 1), None, 0, case.truth.exhaustive, earlier=40)
-    batch = rule.choose(pool, case.truth.exhaustive)
+    return rule, rule.choose(pool, case.truth.exhaustive)
+
+
+def test_a_small_campaign_after_an_earlier_one_has_no_warm_up_and_begins_with_a_small_batch() -> None:
+    rule, batch = taught(150)
     assert rule.laws
     assert 1 <= len(batch) <= 2 and all(np.isfinite(one.index) and one.of >= 40 for one in batch)
+
+
+def test_a_larger_one_warms_up_but_for_two_candidates() -> None:
+    """The answers of the earlier campaign may all lie at the other end."""
+    rule, batch = taught(1000)
+    assert not rule.laws
+    assert len(batch) == math.ceil(0.005 * (1000 - 40)) - 2 and all(one.of >= 40 for one in batch)
 
 
 def test_a_batch_spends_little_on_rungs_below_the_terminal_one() -> None:
