@@ -40,7 +40,7 @@ POSSIBLE = {
     Standing.DROPPED: ("promote", "veto"),
     Standing.SETTLED: ("veto",),
 }
-"""What a person can decide of a candidate, by its standing."""
+"""The decisions that a person can make on a candidate, by its standing."""
 READ, DECIDE = (RouteRule(right, of="campaign") for right in (Right.READ, Right.DECIDE))
 pages = Pages()
 
