@@ -27,7 +27,10 @@ def cells() -> list[Any]:
     ]
     for seed, atoms in enumerate(made):
         atoms.rattle(0.05, seed=seed)
-    return made
+    symmetric = [bulk("NaCl", "rocksalt", a=5.8, cubic=True), bulk("Ti", "hcp", a=2.9)]
+    one_displaced = symmetric[0].copy()
+    one_displaced.positions[0, 0] += 0.2
+    return [*made, *symmetric, one_displaced]
 
 
 def test_a_batch_gives_the_numbers_of_chgnets_own_calculator() -> None:

@@ -36,9 +36,9 @@ def theirs(atoms: Any) -> Any:
 
 def test_pairs_and_angles_are_those_of_chgnet(graph: BatchGraph) -> None:
     first, second, images, left, right = (
-        getattr(graph, name).numpy().astype(int) for name in ("first", "second", "images", "left", "right")
+        getattr(graph, name).tolist() for name in ("first", "second", "images", "left", "right")
     )
-    pairs = [(i, j, *image) for i, j, image in zip(first, second, images.tolist(), strict=True)]
+    pairs = [(i, j, *image) for i, j, image in zip(first, second, images, strict=True)]
     found, wanted, before = {pairs[k] for k in range(len(pairs))}, set(), 0
     corners, wanted_corners = {(pairs[a], pairs[b]) for a, b in zip(left, right, strict=True)}, set()
     for atoms in cells():
@@ -54,7 +54,7 @@ def test_pairs_and_angles_are_those_of_chgnet(graph: BatchGraph) -> None:
 
 def test_a_pair_and_its_reverse_are_one_bond(graph: BatchGraph) -> None:
     first, second, images, bond_of, pair_of = (
-        getattr(graph, name).numpy() for name in ("first", "second", "images", "bond_of", "pair_of")
+        getattr(graph, name) for name in ("first", "second", "images", "bond_of", "pair_of")
     )
     assert (np.bincount(bond_of) == 2).all() and (bond_of[pair_of] == np.arange(len(pair_of))).all()
     for bond in range(0, len(pair_of), 17):
@@ -62,8 +62,22 @@ def test_a_pair_and_its_reverse_are_one_bond(graph: BatchGraph) -> None:
         assert (first[one], second[one]) == (second[other], first[other]) and (images[one] == -images[other]).all()
 
 
-def test_pairs_and_angles_are_counted_by_cell(graph: BatchGraph) -> None:
-    own = [theirs(atoms) for atoms in cells()]
-    pairs, angles = (counts.tolist() for counts in graph.counts)
-    assert pairs == [len(each.atom_graph.reshape(-1, 2)) for each in own] and pairs[1] == 0
-    assert angles == [len(each.bond_graph.reshape(-1, 5)) for each in own]
+def test_forces_and_strains_follow_from_lengths_and_cosines() -> None:
+    rng = np.random.default_rng(5)
+    atoms = cells()[2]
+    graph = batch_graph([atoms], 3.5, 3.0)
+    by_length, by_cosine = rng.normal(size=len(graph.pair_of)), rng.normal(size=len(graph.left))
+    forces, strained = graph.pulls(by_length, by_cosine)
+    move, strain = rng.normal(size=(len(atoms), 3)), rng.normal(size=(3, 3))
+
+    def energy(step: float) -> float:
+        deformed = np.eye(3) + step * strain
+        positions, cell = (atoms.positions + step * move) @ deformed, atoms.cell.array @ deformed
+        vectors = positions[graph.second] + graph.images @ cell - positions[graph.first]
+        lengths = np.linalg.norm(vectors, axis=1)
+        left, right = vectors[graph.left], vectors[graph.right]
+        cosines = (left * right).sum(1) / lengths[graph.left] / lengths[graph.right]
+        return float(by_length @ lengths[graph.pair_of] + by_cosine @ cosines)
+
+    slope = (energy(1e-6) - energy(-1e-6)) / 2e-6
+    assert slope == pytest.approx((strained[0] * strain).sum() - (forces * move).sum(), rel=1e-5)

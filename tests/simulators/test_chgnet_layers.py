@@ -10,6 +10,7 @@ from ase.build import bulk
 from pymatgen.core import Lattice, Structure
 
 from sciagent_simulators.potentials.chgnet_graph import batch_graph
+from sciagent_simulators.potentials.chgnet_kinds import KindGraph, kinds_of
 from sciagent_simulators.potentials.chgnet_layers import Layers
 
 SMALL = {"atom_fea_dim": 16, "bond_fea_dim": 12, "angle_fea_dim": 8, "atom_conv_hidden_dim": 10, "n_conv": 3}
@@ -43,7 +44,10 @@ def test_energies_are_those_of_chgnet(options: dict[str, Any]) -> None:
         for atoms in cells()
     ]
     graph = batch_graph(cells(), 6.0, 3.0)
+    kinds = kinds_of(graph)
+    lengths, cosines = kinds.bonds.mean(graph.lengths[graph.pair_of]), kinds.angles.mean(graph.cosines)
     with torch.no_grad():
         wanted = model([model.graph_converter(each) for each in structures], task="e")["e"].numpy() * 2
-        found = Layers.of(model).energies(graph, graph.positions, graph.lattices).numpy()
+        values = [torch.from_numpy(each.astype(np.float32)) for each in (lengths, cosines)]
+        found = Layers.of(model).energies(KindGraph.of(graph, kinds, "cpu"), *values).numpy()
     assert np.ptp(wanted) > 0.1 and found == pytest.approx(wanted, abs=1e-4)

@@ -8,93 +8,104 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Tensor = Any
 Indices = NDArray[np.int64]
+Numbers = NDArray[np.float64]
 SELF = 1e-8  # angstrom between an atom and itself
 
 
 @dataclass(frozen=True)
 class BatchGraph:
-    """The graph of all cells of a batch, on the model's device. Atoms and pairs are numbered through all cells."""
+    """The graph of all cells of a batch. Atoms and pairs are numbered through all cells."""
 
-    numbers: Tensor
+    numbers: Indices
     """(atoms,) atomic numbers."""
-    owners: Tensor
+    owners: Indices
     """(atoms,) cell of each atom."""
-    sizes: Tensor
+    sizes: Indices
     """(cells,) numbers of atoms."""
-    lattices: Tensor
-    """(cells, 3, 3) vectors as rows, angstrom."""
-    positions: Tensor
-    """(atoms, 3) angstrom."""
-    first: Tensor
+    first: Indices
     """(pairs,) the atom in the centre of each pair. Each two neighbours are two pairs."""
-    second: Tensor
+    second: Indices
     """(pairs,) its neighbour."""
-    images: Tensor
+    images: Indices
     """(pairs, 3) lattice vectors by which the neighbour is shifted."""
-    bond_of: Tensor
+    lengths: Numbers
+    """(pairs,) angstrom."""
+    directions: Numbers
+    """(pairs, 3) from the centre to the neighbour, of length 1."""
+    bond_of: Indices
     """(pairs,) the bond of each pair; a pair and its reverse have one."""
-    pair_of: Tensor
+    pair_of: Indices
     """(bonds,) one of the two pairs of each bond."""
-    left: Tensor
+    left: Indices
     """(angles,) one pair of each angle."""
-    right: Tensor
+    right: Indices
     """(angles,) the other pair, with the same centre."""
 
-    @property
-    def counts(self) -> tuple[Tensor, Tensor]:
-        """(cells,) numbers of pairs and of angles."""
-        owners, n = self.owners[self.first], len(self.sizes)
-        return owners.bincount(minlength=n), owners[self.left].bincount(minlength=n)
+    @cached_property
+    def cosines(self) -> Numbers:
+        """(angles,) of the angles."""
+        found: Numbers = np.einsum("ni,ni->n", self.directions[self.left], self.directions[self.right])
+        return found
+
+    def pulls(self, by_length: Numbers, by_cosine: Numbers) -> tuple[Numbers, Numbers]:
+        """Returns (atoms, 3) forces and (cells, 3, 3) derivatives by the strain of the cell.
+
+        by_length: (bonds,) derivatives of the energy by the lengths; by_cosine: (angles,) by the cosines."""
+        left, right = self.directions[self.left], self.directions[self.right]
+        by_vector = (by_length / 2)[self.bond_of, None] * self.directions  # half for a pair, half for its reverse
+        for one, other, pairs in ((left, right, self.left), (right, left, self.right)):
+            turned = (by_cosine / self.lengths[pairs])[:, None] * (other - self.cosines[:, None] * one)
+            by_vector += _sums(turned, pairs, len(self.first))
+        n = len(self.numbers)
+        forces = _sums(by_vector, self.first, n) - _sums(by_vector, self.second, n)
+        strained = (self.lengths[:, None] * self.directions)[:, :, None] * by_vector[:, None, :]
+        owners = self.owners[self.first]
+        return forces, _sums(strained.reshape(-1, 9), owners, len(self.sizes)).reshape(-1, 3, 3)
 
 
-def batch_graph(batch: Sequence[Any], cutoff: float, near: float, device: str = "cpu") -> BatchGraph:
+def batch_graph(batch: Sequence[Any], cutoff: float, near: float) -> BatchGraph:
     """Returns the graph of several ase.Atoms. cutoff, near: angstrom, for pairs and for those that form angles."""
-    import torch
-
     sizes = np.array([len(atoms) for atoms in batch])
     found = [_neighbours(atoms, cutoff) for atoms in batch]
-    before = np.repeat(np.cumsum(sizes) - sizes, [len(distances) for *_, distances in found])
-    first, second, images, distances = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    counts = [len(vectors) for *_, vectors in found]
+    before = np.repeat(np.cumsum(sizes) - sizes, counts)
+    first, second, images, vectors = (np.concatenate(parts) for parts in zip(*found, strict=True))
     first, second = first + before, second + before
+    lengths = np.linalg.norm(vectors, axis=1)
     bond_of, pair_of = _bonds(first, second, images, int(sizes.sum()))
-    left, right = _angles(first, distances < near)
-    real = {
-        "lattices": np.array([atoms.cell.array for atoms in batch]),
-        "positions": np.concatenate([atoms.positions for atoms in batch]),
-        "images": images,
-    }
-    whole = {
-        "numbers": np.concatenate([atoms.numbers for atoms in batch]),
-        "sizes": sizes,
-        "owners": np.repeat(np.arange(len(sizes)), sizes),
-        "first": first,
-        "second": second,
-        "bond_of": bond_of,
-        "pair_of": pair_of,
-        "left": left,
-        "right": right,
-    }
-    tensors = {name: torch.from_numpy(values.astype(np.float32)).to(device) for name, values in real.items()}
-    tensors |= {name: torch.from_numpy(values.astype(np.int64)).to(device) for name, values in whole.items()}
-    return BatchGraph(**tensors)
+    left, right = _angles(first, lengths < near)
+    return BatchGraph(
+        numbers=np.concatenate([atoms.numbers for atoms in batch]),
+        owners=np.repeat(np.arange(len(sizes)), sizes),
+        sizes=sizes,
+        first=first,
+        second=second,
+        images=images,
+        lengths=lengths,
+        directions=vectors / lengths[:, None],
+        bond_of=bond_of,
+        pair_of=pair_of,
+        left=left,
+        right=right,
+    )
 
 
-def _neighbours(atoms: Any, cutoff: float) -> tuple[Indices, Indices, Indices, NDArray[np.float64]]:
-    """Returns (pairs,) atoms, their neighbours, (pairs, 3) shifts of these and (pairs,) distances in angstrom."""
+def _neighbours(atoms: Any, cutoff: float) -> tuple[Indices, Indices, Indices, Numbers]:
+    """Returns (pairs,) atoms, their neighbours, (pairs, 3) shifts of these, and (pairs, 3) vectors in angstrom."""
     from pymatgen.optimization.neighbors import find_points_in_spheres
 
     positions, cell = (np.ascontiguousarray(values, dtype=float) for values in (atoms.positions, atoms.cell.array))
     found = find_points_in_spheres(positions, positions, cutoff, np.ones(3, dtype=np.int64), cell, SELF)
     others = (found[0] != found[1]) | (found[3] > SELF)
-    first, second, images, distances = (values[others] for values in found)
-    return first, second, images.astype(np.int64), distances
+    first, second, images, _ = (values[others] for values in found)
+    return first, second, images.astype(np.int64), positions[second] + images @ cell - positions[first]
 
 
 def _bonds(first: Indices, second: Indices, images: Indices, atoms: int) -> tuple[Indices, Indices]:
@@ -124,3 +135,8 @@ def _angles(first: Indices, is_near: NDArray[np.bool_]) -> tuple[Indices, Indice
     right = start[first[near[left]]] + place
     others = left != right
     return near[left[others]], near[right[others]]
+
+
+def _sums(values: Numbers, rows: Indices, n: int) -> Numbers:
+    """Returns (n, columns) the sums of the values in each row."""
+    return np.stack([np.bincount(rows, column, n) for column in values.T], axis=1)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sciagent_simulators.potentials.chgnet_graph import BatchGraph
+from sciagent_simulators.potentials.chgnet_kinds import KindGraph
 
 Tensor = Any
 Part = tuple[Tensor, Tensor | None]
@@ -80,56 +80,48 @@ class Layers:
         pairs = [GatedLayer.of(layer.twoBody_atom, (atom, bond, atom)) for layer in model.atom_conv_layers]
         return cls(model, pairs, [*bonds, None], [*angles[:-1], None, None])
 
-    def energies(self, graph: BatchGraph, positions: Tensor, lattices: Tensor) -> Tensor:
-        """Returns (cells,) energies in eV. positions: (atoms, 3); lattices: (cells, 3, 3), in angstrom."""
+    def energies(self, graph: KindGraph, lengths: Tensor, cosines: Tensor) -> Tensor:
+        """Returns (cells,) energies in eV. lengths: (bonds,) angstrom; cosines: (angles,)."""
         import torch
 
-        model, first, second = self.model, graph.first, graph.second
-        shifts = torch.einsum("ni,nij->nj", graph.images, lattices[graph.owners[first]])
-        radial, radial_near, directions = model.bond_basis_expansion(
-            center=positions[first],
-            neighbor=positions[second] + shifts,
-            undirected2directed=graph.pair_of,
-            image=torch.zeros_like(shifts),
-            lattice=torch.eye(3, device=positions.device),
-        )
-        atoms, bonds = model.atom_embedding(graph.numbers - 1), model.bond_embedding(radial)
-        pair_weights = model.bond_weights_ag(radial).index_select(0, graph.bond_of)
+        model, radial = self.model, self.model.bond_basis_expansion
+        expanded = radial.rbf_expansion_ag(lengths)
+        atoms, bonds = model.atom_embedding(graph.numbers - 1), model.bond_embedding(expanded)
+        pair_weights = model.bond_weights_ag(expanded).index_select(0, graph.bond_of) * graph.pair_counts[:, None]
         has_angles = len(graph.left) > 0
         if has_angles:
-            angles = model.angle_embedding(model.angle_basis_expansion(directions[graph.left], directions[graph.right]))
-            centre, owner = first[graph.left], graph.bond_of[graph.left]
-            near, places = torch.unique(torch.stack([owner, graph.bond_of[graph.right]]), return_inverse=True)
-            near_weights = model.bond_weights_bg(radial_near).index_select(0, near)
+            cosines = cosines * (1 - 1e-6)  # as CHGNet does, since the arc of 1 has no derivative
+            angles = model.angle_embedding(model.angle_basis_expansion.fourier_expansion(torch.acos(cosines)))
+            near, places = torch.unique(torch.stack([graph.left, graph.right]), return_inverse=True)
+            near_weights = model.bond_weights_bg(radial.rbf_expansion_bg(lengths.index_select(0, near)))
             corner_weights = near_weights.index_select(0, places[0]) * near_weights.index_select(0, places[1])
+            corner_weights = corner_weights * graph.angle_counts[:, None]
         for number, (pair, bond, angle) in enumerate(zip(self.atoms, self.bonds, self.angles, strict=True)):
-            messages = pair((atoms, first), (bonds, graph.bond_of), (atoms, second)) * pair_weights
-            atoms = _updated(model.atom_conv_layers[number], atoms, messages, first, "atom_norm")
+            messages = pair((atoms, graph.first), (bonds, graph.bond_of), (atoms, graph.second)) * pair_weights
+            atoms = _updated(model.atom_conv_layers[number], atoms, messages, graph.first, "atom_norm")
             if has_angles and bond is not None:
-                messages = bond(*_ends(bonds, near, places), (angles, None), (atoms, centre)) * corner_weights
-                bonds = _updated(model.bond_conv_layers[number], bonds, messages, owner, "bond_norm")
+                messages = bond(*_ends(bonds, near, places), (angles, None), (atoms, graph.centre)) * corner_weights
+                bonds = _updated(model.bond_conv_layers[number], bonds, messages, graph.left, "bond_norm")
                 if angle is not None:
                     layer = model.angle_layers[number]
-                    change = angle(*_ends(bonds, near, places), (angles, None), (atoms, centre))
+                    change = angle(*_ends(bonds, near, places), (angles, None), (atoms, graph.centre))
                     angles = change + angles if layer.resnet else change
                     angles = angles if layer.angle_norm is None else layer.angle_norm(angles)
         return self._of_cells(graph, atoms)
 
-    def _of_cells(self, graph: BatchGraph, atoms: Tensor) -> Tensor:
+    def _of_cells(self, graph: KindGraph, atoms: Tensor) -> Tensor:
         """Returns (cells,) energies, with those of the elements, from the features of the atoms."""
-        import torch
-
-        model, sizes, owners = self.model, graph.sizes, graph.owners
+        model, sizes = self.model, graph.sizes
         atoms = atoms if model.readout_norm is None else model.readout_norm(atoms)
         if model.mlp_first:
-            energies = model.pooling(model.mlp(atoms), owners).view(-1)
+            energies = graph.summed(model.mlp(atoms)).view(-1)
         else:
-            energies = model.mlp(model.pooling(atoms, owners)).view(-1) * sizes
+            energies = model.mlp(graph.summed(atoms) / sizes[:, None]).view(-1) * sizes
         reference = model.composition_model
         if reference is None:
             return energies
-        amounts = torch.zeros(len(sizes), reference.max_num_elements, device=sizes.device)
-        amounts.index_put_((owners, graph.numbers - 1), torch.ones_like(owners, dtype=amounts.dtype), accumulate=True)
+        amounts = energies.new_zeros(len(sizes), reference.max_num_elements)
+        amounts.index_put_((graph.owners, graph.numbers - 1), graph.atom_counts, accumulate=True)
         if not reference.is_intensive:
             return energies + reference._get_energy(amounts)
         return energies + reference._get_energy(amounts / sizes[:, None]) * sizes
