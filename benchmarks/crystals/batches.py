@@ -5,7 +5,7 @@
 
 `campaign`: 32 cells of 2 to 8 atoms are relaxed by `mlff.relax` in the sandbox, as a campaign does it: one process for
 each, or one process for all; core-seconds are those that the host measures, with the start of the processes, and the
-median of three runs.
+median of three runs. `without_symmetry` is the same with all atoms displaced.
 `ase`: the same one by one with ASE and CHGNet's own calculator, without processes.
 `relaxing`: the same cells relaxed in this process, one by one and in one batch, in core-seconds (seconds on a GPU).
 `evaluation`: core-seconds (seconds on a GPU) for energies, forces and stresses of n cells in one call.
@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from sciagent.chemistry.crystal import Crystal
+from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.chemistry.crystals.prototypes import decorated
 from sciagent.verification.sandbox.host import HostResult, Limits, Request, Worker
 from sciagent_simulators.potentials.equation_of_state import StateFit, equations_of_state
@@ -43,11 +43,22 @@ CELLS = (
 """32 cells of 2 to 8 atoms in the shorthand of prototypes."""
 REPEATED = ("rocksalt Na Cl", "rocksalt Mg O", "perovskite Sr Ti O", "rutile Ti O", "wurtzite Zn O", "CsCl Cs Cl")
 STARTS = 4
+DISPLACEMENT = 0.05  # angstrom
 RUNS = 3
 
 
-def crystals(count: int = 32) -> list[Crystal]:
-    return [crystal_of(text) for text in CELLS.split(", ")[:count]]
+def crystals(count: int = 32, displacement: float = 0.0) -> list[Crystal]:
+    """Returns the cells; with a displacement (standard deviation in angstrom) without symmetry."""
+    cells = [crystal_of(text) for text in CELLS.split(", ")[:count]]
+    return [displaced(cell, displacement, seed) for seed, cell in enumerate(cells)] if displacement else cells
+
+
+def displaced(crystal: Crystal, displacement: float, seed: int) -> Crystal:
+    structure = crystal.structure.copy()
+    moves = np.random.default_rng(seed).normal(scale=displacement, size=(len(structure), 3))
+    for place, move in enumerate(moves):
+        structure.translate_sites(place, move, frac_coords=False)
+    return crystal_from_structure(structure)
 
 
 def crystal_of(text: str) -> Crystal:
@@ -61,9 +72,9 @@ def atoms_of(crystal: Crystal) -> Any:
     return AseAtomsAdaptor.get_atoms(crystal.structure, msonable=False)
 
 
-def campaign(model: str, count: int) -> dict[str, Any]:
+def campaign(model: str, count: int, displacement: float = 0.0) -> dict[str, Any]:
     """Returns core-seconds of one verification each and of one batch, with the largest difference of energies."""
-    cells = crystals(count)
+    cells = crystals(count, displacement)
     settings = {"model": model, "known_phases": "none", "fmax": 0.05}
     limits = Limits(wall_seconds=600, memory_mb=4000)
     with tempfile.TemporaryDirectory() as folder, Worker(Path(folder), preload=["mlff.relax"]) as worker:
@@ -255,6 +266,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found: dict[str, Any] = {}
         if "campaign" in given.part:
             found["campaign"] = campaign(model, given.cells)
+            found["without_symmetry"] = campaign(model, given.cells, DISPLACEMENT)
         if "ase" in given.part:
             found["ase"] = with_ase(given.cells)
         if "relaxing" in given.part:

@@ -21,8 +21,8 @@ from sciagent_simulators.potentials.chgnet_graph import BatchGraph, Indices, Num
 Colours = NDArray[np.uint64]
 Tensor = Any
 EQUAL = 1e-4
-"""Lengths in angstrom, and cosines, that differ by less are one. Each has the mean of its kind, so energies change by
-its square only, and forces by less than 0.01 eV/angstrom."""
+"""Lengths in angstrom, and angles in radian, that differ by less are one. Each has the mean of its kind, so energies
+change by its square only, and forces by less than 0.01 eV/angstrom."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def kinds_of(graph: BatchGraph) -> GraphKinds:
     """Returns the coarsest kinds that a network cannot tell apart."""
     owners = graph.owners[graph.first]
     lengths = _classes(graph.lengths[graph.pair_of], owners[graph.pair_of])
-    corners = _random(_classes(graph.cosines, owners[graph.left]), 1)
+    corners = _random(_classes(np.arccos(np.clip(graph.cosines, -1, 1)), owners[graph.left]), 1)
     atoms, bonds = _random(graph.numbers + 1000 * graph.owners, 2), _random(lengths, 3)
     n_atoms, n_bonds, left_bond = len(atoms), len(bonds), graph.bond_of[graph.left]
     found = 0
