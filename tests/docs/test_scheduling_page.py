@@ -99,7 +99,7 @@ def test_the_numbers_in_the_prose_are_the_constants() -> None:
     from sciagent.scheduling.dynamic_programme import PRICES, U
     from sciagent.scheduling.law import chain, hints
     from sciagent.scheduling.payoff import DRAWS, NODES
-    from sciagent.scheduling.rules import priced, warm_up
+    from sciagent.scheduling.rules import lessons, priced, warm_up
 
     fewest, most = warm_up.WARM_UP
     flat = re.sub(r"\s+", " ", TEXT)
@@ -114,7 +114,9 @@ def test_the_numbers_in_the_prose_are_the_constants() -> None:
         f"or {100 * priced.BATCH_SHARE:g} % of what was spent",
         f"at most {100 * priced.BATCH_BELOW:g} % of what was spent goes to rungs below the terminal one",
         f"of the first {priced.SETTLED} answers or more, then frozen",
-        f"About {100 * priced.LESSONS:g} % of the spend",
+        f"About {100 * lessons.LATER:g} % of the spend",
+        f"up to {100 * lessons.EARLY:g} % while a rung stands beside fewer than {lessons.FEW} terminal answers",
+        f"together cost no more than {lessons.WORTH:g} verifications",
         f"until there are {hints.UNTIL} answers",
         f"when {hints.UNTIL} answers are there",
         f"Beyond {chain.TERMINAL_ROWS} terminal answers",

@@ -30,6 +30,7 @@ from sciagent.scheduling.law.row_selection import Order
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.stack import Law, Stack
 from sciagent.scheduling.law.transforms import TruthTransform
+from sciagent.scheduling.rules.lessons import Lessons
 from sciagent.scheduling.rules.warm_up import WARM_UP, first_candidates, still_learning, whole_ladders
 from sciagent.scheduling.subsampling import Evaluated, ahead, drawn, first, guessed, promising
 
@@ -48,7 +49,6 @@ BATCH, BATCH_OF, BATCH_SHARE = (2, 8), 0.01, 0.04
 BATCH_BELOW = 0.04
 BATCH_LEFT = 0.125  # largest fraction of the remaining budget, if that does not buy everything
 JUDGED = 500  # best candidates that are used to value a rung
-LESSONS = 0.01  # fraction of the spend for rungs that would be skipped before the terminal one, to keep learning
 AT_ONCE = 1 << 14  # features bought at a time, since a million candidates may need them
 SOME = 10_000  # candidates whose costs represent all
 
@@ -75,7 +75,7 @@ class Priced:
         self._padded = None if similarity is None else Padded(similarity)
         self._stack = Stack(self._padded, earlier)
         self.laws: list[Law] = []
-        self._lessons = 0.0
+        self._lessons = Lessons()
         self._rest = np.zeros(len(PRICES))  # cost to go of candidates not evaluated, by price of a verification
         self._base = 1.0  # cost of one verification
         self._pupils: list[int] = []  # rows of the candidates that run the whole ladder
@@ -179,7 +179,7 @@ class Priced:
         rung = self._value(pool, look.of, by_law)
         order = np.argsort(-self.index[look.of], kind="stable")
         self._ranked, self._taken = np.array([look.of[order], rung[order]]), 0
-        return self._with_lessons(pool, self.further(pool, self._batch_size(pool, left)), paid[:-1])
+        return self._lessons.added(pool, self.further(pool, self._batch_size(pool, left)), paid[:-1])
 
     def _batch_size(self, pool: CandidatePool, left: float) -> int:
         of, rung = self._ranked
@@ -322,21 +322,6 @@ class Priced:
         lacking = [j for j in pool.paid[:-1] if j not in deciding and not pool.closed[of, j].all()]
         return worth(), {j: worth(j) for j in lacking}
 
-    def _with_lessons(self, pool: CandidatePool, batch: list[Purchase], rungs: list[PaidIndex]) -> list[Purchase]:
-        """Returns the batch, with `rungs` added for some candidates that would skip them before the terminal rung. None
-        is added after a higher rung: the law would learn that only good candidates have its answer."""
-        afford = LESSONS * pool.spent - self._lessons
-        purchases: list[Purchase] = []
-        for purchase in batch:
-            for j in rungs if purchase.rung == pool.paid[-1] else ():
-                cost = float(pool.costs[purchase.of, j])
-                if cost <= afford and not pool.closed[purchase.of, j:].any():
-                    afford -= cost
-                    self._lessons += cost
-                    purchases.append(replace(purchase, rung=j))
-            purchases.append(purchase)
-        return purchases
-
     def _solved(self, pool: CandidatePool, look: Evaluated, by_law: list[_ByLaw], left: float) -> float:
         """Returns the price at which the remaining budget is just spent on all open candidates. The spend on candidates
         that are far from the top is remembered from the last evaluation of these or similar ones."""
@@ -364,7 +349,7 @@ class Priced:
     def state(self) -> Mapping[str, Any]:
         """Returns what was learned as JSON; with the same evidence it gives the same law again."""
         truths = None if self.truths is None else [truth.state() for truth in self.truths]
-        return {"stack": self._stack.state(), "truths": truths, "lessons": self._lessons, "price": self.price}
+        return {"stack": self._stack.state(), "truths": truths, "lessons": self._lessons.spent, "price": self.price}
 
     def learn_from(self, state: Mapping[str, Any]) -> None:
         """Starts with the hyper-parameters of another campaign's law, which are refitted at the first fit."""
@@ -373,7 +358,7 @@ class Priced:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restores the state of an earlier run."""
         self._stack.restore(state["stack"])
-        self._lessons, self.price = float(state["lessons"]), float(state["price"])
+        self._lessons.spent, self.price = float(state["lessons"]), float(state["price"])
         if state["truths"] is not None:
             self.truths = tuple(TruthTransform.restored(truth) for truth in state["truths"])
 
