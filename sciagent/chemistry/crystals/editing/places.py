@@ -73,6 +73,7 @@ def _orbits(crystal: Crystal) -> Iterator[CrystalPlace]:
 def _voids(crystal: Crystal) -> Iterator[CrystalPlace]:
     """Yields the roomiest points of a grid with their symmetric copies; points of low symmetry are left out."""
     import numpy as np
+    import spglib
     from pymatgen.util.coord import pbc_shortest_vectors
 
     structure = crystal.structure
@@ -81,15 +82,18 @@ def _voids(crystal: Crystal) -> Iterator[CrystalPlace]:
     vectors, squares = pbc_shortest_vectors(structure.lattice, points, structure.frac_coords, return_d2=True)
     del vectors
     room = np.sqrt(squares.min(axis=1))
-    taken: list[Any] = []
+    cell = (structure.lattice.matrix, structure.frac_coords, [site.specie.Z for site in structure])
+    operations: Any = spglib.get_symmetry(cell, symprec=SYMPREC)
+    free = np.ones(len(points), dtype=bool)
     n_found = 0
     for index in np.lexsort((np.arange(len(room)), -np.round(room, 4))):
         if n_found == MAX_VOIDS or room[index] < 0.6 * room.max():
             return
-        if any(_near(points[index], other) for other in taken):
+        if not free[index]:
             continue
-        images = _images(crystal, points[index])
-        taken += images
+        images = _images(operations, points[index])
+        for image in images:
+            free &= ~_near(points, image)
         if len(images) <= MAX_VOID_SITES:
             n_found += 1
             positions = tuple((float(x), float(y), float(z)) for x, y, z in images)
@@ -98,22 +102,21 @@ def _voids(crystal: Crystal) -> Iterator[CrystalPlace]:
             )
 
 
-def _images(crystal: Crystal, point: Any) -> list[Any]:
+def _images(operations: Any, point: Any) -> list[Any]:
     """Returns the distinct images of a point under the space group, in the primitive cell."""
-    import spglib
+    import numpy as np
 
-    structure = crystal.structure
-    cell = (structure.lattice.matrix, structure.frac_coords, [site.specie.Z for site in structure])
-    operations: Any = spglib.get_symmetry(cell, symprec=SYMPREC)
+    pairs = zip(operations["rotations"], operations["translations"], strict=True)
+    left = np.array([(rotation @ point + translation) % 1.0 for rotation, translation in pairs])
     kept: list[Any] = []
-    for rotation, translation in zip(operations["rotations"], operations["translations"], strict=True):
-        image = (rotation @ point + translation) % 1.0
-        if not any(_near(image, other) for other in kept):
-            kept.append(image)
+    while len(left):
+        kept.append(left[0])
+        left = left[~_near(left, kept[-1])]
     return kept
 
 
-def _near(first: Any, second: Any) -> bool:
+def _near(points: Any, other: Any) -> Any:
+    """Returns which of the points lie at another one or at its periodic copies. points: (n, 3), fractional."""
     import numpy as np
 
-    return bool(np.abs((first - second + 0.5) % 1.0 - 0.5).max() < 1e-3)
+    return np.abs((points - other + 0.5) % 1.0 - 0.5).max(axis=1) < 1e-3
