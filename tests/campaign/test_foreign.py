@@ -23,7 +23,6 @@ from tests.support.campaigns import write_campaign
 from tests.support.chat_server import ChatServer, calls
 from tests.support.mcp_server import HOSTILE
 from tests.support.mcp_servers import SERVER, over_http, starts
-from tests.support.plugins import misbehaving  # noqa: F401
 from tests.support.typed import invoked
 
 pytestmark = pytest.mark.usefixtures("misbehaving")

@@ -9,7 +9,6 @@ import pytest
 
 from tests.support.campaigns import sciagent, write_campaign
 from tests.support.once import once
-from tests.support.plugins import misbehaving  # noqa: F401
 
 MOLECULES = ("C", "O", "CO", "C[CH2]")
 

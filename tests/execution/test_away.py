@@ -23,7 +23,6 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from tests.support.campaigns import environment, sciagent
 from tests.support.elsewhere import counts, driver, molecules, until, whole, worker, working, written
-from tests.support.plugins import misbehaving  # noqa: F401
 from tests.support.servers.postgres import Postgres, own_postgres
 
 pytestmark = [pytest.mark.usefixtures("misbehaving"), pytest.mark.slow]

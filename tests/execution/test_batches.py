@@ -21,7 +21,6 @@ from tests.execution.slurm.conftest import (
 )
 from tests.execution.test_celery_campaign import alive, celery_worker
 from tests.support.elsewhere import driven, molecules, until, working, written
-from tests.support.plugins import misbehaving  # noqa: F401
 from tests.support.slurm_cluster import SlurmCluster
 
 pytestmark = pytest.mark.usefixtures("misbehaving")

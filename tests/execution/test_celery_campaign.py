@@ -23,7 +23,6 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import workers
 from tests.support.campaigns import environment
 from tests.support.elsewhere import counts, molecules, until, whole, written
-from tests.support.plugins import misbehaving  # noqa: F401
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("misbehaving")]
 SERVE = """

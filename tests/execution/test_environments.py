@@ -16,7 +16,6 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from tests.support import bare_environments as environments
 from tests.support.elsewhere import counts, driver, molecules, until, worker, working, written
-from tests.support.plugins import misbehaving  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("misbehaving")
 TEXT = """

@@ -22,7 +22,6 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import external_jobs
 from tests.support.campaigns import environment
 from tests.support.elsewhere import again, driver, molecules, until, written
-from tests.support.plugins import misbehaving  # noqa: F401
 
 pytestmark = [pytest.mark.usefixtures("misbehaving"), pytest.mark.parametrize("backend", ["sqlite"], indirect=True)]
 ROOT = Path(__file__).parents[2]

@@ -20,7 +20,6 @@ from sciagent.store.job_queue import jobs, workers
 from sciagent.store.job_queue.workers import NewWorker
 from sciagent.store.views import campaign_counts
 from tests.support.elsewhere import counts, driven, driver, molecules, running, until, whole, worker, working, written
-from tests.support.plugins import misbehaving  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("misbehaving")
 

@@ -18,7 +18,6 @@ from sciagent.execution.worker import runner
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from tests.support.elsewhere import TEXT, counts, driven, driver, molecules, until, whole, working, written
-from tests.support.plugins import misbehaving  # noqa: F401
 
 pytestmark = [pytest.mark.usefixtures("misbehaving"), pytest.mark.parametrize("backend", ["sqlite"], indirect=True)]
 

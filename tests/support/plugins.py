@@ -63,21 +63,21 @@ def register_again() -> None:
             properties().add(prop, made.package)
 
 
-@pytest.fixture(scope="session")
-def misbehaving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder that the package of verifiers named `bad.*` is installed in, seen by this process and its children."""
-    with installed("misbehaving", tmp_path_factory.mktemp("site")) as target:
-        yield target
-
-
 @contextmanager
 def installed(name: str, target: Path) -> Iterator[Path]:
     """Install one of the packages beside these tests into `target`, and let this process and its children see it."""
     install(PLUGINS / name, target)
+    with visible(target):
+        yield target
+
+
+@contextmanager
+def visible(target: Path) -> Iterator[None]:
+    """Let this process and its children see what is installed in `target`."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(target))
         inherited = os.environ.get("PYTHONPATH")
         patch.setenv("PYTHONPATH", os.pathsep.join([str(target), *([inherited] if inherited else [])]))
         forget_registry()
-        yield target
+        yield
     forget_registry()

@@ -27,7 +27,6 @@ from sciagent.store.database.clock import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import campaign_counts
 from tests.campaign.fake_verifiers import CAMPAIGN, make_folder  # noqa: F401
-from tests.support.plugins import misbehaving  # noqa: F401
 
 # What the file may say
 

@@ -17,7 +17,6 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import workers
 from tests.support.campaigns import environment, sciagent
 from tests.support.elsewhere import counts, molecules, until, whole, working, written
-from tests.support.plugins import misbehaving  # noqa: F401
 
 pytestmark = [pytest.mark.usefixtures("misbehaving"), pytest.mark.parametrize("backend", ["sqlite"], indirect=True)]
 

@@ -14,7 +14,6 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import campaign_counts
 from tests.support.elsewhere import again, counts, driven, driver, molecules, processes, until, whole, working, written
-from tests.support.plugins import misbehaving  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("misbehaving")
 

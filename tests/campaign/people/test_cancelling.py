@@ -16,7 +16,6 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import spend
 from sciagent.store.views import campaign_counts
 from tests.support.elsewhere import again, counts, driver, molecules, processes, running, until, working, written
-from tests.support.plugins import misbehaving  # noqa: F401
 
 pytestmark = [pytest.mark.usefixtures("misbehaving"), pytest.mark.parametrize("backend", ["sqlite"], indirect=True)]
 SLEEPS = "import time; time.sleep(1000)"

@@ -10,9 +10,8 @@ from sciagent.campaign.proposing.briefing import AgentWorkbench
 from sciagent.domain.campaigns.ports import ProposalIn
 from sciagent.verification.sandbox.host import Worker
 from tests.campaign.proposing.opened import built, worker
-from tests.support.plugins import misbehaving
 
-__all__ = ["built", "misbehaving", "worker"]
+__all__ = ["built", "worker"]
 pytestmark = [pytest.mark.usefixtures("misbehaving"), pytest.mark.parametrize("backend", ["sqlite"], indirect=True)]
 
 

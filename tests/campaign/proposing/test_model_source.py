@@ -22,7 +22,6 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import campaign_counts
 from tests.support.chat_server import ChatServer, answer, calls
-from tests.support.plugins import misbehaving  # noqa: F401
 
 pytestmark = [pytest.mark.usefixtures("misbehaving"), pytest.mark.parametrize("backend", ["sqlite"], indirect=True)]
 MOLECULES = tuple(f"{'C' * n}O" for n in range(1, 40))

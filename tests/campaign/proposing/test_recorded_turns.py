@@ -21,7 +21,6 @@ from sciagent.store.campaign_state import trajectories
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import tool_sets
-from tests.support.plugins import misbehaving  # noqa: F401
 from tests.support.tiny_model import write_tiny_model
 
 pytestmark = pytest.mark.usefixtures("misbehaving")

@@ -22,7 +22,6 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from tests.support.campaigns import write_campaign
 from tests.support.chat_server import ChatServer, calls
-from tests.support.plugins import misbehaving  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("misbehaving")
 TEXT = """

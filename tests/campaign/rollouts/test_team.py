@@ -12,9 +12,7 @@ from sciagent.domain.outcomes import Outcome
 from sciagent.store.database.ledger import Ledger
 from sciagent.verification.sandbox.host import Request, Worker
 from tests.campaign.rollouts.rolled import TEXT, seeded
-from tests.support.plugins import misbehaving
 
-__all__ = ["misbehaving"]
 pytestmark = [pytest.mark.usefixtures("misbehaving"), pytest.mark.parametrize("backend", ["sqlite"], indirect=True)]
 QUICK = TEXT.replace(
     "goal: {kind: graded}", "  - {rung: quick, verifier: bad.quick, inline: true}\ngoal: {kind: graded}"

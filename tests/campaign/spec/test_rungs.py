@@ -15,7 +15,6 @@ from sciagent.campaign.spec.load import parse_spec
 from sciagent.errors import SpecError, UsageError
 from sciagent.store.database.ledger import Ledger
 from sciagent.verification.contract import Verifier
-from tests.support.plugins import misbehaving  # noqa: F401  (a fixture)
 
 TEXT = """
 campaign: once
@@ -32,9 +31,7 @@ workers: 1
 
 
 def test_each_verifier_is_constructed_once_from_the_file_to_the_first_step(
-    misbehaving: Path,  # noqa: F811
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    misbehaving: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     constructed: Counter[str] = Counter()
     construct = Verifier.__init__
@@ -113,7 +110,7 @@ def test_a_setting_that_is_needed_is_asked_for_where_the_file_gives_no_settings(
         parse_spec(TEXT.replace("{verifier: molecule.checks}", "{verifier: molecule.novelty}"), base=tmp_path)
 
 
-def test_inline_counts_in_the_hash_only_where_it_is_set(misbehaving: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_inline_counts_in_the_hash_only_where_it_is_set(misbehaving: Path, tmp_path: Path) -> None:
     (tmp_path / "molecules.smi").write_text("C\n")
 
     def read(inline: str) -> CampaignSpec:

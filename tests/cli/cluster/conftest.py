@@ -18,11 +18,10 @@ from sciagent.store.job_queue.workers import NewWorker
 from sciagent.store.results import candidates
 from tests.support.commands import Typed, typed  # noqa: F401
 from tests.support.elsewhere import molecules, written
-from tests.support.plugins import misbehaving  # noqa: F401
 
 
 @pytest.fixture
-def built(ledger: Ledger, tmp_path: Path, misbehaving: Path) -> Built:  # noqa: F811
+def built(ledger: Ledger, tmp_path: Path, misbehaving: Path) -> Built:
     """Six jobs that wait for workers, the later the more urgent."""
     found = written(ledger, tmp_path, molecules(6))
     made = [parse_molecule(one) for one in molecules(6)]

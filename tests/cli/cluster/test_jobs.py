@@ -19,7 +19,6 @@ from tests.cli.cluster.conftest import claimed
 from tests.support import rows
 from tests.support.commands import Typed, typed  # noqa: F401
 from tests.support.elsewhere import counts, molecules
-from tests.support.plugins import misbehaving  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("misbehaving")
 ON_SQLITE = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)

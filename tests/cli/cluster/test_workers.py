@@ -18,7 +18,6 @@ from sciagent.store.job_queue.jobs import Offer
 from sciagent.store.job_queue.workers import NewWorker
 from tests.cli.cluster.conftest import claimed
 from tests.support.commands import Typed, typed  # noqa: F401
-from tests.support.plugins import misbehaving  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("misbehaving")
 ON_SQLITE = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)

@@ -23,7 +23,6 @@ from sciagent.store.job_queue.external_jobs import WaitingExternalJob
 from sciagent.store.views import campaign_counts
 from tests.execution.slurm.conftest import profile
 from tests.support.elsewhere import again, counts, driver, molecules, until, whole, written
-from tests.support.plugins import misbehaving  # noqa: F401
 from tests.support.slurm_cluster import SlurmCluster
 
 pytestmark = pytest.mark.usefixtures("misbehaving")

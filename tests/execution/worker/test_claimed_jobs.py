@@ -17,7 +17,6 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import workers
 from sciagent.store.job_queue.workers import NewWorker
 from tests.support.elsewhere import counts, driver, molecules, until, whole, working, written
-from tests.support.plugins import misbehaving  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("misbehaving")
 

@@ -14,7 +14,6 @@ from sciagent.execution.worker.runner import Runner
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from tests.support.elsewhere import counts, driven, driver, molecules, running, until, whole, working, written
-from tests.support.plugins import misbehaving  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("misbehaving")
 

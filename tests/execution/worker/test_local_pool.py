@@ -17,7 +17,6 @@ from sciagent.verification.registry import verifier_class
 from sciagent.verification.sandbox.host import Limits
 from tests.support import rows
 from tests.support.elsewhere import until
-from tests.support.plugins import misbehaving  # noqa: F401
 
 pytestmark = [pytest.mark.usefixtures("misbehaving"), pytest.mark.parametrize("backend", ["sqlite"], indirect=True)]
 

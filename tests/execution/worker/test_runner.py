@@ -29,7 +29,6 @@ from tests.support.elsewhere import (
     working,
     written,
 )
-from tests.support.plugins import misbehaving  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("misbehaving")
 

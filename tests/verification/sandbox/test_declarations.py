@@ -17,13 +17,12 @@ from sciagent.verification.cost import cost_or_none
 from sciagent.verification.registry import verifier_class
 from sciagent.verification.sandbox import declarations
 from sciagent.verification.sandbox.declarations import DeclarationError
-from tests.support.plugins import misbehaving  # noqa: F401
 
 ETHANE, METHANE = parse_molecule("CC"), parse_molecule("C")
 
 
 @pytest.fixture(autouse=True)
-def short(misbehaving: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:  # noqa: F811
+def short(misbehaving: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(declarations, "DECLARE_SECONDS", 1)
     yield
     declarations.asker.close()
