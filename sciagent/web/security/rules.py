@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from fastapi import Depends, FastAPI, HTTPException
@@ -135,11 +136,18 @@ class Pages:
         return decorated
 
     def add_to(self, app: FastAPI) -> None:
-        """Adds the routes to an application."""
-        for page in self._pages:
-            app.add_api_route(
+        """Adds the routes to an application. Applications of one process share them: to read the signatures of all
+        functions takes 0.1 s."""
+        app.router.routes.extend(self._routes)
+
+    @cached_property
+    def _routes(self) -> list[APIRoute]:
+        return [
+            APIRoute(
                 page.path, page.function, methods=[page.method], dependencies=[Depends(page.rule)], response_model=None
             )
+            for page in self._pages
+        ]
 
 
 def rules_of(app: FastAPI) -> dict[tuple[str, str], RouteRule]:

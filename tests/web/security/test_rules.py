@@ -105,10 +105,10 @@ def test_a_role_may_do_what_the_table_says(serve: Serve, name: str) -> None:
 
         task = tasks.find(connection, second)
     assert task is not None
+    browser = visitor(server, name)
     for (method, path), needed in TABLE.items():
         if path in ("/live", "/logout"):
             continue  # a stream, and the end of the session
-        browser = visitor(server, name)
         names = {"task": second, "campaign": "gaps", "key": task.key, "code": "0" * 11, "submission": 1, "number": 0}
         shown = path.format(**names, secret="x" * 43)
         reply = browser.get(shown) if method == "GET" else browser.post(shown)
