@@ -20,7 +20,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.database.tables import metadata
 from tests.support.chat_server import ChatServer
 from tests.support.once import once
-from tests.support.plugins import MISBEHAVING, install, visible
+from tests.support.plugins import MISBEHAVING, lay_out, visible
 from tests.support.servers import rabbitmq, valkey
 from tests.support.servers.postgres import Postgres, empty, fresh_database, own_postgres, running_postgres
 from tests.support.servers.process import NoServerError
@@ -211,13 +211,13 @@ def gpaw_program() -> None:
         pytest.fail(f"these tests need GPAW: {error.detail}", pytrace=False)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)
 def misbehaving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder that the package of verifiers named `bad.*` is installed in, seen by this process and its children.
+    """The folder that the package of verifiers named `bad.*` lies in, seen by this process and its children.
 
-    It is defined only here: a fixture that modules import is another one in each. Each then installs the package anew,
-    under another path, for which every process that has imported verifiers must be started again."""
-    target = once(tmp_path_factory, "misbehaving", lambda folder: install(MISBEHAVING, folder))
+    All tests see it from the start, since every process that has imported verifiers must be started again when the path
+    changes. It is defined only here: a fixture that modules import is another one in each."""
+    target = once(tmp_path_factory, "misbehaving", lambda folder: lay_out(MISBEHAVING, folder))
     with visible(target):
         yield target
 

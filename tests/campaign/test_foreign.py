@@ -25,7 +25,6 @@ from tests.support.mcp_server import HOSTILE
 from tests.support.mcp_servers import SERVER, over_http, starts
 from tests.support.typed import invoked
 
-pytestmark = pytest.mark.usefixtures("misbehaving")
 sqlite = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 
 

@@ -25,7 +25,7 @@ from tests.support.campaigns import environment, sciagent
 from tests.support.elsewhere import counts, driver, molecules, until, whole, worker, working, written
 from tests.support.servers.postgres import Postgres, own_postgres
 
-pytestmark = [pytest.mark.usefixtures("misbehaving"), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 LEASE = {"SCIAGENT_LEASE_SECONDS": "6"}
 
 

@@ -23,7 +23,6 @@ from tests.execution.test_celery_campaign import alive, celery_worker
 from tests.support.elsewhere import driven, molecules, until, working, written
 from tests.support.slurm_cluster import SlurmCluster
 
-pytestmark = pytest.mark.usefixtures("misbehaving")
 TEN, POISON = molecules(10), "CCCO"
 QUEUES = ("simulation", "high_fidelity")
 

@@ -24,7 +24,7 @@ from sciagent.store.job_queue import workers
 from tests.support.campaigns import environment
 from tests.support.elsewhere import counts, molecules, until, whole, written
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("misbehaving")]
+pytestmark = pytest.mark.slow
 SERVE = """
 import json, os, sys
 from pathlib import Path

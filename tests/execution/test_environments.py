@@ -17,7 +17,6 @@ from sciagent.store.database.ledger import Ledger
 from tests.support import bare_environments as environments
 from tests.support.elsewhere import counts, driver, molecules, until, worker, working, written
 
-pytestmark = pytest.mark.usefixtures("misbehaving")
 TEXT = """
 campaign: two
 subject: molecule

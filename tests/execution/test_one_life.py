@@ -23,7 +23,7 @@ from sciagent.store.job_queue import external_jobs
 from tests.support.campaigns import environment
 from tests.support.elsewhere import again, driver, molecules, until, written
 
-pytestmark = [pytest.mark.usefixtures("misbehaving"), pytest.mark.parametrize("backend", ["sqlite"], indirect=True)]
+pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 ROOT = Path(__file__).parents[2]
 EXECUTORS = ["local", *(pytest.param(name, marks=pytest.mark.long) for name in ("ledger", "celery", "slurm"))]
 CORES = 2

@@ -21,8 +21,6 @@ from sciagent.store.job_queue.workers import NewWorker
 from sciagent.store.views import campaign_counts
 from tests.support.elsewhere import counts, driven, driver, molecules, running, until, whole, worker, working, written
 
-pytestmark = pytest.mark.usefixtures("misbehaving")
-
 
 def test_a_campaign_runs_on_workers_that_find_its_jobs_in_the_ledger(ledger: Ledger, tmp_path: Path) -> None:
     built = written(ledger, tmp_path, molecules(30))

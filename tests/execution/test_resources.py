@@ -19,7 +19,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from tests.support.elsewhere import TEXT, counts, driven, driver, molecules, until, whole, working, written
 
-pytestmark = [pytest.mark.usefixtures("misbehaving"), pytest.mark.parametrize("backend", ["sqlite"], indirect=True)]
+pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 
 
 def environments(ledger: Ledger) -> list[dict[str, str | None]]:

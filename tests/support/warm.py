@@ -103,8 +103,8 @@ class Warm:
 
 
 @cache
-def _started(path: str | None, number: int) -> Warm:
-    return Warm(dict(os.environ, PYTHONPATH=path or "", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1"))
+def _started(path: str, number: int) -> Warm:
+    return Warm(dict(os.environ, PYTHONPATH=path, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1"))
 
 
 def run(
@@ -112,7 +112,7 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """In a child of a process that was started with the same PYTHONPATH: what can be imported hangs on it."""
     number = 0
-    while not (warm := _started(environment.get("PYTHONPATH"), number)).alive:
+    while not (warm := _started(environment.get("PYTHONPATH", ""), number)).alive:
         number += 1
     return warm.run(arguments, cwd, environment, timeout)
 

@@ -17,7 +17,7 @@ from sciagent.verification.sandbox.host import Request, Worker
 from tests.support import bare_environments as environments
 from tests.verification.sandbox.working import ABC, AMPLE, ETHANOL
 
-pytestmark = pytest.mark.usefixtures("misbehaving", "listed")
+pytestmark = pytest.mark.usefixtures("listed")
 MOLECULAR = (*environments.NEEDED, "rdkit", "pillow")
 
 

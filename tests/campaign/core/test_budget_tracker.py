@@ -168,7 +168,6 @@ def run(ledger: Ledger) -> CampaignCounts:
         return campaign_counts.counts(connection, campaigns.get(connection, "weekly"))
 
 
-@pytest.mark.usefixtures("misbehaving")
 def test_a_resumed_campaign_counts_what_was_spent_in_the_last_seven_days(
     ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,7 +205,6 @@ def stop_reason(built: Built) -> str:
         return str(campaigns.get(connection, "weekly").stop_reason)
 
 
-@pytest.mark.usefixtures("misbehaving")
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 def test_a_rate_that_is_used_up_holds_back_only_what_takes_it(
     ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -228,7 +226,6 @@ def test_a_rate_that_is_used_up_holds_back_only_what_takes_it(
     assert stop_reason(built).startswith("lab_slots: 1 of 1 in seven days; more on 20")
 
 
-@pytest.mark.usefixtures("misbehaving")
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 def test_no_proposer_is_asked_while_nothing_is_left_for_its_turn(ledger: Ledger, tmp_path: Path) -> None:
     built = enter(ledger, tmp_path, "{core_seconds: {amount: 1, per: week}}")

@@ -18,7 +18,7 @@ from sciagent.store.job_queue import workers
 from tests.support.campaigns import environment, sciagent
 from tests.support.elsewhere import counts, molecules, until, whole, working, written
 
-pytestmark = [pytest.mark.usefixtures("misbehaving"), pytest.mark.parametrize("backend", ["sqlite"], indirect=True)]
+pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 
 
 def dispatcher(ledger: Ledger, folder: Path) -> subprocess.Popen[bytes]:

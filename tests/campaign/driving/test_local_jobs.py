@@ -17,7 +17,6 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import spend
 from sciagent.store.views import campaign_counts
 
-pytestmark = pytest.mark.usefixtures("misbehaving")
 N = 60
 MOLECULES = tuple(f"{'C' * a}O{'C' * b}" for a in range(1, 16) for b in range(1, 5) if a >= b or b > 15)[:N]
 TEXT = """

@@ -15,8 +15,6 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import campaign_counts
 from tests.support.elsewhere import again, counts, driven, driver, molecules, processes, until, whole, working, written
 
-pytestmark = pytest.mark.usefixtures("misbehaving")
-
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 def test_a_driver_that_comes_back_takes_in_what_was_done_meanwhile(ledger: Ledger, tmp_path: Path) -> None:

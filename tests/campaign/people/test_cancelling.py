@@ -17,7 +17,7 @@ from sciagent.store.job_queue import spend
 from sciagent.store.views import campaign_counts
 from tests.support.elsewhere import again, counts, driver, molecules, processes, running, until, working, written
 
-pytestmark = [pytest.mark.usefixtures("misbehaving"), pytest.mark.parametrize("backend", ["sqlite"], indirect=True)]
+pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 SLEEPS = "import time; time.sleep(1000)"
 
 

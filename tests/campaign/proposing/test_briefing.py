@@ -12,7 +12,7 @@ from sciagent.verification.sandbox.host import Worker
 from tests.campaign.proposing.opened import built, worker
 
 __all__ = ["built", "worker"]
-pytestmark = [pytest.mark.usefixtures("misbehaving"), pytest.mark.parametrize("backend", ["sqlite"], indirect=True)]
+pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 
 
 def test_the_goal_names_objectives_and_rungs(built: Built) -> None:

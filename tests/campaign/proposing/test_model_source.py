@@ -23,7 +23,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import campaign_counts
 from tests.support.chat_server import ChatServer, answer, calls
 
-pytestmark = [pytest.mark.usefixtures("misbehaving"), pytest.mark.parametrize("backend", ["sqlite"], indirect=True)]
+pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 MOLECULES = tuple(f"{'C' * n}O" for n in range(1, 40))
 TEXT = """
 campaign: talking

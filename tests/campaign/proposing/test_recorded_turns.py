@@ -23,7 +23,6 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import tool_sets
 from tests.support.tiny_model import write_tiny_model
 
-pytestmark = pytest.mark.usefixtures("misbehaving")
 CONTEXT = 8192
 TEXT = """
 campaign: talking

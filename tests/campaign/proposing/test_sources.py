@@ -23,7 +23,6 @@ from sciagent.store.database.ledger import Ledger
 from tests.support.campaigns import write_campaign
 from tests.support.chat_server import ChatServer, calls
 
-pytestmark = pytest.mark.usefixtures("misbehaving")
 TEXT = """
 campaign: together
 subject: molecule

@@ -16,7 +16,7 @@ from sciagent.verification.sandbox.host import Worker
 from tests.campaign.proposing.opened import built, worker
 
 __all__ = ["built", "worker"]
-pytestmark = [pytest.mark.usefixtures("misbehaving"), pytest.mark.parametrize("backend", ["sqlite"], indirect=True)]
+pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 
 
 def rows(built: Built, table: sa.Table) -> list[Any]:

@@ -13,7 +13,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.verification.sandbox.host import Request, Worker
 from tests.campaign.rollouts.rolled import TEXT, seeded
 
-pytestmark = [pytest.mark.usefixtures("misbehaving"), pytest.mark.parametrize("backend", ["sqlite"], indirect=True)]
+pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 QUICK = TEXT.replace(
     "goal: {kind: graded}", "  - {rung: quick, verifier: bad.quick, inline: true}\ngoal: {kind: graded}"
 )

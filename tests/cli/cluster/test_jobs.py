@@ -20,7 +20,6 @@ from tests.support import rows
 from tests.support.commands import Typed, typed  # noqa: F401
 from tests.support.elsewhere import counts, molecules
 
-pytestmark = pytest.mark.usefixtures("misbehaving")
 ON_SQLITE = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 
 

@@ -19,7 +19,6 @@ from sciagent.store.job_queue.workers import NewWorker
 from tests.cli.cluster.conftest import claimed
 from tests.support.commands import Typed, typed  # noqa: F401
 
-pytestmark = pytest.mark.usefixtures("misbehaving")
 ON_SQLITE = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 
 

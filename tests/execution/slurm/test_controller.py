@@ -25,7 +25,6 @@ from tests.execution.slurm.conftest import profile
 from tests.support.elsewhere import again, counts, driver, molecules, until, whole, written
 from tests.support.slurm_cluster import SlurmCluster
 
-pytestmark = pytest.mark.usefixtures("misbehaving")
 QUEUES = ("simulation", "high_fidelity")
 SMALL = "{wall_seconds: 60, memory_mb: 1000}"
 

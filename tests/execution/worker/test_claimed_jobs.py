@@ -18,8 +18,6 @@ from sciagent.store.job_queue import workers
 from sciagent.store.job_queue.workers import NewWorker
 from tests.support.elsewhere import counts, driver, molecules, until, whole, working, written
 
-pytestmark = pytest.mark.usefixtures("misbehaving")
-
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 def test_a_candidate_that_cannot_be_made_is_lost_alone_and_blocks_nobody(ledger: Ledger, tmp_path: Path) -> None:

@@ -15,8 +15,6 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from tests.support.elsewhere import counts, driven, driver, molecules, running, until, whole, working, written
 
-pytestmark = pytest.mark.usefixtures("misbehaving")
-
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 def test_a_job_that_kills_whoever_forks_it_is_quarantined_after_two(ledger: Ledger, tmp_path: Path) -> None:

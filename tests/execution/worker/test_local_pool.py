@@ -18,7 +18,7 @@ from sciagent.verification.sandbox.host import Limits
 from tests.support import rows
 from tests.support.elsewhere import until
 
-pytestmark = [pytest.mark.usefixtures("misbehaving"), pytest.mark.parametrize("backend", ["sqlite"], indirect=True)]
+pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 
 
 @pytest.fixture

@@ -30,8 +30,6 @@ from tests.support.elsewhere import (
     written,
 )
 
-pytestmark = pytest.mark.usefixtures("misbehaving")
-
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 def test_a_hanging_job_is_ended_at_its_limit_with_its_children(ledger: Ledger, tmp_path: Path) -> None:
