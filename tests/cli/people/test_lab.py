@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -28,14 +29,25 @@ workers: 1
 """
 
 
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a campaign that waits for people."""
+    folder = tmp_path_factory.mktemp("waiting")
+    (folder / "molecules.csv").write_text("smiles\nOc1ccccc1\nCCO\n", encoding="utf-8")
+    (folder / "gaps.yaml").write_text(CAMPAIGN, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.delenv("SCIAGENT_LEDGER", raising=False)
+        assert call("run", "gaps.yaml", "--quiet").exit_code == 0, "to wait for people is no failure"
+    return folder
+
+
 @pytest.fixture
-def waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A campaign that waits for people, in the working directory."""
-    monkeypatch.chdir(tmp_path)
+def waiting(ran: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy of that campaign is in the working directory."""
+    shutil.copytree(ran, tmp_path / "copy")
+    monkeypatch.chdir(tmp_path / "copy")
     monkeypatch.delenv("SCIAGENT_LEDGER", raising=False)
-    Path("molecules.csv").write_text("smiles\nOc1ccccc1\nCCO\n", encoding="utf-8")
-    Path("gaps.yaml").write_text(CAMPAIGN, encoding="utf-8")
-    assert call("run", "gaps.yaml", "--quiet").exit_code == 0, "to wait for people is no failure"
 
 
 def test_a_task_is_listed_claimed_and_answered(waiting: None) -> None:
