@@ -91,6 +91,7 @@ def pixels(page: Page) -> bytes:
     return page.locator("#viewer-box").screenshot()
 
 
+@pytest.mark.parametrize("opened", [{"viewport": {"width": 480, "height": 360}}], indirect=True)  # drawn by software
 def test_a_molecule_is_shown_in_three_dimensions_and_turns_by_the_keyboard(opened: Watched) -> None:
     page = opened.page
     assert page.evaluate("typeof window.$3Dmol") == "undefined"  # not before anybody asks
