@@ -86,13 +86,17 @@ def run(ledger: Ledger, folder: Path, server: ChatServer, more: str, **given: An
 
 
 @sqlite
-def test_what_is_not_on_the_list_cannot_be_called(ledger: Ledger, tmp_path: Path, server: ChatServer) -> None:
+def test_what_is_not_on_the_list_cannot_be_called_and_no_program_is_left_at_the_end(
+    ledger: Ledger, tmp_path: Path, server: ChatServer
+) -> None:
     names = ("lit_delete_all", "delete_all", "lit__delete_all", "lit", "search", "literature_search")
     script(server, [(name, {}) for name in names], [("lit_search", {"query": "x", "tool": "delete_all"})])
     run(ledger, tmp_path, server, mcp(tmp_path, "search"))
     assert all("no tool is called" in one and "lit_search" in one for one in seen(ledger)[: len(names)])
     assert "Additional properties" in seen(ledger)[len(names)]
     assert called(tmp_path) == []
+    [pid] = starts(tmp_path)
+    assert not Path(f"/proc/{pid}").exists()
 
 
 @sqlite
@@ -185,11 +189,3 @@ def test_a_plan_and_the_doctor_start_no_server(tmp_path: Path, monkeypatch: pyte
     assert planned.exit_code == 0, planned.output
     invoked(["doctor"], {"NO_COLOR": "1", "TERM": "dumb"})
     assert not (tmp_path / "starts.txt").exists()
-
-
-@sqlite
-def test_no_program_is_left_when_a_campaign_is_over(ledger: Ledger, tmp_path: Path, server: ChatServer) -> None:
-    script(server)
-    run(ledger, tmp_path, server, mcp(tmp_path, "search"))
-    [pid] = starts(tmp_path)
-    assert not Path(f"/proc/{pid}").exists()
