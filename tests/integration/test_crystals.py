@@ -24,6 +24,7 @@ from tests.integration.test_executors import served
 from tests.support.campaigns import environment, sciagent
 from tests.support.chat_server import ChatServer, calls
 from tests.support.plugins import installed
+from tests.support.typed import data, told
 
 SEEDS = """\
 structure,name
@@ -82,8 +83,8 @@ def test_a_file_is_screened_reported_and_exported(folder: Path) -> None:
     assert {candidate.text for candidate in campaign.best(10) if candidate.hit} == HITS
     page = campaign.report().path.read_text(encoding="utf-8")
     assert "SrTiO3" in page and "<svg" in page and "_atom_site_fract_x" in page, "its cell is there to be turned"
-    sciagent("export", "ionic", "-o", "ionic.cif", cwd=folder)
-    sciagent("export", "ionic", "-o", "ionic.db", cwd=folder)
+    told("export", "ionic", "-o", "ionic.cif")
+    told("export", "ionic", "-o", "ionic.db")
     from ase.db import connect
     from pymatgen.io.cif import CifParser
 
@@ -91,11 +92,11 @@ def test_a_file_is_screened_reported_and_exported(folder: Path) -> None:
     [row] = connect(folder / "ionic.db").select("name=halite")
     madelung = -1.747565 * 14.39964 / (2 * (row.volume / 2) ** (1 / 3))  # eV for each atom of rock salt
     assert row.formula == "NaCl" and row.ewald_electrostatic_energy == pytest.approx(madelung, rel=1e-3)
-    said = sciagent("explain", "rocksalt: Na Cl", "--campaign", "ionic", "--json", cwd=folder)
+    said = data("explain", "rocksalt: Na Cl", "--campaign", "ionic")
     assert (said["kind"], said["text"], said["smiles"], said["formula"]) == ("crystal", "NaCl Fm-3m", None, "NaCl")
     blocks = (folder / "ionic.cif").read_text(encoding="utf-8").split("# generated using pymatgen")
     (folder / "one.cif").write_text(blocks[1].rpartition("\n# ")[0], encoding="utf-8")
-    answer = sciagent("verify", "one.cif", "--campaign", "ionic.yaml", "--json", cwd=folder, expect=None)
+    answer = data("verify", "one.cif", "--campaign", "ionic.yaml")
     assert (answer["kind"], answer["smiles"]) == ("crystal", None)
     assert answer["key"] in {candidate.key for candidate in campaign.candidates()}, answer
 
