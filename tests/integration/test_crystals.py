@@ -50,6 +50,7 @@ proposer: PROPOSER
 scheduler: {kind: SCHEDULER}
 workers: 1
 """
+SALTS = ("K Cl", "Na F", "Li F", "Li Cl", "Rb F", "Rb Cl")  # enough to spend the budget
 HITS = {"MgO Fm-3m", "SrTiO3 Pm-3m", "ZnS F-43m"}
 SCREEN = "{kind: screen, file: seeds.csv}"
 EVOLVE = "{kind: evolve, seeds: seeds.csv, batch: 8, max_sites: 12}"
@@ -119,6 +120,7 @@ def test_a_model_edits_crystals_by_its_tools(folder: Path, server: ChatServer) -
         ("modify", {"parent": "#1", "edit": "substitute", "what": "Ca", "where": None}),
         ("inspect", {"crystal": "#1"}),
         ("finish", {"reason": "enough"}),
+        *(("propose", {"structure": f"rocksalt: {salt}", "rationale": "a salt", "predictions": []}) for salt in SALTS),
     ]
     server.respond = lambda body, n: (200, calls(said[min(n, len(said)) - 1], n=n))
     built = create_or_open(open_ledger("ionic.db", True), parse_spec(text, base=folder), text, "test")[0]
