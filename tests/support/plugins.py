@@ -70,8 +70,8 @@ def register_again() -> None:
 
 @contextmanager
 def installed(name: str, target: Path) -> Iterator[Path]:
-    """Install one of the packages beside these tests into `target`, and let this process and its children see it."""
-    install(PLUGINS / name, target)
+    """Lay one of the packages beside these tests into `target`, and let this process and its children see it."""
+    lay_out(PLUGINS / name, target)
     with visible(target):
         yield target
 
