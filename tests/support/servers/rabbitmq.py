@@ -78,7 +78,8 @@ class RabbitMQ(Broker):
             RABBITMQ_PID_FILE=str(base / "pid"),
             # the script becomes the server, so that signals reach that
             RABBITMQ_ALLOW_INPUT="1",
-            RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="-noinput +S 2:2 +SDio 2",
+            # few schedulers, which sleep instead of turning in circles when there is nothing to do
+            RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="-noinput +S 2:2 +SDio 2 +sbwt none +sbwtdcpu none +sbwtdio none",
         )
 
     def start(self) -> None:
