@@ -1,9 +1,10 @@
 """Scores a replay: its recall of the hits, and the cost of reaching given recalls.
 
 Costs are fractions of the exhaustive cost: the number of candidates times the price of the terminal rung. The cost to
-reach a recall (`cost_to`) is read from a run with budget 1.0, its purchases sorted by falling index. The recall at a
-smaller budget comes from a separate run with that budget. If one seed never reaches a recall, the mean cost is None
-and not the mean of the other seeds.
+reach a recall (`cost_to`) is read from a run with budget 1.0, its purchases sorted by falling index. In a stream such a
+run verifies all candidates before the next ones arrive, while a campaign with a smaller budget comes back to them;
+`cost_to` is then not the cost of such a campaign. The recall at a smaller budget comes from a separate run with that
+budget. If one seed never reaches a recall, the mean cost is None and not the mean of the other seeds.
 """
 
 from __future__ import annotations
