@@ -5,7 +5,7 @@
 
 `campaign`: 32 cells of 2 to 8 atoms are relaxed by `mlff.relax` in the sandbox, as a campaign does it: one process for
 each, or one process for all; core-seconds are those that the host measures, with the start of the processes, and the
-median of three runs. `without_symmetry` is the same with all atoms displaced.
+median of seven runs. `without_symmetry` is the same with all atoms displaced.
 `ase`: the same one by one with ASE and CHGNet's own calculator, without processes.
 `relaxing`: the same cells relaxed in this process, one by one and in one batch, in core-seconds (seconds on a GPU).
 `evaluation`: core-seconds (seconds on a GPU) for energies, forces and stresses of n cells in one call.
@@ -44,7 +44,7 @@ CELLS = (
 REPEATED = ("rocksalt Na Cl", "rocksalt Mg O", "perovskite Sr Ti O", "rutile Ti O", "wurtzite Zn O", "CsCl Cs Cl")
 STARTS = 4
 DISPLACEMENT = 0.05  # angstrom
-RUNS = 3
+RUNS = 7
 
 
 def crystals(count: int = 32, displacement: float = 0.0) -> list[Crystal]:
