@@ -41,7 +41,7 @@ SHIFTS = 3
 
 
 CONVERGED = Protocol(cutoff=700, mesh=6, lines=6)
-"""A resolution at which copper's cell no longer changes; what differs from the reference then, the PAW data cause."""
+"""A resolution at which the cell of copper no longer changes."""
 
 
 def run(atoms: Any, protocol: Protocol, has_bands: bool) -> Bands:
@@ -71,10 +71,10 @@ def gaps(name: str) -> dict[str, Any]:
     """Returns gaps of both protocols, in eV."""
     atoms = bulk(name, SOLIDS[name][0], a=GAPS[name])
     found = {}
-    for name_of_protocol, protocol in PROTOCOLS.items():
+    for label, protocol in PROTOCOLS.items():
         gap = run(atoms, protocol, True).gap
         assert gap is not None
-        found[name_of_protocol] = round(gap.value, 4)
+        found[label] = round(gap.value, 4)
     return found
 
 
@@ -100,9 +100,7 @@ def repeatability() -> dict[str, float]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument(
-        "--copper", action="store_true", help="only the cell of copper, at a resolution that converges it"
-    )
+    parser.add_argument("--copper", action="store_true", help="compute only copper, with more plane waves and k-points")
     given = parser.parse_args()
     out: Path = given.out
     results = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}

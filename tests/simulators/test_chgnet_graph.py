@@ -67,7 +67,7 @@ def test_forces_and_strains_follow_from_lengths_and_cosines() -> None:
     atoms = cells()[2]
     graph = batch_graph([atoms], 3.5, 3.0)
     by_length, by_cosine = rng.normal(size=len(graph.pair_of)), rng.normal(size=len(graph.left))
-    forces, strained = graph.pulls(by_length, by_cosine)
+    forces, strained = graph.forces_and_strain_derivatives(by_length, by_cosine)
     move, strain = rng.normal(size=(len(atoms), 3)), rng.normal(size=(3, 3))
 
     def energy(step: float) -> float:

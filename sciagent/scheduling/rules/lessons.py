@@ -1,7 +1,7 @@
 """Lessons: rungs that some candidates run before their verification although they would skip them.
 
-Without lessons the law stops learning how well these rungs predict. A rung that is known beside few terminal answers
-seems to tell nothing, so it would never be tried.
+Without lessons the law stops learning how well these rungs predict. A rung that has few answers beside a terminal one
+seems to tell nothing, and would never be tried.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 
-EARLY, LATER = 0.04, 0.01  # largest fractions of the spend: for the first answers of a rung, and for more of them
-FEW = 6  # first answers of a rung that stand beside a terminal one,
-WORTH = 0.3  # if they cost no more than this fraction of a verification together
+EARLY, LATER = (
+    0.04,
+    0.01,
+)  # largest fractions of the spend: for a rung with few answers beside a terminal one; for others
+FEW, WORTH = 6, 0.3  # few: fewer answers than this, which cost less than this fraction of a verification together
 
 
 @dataclass
@@ -25,8 +27,8 @@ class Lessons:
     """Their cost so far, in the unit of the pool's costs."""
 
     def added(self, pool: CandidatePool, batch: Sequence[Purchase], rungs: Sequence[PaidIndex]) -> list[Purchase]:
-        """Returns the batch, with rungs added before terminal ones: the rung first that stands beside the fewest
-        terminal answers. None is added after a higher rung: the law would learn that only good candidates have its
+        """Returns the batch, with rungs added before terminal ones: first the rung with the fewest answers beside a
+        terminal one. None is added after a higher rung: the law would learn that only good candidates have its
         answer."""
         last = pool.paid[-1]
         known = {j: int((pool.answered(j) & pool.answered(last)).sum()) for j in rungs}
@@ -35,8 +37,8 @@ class Lessons:
             lessons = []
             for j in sorted(rungs, key=lambda j: known[j]) if purchase.rung == last else ():
                 cost, terminal = (float(pool.costs[purchase.of, rung]) for rung in (j, last))
-                is_first = known[j] < FEW and known[j] * cost < WORTH * terminal
-                share = EARLY if is_first else LATER
+                has_few = known[j] < FEW and known[j] * cost < WORTH * terminal
+                share = EARLY if has_few else LATER
                 if self.spent + cost <= share * pool.spent and not pool.closed[purchase.of, j:].any():
                     self.spent += cost
                     known[j] += 1

@@ -17,13 +17,21 @@ from typing import Any
 
 import numpy as np
 
-from sciagent_simulators.potentials.chgnet_graph import BatchGraph, Numbers, batch_graph
+from sciagent_simulators.potentials.chgnet_graph import BatchGraph, batch_graph
 from sciagent_simulators.potentials.chgnet_kinds import GraphKinds, KindGraph, kinds_of
 from sciagent_simulators.potentials.chgnet_layers import Layers
 from sciagent_simulators.potentials.elements import MPTRJ
-from sciagent_simulators.potentials.potential import MP2020, ON_GPU, EnergyScale, PotentialFactory, PotentialValues
+from sciagent_simulators.potentials.potential import (
+    MP2020,
+    ON_GPU,
+    EnergyScale,
+    Numbers,
+    PotentialFactory,
+    PotentialValues,
+)
 
-ON_CPU = 64  # atoms in a call: 32 cells of 4 atoms took 0.18 core-seconds with 64, 0.20 with 32, 0.21 with 128
+ON_CPU = 64
+"""Atoms in a call. 32 cells without symmetry took 0.17 core-seconds, with 128 atoms 0.20; prototypes 0.035, 0.025."""
 CALL_SECONDS, ANGULAR_SECONDS, KIND_SECONDS = 0.006, 0.0041, 1.2e-5
 """Core-seconds of an evaluation of one cell, besides if it has angles, and of each kind of its pairs and angles."""
 
@@ -47,8 +55,8 @@ class Chgnet:
         graph = batch_graph(batch, converter.atom_graph_cutoff, converter.bond_graph_cutoff)
         kinds = kinds_of(graph)
         with _subnormal_numbers_as_zero():
-            energies, forces, strained = self._evaluated(graph, kinds)
-        stresses = strained / np.abs(np.linalg.det([atoms.cell.array for atoms in batch]))[:, None, None]
+            energies, forces, by_strain = self._evaluated(graph, kinds)
+        stresses = by_strain / np.abs(np.linalg.det([atoms.cell.array for atoms in batch]))[:, None, None]
         pairs, angles = (np.bincount(owners, minlength=len(batch)) for owners in kinds.owners(graph))
         seconds = CALL_SECONDS + ANGULAR_SECONDS * (angles > 0) + KIND_SECONDS * (pairs + angles)
         ends = np.cumsum([len(atoms) for atoms in batch])[:-1]
@@ -68,8 +76,10 @@ class Chgnet:
         energies = self.layers.energies(KindGraph.of(graph, kinds, self.device), lengths, cosines)
         slopes = torch.autograd.grad(energies.sum(), (lengths, cosines), materialize_grads=True)
         by_length, by_cosine = (slope.cpu().numpy().astype(float) for slope in slopes)
-        forces, strained = graph.pulls(kinds.bonds.shared(by_length), kinds.angles.shared(by_cosine))
-        return energies.detach().cpu().numpy().astype(float), forces, strained
+        forces, by_strain = graph.forces_and_strain_derivatives(
+            kinds.bonds.shared(by_length), kinds.angles.shared(by_cosine)
+        )
+        return energies.detach().cpu().numpy().astype(float), forces, by_strain
 
 
 @contextmanager

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sciagent_simulators.potentials.potential import Numbers
+
 Indices = NDArray[np.int64]
-Numbers = NDArray[np.float64]
 SELF = 1e-8  # angstrom between an atom and itself
 
 
@@ -54,7 +55,7 @@ class BatchGraph:
         found: Numbers = np.einsum("ni,ni->n", self.directions[self.left], self.directions[self.right])
         return found
 
-    def pulls(self, by_length: Numbers, by_cosine: Numbers) -> tuple[Numbers, Numbers]:
+    def forces_and_strain_derivatives(self, by_length: Numbers, by_cosine: Numbers) -> tuple[Numbers, Numbers]:
         """Returns (atoms, 3) forces and (cells, 3, 3) derivatives by the strain of the cell.
 
         by_length: (bonds,) derivatives of the energy by the lengths; by_cosine: (angles,) by the cosines."""

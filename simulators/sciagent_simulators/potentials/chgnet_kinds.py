@@ -3,7 +3,7 @@
 In a crystal with symmetry most atoms, bonds and angles have the same surroundings as others. A graph network gives
 these the same features and the same derivatives, whatever its weights. They are found as it sees them, by colours: each
 atom, bond and angle takes a colour from what it is, then again and again one from the colours around it, until no
-colour splits. Colours are random numbers of 64 bits, so two kinds have one colour in 1 of 1e10 batches.
+colour splits. Colours are random numbers of 64 bits, so two kinds share one in fewer than 1 of 1e10 batches.
 
 Source: Weisfeiler and Leman, Nauchno-Technicheskaya Informatsia 2 (9), 12 (1968).
 """
@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent_simulators.potentials.chgnet_graph import BatchGraph, Indices, Numbers
+from sciagent_simulators.potentials.chgnet_graph import BatchGraph, Indices
+from sciagent_simulators.potentials.potential import Numbers
 
 Colours = NDArray[np.uint64]
 Tensor = Any
 EQUAL = 1e-4
-"""Lengths in angstrom, and angles in radian, that differ by less are one. Each has the mean of its kind, so energies
-change by its square only, and forces by less than 0.01 eV/angstrom."""
+"""Lengths in angstrom, and angles in radian, that differ by less may be of one kind, and then have its mean. Atoms of
+32 crystals displaced by up to so much changed energies by 3e-6 eV/atom and forces by 0.0014 eV/angstrom."""
 
 
 @dataclass(frozen=True)
