@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,21 +27,29 @@ class Case:
     wide: Truth | None = None
     aims: Aims | None = None
     names: tuple[str, ...] = ()
+    same: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, truth: Truth, sign: int = 1, similarity: Similarity | None = None, names: tuple[str, ...] = ()) -> Case:
+    def of(
+        cls,
+        truth: Truth,
+        sign: int = 1,
+        similarity: Similarity | None = None,
+        names: tuple[str, ...] = (),
+        same: tuple[str, ...] = (),
+    ) -> Case:
         """Returns a case whose threshold is halfway between the worst hit and the best other answer."""
         value = sign * truth.scores[:, -1]
         hits, others = value[truth.hit], value[~truth.hit & ~np.isnan(value)]
         if not len(hits) or not len(others):
             raise UsageError(f"{len(hits)} hits among {len(hits) + len(others)} answers; hits must be some, not all")
-        return cls(truth, sign * float(hits.min() + others.max()) / 2, sign, similarity, names=names)
+        return cls(truth, sign * float(hits.min() + others.max()) / 2, sign, similarity, names=names, same=same)
 
     def arriving(self, order: Places) -> Case:
         """Returns the case with the candidates in another order of arrival. order: (n,) rows of this case."""
         similarity = None if self.similarity is None else Reordered(self.similarity, order)
         wide = None if self.wide is None else _ordered(self.wide, order)
-        return Case(_ordered(self.truth, order), self.threshold, self.sign, similarity, wide, self.aims, self.names)
+        return replace(self, truth=_ordered(self.truth, order), similarity=similarity, wide=wide)
 
 
 def _ordered(truth: Truth, order: Places) -> Truth:

@@ -30,6 +30,8 @@ class TableSpec(BaseModel):
     """Columns of numbers or labels, instead of `id`."""
     rungs: str
     """COLUMN:COST,... from cheap to dear; the last is the truth."""
+    same: tuple[str, ...] = ()
+    """Rungs that measure what the last one does, at another level."""
     goal: Literal["min", "max"]
     """Whether the truth is to be small or large."""
     top: float = Field(gt=0, lt=1)
@@ -38,7 +40,7 @@ class TableSpec(BaseModel):
     def case(self, folder: Path) -> Case:
         """Reads the table. Raises UsageError with the place of a mistake."""
         return read_case(
-            folder / self.table, parse_rungs(self.rungs), self.goal, self.top, self.id, list(self.features)
+            folder / self.table, parse_rungs(self.rungs), self.goal, self.top, self.id, list(self.features), self.same
         )
 
 

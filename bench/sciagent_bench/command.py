@@ -42,6 +42,10 @@ def scheduling(
     rungs: Annotated[
         str | None, typer.Option(metavar="COLUMN:COST,...", help="Of the table, cheap to dear; the last is the truth.")
     ] = None,
+    same: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN,...", help="Rungs of the table that measure what the last one does, in its unit."),
+    ] = None,
     goal: Annotated[Goal | None, typer.Option(help="Whether the truth is to be small or large.")] = None,
     top: Annotated[float | None, typer.Option(help=f"Share of the answers that are hits; default: {TOP}.")] = None,
     features: Annotated[
@@ -101,7 +105,7 @@ def scheduling(
         _check_plot(plot)
     _check_people(latency, per_week, [plot, stream, tables, only])
     if latency is not None and per_week is not None:
-        source = _source(table, identifier, rungs, goal, top or TOP, features, family, size)
+        source = _source(table, identifier, rungs, same, goal, top or TOP, features, family, size)
         with_people(source, names, seeds, latency, per_week, weeks, workers, json)
         return
     wanted = trials(names, shares, seeds, stream, marks)
@@ -116,11 +120,11 @@ def scheduling(
             outcomes[trial.scheduler].add(trial, values)
         return {name: outcome.summary() for name, outcome in outcomes.items()}
 
-    _check_tables(tables, only, [table, family, identifier, rungs, goal, features, size, plot])
+    _check_tables(tables, only, [table, family, identifier, rungs, same, goal, features, size, plot])
     if tables is not None:
         _over_tables(tables, only, top, changed, measured, json)
         return
-    source = _source(table, identifier, rungs, goal, top or TOP, features, family, size)
+    source = _source(table, identifier, rungs, same, goal, top or TOP, features, family, size)
     result = {"schedulers": measured(changed(source, top or TOP), "runs")}
     if plot is not None:
         draw(result["schedulers"], plot)
@@ -198,6 +202,7 @@ def _source(
     table: Path | None,
     identifier: str | None,
     rungs: str | None,
+    same: str | None,
     goal: Goal | None,
     top: float,
     features: str | None,
@@ -213,8 +218,8 @@ def _source(
     if (table is None) == (family is None):
         raise UsageError("give either --table FILE or --family NAME")
     if family is not None:
-        if any((identifier, rungs, goal, features)):
-            raise UsageError("--id, --rungs, --goal and --features go with --table, not with --family")
+        if any((identifier, rungs, same, goal, features)):
+            raise UsageError("--id, --rungs, --same, --goal and --features go with --table, not with --family")
         if family not in FAMILIES:
             raise UnknownNameError("family", family, FAMILIES)
         say(f"{family}: {FAMILIES[family].what}")
@@ -224,7 +229,7 @@ def _source(
     if table is None or rungs is None or goal is None:
         raise UsageError("--table needs --rungs COLUMN:COST,... and --goal min or max")
     parsed = parse_rungs(rungs)
-    case = read_case(table, parsed, goal, top, identifier, _listed(features or ""))
+    case = read_case(table, parsed, goal, top, identifier, _listed(features or ""), _listed(same or ""))
     say(
         f"{table.name}: {len(case.truth.hit)} candidates, {case.truth.hit.sum()} hits: {parsed[-1].column} "
         f"{'above' if case.sign > 0 else 'below'} {case.threshold:.6g}"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 
+from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.errors import UsageError
 from sciagent.scheduling.aims import Aims
 from sciagent.scheduling.candidate_pool import Buyer
@@ -34,13 +35,15 @@ class Facts:
     """Total budget, in units of cost."""
     rungs: int
     """Number of rungs, with the terminal one."""
+    same: tuple[int, ...] = ()
+    """Rungs that measure what is wanted, at another level."""
     aims: Aims | None = None
     """Aims of a case where a hit is more than one threshold; only `priced` reads them."""
 
 
 def _priced(facts: Facts) -> Buyer:
-    aims = facts.aims or Aims.with_threshold(facts.rungs, facts.threshold, facts.sign)
-    return Priced(aims, facts.similarity, facts.seed, facts.budget)
+    aims = facts.aims or Aims.with_threshold(facts.rungs, facts.threshold, facts.sign, facts.same)
+    return Priced(aims, facts.similarity, facts.seed, facts.budget, frozenset(map(PaidIndex, facts.same)))
 
 
 def _greedy(facts: Facts) -> Buyer:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sciagent.errors import InputFileError, UsageError, did_you_mean
+from sciagent.errors import InputFileError, UnknownNameError, UsageError, did_you_mean
 from sciagent.input_files import open_input
 from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.law.similarity import Similarity
@@ -69,9 +69,11 @@ def read_case(
     top: float,
     identifier: str | None = None,
     features: Sequence[str] = (),
+    same: Sequence[str] = (),
 ) -> Case:
     """Reads a case. goal: max or min. top: fraction of the answers that are hits; ties with the worst hit count too.
-    features: columns for the similarity of structures, in place of the identifier. Raises UsageError with the place."""
+    features: columns for the similarity of structures, in place of the identifier. same: rungs that measure what the
+    last one does, at another level. Raises UsageError with the place."""
     sheet = read_sheet(path)
     scores = np.column_stack([sheet.numbers(rung.column) for rung in rungs])
     sign = SIGNS[goal]
@@ -81,7 +83,10 @@ def read_case(
     hit = value >= np.nanquantile(value, 1 - top)
     costs = np.tile([rung.cost for rung in rungs], (len(scores), 1))
     names = tuple(rung.column for rung in rungs)
-    return Case.of(Truth(scores, costs, hit), sign, _similarity(sheet, identifier, features), names)
+    for name in same:
+        if name not in names[:-1]:
+            raise UnknownNameError("lower rung", name, names[:-1])
+    return Case.of(Truth(scores, costs, hit), sign, _similarity(sheet, identifier, features), names, tuple(same))
 
 
 def parse_rungs(text: str) -> tuple[TableRung, ...]:

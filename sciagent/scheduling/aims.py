@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from sciagent.scheduling.payoff import Graded, Hits, Payoff, utility_payoff
 class Aim:
     """One objective. columns: the pool's columns for its property, ascending in rung; the last one decides. low, high:
     limits of a hit, in its unit. desirability: (n,) values to (n,) in [0, 1]. weight: in the utility. hint: an assumed
-    relation to a lower rung."""
+    relation to a lower rung. same: those of `columns` that measure its property at another level."""
 
     columns: tuple[int, ...]
     low: float = -math.inf
@@ -30,6 +30,12 @@ class Aim:
     desirability: Callable[[Array], Array] | None = None
     weight: float = 1.0
     hint: Hint | None = None
+    same: tuple[int, ...] = ()
+
+    @property
+    def sign(self) -> int:
+        """1 if larger values are better, -1 if smaller ones, 0 if hits have two limits or none."""
+        return int(math.isinf(self.high)) - int(math.isinf(self.low))
 
 
 @dataclass(frozen=True)
@@ -41,14 +47,28 @@ class Aims:
     count: int = 1
 
     @classmethod
-    def with_threshold(cls, columns: int, threshold: float, sign: int) -> Aims:
+    def with_threshold(cls, columns: int, threshold: float, sign: int, same: tuple[int, ...] = ()) -> Aims:
         """Returns one aim on a ladder with `columns` rungs. Hits lie above the threshold if sign is 1, below if -1."""
         low, high = (threshold, math.inf) if sign > 0 else (-math.inf, threshold)
-        return cls((Aim(tuple(range(columns)), low, high),))
+        return cls((Aim(tuple(range(columns)), low, high, same=same),))
 
     def truths(self, scores: Array) -> tuple[TruthTransform, ...]:
         """Returns the transform of each aim's deciding answers. scores: (n, c)."""
-        return tuple(TruthTransform.within(scores[:, aim.columns[-1]], *self._limits(aim)) for aim in self.aims)
+        return tuple(self._truth(aim, scores) for aim in self.aims)
+
+    def _truth(self, aim: Aim, scores: Array) -> TruthTransform:
+        """Returns the transform. Its unit is at least the spread of the property at the highest lower level, since the
+        first answers may all lie near the limit."""
+        truth = TruthTransform.within(scores[:, aim.columns[-1]], *self._limits(aim))
+        known = scores[:, aim.same[-1]] if aim.same and truth.is_one_sided else np.empty(0)
+        known = known[~np.isnan(known)]
+        return replace(truth, scale=max(truth.scale, float(known.std()))) if len(known) else truth
+
+    def promise(self, scores: Array) -> Array | None:
+        """Returns (n,) values of the property at the highest lower level, the best ones largest; None if there is no
+        such level, several objectives, or no one best end."""
+        [aim, *others] = self.aims
+        return None if others or not aim.same or not aim.sign else aim.sign * scores[:, aim.same[-1]]
 
     def _limits(self, aim: Aim) -> tuple[float, float]:
         return (aim.low, aim.high) if self.kind == "hits" else (-math.inf, math.inf)
@@ -97,7 +117,12 @@ def questions(
 ) -> list[Question]:
     """Returns one question per aim. scores: (n, c). errors: (n, c) standard uncertainties of the scores, or None."""
     return [
-        Question(_of(scores, aim.columns), truth, None if errors is None else _of(errors, aim.columns))
+        Question(
+            _of(scores, aim.columns),
+            truth,
+            None if errors is None else _of(errors, aim.columns),
+            tuple(aim.columns.index(column) for column in aim.same),
+        )
         for aim, truth in zip(aims.aims, truths, strict=True)
     ]
 

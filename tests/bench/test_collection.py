@@ -39,7 +39,7 @@ def test_a_summary_is_the_geometric_mean_of_ratios_to_the_last_scheduler() -> No
 
 
 def test_several_tables_are_drawn_changed_and_summed_up(table: Path, tmp_path: Path) -> None:
-    spec = "{table: gaps.csv, id: smiles, rungs: 'cheap:1,gap:100', goal: min, top: 0.1}"
+    spec = "{table: gaps.csv, id: smiles, rungs: 'cheap:1,gap:100', same: [cheap], goal: min, top: 0.1}"
     path = tmp_path / "tables.yaml"
     path.write_text(f"tables:\n  one: {spec}\n  two: {spec}\n", encoding="utf-8")
     asked = ("--tables", str(path), "--draw", "60", "--add-rung", "noise:0.02", "--drop-rung", "cheap")

@@ -53,6 +53,7 @@ def test_a_scheduler_is_told_no_answers(told: list[Facts]) -> None:
         "seed": 7,
         "budget": 500.0,
         "rungs": 2,
+        "same": (),
         "aims": None,
     }
 

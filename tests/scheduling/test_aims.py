@@ -136,3 +136,31 @@ def test_far_outside_a_window_doubt_is_worth_more_than_certainty() -> None:
     means = np.repeat(truths[0](np.array([[6.0]])), 2, axis=1)
     narrow, wide = aims.payoff(truths, SCORES).expected(means, np.array([[0.1, 1.0]]))
     assert wide > 3 * narrow
+
+
+@pytest.mark.parametrize(
+    ("aim", "best"), [(Aim((0, 1), 2.5, math.inf, same=(0,)), 1), (Aim((0, 1), high=2.5, same=(0,)), -1)]
+)
+def test_a_property_at_another_level_promises_what_it_measures(aim: Aim, best: int) -> None:
+    assert Aims((aim,)).promise(SCORES) == pytest.approx(best * SCORES[:, 0])
+
+
+@pytest.mark.parametrize(
+    "aims",
+    [
+        Aims((Aim((0, 1), 2.5, math.inf),)),
+        Aims((Aim((0, 1), 2.5, 4.0, same=(0,)),)),
+        Aims((Aim((0, 1), 2.5, math.inf, same=(0,)), Aim((0, 2), 2.5, math.inf, same=(0,)))),
+    ],
+)
+def test_nothing_is_promised_where_no_one_end_is_best(aims: Aims) -> None:
+    assert aims.promise(SCORES) is None
+
+
+def test_the_unit_is_no_smaller_than_the_spread_of_the_property_at_another_level() -> None:
+    """The first answers may all lie near the limit."""
+    scores = np.array([[10.0, 2.51], [20.0, 2.49], [30.0, np.nan], [np.nan, np.nan]])
+    [alone] = Aims((Aim((0, 1), 2.5, math.inf),)).truths(scores)
+    [beside] = Aims((Aim((0, 1), 2.5, math.inf, same=(0,)),)).truths(scores)
+    assert alone.scale == pytest.approx(0.01)
+    assert beside.scale == pytest.approx(np.std([10.0, 20.0, 30.0]))

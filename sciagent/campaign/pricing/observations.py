@@ -116,7 +116,8 @@ def _aim(
     if line is not None:
         hint = Hint(place[lower[-1]], place[decides], *line)
     seen = (*sorted(place[c] for c in told_by), place[decides])
-    return Aim(seen, *_limits(objective.accept), _desirability(objective), objective.weight, hint)
+    same = () if hint else tuple(place[c] for c in lower)  # a hint states more than that the slope is positive
+    return Aim(seen, *_limits(objective.accept), _desirability(objective), objective.weight, hint, same)
 
 
 def _prior_line(name: str, rung: BuiltRung, decides: BuiltRung) -> tuple[float, float, float] | None:

@@ -9,7 +9,7 @@ nonlinear and use neighbours in structure.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -32,6 +32,7 @@ MIDDLE_ROWS = 500  # fitting rows of a rung below the terminal one: it only fill
 # standard uncertainty of an earlier campaign's terminal answer, as a fraction of its distance from a limit of a hit,
 # since the relation between the rungs may be another one there
 ELSEWHERE = 0.3
+SAME = 0.8  # expected slope of an answer over that of a lower rung that measures the same property
 MANY = 2  # smallest number of blocks for two threads
 AHEAD = 8  # largest number of blocks computed ahead of use
 BLOCK = 4096  # candidates computed at a time, so that the data stay in the processor's cache
@@ -86,7 +87,7 @@ class Chain:
     None: hashes of the row numbers. start: hyper-parameters by rung, of an earlier fit. refit: whether to optimise
     them. errors: (n, k) standard uncertainties of the scores, 0 if unknown; uncertain answers have less weight.
     earlier: number of first rows that an earlier campaign chose; the farther their terminal answers are from a limit of
-    a hit, the less weight they have.
+    a hit, the less weight they have. same: rungs that measure the property of the terminal rung, at another level.
 
     Attributes: `hyper`, by rung; `log_loss`, the leave-one-out loss of "is a hit", in nats, summed over rows; `reach`,
     number of standard deviations that covers 90 % of the terminal answers, leave-one-out (see `interval`). A rung with
@@ -103,6 +104,7 @@ class Chain:
         refit: bool = True,
         errors: NDArray[np.floating] | None = None,
         earlier: int = 0,
+        same: Sequence[int] = (),
     ) -> None:
         self._errors, self._earlier = errors, earlier
         self._doubts: dict[int, float] = {}
@@ -116,6 +118,7 @@ class Chain:
         }
         self._transforms[self._last] = truth
         self.hyper: dict[int, Hyper] = dict(start or {})
+        self._slopes = {j: self._expected_slopes(j, same) for j in (*self._known, self._last)}
         self._processes: dict[int, Process] = {}
         self._basis: dict[int, Places] = {}
         self.log_loss = 0.0
@@ -148,6 +151,19 @@ class Chain:
         with ThreadPoolExecutor(2) as pool:
             for start in range(0, len(blocks), AHEAD):  # limits the number of forecasts in memory
                 yield from pool.map(forecast_block, blocks[start : start + AHEAD])
+
+    def _expected_slopes(self, j: int, same: Sequence[int]) -> Array:
+        """Returns (d,) slopes of rung j's transformed answers over those of the known rungs below, expected before any
+        answer: 0 but for the highest of `same`, if j is one of them or the terminal rung."""
+        inputs = [i for i in self._known if i < j]
+        slopes = np.zeros(len(inputs))
+        alike = [i for i in inputs if i in same]
+        if alike and j in (*same, self._last):
+            below, own = self._transforms[alike[-1]], self._transforms[j]
+            assert isinstance(below, ScoreTransform)
+            unit = own.sign / own.scale if isinstance(own, TruthTransform) else 1 / own.scale
+            slopes[inputs.index(alike[-1])] = SAME * below.scale * unit
+        return slopes
 
     def pairs(self, j: int) -> int:
         """Returns the number of rows with an answer of rung j and a terminal answer."""
@@ -186,8 +202,10 @@ class Chain:
             return rows
         z = np.nan_to_num(self._z(rows, self._known))
         basis = earliest(self._order[rows], BASIS)
-        whole = Rows(z, self._answers(rows, self._last), np.zeros(len(rows)))
+        expected = z @ self._slopes[self._last]
+        whole = Rows(z, self._answers(rows, self._last) - expected, np.zeros(len(rows)))
         mean, spread = Process(self.hyper.get(self._last, Hyper(CENTRES)), whole, basis).leave_one_out
+        mean = mean + expected
         promise = mean if self._truth.is_one_sided else self._truth.chance(mean, np.sqrt(spread))
         order = np.argsort(-promise, kind="stable")
         some = int(OTHERS * TERMINAL_ROWS)
@@ -208,13 +226,14 @@ class Chain:
             z[group], covariance = self._fill(rows[group], inputs, missing)
             if missing:
                 gaps.append((group, [inputs.index(i) for i in missing], covariance))
-        whole = Rows(z, self._answers(rows, j), extra)
+        expected = z @ self._slopes[j]
+        whole = Rows(z, self._answers(rows, j) - expected, extra)
         limit = BASIS if self._similarity is None else BASIS_STRUCTURE
         basis = None if len(rows) <= limit else earliest(self._order[rows], limit)
         if gaps:
             rough = self._process(j, self.hyper.get(j, Hyper(CENTRES)), whole, rows, basis)
             for group, columns, covariance in gaps:
-                slopes = rough.slopes(z[group])[:, columns]
+                slopes = (rough.slopes(z[group]) + self._slopes[j])[:, columns]
                 extra[group] += np.einsum("ni,nij,nj->n", slopes, covariance, slopes)
         if refit or j not in self.hyper:
             some = earliest(self._order[rows], MAX_FIT_ROWS)
@@ -226,10 +245,11 @@ class Chain:
         self._processes[j], self._basis[j] = process, rows[process.basis]
         if j == self._last:
             mean, spread = process.leave_one_out
-            self._trust = Trust.of(mean, spread, whole.y)
+            mean, answers = mean + expected, whole.y + expected
+            self._trust = Trust.of(mean, spread, answers)
             spread = spread * self._trust(mean)
-            self.log_loss = self._truth.log_loss(mean, np.sqrt(spread), whole.y)
-            self.reach = Reach.of(mean, np.abs(whole.y - mean) / np.sqrt(spread))
+            self.log_loss = self._truth.log_loss(mean, np.sqrt(spread), answers)
+            self.reach = Reach.of(mean, np.abs(answers - mean) / np.sqrt(spread))
 
     def _process(self, j: int, hyper: Hyper, rows: Rows, places: Places, basis: Places | None) -> Process:
         if self._similarity is None:
@@ -265,6 +285,7 @@ class Chain:
         process = self._processes[j]
         alike = None if self._similarity is None else self._similarity.between(of, self._basis[j])
         mean, spread, slopes = process.foretell(z, alike)
+        mean, slopes = mean + z @ self._slopes[j], slopes + self._slopes[j]
         spread = spread + process.hyper.noise + self._doubts[j]
         if j == self._last:
             spread = spread * self._trust(mean)

@@ -145,8 +145,10 @@ class Priced:
         lacking = wanted - own - min(earlier, WARM_UP[0]) - len(self._pupils)
         if lacking > 0:
             features = [c for j in free for c in pool.columns(j)]
-            one_sided = all(math.isinf(aim.low) != math.isinf(aim.high) for aim in self.aims.aims)
-            self._pupils += first_candidates(pool, left, lacking, self._pupils, features, one_sided, self._rng).tolist()
+            one_sided = all(aim.sign for aim in self.aims.aims)
+            promise = self.aims.promise(pool.scores) if wanted <= WARM_UP[0] else None
+            known = self._pupils, features, promise
+            self._pupils += first_candidates(pool, left, lacking, *known, one_sided, self._rng).tolist()
         ready = [i for i in self._pupils if not pool.pending[i]]
         return [Purchase(i, j, math.inf) for i in ready for j in pool.paid if not pool.closed[i, j]]
 

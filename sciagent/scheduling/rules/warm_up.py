@@ -1,4 +1,8 @@
-"""Selects the candidates that run the whole ladder before there is a law: few, and from both ends of what is known."""
+"""Selects the candidates that run the whole ladder before there is a law.
+
+They are few, and from both ends of what is known. Where two are enough and a lower rung measures the wanted property,
+they are the most promising two: the slope is expected to be positive, and a small campaign cannot afford a sure miss.
+"""
 
 from __future__ import annotations
 
@@ -37,15 +41,20 @@ def first_candidates(
     n: int,
     besides: Sequence[int],
     features: Sequence[int],
+    promise: Array | None,
     one_sided: bool,
     rng: np.random.Generator,
 ) -> Places:
     """Returns at most n candidates whose ladder costs no more than what is left. besides: candidates chosen before.
-    features: columns that are known of all. one_sided: whether hits lie at one end of the wanted property."""
+    features: columns that are known of all. promise: (all,) the wanted property at another level, whose largest known
+    values are chosen; None: see `_spread`. one_sided: whether hits lie at one end of the wanted property."""
     open_ = np.setdiff1d(pool.open[~pool.closed[pool.open, -1]], np.array(besides, dtype=np.intp))
     open_ = open_[_to_pay(pool, open_) <= left]
     if not len(open_):
         return open_
+    if promise is not None and not np.isnan(promise[open_]).all():
+        known = open_[~np.isnan(promise[open_])]
+        return known[np.argsort(-promise[known], kind="stable")[:n]]
     return _spread(pool.scores[open_][:, list(features)], open_, n, rng, one_sided)
 
 

@@ -61,6 +61,15 @@ def test_without_gates_there_are_no_hints(tmp_path: Path) -> None:
     assert reading(tmp_path, (text[:begin] + text[end:]).replace("PBE0", "PBE")).aims.hints == ()
 
 
+def test_a_rung_that_measures_an_objective_without_a_hint_is_the_same_property(tmp_path: Path) -> None:
+    text = template("quickstart")
+    begin, end = text.index("    gate:\n      homo_lumo_gap"), text.index("  - rung: dft")
+    found = reading(tmp_path, (text[:begin] + text[end:]).replace("PBE0", "PBE"))
+    assert [[found.columns[c].property for c in aim.same] for aim in found.aims.aims] == [["homo_lumo_gap"], ["dipole"]]
+    (tmp_path / "hinted").mkdir()
+    assert all(aim.hint and not aim.same for aim in reading(tmp_path / "hinted", text).aims.aims)
+
+
 def test_an_objective_that_a_lower_rung_decides_ends_there(tmp_path: Path) -> None:
     found = reading(tmp_path, template("redox_anolytes"))
     potential, solvation = found.aims.aims

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from sciagent.scheduling.candidate_pool import CandidatePool
-from sciagent.scheduling.law.chain import TERMINAL_ROWS, Chain, Forecast
+from sciagent.scheduling.law.chain import SAME, TERMINAL_ROWS, Chain, Forecast
 from sciagent.scheduling.law.kernel import OFFSET, Hyper
 from sciagent.scheduling.law.row_selection import order_of
-from sciagent.scheduling.law.transforms import TruthTransform
+from sciagent.scheduling.law.transforms import ScoreTransform, TruthTransform
 
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -68,6 +68,10 @@ def forecasts(chain: Chain, of: Places) -> tuple[Array, Array]:
         assert np.isnan(mean[places]).all()
         mean[places], variance[places] = found.mean, found.variance
     return mean, variance
+
+
+def fitted_transform(values: Array) -> Array:
+    return ScoreTransform.of(values)(values)
 
 
 def fitted(scores: Array, similarity: Near | None = None) -> Chain:
@@ -265,6 +269,31 @@ def test_one_terminal_answer_is_enough() -> None:
     mean, variance = forecasts(fitted(scores), np.arange(5))
     assert np.isfinite(mean).all()
     assert (variance > 0).all()
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_rung_that_measures_the_same_property_is_expected_to_rise_with_it(sign: int) -> None:
+    """Before the second terminal answer, by the slope `SAME` in their common unit. Another rung says nothing yet."""
+    scores = np.array([[0.0, 0.0, 5.0], [10.0, 0.0, np.nan], [0.0, 10.0, np.nan], [-10.0, -10.0, np.nan]])
+    truth = TruthTransform(5.0, 2.0, sign)
+    first, same, other, _ = forecasts(Chain(scores, truth, None, same=(0,)), np.arange(4))[0]
+    z = fitted_transform(scores[:, 0])
+    assert same - first == pytest.approx(sign * SAME * scores[:, 0].std() / 2.0 * (z[1] - z[0]), rel=0.05)
+    assert abs(other - first) < 0.1 * abs(same - first)
+
+
+def test_an_expected_slope_is_a_line_that_the_law_need_not_learn() -> None:
+    """With it, the law of y is the law of y minus the line, plus the line."""
+    scores = ladder(LADDER, 40, [()])[0]
+    line = SAME * scores[:, 1].std() * fitted_transform(scores[:, 1])
+    start = linear(LADDER)
+    less = scores.copy()
+    less[:, -1] -= line
+    of = np.arange(len(scores))
+    told, variance = forecasts(Chain(scores, TRUTH, None, None, start, refit=False, same=(1,)), of)
+    rest, spread = forecasts(Chain(less, TRUTH, None, None, start, refit=False), of)
+    assert told == pytest.approx(rest + line, abs=1e-4)
+    assert variance == pytest.approx(spread, rel=1e-3)
 
 
 # Its record

@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.scheduling.aims import Aims
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.rules.lessons import EARLY, LATER
@@ -96,6 +97,16 @@ def test_a_small_campaign_begins_with_two_ladders_and_small_batches() -> None:
     simulate(case.truth, Watched(), 0.3)
     assert verified[0] == 2 and verified[1] <= 2 and max(verified) <= 8
     assert all(size <= max(2, sum(verified[:i]) // 2) for i, size in enumerate(verified) if i)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_small_campaign_begins_with_the_most_promising_two_where_a_rung_measures_what_is_wanted(sign: int) -> None:
+    scores = np.column_stack([sign * np.arange(100.0), np.full(100, np.nan)])
+    scores[-1, 0] = np.nan
+    closed = np.column_stack([np.ones(100, dtype=bool), np.zeros(100, dtype=bool)])
+    pool = CandidatePool(scores, closed, np.tile([0.001, 1.0], (100, 1)))
+    rule = Priced(Aims.with_threshold(2, 0.0, sign, same=(0,)), None, 0, 100.0, frozenset({PaidIndex(0)}))
+    assert [(one.of, one.rung) for one in rule.choose(pool, 100.0)] == [(98, 1), (97, 1)]
 
 
 @cache
