@@ -64,6 +64,11 @@ class Aims:
         known = known[~np.isnan(known)]
         return replace(truth, scale=max(truth.scale, float(known.std()))) if len(known) else truth
 
+    @property
+    def one_sided(self) -> bool:
+        """Whether every aim has one best end."""
+        return all(aim.sign for aim in self.aims)
+
     def promise(self, scores: Array) -> Array | None:
         """Returns (n,) values of the property at the highest lower level, the best ones largest; None if there is no
         such level, several objectives, or no one best end."""

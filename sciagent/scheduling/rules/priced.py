@@ -144,11 +144,9 @@ class Priced:
         earlier, own = (self._decided(part) for part in np.split(pool.scores, [self._earlier]))
         lacking = wanted - own - min(earlier, WARM_UP[0]) - len(self._pupils)
         if lacking > 0:
-            features = [c for j in free for c in pool.columns(j)]
-            one_sided = all(aim.sign for aim in self.aims.aims)
             promise = self.aims.promise(pool.scores) if wanted <= WARM_UP[0] else None
-            known = self._pupils, features, promise
-            self._pupils += first_candidates(pool, left, lacking, *known, one_sided, self._rng).tolist()
+            known = self._pupils, [c for j in free for c in pool.columns(j)], promise, self.aims.one_sided
+            self._pupils += first_candidates(pool, left, lacking, *known, self._rng).tolist()
         ready = [i for i in self._pupils if not pool.pending[i]]
         return [Purchase(i, j, math.inf) for i in ready for j in pool.paid if not pool.closed[i, j]]
 

@@ -54,7 +54,8 @@ def first_candidates(
         return open_
     if promise is not None and not np.isnan(promise[open_]).all():
         known = open_[~np.isnan(promise[open_])]
-        return known[np.argsort(-promise[known], kind="stable")[:n]]
+        best: Places = known[np.argsort(-promise[known], kind="stable")[:n]]
+        return best
     return _spread(pool.scores[open_][:, list(features)], open_, n, rng, one_sided)
 
 
