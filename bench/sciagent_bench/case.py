@@ -45,6 +45,11 @@ class Case:
             raise UsageError(f"{len(hits)} hits among {len(hits) + len(others)} answers; hits must be some, not all")
         return cls(truth, sign * float(hits.min() + others.max()) / 2, sign, similarity, names=names, same=same)
 
+    @property
+    def same_rungs(self) -> tuple[int, ...]:
+        """Places of the rungs named in `same`, but those that were left out."""
+        return tuple(self.names.index(name) for name in self.same if name in self.names)
+
     def arriving(self, order: Places) -> Case:
         """Returns the case with the candidates in another order of arrival. order: (n,) rows of this case."""
         similarity = None if self.similarity is None else Reordered(self.similarity, order)

@@ -82,7 +82,7 @@ def run(source: Source, trial: Trial) -> list[float | None]:
         trial.seed,
         budget * truth.exhaustive,
         truth.costs.shape[1],
-        tuple(case.names.index(name) for name in case.same if name in case.names),
+        case.same_rungs,
         case.aims,
     )
     buyer = SCHEDULERS[trial.scheduler](facts)

@@ -74,7 +74,7 @@ def covered_at_random(source: Any, seed: int, answers: int) -> tuple[float, floa
         return None
     scores, left = case.truth.scores.copy(), order[answers:]
     scores[left, -1] = np.nan
-    aims = Aims.with_threshold(scores.shape[1], case.threshold, case.sign)
+    aims = Aims.with_threshold(scores.shape[1], case.threshold, case.sign, case.same_rungs)
     [scale] = aims.truths(scores)
     told = foretell(Stack(case.similarity).fit(questions(aims, [scale], scores), answers), 0, left)
     y = scale(truth[left])
@@ -87,6 +87,7 @@ def covered(source: Any, seed: int, budget: float) -> tuple[float, float, float]
     over budget."""
     import numpy as np
 
+    from sciagent.domain.campaigns.ladder import PaidIndex
     from sciagent.scheduling.aims import Aims
     from sciagent.scheduling.law.interval import foretell
     from sciagent.scheduling.rules.priced import Priced
@@ -95,7 +96,9 @@ def covered(source: Any, seed: int, budget: float) -> tuple[float, float, float]
     case = source(seed)
     truth = case.truth
     k = truth.costs.shape[1]
-    buyer = Priced(Aims.with_threshold(k, case.threshold, case.sign), case.similarity, seed, budget * truth.exhaustive)
+    aims = Aims.with_threshold(k, case.threshold, case.sign, case.same_rungs)
+    trusted = frozenset(map(PaidIndex, case.same_rungs))
+    buyer = Priced(aims, case.similarity, seed, budget * truth.exhaustive, trusted)
     watched = Watched(buyer)
     run = simulate(truth, watched, budget, enough=2.0)
     bought = {i for i, j in zip(run.of, run.rung, strict=True) if j == k - 1}
