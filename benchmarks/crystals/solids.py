@@ -17,6 +17,7 @@ import argparse
 import json
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +52,14 @@ def run(atoms: Any, protocol: Protocol, has_bands: bool) -> Bands:
 
 
 def equation_of_state(name: str, protocol: Protocol = PROTOCOLS["standard"]) -> dict[str, Any]:
-    """Returns the cell in angstrom and the bulk modulus in GPa of a cubic solid, and their errors in per cent."""
+    """Returns the cell in angstrom and the bulk modulus in GPa of a cubic solid, and their errors in per cent.
+
+    All cells have the mesh of the middle one: the density of k-points is scaled with the cell.
+    """
     structure, guess, cell, stiffness = SOLIDS[name]
     cells = [bulk(name, structure, a=guess * scale) for scale in SCALES]
-    results = [run(atoms, protocol, False) for atoms in cells]
+    protocols = [replace(protocol, mesh=protocol.mesh * scale) for scale in SCALES]
+    results = [run(atoms, its_own, False) for atoms, its_own in zip(cells, protocols, strict=True)]
     volume, _, modulus = EquationOfState(
         [atoms.get_volume() for atoms in cells], [result.energy for result in results], "birchmurnaghan"
     ).fit()
