@@ -6,8 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+from ase import Atoms
+from ase.build import bulk
 
 from benchmarks.crystals import solids
+from sciagent_simulators.periodic.calculation import PROTOCOLS, Bands, Protocol
+from sciagent_simulators.periodic.sampling import mesh_of
 
 FOUND = json.loads((Path(solids.__file__).parent / "solids.json").read_text(encoding="utf-8"))
 
@@ -25,3 +29,27 @@ def test_two_versions_of_gpaw_agree() -> None:
         assert new["solids"][name]["a"] == pytest.approx(old["solids"][name]["a"], abs=1e-3), name
     for name in solids.GAPS:
         assert new["gaps"][name]["standard"] == pytest.approx(old["gaps"][name]["standard"], abs=1e-3), name
+
+
+def test_copper_is_off_by_the_shipped_data_as_in_their_publication() -> None:
+    found = FOUND["22.8.0"]["copper_converged"]
+    assert abs(found["19_electrons"]["error_percent"]) < 0.3 < found["shipped"]["error_percent"] < 0.45
+    assert found["published"]["error_percent"] == pytest.approx(found["shipped"]["error_percent"], abs=0.07)
+
+
+@pytest.mark.parametrize("protocol", [*PROTOCOLS.values(), solids.CONVERGED])
+@pytest.mark.parametrize("name", solids.SOLIDS)
+def test_all_cells_of_an_equation_of_state_have_the_mesh_of_the_middle_one(
+    name: str, protocol: Protocol, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    structure, guess, _, _ = solids.SOLIDS[name]
+    meshes = []
+
+    def meshed(atoms: Atoms, protocol: Protocol, has_bands: bool) -> Bands:
+        meshes.append(mesh_of(atoms.cell, protocol.mesh))
+        energy = (atoms.get_volume() ** (1 / 3) - bulk(name, structure, a=guess).get_volume() ** (1 / 3)) ** 2
+        return Bands(energy, 1.0, 0.0, None, False, (1, 0), {"gpaw": "none"}, "")
+
+    monkeypatch.setattr(solids, "run", meshed)
+    solids.equation_of_state(name, protocol)
+    assert meshes == [mesh_of(bulk(name, structure, a=guess).cell, protocol.mesh)] * len(solids.SCALES)
