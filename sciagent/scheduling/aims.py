@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -54,15 +54,7 @@ class Aims:
 
     def truths(self, scores: Array) -> tuple[TruthTransform, ...]:
         """Returns the transform of each aim's deciding answers. scores: (n, c)."""
-        return tuple(self._truth(aim, scores) for aim in self.aims)
-
-    def _truth(self, aim: Aim, scores: Array) -> TruthTransform:
-        """Returns the transform. Its unit is at least the spread of the property at the highest lower level, since the
-        first answers may all lie near the limit."""
-        truth = TruthTransform.within(scores[:, aim.columns[-1]], *self._limits(aim))
-        known = scores[:, aim.same[-1]] if aim.same and truth.is_one_sided else np.empty(0)
-        known = known[~np.isnan(known)]
-        return replace(truth, scale=max(truth.scale, float(known.std()))) if len(known) else truth
+        return tuple(TruthTransform.within(scores[:, aim.columns[-1]], *self._limits(aim)) for aim in self.aims)
 
     @property
     def one_sided(self) -> bool:

@@ -155,12 +155,3 @@ def test_a_property_at_another_level_promises_what_it_measures(aim: Aim, best: i
 )
 def test_nothing_is_promised_where_no_one_end_is_best(aims: Aims) -> None:
     assert aims.promise(SCORES) is None
-
-
-def test_the_unit_is_no_smaller_than_the_spread_of_the_property_at_another_level() -> None:
-    """The first answers may all lie near the limit."""
-    scores = np.array([[10.0, 2.51], [20.0, 2.49], [30.0, np.nan], [np.nan, np.nan]])
-    [alone] = Aims((Aim((0, 1), 2.5, math.inf),)).truths(scores)
-    [beside] = Aims((Aim((0, 1), 2.5, math.inf, same=(0,)),)).truths(scores)
-    assert alone.scale == pytest.approx(0.01)
-    assert beside.scale == pytest.approx(np.std([10.0, 20.0, 30.0]))
