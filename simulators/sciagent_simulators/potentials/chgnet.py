@@ -32,8 +32,9 @@ from sciagent_simulators.potentials.potential import (
 
 ON_CPU = 64
 """Atoms in a call. 32 cells without symmetry took 0.17 core-seconds, with 128 atoms 0.20; prototypes 0.035, 0.025."""
-CALL_SECONDS, ANGULAR_SECONDS, KIND_SECONDS = 0.006, 0.0041, 1.2e-5
-"""Core-seconds of an evaluation of one cell, besides if it has angles, and of each kind of its pairs and angles."""
+CALL_SECONDS, ANGULAR_SECONDS, KIND_SECONDS, ANGLE_SECONDS = 0.0062, 0.0049, 1.0e-5, 2.3e-6
+"""Core-seconds of an evaluation of one cell, besides if it has angles, of each kind of its pairs and angles, and of
+each angle; fitted to single verifications of benchmarks/crystals, with and without symmetry."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,10 @@ class Chgnet:
         with _subnormal_numbers_as_zero():
             energies, forces, by_strain = self._evaluated(graph, kinds)
         stresses = by_strain / np.abs(np.linalg.det([atoms.cell.array for atoms in batch]))[:, None, None]
-        pairs, angles = (np.bincount(owners, minlength=len(batch)) for owners in kinds.owners(graph))
+        counted = (*kinds.owners(graph), graph.owners[graph.first[graph.left]])
+        pairs, angles, all_angles = (np.bincount(owners, minlength=len(batch)) for owners in counted)
         seconds = CALL_SECONDS + ANGULAR_SECONDS * (angles > 0) + KIND_SECONDS * (pairs + angles)
+        seconds += ANGLE_SECONDS * all_angles
         ends = np.cumsum([len(atoms) for atoms in batch])[:-1]
         return [
             PotentialValues(float(energy), force, stress, float(alone))
