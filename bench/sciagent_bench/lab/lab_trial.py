@@ -40,7 +40,7 @@ def run_lab(source: Source, trial: LabTrial) -> LabReplay:
     k = truth.costs.shape[1]
     aims = Aims.with_threshold(k, case.threshold, case.sign)
     aims = replace(aims, aims=(replace(aims.aims[0], hint=trial.hint),))
-    facts = Facts(case.threshold, case.sign, case.similarity, trial.seed, budget, k, (), aims)
+    facts = Facts(case.threshold, case.sign, case.similarity, trial.seed, budget, k, aims=aims)
     return replay_lab(truth, SCHEDULERS[trial.scheduler](facts), lab, trial.how, case.similarity, trial.seed)
 
 

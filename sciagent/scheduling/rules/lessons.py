@@ -12,10 +12,8 @@ from dataclasses import dataclass, replace
 from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 
-EARLY, LATER = (
-    0.04,
-    0.01,
-)  # largest fractions of the spend: for a rung with few answers beside a terminal one; for others
+EARLY = 0.04  # largest fraction of the spend for a rung with few answers beside a terminal one,
+LATER = 0.01  # and for others
 FEW, WORTH = 6, 0.3  # few: fewer answers than this, which cost less than this fraction of a verification together
 
 
