@@ -5,7 +5,7 @@
 
 `campaign`: 32 cells of 2 to 8 atoms are relaxed by `mlff.relax` in the sandbox, as a campaign does it: one process for
 each, or one process for all; core-seconds are those that the host measures, with the start of the processes, and the
-median of seven runs. `without_symmetry` is the same with all atoms displaced.
+median of seven runs (`--runs`). `without_symmetry` is the same with all atoms displaced.
 `ase`: the same one by one with ASE and CHGNet's own calculator, without processes.
 `relaxing`: the same cells relaxed in this process, one by one and in one batch, in core-seconds (seconds on a GPU).
 `evaluation`: core-seconds (seconds on a GPU) for energies, forces and stresses of n cells in one call.
@@ -72,7 +72,7 @@ def atoms_of(crystal: Crystal) -> Any:
     return AseAtomsAdaptor.get_atoms(crystal.structure, msonable=False)
 
 
-def campaign(model: str, count: int, displacement: float = 0.0) -> dict[str, Any]:
+def campaign(model: str, count: int, runs: int, displacement: float = 0.0) -> dict[str, Any]:
     """Returns core-seconds of one verification each and of one batch, with the largest difference of energies."""
     cells = crystals(count, displacement)
     settings = {"model": model, "known_phases": "none", "fmax": 0.05}
@@ -81,20 +81,21 @@ def campaign(model: str, count: int, displacement: float = 0.0) -> dict[str, Any
         worker.run(Request("mlff.relax", settings, tuple(cells[:1]), limits))  # starts the zygote
         batches, singles = list[list[HostResult]](), list[list[HostResult]]()
         walls = list[list[float]]()
-        for _ in range(RUNS):
+        for _ in range(runs):
             batch, batch_wall = _run(worker, Request("mlff.relax", settings, tuple(cells), limits, together=True))
             one_by_one = [_run(worker, Request("mlff.relax", settings, (cell,), limits)) for cell in cells]
             batches.append(batch)
             singles.append([found for results, _ in one_by_one for found in results])
             walls.append([sum(wall for _, wall in one_by_one), batch_wall])
     alone_wall, batch_wall = np.median(walls, axis=0).tolist()
-    seconds = [np.median([_seconds_of(run) for run in runs], axis=0).tolist() for runs in (singles, batches)]
+    seconds = [np.median([_seconds_of(run) for run in repeated], axis=0).tolist() for repeated in (singles, batches)]
     alone, batch = singles[0], batches[0]
     energies = np.array([[_energy(found) for found in results] for results in (alone, batch)])
     shared = np.array(seconds[1]) / sum(seconds[1]) / (np.array(seconds[0]) / sum(seconds[0]))
     return {
         "model": model,
         "cells": len(cells),
+        "runs": runs,
         "converged": int(np.isfinite(energies[1]).sum()),
         "core_seconds_each": sum(seconds[0]),
         "core_seconds_batch": sum(seconds[1]),
@@ -256,17 +257,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--model", nargs="+", default=["chgnet-0.3.0"])
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--cells", type=int, default=32)
+    parser.add_argument("--runs", type=int, default=RUNS, help="of a campaign; costs are their medians")
     parser.add_argument("--counts", type=int, nargs="+", default=[1, 4, 16, 64])
     parser.add_argument("--sizes", type=int, nargs="+", default=[2, 8, 64])
     parser.add_argument("--fmax", type=float, default=0.02)
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args(arguments)
-    result: dict[str, Any] = {"machine": f"{platform.machine()}, {os.cpu_count()} cores, {card(given.device)}"}
+    result: dict[str, Any] = json.loads(given.out.read_text(encoding="utf-8")) if given.out.exists() else {}
+    result["machine"] = f"{platform.machine()}, {os.cpu_count()} cores, {card(given.device)}"
     for model in given.model:
-        found: dict[str, Any] = {}
+        found: dict[str, Any] = result.setdefault(model, {})
         if "campaign" in given.part:
-            found["campaign"] = campaign(model, given.cells)
-            found["without_symmetry"] = campaign(model, given.cells, DISPLACEMENT)
+            found["campaign"] = campaign(model, given.cells, given.runs)
+            found["without_symmetry"] = campaign(model, given.cells, given.runs, DISPLACEMENT)
         if "ase" in given.part:
             found["ase"] = with_ase(given.cells)
         if "relaxing" in given.part:
@@ -275,7 +278,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             found["evaluation"] = evaluation(model, given.device, given.counts, given.sizes)
         if "repeatability" in given.part:
             found["repeatability"] = repeatability(model, given.fmax)
-        result[model] = found
     given.out.write_text(json.dumps(result, indent=1) + "\n")
     return 0
 

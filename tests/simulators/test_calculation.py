@@ -147,6 +147,18 @@ def test_volumes_and_bulk_moduli_are_those_of_all_electron_pbe(
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("openmpi")
+def test_paw_data_are_made_with_another_shell_in_the_valence(tmp_path: Path) -> None:
+    """The cell of copper is compared with all-electron PBE in benchmarks/crystals/solids.json."""
+    copper = bulk("Cu", "fcc", a=3.63)
+    found = run(copper, tmp_path, has_bands=False, valence={"Cu": 19, "Ag": 19}, ranks=2)
+    assert found.electrons == 19
+    with pytest.raises(SimulatorError, match="Cu with 18 valence electrons") as error:
+        run(copper, tmp_path, has_bands=False, valence={"Cu": 18})
+    assert (error.value.outcome, error.value.reason) == (Outcome.REFUSED, Reason.MISSING_SETUP)
+
+
+@pytest.mark.long
 def test_iron_is_magnetic(tmp_path: Path) -> None:
     """bcc iron has 2.2 Bohr magnetons with PBE; measured are 2.22. The mesh of `standard` gives 2.10, of `fast` 2.0."""
     dense = replace(FAST, mesh=3.5)

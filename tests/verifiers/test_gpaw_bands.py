@@ -53,6 +53,8 @@ def test_it_is_registered() -> None:
         ({"geometry": {}}, "PBE/PW(500)//CHGNet-0.3.0"),
         ({"spin": {"Fe": 2.2, "O": 0}}, "PBE spin(Fe 2.2)/PW(500)"),
         ({"spin": {"Mn": 0}}, "PBE/PW(500)"),
+        ({"mesh": 6, "semicore": ["Cu"]}, "PBE semicore(Cu)/PW(500) k(6)"),
+        ({"spin": {"Fe": 2.2}, "semicore": ["Fe", "Cr"]}, "PBE spin(Fe 2.2) semicore(Cr, Fe)/PW(500)"),
     ],
 )
 def test_every_setting_that_changes_the_number_is_in_the_level(settings: dict[str, Any], label: str) -> None:
@@ -62,10 +64,19 @@ def test_every_setting_that_changes_the_number_is_in_the_level(settings: dict[st
     assert names == {"band_gap", "total_energy"} | ({"magnetic_moment"} if "spin(" in label else set())
 
 
+def test_settings_that_came_later_leave_the_keys_of_older_evidence() -> None:
+    assert GpawBands().settings_hash.startswith("6464a5825b88bec8")
+    assert (
+        GpawBands({"semicore": ["Cu", "Ag", "Cu"]}).settings_hash == GpawBands({"semicore": ["Ag", "Cu"]}).settings_hash
+    )
+
+
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
         ({"spin": {"Xx": 1}}, 'no PAW data for "Xx"'),
+        ({"semicore": ["Si"]}, 'no PAW data with another shell for "Si"'),
+        ({"mesh": 0}, "greater than 0.5"),
         ({"spin": {"Fe": 50}}, "more than 10 Bohr magnetons"),
         ({"geometry": {"model": "chgnet-0.3"}}, "unknown potential"),
     ],
@@ -120,6 +131,14 @@ def test_without_the_program_the_job_names_what_is_missing(tmp_path: Path, monke
     assert missing is not None and "apt-get install gpaw" in missing and "SCIAGENT_GPAW" in missing
     found = finding({}, STRONTIUM_TITANATE, tmp_path)
     assert (found.outcome, found.reason) == (Outcome.BAD_ENVIRONMENT, Reason.PROGRAM_MISSING)
+
+
+def test_more_electrons_and_points_cost_more() -> None:
+    copper = crystal(bulk("Cu", "fcc", a=3.63))
+    settings: list[dict[str, Any]] = [{"spin": {"Cu": 0}}, {"spin": {"Cu": 0}, "semicore": ["Cu"]}]
+    settings.append(settings[-1] | {"mesh": 6})
+    first, second, third = (GpawBands(each).cost(copper)["core_seconds"] for each in settings)
+    assert first + 5 < second < third / 3
 
 
 def test_the_finer_protocol_costs_more() -> None:

@@ -91,6 +91,7 @@ def compute(
     checkpoint: Path,
     *,
     moments: Mapping[str, float] | None = None,
+    valence: Mapping[str, int] | None = None,
     has_bands: bool = True,
     ranks: int = 1,
     cycles: int = CYCLES,
@@ -98,21 +99,24 @@ def compute(
     """Returns ground state and bands of an ase.Atoms.
 
     folder: a new one for the program. checkpoint: an existing folder, from which the same calculation goes on. moments:
-    {element: first magnetic moment of each of its atoms, Bohr magnetons}; none computes without spin. has_bands:
-    whether bands are computed; the total energy needs none. ranks: processes of MPI.
+    {element: first magnetic moment of each of its atoms, Bohr magnetons}; none computes without spin. valence:
+    {element: electrons} of PAW data that GPAW's generator makes first. has_bands: whether bands are computed; the total
+    energy needs none. ranks: processes of MPI.
     Raises SimulatorError: refused (not_periodic, missing_setup), implausible (overlapping_atoms, implausible_energy),
     not_converged (scf_not_converged), and what `run_script` raises.
     """
     check_cell(atoms)
     mesh, first = mesh_of(atoms.cell, protocol.mesh), moments or {}
     polarised = [float(first.get(symbol, 0.0)) for symbol in atoms.symbols] if any(first.values()) else []
-    electrons = sum(VALENCE.get(symbol, 0) for symbol in atoms.symbols)
+    made = {symbol: electrons for symbol, electrons in (valence or {}).items() if symbol in atoms.symbols}
+    electrons = sum({**VALENCE, **made}.get(symbol, 0) for symbol in atoms.symbols)
     request = {
         "numbers": [int(z) for z in atoms.numbers],
         "cell": atoms.cell.array.tolist(),
         "positions": atoms.get_scaled_positions(wrap=False).tolist(),
         "pbc": [bool(x) for x in atoms.pbc],
         "moments": polarised,
+        "valence": made,
         "functional": FUNCTIONAL,
         "cutoff": protocol.cutoff,
         "mesh": list(mesh.size),

@@ -17,6 +17,12 @@ _TABLE = (
 )
 VALENCE: Mapping[str, int] = {symbol: int(n) for symbol, _, n in (word.partition(":") for word in _TABLE.split())}
 """{element: valence electrons, with semicore states}."""
+SEMICORE: Mapping[str, int] = {
+    **{"Cr": 14, "Fe": 16, "Co": 17, "Ni": 18, "Cu": 19, "Zn": 20, "Ga": 13, "Ge": 14},
+    **{"Rh": 17, "Pd": 18, "Ag": 19, "Cd": 20},
+    **{"Re": 15, "Os": 16, "Ir": 17, "Pt": 18, "Au": 19, "Hg": 20},
+}
+"""{element: valence electrons with one more shell than the shipped data have}. GPAW's own generator has parameters."""
 D_GROUPS = {
     **{symbol: 3 for symbol in ("Sc", "Y")},
     **{symbol: 4 for symbol in ("Ti", "Zr", "Hf")},

@@ -8,6 +8,9 @@ later run of the same request goes on with the bands. `OUTPUT.json` has the form
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ from typing import Any
 import numpy as np
 
 FAILURES = {
+    "MissingDataError": ("missing_setup", "no PAW data"),
     "KohnShamConvergenceError": ("scf_not_converged", "the density or a band did not converge"),
     "SymmetryBrokenError": ("symmetry_broken", "the positions lost the symmetry with which the calculation began"),
     "LinAlgError": ("overlapping_atoms", "the overlap matrix is singular, as for atoms that lie upon each other"),
@@ -22,9 +26,17 @@ FAILURES = {
 """{name of an exception: (reason, detail if the exception has no text of its own)}. Every process raises these."""
 TEXTS = {"Broken symmetry": "symmetry_broken"}
 """{begin of the text of an exception without a class of its own: reason}. GPAW 22.8 has such exceptions."""
+OF_MPI = ("OMPI_", "PMI", "PRTE_")
+"""Begin of the names of variables by which a process learns that it belongs to several."""
+RELATIVISTIC, USAGE = 'type="scalar-relativistic"', 2
+"""What PAW data say of themselves, and the exit status of GPAW's command where it does not know an option."""
 STATE, REQUEST = "ground.gpw", "ground.json"
 FAST_MIXING, FEW_CYCLES = {"beta": 0.6, "nmaxold": 8, "weight": 1.0}, 40
 """Mixing of densities that is tried first, without spin: it took 13 cycles for SrTiO3, GPAW's own 20."""
+
+
+class MissingDataError(Exception):
+    """GPAW's command has not made PAW data."""
 
 
 def main() -> None:
@@ -60,6 +72,7 @@ def named_failure(error: Exception) -> tuple[str, str] | None:
 
 def computed(request: Mapping[str, Any], world: Any) -> Mapping[str, Any]:
     """Returns energies in eV, moments in Bohr magnetons and eigenvalues in eV. world: GPAW's communicator."""
+    _make_data(request, world)
     calculator, is_restarted = _ground_state(request, world)
     electrons = float(calculator.get_number_of_electrons())
     moment = float(calculator.get_magnetic_moment()) if request["moments"] else 0.0
@@ -85,6 +98,35 @@ def computed(request: Mapping[str, Any], world: Any) -> Mapping[str, Any]:
         result["mesh"] = _bands(fixed, 0, len(mesh))
         result["path"] = _bands(fixed, len(mesh), len(mesh) + len(request["path"]))
     return result
+
+
+def _make_data(request: Mapping[str, Any], world: Any) -> None:
+    """Makes the PAW data that the request names, in the working folder, which takes some seconds an element.
+
+    Raises MissingDataError if GPAW's command has no parameters for them or their check fails.
+    """
+    import gpaw
+
+    for symbol, electrons in request["valence"].items():
+        data = Path(f"{symbol}.{electrons}.{request['functional']}")
+        printed = _dataset(symbol, electrons, request["functional"]) if world.rank == 0 else ""
+        world.barrier()
+        if not data.is_file() or RELATIVISTIC not in data.read_text(encoding="utf-8"):
+            raise MissingDataError(f"{symbol} with {electrons} valence electrons could not be made: {printed}")
+        gpaw.setup_paths.insert(0, str(Path.cwd()))
+
+
+def _dataset(symbol: str, electrons: int, functional: str) -> str:
+    """Runs GPAW's command; returns the last line that it prints. Scalar-relativistic data are its default since a
+    version after 22.8, and the option exists no longer."""
+    alone = {name: value for name, value in os.environ.items() if not name.startswith(OF_MPI)}
+    command = [sys.executable, "-m", "gpaw", "dataset", symbol, "-w", "-f", functional]
+    command += ["-e", str(electrons), "-t", str(electrons)]
+    for option in (["-s"], []):
+        made = subprocess.run([*command, *option], env=alone, capture_output=True, text=True, check=False)
+        if made.returncode != USAGE:
+            break
+    return " ".join((made.stdout + made.stderr).splitlines()[-1:])
 
 
 def _ground_state(request: Mapping[str, Any], world: Any) -> tuple[Any, bool]:
@@ -123,6 +165,7 @@ def _converged(atoms: Any, request: Mapping[str, Any]) -> Any:
         "occupations": {"name": "fermi-dirac", "width": request["width"]},
         "convergence": {"eigenstates": request["eigenstates"]},
         "nbands": request["bands"],
+        "setups": {symbol: str(electrons) for symbol, electrons in request["valence"].items()},
     }
     attempts: list[dict[str, Any]] = [{"maxiter": request["cycles"], "txt": "gpaw.txt"}]
     if request["moments"]:

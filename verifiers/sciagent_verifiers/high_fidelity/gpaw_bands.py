@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,8 +32,16 @@ from sciagent.verification.contract import (
     Verifier,
     at,
 )
-from sciagent_simulators.periodic.calculation import CYCLES, EMPTY_BANDS, FUNCTIONAL, PROTOCOLS, Bands, compute
-from sciagent_simulators.periodic.elements import VALENCE, open_shells
+from sciagent_simulators.periodic.calculation import (
+    CYCLES,
+    EMPTY_BANDS,
+    FUNCTIONAL,
+    PROTOCOLS,
+    Bands,
+    Protocol,
+    compute,
+)
+from sciagent_simulators.periodic.elements import SEMICORE, VALENCE, open_shells
 from sciagent_simulators.periodic.sampling import line_points, mesh_of
 from sciagent_verifiers.high_fidelity.force_field_cell import ForceFieldCell, ase_atoms
 
@@ -40,6 +49,8 @@ SPREAD = {BAND_GAP: 0.001, TOTAL_ENERGY: 0.001, MAGNETIC_MOMENT: None}
 START, PER_BAND_POINT = 3.0, 0.012
 """The cost in core-seconds: of starting GPAW, and of one band at one k-point for each 1000 plane waves. SrTiO3 took 13
 with the fast protocol and 29 with the other one, on a busy machine."""
+DATA = 5.0
+"""Core-seconds for the PAW data of an element of `semicore`."""
 
 
 class BandsSettings(Settings):
@@ -58,6 +69,20 @@ class BandsSettings(Settings):
         description="First magnetic moment of each atom by element, in Bohr magnetons, such as {Fe: 2.2}; parallel. "
         "All 0 computes open shells without spin. None refuses elements with open d or f shells.",
     )
+    mesh: float | None = Field(
+        None,
+        gt=0.5,
+        le=10,
+        exclude_if=lambda density: density is None,  # as in evidence from before this key
+        description="k-points per 1/angstrom of each reciprocal vector, 2 pi included; None takes those of the "
+        "protocol. Metals want 4 to 6.",
+    )
+    semicore: tuple[str, ...] = Field(
+        (),
+        exclude_if=lambda symbols: not symbols,  # as in evidence from before this key
+        description="Elements with one more shell in the valence than in the PAW data that GPAW ships, such as [Cu]: "
+        "3s and 3p for copper. GPAW's own generator makes the data in seconds.",
+    )
     max_atoms: int = Field(20, ge=1, le=200, description="Atoms of the primitive cell; larger cells are refused.")
 
     @field_validator("spin")
@@ -70,6 +95,25 @@ class BandsSettings(Settings):
             raise ValueError("a moment of more than 10 Bohr magnetons an atom")
         return spin
 
+    @field_validator("semicore")
+    @classmethod
+    def _have_another_shell(cls, symbols: tuple[str, ...]) -> tuple[str, ...]:
+        for symbol in symbols:
+            if symbol not in SEMICORE:
+                raise ValueError(f'no PAW data with another shell for "{symbol}"; there are {", ".join(SEMICORE)}')
+        return tuple(sorted(set(symbols)))
+
+    @property
+    def resolution(self) -> Protocol:
+        """The plane waves and k-points."""
+        protocol = PROTOCOLS[self.protocol]
+        return replace(protocol, mesh=self.mesh) if self.mesh else protocol
+
+    @property
+    def valence(self) -> Mapping[str, int]:
+        """The valence electrons of the elements of `semicore`."""
+        return {symbol: SEMICORE[symbol] for symbol in self.semicore}
+
     @property
     def is_polarised(self) -> bool:
         """Whether the two spins are computed apart."""
@@ -79,7 +123,10 @@ class BandsSettings(Settings):
     def level(self) -> Level:
         started = [f"{symbol} {moment:g}" for symbol, moment in sorted((self.spin or {}).items()) if moment]
         method = f"{FUNCTIONAL} spin({', '.join(started)})" if started else FUNCTIONAL
-        return Level(method, PROTOCOLS[self.protocol].basis, geometry=self.geometry.label if self.geometry else "")
+        if self.semicore:
+            method += f" semicore({', '.join(self.semicore)})"
+        basis = self.resolution.basis + (f" k({self.mesh:g})" if self.mesh else "")
+        return Level(method, basis, geometry=self.geometry.label if self.geometry else "")
 
 
 class GpawBands(Verifier[Crystal]):
@@ -160,13 +207,15 @@ class GpawBands(Verifier[Crystal]):
 
     def cost(self, candidate: Crystal) -> Cost:
         """Returns an estimate from bands, plane waves and k-points, with the constants above."""
-        protocol, atoms = PROTOCOLS[self.settings.protocol], ase_atoms(candidate)
-        bands = sum(VALENCE.get(symbol, 10) for symbol in candidate.species) / 2 + EMPTY_BANDS
+        protocol, atoms = self.settings.resolution, ase_atoms(candidate)
+        valence = {**VALENCE, **self.settings.valence}
+        bands = sum(valence.get(symbol, 10) for symbol in candidate.species) / 2 + EMPTY_BANDS
         mesh = mesh_of(atoms.cell, protocol.mesh)
         n_mesh = mesh.size[0] * mesh.size[1] * mesh.size[2] / 8
         n_lines = len(line_points(atoms.cell, protocol.lines, mesh))
         plane_waves = 2.27e-3 * abs(atoms.cell.volume) * protocol.cutoff**1.5 / 1000
-        seconds = START + PER_BAND_POINT * (n_lines + 2 * n_mesh) * bands * plane_waves
+        made = len(set(self.settings.semicore) & set(candidate.species))
+        seconds = START + DATA * made + PER_BAND_POINT * (n_lines + 2 * n_mesh) * bands * plane_waves
         geometry = self.settings.geometry.cost(candidate) if self.settings.geometry else 0.0
         return Cost(core_seconds=seconds * (2.5 if self.settings.is_polarised else 1.0) + geometry)
 
@@ -187,10 +236,11 @@ class GpawBands(Verifier[Crystal]):
         kept.mkdir(parents=True, exist_ok=True)
         bands = compute(
             ase_atoms(computed),
-            PROTOCOLS[self.settings.protocol],
+            self.settings.resolution,
             context.scratch / name,
             kept,
             moments=self.settings.spin,
+            valence=self.settings.valence,
             ranks=context.threads,
             cycles=CYCLES,
         )
