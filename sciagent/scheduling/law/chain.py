@@ -17,9 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.scheduling.arrays import Array, Places
+from sciagent.scheduling.law.averaged import Averaged
+from sciagent.scheduling.law.hyper_parameters import MAX_FIT_ROWS, fit_hyper
 from sciagent.scheduling.law.interval import Reach
 from sciagent.scheduling.law.kernel import CENTRES, Hyper
-from sciagent.scheduling.law.process import MAX_FIT_ROWS, Process, Rows, fit_hyper
+from sciagent.scheduling.law.process import Process, Rows
 from sciagent.scheduling.law.row_selection import Order, completed, earliest
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.transforms import ScoreTransform, TruthTransform
@@ -32,6 +34,7 @@ MIDDLE_ROWS = 500  # fitting rows of a rung below the terminal one: it only fill
 # standard uncertainty of an earlier campaign's terminal answer, as a fraction of its distance from a limit of a hit,
 # since the relation between the rungs may be another one there
 ELSEWHERE = 0.3
+FEW_ROWS = 120  # terminal rows up to which the law is averaged over its hyper-parameters
 SAME = 0.8  # expected slope of an answer over that of a lower rung that measures the same property
 MANY = 2  # smallest number of blocks for two threads
 AHEAD = 8  # largest number of blocks computed ahead of use
@@ -119,7 +122,7 @@ class Chain:
         self._transforms[self._last] = truth
         self.hyper: dict[int, Hyper] = dict(start or {})
         self._slopes = {j: self._expected_slopes(j, same) for j in (*self._known, self._last)}
-        self._processes: dict[int, Process] = {}
+        self._processes: dict[int, Process | Averaged] = {}
         self._basis: dict[int, Places] = {}
         self.log_loss = 0.0
         for j in (*self._known, self._last):
@@ -251,13 +254,14 @@ class Chain:
             self.log_loss = self._truth.log_loss(mean, np.sqrt(spread), answers)
             self.reach = Reach.of(mean, np.abs(answers - mean) / np.sqrt(spread))
 
-    def _process(self, j: int, hyper: Hyper, rows: Rows, places: Places, basis: Places | None) -> Process:
-        if self._similarity is None:
-            return Process(hyper, rows, basis)
-        if basis is None:
+    def _process(self, j: int, hyper: Hyper, rows: Rows, places: Places, basis: Places | None) -> Process | Averaged:
+        if basis is not None:
+            cross = None if self._similarity is None else self._similarity.between(places, places[basis])
+            return Process(hyper, rows, basis, cross)
+        if self._similarity is not None:
             rows = Rows(rows.z, rows.y, rows.extra, self._similarity.between(places, places))
-            return Process(hyper, rows)
-        return Process(hyper, rows, basis, self._similarity.between(places, places[basis]))
+        few = j == self._last and len(places) <= FEW_ROWS
+        return Averaged(rows, hyper) if few else Process(hyper, rows)
 
     def _groups(self, of: Places, inputs: list[int]) -> Iterator[tuple[tuple[int, ...], Places]]:
         """Yields positions in `of`, grouped by the missing rungs among `inputs`."""
@@ -286,7 +290,7 @@ class Chain:
         alike = None if self._similarity is None else self._similarity.between(of, self._basis[j])
         mean, spread, slopes = process.foretell(z, alike)
         mean, slopes = mean + z @ self._slopes[j], slopes + self._slopes[j]
-        spread = spread + process.hyper.noise + self._doubts[j]
+        spread = spread + process.noise + self._doubts[j]
         if j == self._last:
             spread = spread * self._trust(mean)
         if not columns:

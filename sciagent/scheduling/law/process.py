@@ -1,4 +1,4 @@
-"""A Gaussian process for few, growing rows: MAP hyper-parameters, posterior, leave-one-out predictions.
+"""A Gaussian process for few, growing rows: posterior and leave-one-out predictions.
 
 Exact without a basis; with a basis, a projected process on part of the rows: Rasmussen and Williams, Gaussian Processes
 for Machine Learning (2006), section 8.3.4. It is our own because scikit-learn has no kernel over two inputs with noise
@@ -13,25 +13,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
-from scipy.optimize import minimize
+from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from sciagent.scheduling.arrays import Array, Places
-from sciagent.scheduling.law.kernel import (
-    CENTRES,
-    WIDTH,
-    Hyper,
-    add_structure,
-    answers_covariance,
-    covariance,
-    parts,
-    slopes_of,
-    squared_distance,
-    variance,
-)
+from sciagent.scheduling.law.kernel import Hyper, add_structure, answers_covariance, covariance, slopes_of, variance
 
 JITTER = 1e-6
-MAX_FIT_ROWS = 250
 PART = 1024  # rows computed at a time, so that the data stay in the processor's cache
 
 
@@ -48,35 +35,6 @@ class Rows:
     def take(self, of: Places) -> Rows:
         alike = None if self.similarity is None else self.similarity[np.ix_(of, of)]
         return Rows(self.z[of], self.y[of], self.extra[of], alike)
-
-
-def fit_hyper(rows: Rows, start: Hyper | None = None) -> Hyper:
-    """Returns the hyper-parameters with the largest posterior density, by L-BFGS with analytic gradients."""
-    distance, product = squared_distance(rows.z, rows.z), rows.z @ rows.z.T
-    n = len(rows.y)
-
-    def loss(log_values: Array) -> tuple[float, Array]:
-        hyper = Hyper(log_values)
-        k, derivatives = parts(hyper, rows.z, distance, product, rows.similarity)
-        k[np.diag_indices(n)] += hyper.noise + rows.extra + JITTER
-        try:
-            factor = cho_factor(k, lower=True)
-        except np.linalg.LinAlgError:
-            return 1e10, np.zeros(5)
-        inverse = cho_solve(factor, np.eye(n))
-        weights = inverse @ rows.y
-        inner = inverse - np.outer(weights, weights)
-        gradient = np.empty(5)
-        gradient[:4] = np.einsum("ij,pij->p", inner, derivatives) / 2
-        gradient[4] = hyper.noise * np.trace(inner)
-        away = (log_values - CENTRES) / WIDTH
-        value = rows.y @ weights / 2 + np.log(np.diag(factor[0])).sum() + (away**2).sum() / 2
-        return float(value), gradient + away / WIDTH
-
-    begin = CENTRES if start is None else start.log_values
-    bounds = [(c - 4 * WIDTH, c + 4 * WIDTH) for c in CENTRES]
-    fit = minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 40})
-    return Hyper(np.asarray(fit.x))
 
 
 class Process:
@@ -118,6 +76,11 @@ class Process:
         leverage = (solve_triangular(self._second, scaled, lower=True) ** 2).sum(0) / noise
         free = np.maximum(1 - leverage, 1e-9)
         self.leave_one_out = (rows.y - (rows.y - scaled.T @ right) / free, noise / free)
+
+    @property
+    def noise(self) -> float:
+        """Variance of an answer about the mean of its candidate."""
+        return self.hyper.noise
 
     def slopes(self, z: Array) -> Array:
         """Returns (n, d) gradients of the mean over z."""

@@ -78,6 +78,12 @@ def fitted(scores: Array, similarity: Near | None = None) -> Chain:
     return Chain(scores, TRUTH, similarity)
 
 
+@pytest.fixture
+def with_these_hyper_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The law is not averaged over others."""
+    monkeypatch.setattr("sciagent.scheduling.law.chain.FEW_ROWS", 0)
+
+
 class Near:
     """Alike where x is."""
 
@@ -299,6 +305,7 @@ def test_an_expected_slope_is_a_line_that_the_law_need_not_learn() -> None:
 # Its record
 
 
+@pytest.mark.usefixtures("with_these_hyper_parameters")
 def test_the_record_is_how_badly_each_answer_was_foretold_by_the_others() -> None:
     """With nothing but terminal answers: a normal mean of prior variance 4, with known noise."""
     y = np.random.default_rng(0).normal(-0.5, 1.0, 12)
@@ -347,6 +354,7 @@ def test_structure_also_tells_what_a_rung_would_have_said() -> None:
     assert np.corrcoef(mean, rung[100:])[0, 1] > 0.8
 
 
+@pytest.mark.usefixtures("with_these_hyper_parameters")
 def test_an_answer_known_badly_teaches_less() -> None:
     """Two answers for the same input, one far better known: the mean is theirs, weighted by what each leaves open."""
     y = np.array([0.0, 1.0] * 40)

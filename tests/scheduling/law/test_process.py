@@ -2,61 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
-from scipy.optimize import check_grad
-from scipy.stats import multivariate_normal
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
 
-from sciagent.scheduling.law import process as module
-from sciagent.scheduling.law.kernel import CENTRES, OFFSET, WIDTH, Hyper, covariance, squared_distance, variance
-from sciagent.scheduling.law.process import JITTER, Process, Rows, fit_hyper
+from sciagent.scheduling.law.kernel import OFFSET, covariance, variance
+from sciagent.scheduling.law.process import JITTER, Process, Rows
+from tests.support.law_rows import A1, A2, HYPER, LENGTH, D, N, rows
 
 Array = NDArray[np.float64]
 
-A1, A2, LENGTH, A3, NOISE = 0.8, 0.6, 1.3, 0.7, 0.25
-HYPER = Hyper(np.log([A1, A2, LENGTH, A3, NOISE]))
-N, D = 40, 2
 EVERY_FOURTH = np.arange(0, N, 4)
-
-
-def rows(structure: bool = False) -> Rows:
-    """A bent plane, with rows of unequal noise."""
-    rng = np.random.default_rng(0)
-    z, place = rng.standard_normal((N, D)), rng.standard_normal((N, 2))
-    y = z @ [0.7, -0.4] + 0.5 * np.sin(2 * z[:, 0]) + NOISE * rng.standard_normal(N) + np.sin(place[:, 0])
-    extra = np.where(rng.random(N) < 0.3, 0.2, 0.0)
-    return Rows(z, y, extra, np.exp(-squared_distance(place, place)) if structure else None)
 
 
 def noise_of(given: Rows) -> Array:
     noise: Array = HYPER.noise + given.extra + JITTER
     return noise
-
-
-Loss = Callable[[Array], tuple[float, Array]]
-
-
-def loss_of(given: Rows, monkeypatch: pytest.MonkeyPatch) -> Loss:
-    """What fit_hyper minimises."""
-    caught: list[Loss] = []
-
-    def catch(loss: Loss, begin: Array, **_: Any) -> SimpleNamespace:
-        caught.append(loss)
-        return SimpleNamespace(x=begin)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(module, "minimize", catch)
-        fit_hyper(given)
-    return caught[0]
 
 
 def predict(process: Process, z: Array, similarity: Array | None = None) -> tuple[Array, Array]:
@@ -67,71 +33,6 @@ def predict(process: Process, z: Array, similarity: Array | None = None) -> tupl
     if process._second is not None:
         spread += (solve_triangular(process._second, inner, lower=True) ** 2).sum(0)
     return k @ process._weights, np.maximum(spread, 1e-8)
-
-
-# Hyper-parameters
-
-
-@pytest.mark.parametrize("structure", [False, True])
-def test_the_gradient_of_the_fit_is_that_of_finite_differences(
-    structure: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loss = loss_of(rows(structure), monkeypatch)
-    for point in (CENTRES, HYPER.log_values, CENTRES + np.array([1.0, -1.0, 0.5, -0.5, 1.5])):
-        size = np.linalg.norm(loss(point)[1])
-        assert check_grad(lambda x: loss(x)[0], lambda x: loss(x)[1], point) < 1e-4 * (1 + size)
-
-
-def test_without_lower_rungs_the_gradient_is_right_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = rows(structure=True)
-    loss = loss_of(Rows(np.empty((N, 0)), whole.y, whole.extra, whole.similarity), monkeypatch)
-    assert check_grad(lambda x: loss(x)[0], lambda x: loss(x)[1], HYPER.log_values) < 1e-3
-
-
-@pytest.mark.parametrize("structure", [False, True])
-def test_the_fit_maximises_likelihood_times_prior(structure: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Up to a constant the loss is minus the logarithm of a normal density of the answers and of log-normal priors."""
-    given = rows(structure)
-    loss = loss_of(given, monkeypatch)
-
-    def density(point: Array) -> float:
-        hyper = Hyper(point)
-        k = covariance(hyper, given.z, given.z, given.similarity) + np.diag(hyper.noise + given.extra + JITTER)
-        prior = multivariate_normal(CENTRES, WIDTH**2 * np.eye(5)).logpdf(point)
-        return float(multivariate_normal(np.zeros(N), k).logpdf(given.y) + prior)
-
-    points = [CENTRES, HYPER.log_values, CENTRES + 0.5]
-    sums = [loss(point)[0] + density(point) for point in points]
-    assert np.ptp(sums) < 1e-6
-
-
-@pytest.mark.parametrize("structure", [False, True])
-def test_nothing_near_or_far_is_better_than_what_was_fitted(structure: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    given, rng = rows(structure), np.random.default_rng(1)
-    loss, found = loss_of(given, monkeypatch), fit_hyper(given).log_values
-    best = loss(found)[0]
-    near = found + 0.1 * rng.standard_normal((100, 5))
-    far = CENTRES + WIDTH * rng.standard_normal((200, 5))
-    assert min(loss(point)[0] for point in [*near, *far]) > best - 1e-4
-
-
-def test_a_fit_begins_where_an_earlier_one_ended() -> None:
-    first = fit_hyper(rows())
-    assert fit_hyper(rows(), first).log_values == pytest.approx(first.log_values, abs=0.02)
-
-
-def test_the_noise_is_found() -> None:
-    rng = np.random.default_rng(0)
-    z = rng.standard_normal((250, 1))
-    y = 0.8 * z[:, 0] + 0.6 * rng.standard_normal(250)
-    assert fit_hyper(Rows(z, y, np.zeros(250))).noise == pytest.approx(0.36, rel=0.2)
-
-
-def test_variance_that_a_row_is_known_to_have_is_not_taken_for_noise() -> None:
-    rng = np.random.default_rng(0)
-    z, extra = rng.standard_normal((250, 1)), np.where(np.arange(250) % 2, 1.0, 0.0)
-    y = 0.8 * z[:, 0] + np.sqrt(0.09 + extra) * rng.standard_normal(250)
-    assert fit_hyper(Rows(z, y, extra)).noise == pytest.approx(0.09, rel=0.3)
 
 
 # Exact
