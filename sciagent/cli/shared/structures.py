@@ -14,13 +14,15 @@ MAX_BYTES = 1_000_000
 def structure(text: str) -> str:
     """Returns the content of the file that a text names, or the text itself if it names none.
 
-    Raises UsageError for a file that is too large or holds no text."""
+    Raises UsageError for a file that does not exist, is too large, or holds no text."""
     path = Path(text)
     if not (path.name.startswith(("POSCAR", "CONTCAR")) or path.suffix.lower() in FILES):
         return text
+    if "\n" in text:
+        return text
     try:
         if not path.is_file():
-            return text
+            raise UsageError(f'no such file: "{text}"')
         if path.stat().st_size > MAX_BYTES:
             raise UsageError(f"{path} has more than {MAX_BYTES} bytes; give the structures of a large file with --file")
         return path.read_text(encoding="utf-8")
