@@ -28,8 +28,8 @@ TEXTS = {"Broken symmetry": "symmetry_broken"}
 """{begin of the text of an exception without a class of its own: reason}. GPAW 22.8 has such exceptions."""
 OF_MPI = ("OMPI_", "PMI", "PRTE_")
 """Begin of the names of variables by which a process learns that it belongs to several."""
-RELATIVISTIC, USAGE = 'type="scalar-relativistic"', 2
-"""What PAW data say of themselves, and the exit status of GPAW's command where it does not know an option."""
+RELATIVISTIC = 'type="scalar-relativistic"'  # in files of PAW data
+USAGE = 2  # exit status of GPAW's command for an unknown option
 STATE, REQUEST = "ground.gpw", "ground.json"
 FAST_MIXING, FEW_CYCLES = {"beta": 0.6, "nmaxold": 8, "weight": 1.0}, 40
 """Mixing of densities that is tried first, without spin: it took 13 cycles for SrTiO3, GPAW's own 20."""
