@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sciagent.errors import UsageError
-from sciagent.scheduling.aims import Aims
+from sciagent.scheduling.aims import Aim, Aims
 from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent_bench.families import family
 from sciagent_bench.simulate import Truth
+
+SIGNS = {"max": 1, "min": -1}
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a campaign knows of rungs before any answer, by name. same: those that measure what the last one does, at
+    another level. alike: those that measure one other property. passes: those whose gate has one limit, each with the
+    end that passes, min or max."""
+
+    same: tuple[str, ...] = ()
+    alike: tuple[str, ...] = ()
+    passes: tuple[tuple[str, str], ...] = ()
+
+
+NOTHING = Known()
 
 
 @dataclass(frozen=True)
@@ -27,7 +44,7 @@ class Case:
     wide: Truth | None = None
     aims: Aims | None = None
     names: tuple[str, ...] = ()
-    same: tuple[str, ...] = ()
+    known: Known = NOTHING
 
     @classmethod
     def of(
@@ -36,19 +53,28 @@ class Case:
         sign: int = 1,
         similarity: Similarity | None = None,
         names: tuple[str, ...] = (),
-        same: tuple[str, ...] = (),
+        known: Known = NOTHING,
     ) -> Case:
         """Returns a case whose threshold is halfway between the worst hit and the best other answer."""
         value = sign * truth.scores[:, -1]
         hits, others = value[truth.hit], value[~truth.hit & ~np.isnan(value)]
         if not len(hits) or not len(others):
             raise UsageError(f"{len(hits)} hits among {len(hits) + len(others)} answers; hits must be some, not all")
-        return cls(truth, sign * float(hits.min() + others.max()) / 2, sign, similarity, names=names, same=same)
+        return cls(truth, sign * float(hits.min() + others.max()) / 2, sign, similarity, names=names, known=known)
 
     @property
-    def same_rungs(self) -> tuple[int, ...]:
-        """Places of the rungs named in `same`, but those that were left out."""
-        return tuple(self.names.index(name) for name in self.same if name in self.names)
+    def limits(self) -> tuple[float, float]:
+        """The limits of a hit."""
+        return (self.threshold, math.inf) if self.sign > 0 else (-math.inf, self.threshold)
+
+    def aim(self, low: float, high: float) -> Aim:
+        """Returns the aim of a hit between these limits, with what is known of the rungs that are there."""
+        place = {name: at for at, name in enumerate(self.names)}
+        last = len(self.names) - 1
+        groups = [[place[name] for name in group if name in place] for group in (self.known.same, self.known.alike)]
+        passes = tuple((place[name], SIGNS[end]) for name, end in self.known.passes if name in place)
+        alike = tuple(tuple(sorted(group)) for group in ([*groups[0], last], groups[1]) if len(group) > 1)
+        return Aim(tuple(range(self.truth.scores.shape[1])), low, high, alike=alike, passes=passes)
 
     def arriving(self, order: Places) -> Case:
         """Returns the case with the candidates in another order of arrival. order: (n,) rows of this case."""

@@ -20,7 +20,7 @@ def drawn(case: Case, n: int, top: float, rng: np.random.Generator) -> Case:
     hit = (value >= np.nanquantile(value, 1 - top)) & (value > np.nanmin(value))  # of a yes or no, never all
     truth = Truth(scores, case.truth.costs[of], hit, case.truth.rungs)
     similarity = None if case.similarity is None else Reordered(case.similarity, of)
-    return Case.of(truth, case.sign, similarity, case.names, case.same)
+    return Case.of(truth, case.sign, similarity, case.names, case.known)
 
 
 def with_noise(case: Case, share: float, rng: np.random.Generator) -> Case:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sciagent.yaml.document import read, text_of
 from sciagent.yaml.validation import validated
-from sciagent_bench.case import Case
+from sciagent_bench.case import Case, Known
 from sciagent_bench.table import parse_rungs, read_case
 
 MARK = "0.9"  # recall whose cost is compared
@@ -32,6 +32,10 @@ class TableSpec(BaseModel):
     """COLUMN:COST,... from cheap to dear; the last is the truth."""
     same: tuple[str, ...] = ()
     """Rungs that measure what the last one does, at another level."""
+    alike: tuple[str, ...] = ()
+    """Rungs that measure one other property, at several levels."""
+    passes: dict[str, Literal["min", "max"]] = {}
+    """Rungs whose gate would have one limit, and the end that passes it."""
     goal: Literal["min", "max"]
     """Whether the truth is to be small or large."""
     top: float = Field(gt=0, lt=1)
@@ -39,9 +43,9 @@ class TableSpec(BaseModel):
 
     def case(self, folder: Path) -> Case:
         """Reads the table. Raises UsageError with the place of a mistake."""
-        return read_case(
-            folder / self.table, parse_rungs(self.rungs), self.goal, self.top, self.id, list(self.features), self.same
-        )
+        known = Known(self.same, self.alike, tuple(self.passes.items()))
+        rungs = parse_rungs(self.rungs)
+        return read_case(folder / self.table, rungs, self.goal, self.top, self.id, self.features, known)
 
 
 class TableFile(BaseModel):

@@ -35,15 +35,14 @@ class Facts:
     """Total budget, in units of cost."""
     rungs: int
     """Number of rungs, with the terminal one."""
-    same: tuple[int, ...] = ()
-    """Rungs that measure what is wanted, at another level."""
     aims: Aims | None = None
-    """Aims of a case where a hit is more than one threshold; only `priced` reads them."""
+    """Aims of a case, with what is known of its rungs; None: the threshold alone. Only `priced` reads them."""
 
 
 def _priced(facts: Facts) -> Buyer:
-    aims = facts.aims or Aims.with_threshold(facts.rungs, facts.threshold, facts.sign, facts.same)
-    return Priced(aims, facts.similarity, facts.seed, facts.budget, frozenset(map(PaidIndex, facts.same)))
+    aims = facts.aims or Aims.with_threshold(facts.rungs, facts.threshold, facts.sign)
+    trusted = frozenset(PaidIndex(column) for aim in aims.aims for column in aim.same)
+    return Priced(aims, facts.similarity, facts.seed, facts.budget, trusted)
 
 
 def _greedy(facts: Facts) -> Buyer:

@@ -19,11 +19,10 @@ from sciagent.errors import InputFileError, UnknownNameError, UsageError, did_yo
 from sciagent.input_files import open_input
 from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.law.similarity import Similarity
-from sciagent_bench.case import Case
+from sciagent_bench.case import NOTHING, SIGNS, Case, Known
 from sciagent_bench.simulate import Truth
 
 EMPTY = ("", "nan", "na", "none", "null")
-SIGNS = {"max": 1, "min": -1}
 
 
 @dataclass(frozen=True)
@@ -69,11 +68,11 @@ def read_case(
     top: float,
     identifier: str | None = None,
     features: Sequence[str] = (),
-    same: Sequence[str] = (),
+    known: Known = NOTHING,
 ) -> Case:
     """Reads a case. goal: max or min. top: fraction of the answers that are hits; ties with the worst hit count too.
-    features: columns for the similarity of structures, in place of the identifier. same: rungs that measure what the
-    last one does, at another level. Raises UsageError with the place."""
+    features: columns for the similarity of structures, in place of the identifier. known: of the rungs, before any
+    answer. Raises UsageError with the place."""
     sheet = read_sheet(path)
     scores = np.column_stack([sheet.numbers(rung.column) for rung in rungs])
     sign = SIGNS[goal]
@@ -83,10 +82,10 @@ def read_case(
     hit = value >= np.nanquantile(value, 1 - top)
     costs = np.tile([rung.cost for rung in rungs], (len(scores), 1))
     names = tuple(rung.column for rung in rungs)
-    for name in same:
+    for name in (*known.same, *known.alike, *(name for name, _ in known.passes)):
         if name not in names[:-1]:
             raise UnknownNameError("lower rung", name, names[:-1])
-    return Case.of(Truth(scores, costs, hit), sign, _similarity(sheet, identifier, features), names, tuple(same))
+    return Case.of(Truth(scores, costs, hit), sign, _similarity(sheet, identifier, features), names, known)
 
 
 def parse_rungs(text: str) -> tuple[TableRung, ...]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from sciagent.errors import UnknownNameError
+from sciagent.scheduling.aims import Aims
 from sciagent_bench.case import Case
 from sciagent_bench.rivals.hindsight import hindsight
 from sciagent_bench.schedulers import SCHEDULERS, Facts
@@ -82,8 +83,7 @@ def run(source: Source, trial: Trial) -> list[float | None]:
         trial.seed,
         budget * truth.exhaustive,
         truth.costs.shape[1],
-        case.same_rungs,
-        case.aims,
+        case.aims or Aims((case.aim(*case.limits),)),
     )
     buyer = SCHEDULERS[trial.scheduler](facts)
     if trial.budget is not None:

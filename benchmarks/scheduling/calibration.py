@@ -74,7 +74,7 @@ def covered_at_random(source: Any, seed: int, answers: int) -> tuple[float, floa
         return None
     scores, left = case.truth.scores.copy(), order[answers:]
     scores[left, -1] = np.nan
-    aims = Aims.with_threshold(scores.shape[1], case.threshold, case.sign, case.same_rungs)
+    aims = Aims((case.aim(*case.limits),))
     [scale] = aims.truths(scores)
     told = foretell(Stack(case.similarity).fit(questions(aims, [scale], scores), answers), 0, left)
     y = scale(truth[left])
@@ -96,8 +96,8 @@ def covered(source: Any, seed: int, budget: float) -> tuple[float, float, float]
     case = source(seed)
     truth = case.truth
     k = truth.costs.shape[1]
-    aims = Aims.with_threshold(k, case.threshold, case.sign, case.same_rungs)
-    trusted = frozenset(map(PaidIndex, case.same_rungs))
+    aims = Aims((case.aim(*case.limits),))
+    trusted = frozenset(map(PaidIndex, aims.aims[0].same))
     buyer = Priced(aims, case.similarity, seed, budget * truth.exhaustive, trusted)
     watched = Watched(buyer)
     run = simulate(truth, watched, budget, enough=2.0)

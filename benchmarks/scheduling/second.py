@@ -9,7 +9,8 @@ The first campaign differs from the second one in one respect:
 - other end: it looks for the opposite end of the wanted property;
 - middle: it looks for a window in the middle;
 - cluster: the halves are not drawn; the first one has the candidates that are most similar to some candidate;
-- rung: it lacks the dearest rung below the terminal one.
+- rung: it lacks the dearest rung below the terminal one;
+- everything: it ran every rung for all its 300 candidates, so that no first campaign of its size can teach more.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ from typing import Any
 
 import numpy as np
 
-from sciagent.scheduling.aims import Aim, Aims
+from sciagent.domain.campaigns.ladder import PaidIndex
+from sciagent.scheduling.aims import Aims
 from sciagent.scheduling.arrays import Array, Mask, Places
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.rules.priced import Priced
 from sciagent_bench.case import Case
+from sciagent_bench.changes import without
 from sciagent_bench.collection import TableSpec, read_collection
 from sciagent_bench.score import Curve, summarised
 from sciagent_bench.simulate import Replay, Truth, simulate
@@ -42,8 +45,11 @@ JUDGES = ("redoxmers", "melting_points", "flash_points", "partition", "dipoles",
 DRAWN, TOP = 600, 0.05  # candidates; smallest share of them that are hits
 FIRST = 0.2  # largest budget of a first campaign, as a fraction of its exhaustive cost
 MARKS = (0.5, 0.8, 0.9)
-ARMS = ("other end", "middle", "cluster", "rung")
+EVERYTHING = "everything"
+ARMS = ("other end", "middle", "cluster", "rung", EVERYTHING)
 PIVOTS = 10  # candidates from which the one that splits the hits most evenly between the halves defines the cluster
+
+Told = tuple[Places, Array, Any]  # rows and answers of a first campaign, and the state of its law or None
 
 
 @dataclass(frozen=True)
@@ -80,24 +86,28 @@ class Campaign:
         hit = (scores[:, -1] > self.low) & (scores[:, -1] < self.high)
         return Truth(scores, self.case.truth.costs[self.of], hit)
 
-    def run(self, seed: int, budget: float = 1.0, told: tuple[Places, Array, Any] | None = None) -> tuple[Replay, Any]:
-        """Returns the purchases and the state of the law. told: rows, answers and state of the law of a first one."""
+    def run(self, seed: int, budget: float = 1.0, told: Told | None = None) -> tuple[Replay, Any]:
+        """Returns the purchases and the state of the law. told: by a first one."""
         truth = self.truth
         rows = self.of if told is None else np.concatenate([told[0], self.of])
-        aims = Aims((Aim(tuple(range(truth.scores.shape[1])), self.low, self.high),))
-        buyer = Priced(
-            aims, self.case.arriving(rows).similarity, seed, budget * truth.exhaustive, earlier=len(rows) - len(self.of)
-        )
-        if told is not None:
+        aim = self.case.aim(self.low, self.high)
+        aims, trusted = Aims((aim,)), frozenset(map(PaidIndex, aim.same))
+        similarity, budgeted = self.case.arriving(rows).similarity, budget * truth.exhaustive
+        buyer = Priced(aims, similarity, seed, budgeted, trusted, len(rows) - len(self.of))
+        if told is not None and told[2] is not None:
             buyer.learn_from(told[2])
         run = simulate(truth, buyer if told is None else Taught(buyer, told[1]), budget, enough=max(MARKS))
         return run, buyer.state()
 
-    def taught(self, seed: int, lacking: int | None) -> tuple[Places, Array, Any]:
+    def whole(self) -> Told:
+        """Returns all answers, for a second campaign to learn from."""
+        return self.of, self.case.truth.scores[self.of], None
+
+    def taught(self, seed: int, lacking: int | None) -> Told:
         """Runs this one as a first campaign; returns what a second one learns from. lacking: a rung that it lacks."""
         kept = [j for j in range(self.case.truth.scores.shape[1]) if j != lacking]
         truth = self.case.truth
-        case = replace(self.case, truth=Truth(truth.scores[:, kept], truth.costs[:, kept], truth.hit))
+        case = self.case if lacking is None else without(self.case, self.case.names[lacking])
         run, state = replace(self, case=case).run(seed, FIRST)
         told = np.full((len(self.of), truth.scores.shape[1]), np.nan)
         places = np.array(kept)[run.rung]
@@ -136,6 +146,7 @@ def plans(case: Case, top: float, seed: int) -> dict[str, tuple[Campaign, Campai
     near, far = halves(case, of, (values > goal[0]) & (values < goal[1]), rng)
     found: dict[str, tuple[Campaign, Campaign, int | None]] = {
         "other end": (Campaign(case, a, *limits(values, case.sign, 0, min(top, 0.1))), second, None),
+        EVERYTHING: (Campaign(case, a, *goal), second, None),
         "cluster": (Campaign(case, near, *goal), Campaign(case, far, *goal), None),
     }
     if len(np.unique(values)) > 2:
@@ -160,7 +171,8 @@ def pairs(specs: Mapping[str, TableSpec], trial: tuple[str, int]) -> dict[str, A
     for arm, (first, second, lacking) in plans(case, max(TOP, specs[table].top), seed).items():
         if id(second) not in cold:
             cold[id(second)] = marks(second.run(seed)[0], second.truth)
-        taught = marks(second.run(seed, told=first.taught(seed, lacking))[0], second.truth)
+        told = first.whole() if arm == EVERYTHING else first.taught(seed, lacking)
+        taught = marks(second.run(seed, told=told)[0], second.truth)
         fewest = [math.ceil(mark * second.truth.hit.sum()) for mark in MARKS]
         found[arm] = {"cold": cold[id(second)], "taught": taught, "fewest": fewest}
     return found

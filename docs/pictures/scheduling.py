@@ -99,7 +99,7 @@ class Windowed:
         hit = (scores[:, 1] >= WINDOW[0]) & (scores[:, 1] <= WINDOW[1])
         off = [wanted - gate for wanted, gate in zip(WINDOW, GATE, strict=True)]
         hint = Hint(0, 1, 1.0, float(np.mean(off)), max(abs(off[1] - off[0]) / 3, SCALE))  # as `campaign.observations`
-        aims = Aims((Aim((0, 1), *WINDOW, hint=hint) if hinted else Aim((0, 1), *WINDOW, same=(0,)),))
+        aims = Aims((Aim((0, 1), *WINDOW, hint=hint) if hinted else Aim((0, 1), *WINDOW, alike=((0, 1),)),))
         through = np.ones(len(hit), dtype=bool)
         if gated:
             through = (scores[:, 0] >= GATE[0]) & (scores[:, 0] <= GATE[1])

@@ -22,7 +22,8 @@ from sciagent.scheduling.payoff import Graded, Hits, Payoff, utility_payoff
 class Aim:
     """One objective. columns: the pool's columns for its property, ascending in rung; the last one decides. low, high:
     limits of a hit, in its unit. desirability: (n,) values to (n,) in [0, 1]. weight: in the utility. hint: an assumed
-    relation to a lower rung. same: those of `columns` that measure its property at another level."""
+    relation to a lower rung. alike: groups of `columns`, ascending, of which each measures one property at several
+    levels. passes: lower columns whose gate has one limit, and 1 if what lies above it passes, else -1."""
 
     columns: tuple[int, ...]
     low: float = -math.inf
@@ -30,7 +31,13 @@ class Aim:
     desirability: Callable[[Array], Array] | None = None
     weight: float = 1.0
     hint: Hint | None = None
-    same: tuple[int, ...] = ()
+    alike: tuple[tuple[int, ...], ...] = ()
+    passes: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def same(self) -> tuple[int, ...]:
+        """The lower columns that measure its property at another level."""
+        return next((group[:-1] for group in self.alike if group[-1] == self.columns[-1]), ())
 
     @property
     def sign(self) -> int:
@@ -47,10 +54,11 @@ class Aims:
     count: int = 1
 
     @classmethod
-    def with_threshold(cls, columns: int, threshold: float, sign: int, same: tuple[int, ...] = ()) -> Aims:
-        """Returns one aim on a ladder with `columns` rungs. Hits lie above the threshold if sign is 1, below if -1."""
+    def with_threshold(cls, columns: int, threshold: float, sign: int, **known: Any) -> Aims:
+        """Returns one aim on a ladder with `columns` rungs. Hits lie above the threshold if sign is 1, below if -1.
+        known: `alike` and `passes` of the aim."""
         low, high = (threshold, math.inf) if sign > 0 else (-math.inf, threshold)
-        return cls((Aim(tuple(range(columns)), low, high, same=same),))
+        return cls((Aim(tuple(range(columns)), low, high, **known),))
 
     def truths(self, scores: Array) -> tuple[TruthTransform, ...]:
         """Returns the transform of each aim's deciding answers. scores: (n, c)."""
@@ -62,10 +70,15 @@ class Aims:
         return all(aim.sign for aim in self.aims)
 
     def promise(self, scores: Array) -> Array | None:
-        """Returns (n,) values of the property at the highest lower level, the best ones largest; None if there is no
-        such level, several objectives, or no one best end."""
+        """Returns (n,) values of the property at the highest lower level, the best ones largest, or of the highest
+        column by whose gate one end is better; None if there is neither, for several objectives, or without one best
+        end."""
         [aim, *others] = self.aims
-        return None if others or not aim.same or not aim.sign else aim.sign * scores[:, aim.same[-1]]
+        if others or not aim.sign:
+            return None
+        ends = [(column, aim.sign) for column in aim.same] or aim.passes
+        known = [(column, sign) for column, sign in ends if not np.isnan(scores[:, column]).all()]
+        return known[-1][1] * scores[:, known[-1][0]] if known else None
 
     def _limits(self, aim: Aim) -> tuple[float, float]:
         return (aim.low, aim.high) if self.kind == "hits" else (-math.inf, math.inf)
@@ -118,7 +131,7 @@ def questions(
             _of(scores, aim.columns),
             truth,
             None if errors is None else _of(errors, aim.columns),
-            tuple(aim.columns.index(column) for column in aim.same),
+            tuple(tuple(map(aim.columns.index, group)) for group in aim.alike),
         )
         for aim, truth in zip(aims.aims, truths, strict=True)
     ]

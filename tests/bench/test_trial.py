@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
 
 from sciagent.errors import UnknownNameError
+from sciagent.scheduling.aims import Aim, Aims
 from sciagent.scheduling.candidate_pool import Buyer, CandidatePool, Purchase
 from sciagent_bench import trial as trials_module
 from sciagent_bench.case import Case, OfFamily
@@ -53,8 +55,7 @@ def test_a_scheduler_is_told_no_answers(told: list[Facts]) -> None:
         "seed": 7,
         "budget": 500.0,
         "rungs": 2,
-        "same": (),
-        "aims": None,
+        "aims": dataclasses.asdict(Aims((Aim((0, 1), 3.0, math.inf),))),
     }
 
 

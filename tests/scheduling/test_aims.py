@@ -139,18 +139,26 @@ def test_far_outside_a_window_doubt_is_worth_more_than_certainty() -> None:
 
 
 @pytest.mark.parametrize(
-    ("aim", "best"), [(Aim((0, 1), 2.5, math.inf, same=(0,)), 1), (Aim((0, 1), high=2.5, same=(0,)), -1)]
+    ("aim", "best"), [(Aim((0, 1), 2.5, math.inf, alike=((0, 1),)), 1), (Aim((0, 1), high=2.5, alike=((0, 1),)), -1)]
 )
 def test_a_property_at_another_level_promises_what_it_measures(aim: Aim, best: int) -> None:
     assert Aims((aim,)).promise(SCORES) == pytest.approx(best * SCORES[:, 0])
+
+
+def test_a_gate_with_one_limit_promises_its_end() -> None:
+    """Of the highest such column that has answers."""
+    answered = SCORES.copy()
+    answered[:, 1] = np.nan
+    aims = Aims((Aim((0, 1, 2), 2.5, math.inf, passes=((0, -1), (1, 1))),))
+    assert aims.promise(answered) == pytest.approx(-SCORES[:, 0])
 
 
 @pytest.mark.parametrize(
     "aims",
     [
         Aims((Aim((0, 1), 2.5, math.inf),)),
-        Aims((Aim((0, 1), 2.5, 4.0, same=(0,)),)),
-        Aims((Aim((0, 1), 2.5, math.inf, same=(0,)), Aim((0, 2), 2.5, math.inf, same=(0,)))),
+        Aims((Aim((0, 1), 2.5, 4.0, alike=((0, 1),)),)),
+        Aims((Aim((0, 1), 2.5, math.inf, alike=((0, 1),)), Aim((0, 2), 2.5, math.inf, alike=((0, 2),)))),
     ],
 )
 def test_nothing_is_promised_where_no_one_end_is_best(aims: Aims) -> None:

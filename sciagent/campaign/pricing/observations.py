@@ -116,8 +116,19 @@ def _aim(
     if line is not None:
         hint = Hint(place[lower[-1]], place[decides], *line)
     seen = (*sorted(place[c] for c in told_by), place[decides])
-    same = () if hint else tuple(place[c] for c in lower)  # a hint states more than that the slope is positive
-    return Aim(seen, *_limits(objective.accept), _desirability(objective), objective.weight, hint, same)
+    others = [c for c in told_by if c.property != objective.property]
+    levels = [[] if hint else [*lower, decides]]  # a hint states more than that the slope is positive
+    levels += [[c for c in others if c.property == name] for name in sorted({c.property for c in others})]
+    alike = tuple(tuple(sorted(place[c] for c in group)) for group in levels if len(group) > 1)
+    passes = tuple((place[c], end) for c in others if (end := _passing_end(c, rungs[c.rung])))
+    limits = _limits(objective.accept)
+    return Aim(seen, *limits, _desirability(objective), objective.weight, hint, alike, passes)
+
+
+def _passing_end(column: ObservedColumn, rung: BuiltRung) -> int:
+    """Returns 1 if the gate of a column has a lower limit only, -1 if an upper one only, else 0."""
+    gate = rung.rules.gate.get(column.property)
+    return 0 if gate is None else int(gate.high is None) - int(gate.low is None)
 
 
 def _prior_line(name: str, rung: BuiltRung, decides: BuiltRung) -> tuple[float, float, float] | None:

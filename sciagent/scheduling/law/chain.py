@@ -90,7 +90,8 @@ class Chain:
     None: hashes of the row numbers. start: hyper-parameters by rung, of an earlier fit. refit: whether to optimise
     them. errors: (n, k) standard uncertainties of the scores, 0 if unknown; uncertain answers have less weight.
     earlier: number of first rows that an earlier campaign chose; the farther their terminal answers are from a limit of
-    a hit, the less weight they have. same: rungs that measure the property of the terminal rung, at another level.
+    a hit, the less weight they have. alike: groups of rungs, ascending, of which each measures one property at several
+    levels.
 
     Attributes: `hyper`, by rung; `log_loss`, the leave-one-out loss of "is a hit", in nats, summed over rows; `reach`,
     number of standard deviations that covers 90 % of the terminal answers, leave-one-out (see `interval`). A rung with
@@ -107,7 +108,7 @@ class Chain:
         refit: bool = True,
         errors: NDArray[np.floating] | None = None,
         earlier: int = 0,
-        same: Sequence[int] = (),
+        alike: Sequence[Sequence[int]] = (),
     ) -> None:
         self._errors, self._earlier = errors, earlier
         self._doubts: dict[int, float] = {}
@@ -121,7 +122,7 @@ class Chain:
         }
         self._transforms[self._last] = truth
         self.hyper: dict[int, Hyper] = dict(start or {})
-        self._slopes = {j: self._expected_slopes(j, same) for j in (*self._known, self._last)}
+        self._slopes = {j: self._expected_slopes(j, alike) for j in (*self._known, self._last)}
         self._processes: dict[int, Process | Averaged] = {}
         self._basis: dict[int, Places] = {}
         self.log_loss = 0.0
@@ -155,17 +156,17 @@ class Chain:
             for start in range(0, len(blocks), AHEAD):  # limits the number of forecasts in memory
                 yield from pool.map(forecast_block, blocks[start : start + AHEAD])
 
-    def _expected_slopes(self, j: int, same: Sequence[int]) -> Array:
+    def _expected_slopes(self, j: int, alike: Sequence[Sequence[int]]) -> Array:
         """Returns (d,) slopes of rung j's transformed answers over those of the known rungs below, expected before any
-        answer: 0 but for the highest of `same`, if j is one of them or the terminal rung."""
+        answer: 0 but for the highest that measures the same property."""
         inputs = [i for i in self._known if i < j]
         slopes = np.zeros(len(inputs))
-        alike = [i for i in inputs if i in same]
-        if alike and j in (*same, self._last):
-            below, own = self._transforms[alike[-1]], self._transforms[j]
+        lower = [i for group in alike if j in group for i in inputs if i in group]
+        if lower:
+            below, own = self._transforms[lower[-1]], self._transforms[j]
             assert isinstance(below, ScoreTransform)
             unit = own.sign / own.scale if isinstance(own, TruthTransform) else 1 / own.scale
-            slopes[inputs.index(alike[-1])] = SAME * below.scale * unit
+            slopes[inputs.index(lower[-1])] = SAME * below.scale * unit
         return slopes
 
     def pairs(self, j: int) -> int:

@@ -22,12 +22,12 @@ GROWTH = 1.25  # growth of the number of answers at which hyper-parameters are r
 
 @dataclass(frozen=True)
 class Question:
-    """One property to predict. scores, errors, same: as in `Chain`, the deciding answers in the last column."""
+    """One property to predict. scores, errors, alike: as in `Chain`, the deciding answers in the last column."""
 
     scores: Array
     truth: TruthTransform
     errors: NDArray[np.floating] | None = None
-    same: tuple[int, ...] = ()
+    alike: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Stack:
             for number, question in enumerate(questions):
                 start = self._hyper.get((place, number))
                 given = question.scores, question.truth, similarity
-                mine.append(Chain(*given, order, start, refit, question.errors, self._earlier, question.same))
+                mine.append(Chain(*given, order, start, refit, question.errors, self._earlier, question.alike))
                 self._hyper[place, number] = mine[-1].hyper
             chains.append(tuple(mine))
         if len(chains) == 1:

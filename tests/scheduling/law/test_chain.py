@@ -282,7 +282,7 @@ def test_a_rung_that_measures_the_same_property_is_expected_to_rise_with_it(sign
     """Before the second terminal answer, by the slope `SAME` in their common unit. Another rung says nothing yet."""
     scores = np.array([[0.0, 0.0, 5.0], [10.0, 0.0, np.nan], [0.0, 10.0, np.nan], [-10.0, -10.0, np.nan]])
     truth = TruthTransform(5.0, 2.0, sign)
-    first, same, other, _ = forecasts(Chain(scores, truth, None, same=(0,)), np.arange(4))[0]
+    first, same, other, _ = forecasts(Chain(scores, truth, None, alike=((0, 2),)), np.arange(4))[0]
     z = fitted_transform(scores[:, 0])
     assert same - first == pytest.approx(sign * SAME * scores[:, 0].std() / 2.0 * (z[1] - z[0]), rel=0.05)
     assert abs(other - first) < 0.1 * abs(same - first)
@@ -296,7 +296,7 @@ def test_an_expected_slope_is_a_line_that_the_law_need_not_learn() -> None:
     less = scores.copy()
     less[:, -1] -= line
     of = np.arange(len(scores))
-    told, variance = forecasts(Chain(scores, TRUTH, None, None, start, refit=False, same=(1,)), of)
+    told, variance = forecasts(Chain(scores, TRUTH, None, None, start, refit=False, alike=((1, 3),)), of)
     rest, spread = forecasts(Chain(less, TRUTH, None, None, start, refit=False), of)
     assert told == pytest.approx(rest + line, abs=1e-4)
     assert variance == pytest.approx(spread, rel=1e-3)

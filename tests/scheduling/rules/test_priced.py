@@ -105,7 +105,7 @@ def test_a_small_campaign_begins_with_the_most_promising_two_where_a_rung_measur
     scores[-1, 0] = np.nan
     closed = np.column_stack([np.ones(100, dtype=bool), np.zeros(100, dtype=bool)])
     pool = CandidatePool(scores, closed, np.tile([0.001, 1.0], (100, 1)))
-    rule = Priced(Aims.with_threshold(2, 0.0, sign, same=(0,)), None, 0, 100.0, frozenset({PaidIndex(0)}))
+    rule = Priced(Aims.with_threshold(2, 0.0, sign, alike=((0, 1),)), None, 0, 100.0, frozenset({PaidIndex(0)}))
     assert [(one.of, one.rung) for one in rule.choose(pool, 100.0)] == [(98, 1), (97, 1)]
 
 
