@@ -19,6 +19,7 @@ from sciagent.domain.answers.explanation import (
 )
 from sciagent.domain.answers.values import EvidenceValue, PropertyValue
 from sciagent.domain.quantities import stated
+from sciagent.report.parts.diagnostics import diagnostics_line
 
 MAX_VALUES = 40
 VERDICTS = {
@@ -162,6 +163,7 @@ def _other_evidence(others: Sequence[EvidenceStory]) -> Iterator[Paragraph]:
             if evidence.detail:
                 yield Paragraph(evidence.detail, 2)
             yield from _values(evidence.values)
+            yield from _diagnostics(evidence)
     if superseded := sum(not evidence.is_current for evidence in others):
         yield Paragraph(f"and {superseded} superseded revision{'' if superseded == 1 else 's'}")
 
@@ -175,6 +177,7 @@ def _rung(rung: RungStory, full: bool, waived_by: str | None, labels: Sequence[s
         yield from _values(rung.evidence.values)
         for value in rung.calibrated:
             yield Paragraph(f"calibrated, which counts: {value.line()}", 2)
+        yield from _diagnostics(rung.evidence)
         yield Paragraph(_origin(rung, rung.evidence), 2)
     for decision in rung.decisions:
         yield Paragraph(f"{_decision(decision, full)}, {_moment(decision.at)}", 2)
@@ -219,6 +222,11 @@ def _origin(rung: RungStory, evidence: EvidenceStory) -> str:
         where = f"campaign {evidence.campaign}" if evidence.campaign else "`sciagent verify`"
         return f"known before from {where} ({_day(evidence.at)}), under the same settings: cost nothing"
     return f"computed {_moment(evidence.at)}, {rung.core_seconds:.3g} core-seconds"
+
+
+def _diagnostics(evidence: EvidenceStory) -> Iterator[Paragraph]:
+    if line := diagnostics_line(evidence.diagnostics):
+        yield Paragraph(f"diagnostics: {line}", 2)
 
 
 def _provenance(rung: RungStory, evidence: EvidenceStory, full: bool) -> Iterator[Paragraph]:
