@@ -11,7 +11,7 @@ import typer
 from sciagent.api.terminal import Line, Paragraph, Part, on_terminal, records_table
 from sciagent.cli.shared import options
 from sciagent.cli.shared.common import Exit, open_ledger, put, put_answer, put_json, say, say_upgraded, wrapped
-from sciagent.cli.shared.structures import structure
+from sciagent.cli.shared.structures import candidate_text, structure
 
 if TYPE_CHECKING:
     from sciagent.domain.answers.status import CampaignCounts, Status
@@ -116,7 +116,7 @@ def explain(
     from sciagent.api.explanation_text import paragraphs
     from sciagent.campaign.people.explaining import explain_named
 
-    answer = explain_named(open_ledger(ledger), candidate, campaign)
+    answer = explain_named(open_ledger(ledger), candidate_text(candidate), campaign)
     put_answer(answer, json, paragraphs(answer, full))
 
 
