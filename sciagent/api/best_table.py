@@ -17,7 +17,6 @@ from sciagent.api.terminal import records_table
 from sciagent.campaign.pricing.chances import with_chances
 from sciagent.domain.answers.margins import LimitMargin
 from sciagent.domain.answers.values import BestCandidate, ShownValue
-from sciagent.domain.campaigns.calibration import short_label
 from sciagent.domain.candidate_names import cells as named
 from sciagent.domain.objectives import UTILITY_FLOOR
 from sciagent.report.answers import best
@@ -49,7 +48,7 @@ class BestTable(ResultTable[BestCandidate]):
 
     @classmethod
     def of(cls, candidates: Sequence[BestCandidate], properties: Sequence[str], title: str) -> Self:
-        levels = {level for candidate in candidates if (level := _level(candidate, properties))}
+        levels = {levels for candidate in candidates if (levels := _levels(candidate, properties))}
         cells = partial(_cells, properties=properties, measured=_measured_columns(candidates, properties))
         undecided = any(candidate.p_hit not in (None, 0.0, 1.0) for candidate in candidates)
         brief = partial(cells, with_level=len(levels) > 1, with_chance=undecided)
@@ -102,7 +101,7 @@ def _cells(
             cells[f"measured {name}" if len(properties) > 1 else "measured"] = imported.get(name)
     return {
         **cells,
-        "level": _level(candidate, properties) if with_level else None,
+        "level": _levels(candidate, properties) if with_level else None,
         "utility": candidate.utility,
         "P(hit)": candidate.p_hit if with_chance else None,
         **nearest_limit(candidate),
@@ -122,13 +121,20 @@ def _measured_columns(candidates: Sequence[BestCandidate], properties: Sequence[
     return [name for name in properties if max((counted[name] for counted in imported), default=0) == 1]
 
 
-def _level(candidate: BestCandidate, properties: Sequence[str]) -> str | None:
-    return first_level([candidate.values.get(name) for name in properties])
+def _levels(candidate: BestCandidate, properties: Sequence[str]) -> str:
+    return levels_text({name: candidate.values.get(name) for name in properties})
 
 
-def first_level(values: Sequence[ShownValue | None]) -> str | None:
-    """Returns the method of the first value, without the protocol of its geometry; None without a value."""
-    return next((short_label(value.level) for value in values if value), None)
+def levels_text(values: Mapping[str, ShownValue | None]) -> str:
+    """Returns the level of the values by property, each level with its properties if there are several; an empty text
+    without a value."""
+    properties: dict[str, list[str]] = {}
+    for name, value in values.items():
+        if value is not None:
+            properties.setdefault(value.level, []).append(name)
+    if len(properties) == 1:
+        return next(iter(properties))
+    return ", ".join(f"{level} ({', '.join(names)})" for level, names in properties.items())
 
 
 def _stands(candidate: BestCandidate, several: bool) -> str:

@@ -55,9 +55,10 @@ def drawn(*candidates: BestCandidate) -> list[str]:
 
 def test_units_and_the_level_are_told_once() -> None:
     lines = drawn(candidate("CCO", values=GAP), candidate("CO", values=GAP | {"gap": valued(3.9, 0.06, "eV")}))
-    assert lines[0] == "The best of dyes at PBE0/def2-SVP"
-    assert lines[2].split() == ["gap", "[eV]", "dipole", "[D]", "utility", "stands", "smiles"]
-    assert "4.42 ± 0.06" in lines[4] and "eV" not in lines[4] and lines[5].endswith("CO")
+    start = next(n for n, line in enumerate(lines) if line.startswith(" gap"))
+    assert " ".join(lines[:start]).split() == f"The best of dyes at {LEVEL}".split(), "with that of the geometry"
+    assert lines[start].split() == ["gap", "[eV]", "dipole", "[D]", "utility", "stands", "smiles"]
+    assert "4.42 ± 0.06" in lines[start + 2] and "eV" not in lines[start + 2] and lines[start + 3].endswith("CO")
 
 
 def test_values_of_two_levels_or_units_keep_them_in_their_rows() -> None:
@@ -65,7 +66,17 @@ def test_values_of_two_levels_or_units_keep_them_in_their_rows() -> None:
     lines = drawn(candidate("CCO", values=GAP), candidate("CO", values=other, hit=False, verified=False, p_hit=0.25))
     text = "\n".join(lines)
     assert lines[0] == "The best of dyes" and "P(hit)" in text and "0.25" in text and "not verified" in text
-    assert " eV" in text and "hartree" in text and "PBE0/def2-SVP" in text and "GFN2-xTB" in text
+    assert " eV" in text and "hartree" in text
+
+
+def test_each_property_of_a_row_has_its_whole_level() -> None:
+    other = GAP | {"gap": valued(2.9, 0.06, "eV", level="GFN2-xTB//GFN2-xTB")}
+    levels = f"GFN2-xTB//GFN2-xTB (gap), {LEVEL} (dipole)"
+    rows = [candidate("CCO", values=GAP), candidate("CO", values=other)]
+    table = BestTable.of(rows, ["gap", "dipole"], "The best of dyes")
+    assert [table.brief(row)["level"] for row in rows] == [LEVEL, levels]
+    assert table.title == "The best of dyes"
+    assert BestTable.of(rows[1:], ["gap", "dipole"], "The best of dyes").title == f"The best of dyes at {levels}"
 
 
 def test_a_missed_limit_names_its_property() -> None:
@@ -91,7 +102,7 @@ def test_into_a_pipe_go_plain_numbers_with_their_digits_and_the_level() -> None:
     table = BestTable.of([one], ["gap", "dipole"], "The best").plain_table()
     cells = {str(column.header): str(next(iter(column.cells))) for column in table.columns}
     assert cells["gap [eV]"] == "4.42" and cells["gap uncertainty [eV]"] == "0.06"
-    assert cells["measured gap [eV]"] == "4.10" and cells["level"] == "PBE0/def2-SVP" and cells["P(hit)"] == "1"
+    assert cells["measured gap [eV]"] == "4.10" and cells["level"] == LEVEL and cells["P(hit)"] == "1"
 
 
 @pytest.mark.parametrize(
