@@ -15,6 +15,7 @@ from sciagent.api import html
 from sciagent.api.tables import Cells, ResultTable, plain_records
 from sciagent.api.terminal import records_table
 from sciagent.campaign.pricing.chances import with_chances
+from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.answers.margins import LimitMargin
 from sciagent.domain.answers.values import BestCandidate, ShownValue
 from sciagent.domain.candidate_names import cells as named
@@ -24,13 +25,16 @@ from sciagent.report.parts.wording import missed_property
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 
+NAMED = 3
+"""Largest number of candidates that a line names."""
 KIND_WORDS = {
-    "molecule": "of each molecule, from its own conformers or repeated runs",
-    "class": "usual for such molecules, not computed for each",
+    "molecule": "of each {words.one}, from its own conformers or repeated runs",
+    "class": "usual for such {words.many}, not computed for each",
     "fit": "together with the leave-one-out error of the fit",
     None: "of the protocol",
 }
-"""The words for a repeatability in `certainty_lines`, by the kind of the uncertainty; None: the kind is not stated."""
+"""The words for a repeatability in `certainty_lines`, by the kind of the uncertainty; None: the kind is not stated.
+{words} are those of the subject."""
 
 
 class BestTable(ResultTable[BestCandidate]):
@@ -62,10 +66,11 @@ class BestTable(ResultTable[BestCandidate]):
         return records_table(plain_records([self.plain(row) for row in self]), "")
 
     def notes(self) -> Iterator[str]:
-        """Yields lines on candidates that miss all ranges, on the uncertainties, on imported values, and on hits that
-        a measurement contradicts."""
+        """Yields lines on candidates that miss all ranges, on the uncertainties, on estimated geometries, on imported
+        values, and on hits that a measurement contradicts."""
         yield from self.unranked()
         yield from certainty_lines(self, self.properties)
+        yield from caveat_lines(self)
         measured = _measured_columns(self, self.properties)
         shown = [value for candidate in self for value in candidate.imported if value.property in measured]
         yield from dict.fromkeys(f"measured {v.property}: {v.level}, from {v.file}" for v in shown)
@@ -174,10 +179,22 @@ def certainty_lines(candidates: Sequence[BestCandidate], properties: Sequence[st
     yield from (f"{', '.join(names)} {line}" for line, names in same.items())
 
 
+def caveat_lines(candidates: Sequence[BestCandidate]) -> Iterator[str]:
+    """Yields a line on all candidates whose proposed geometry is an estimate of the same kind."""
+    labels: dict[str, list[str]] = {}
+    for candidate in candidates:
+        if caveat := subject_of(candidate.kind).caveat(candidate.drawn_from or candidate.text):
+            labels.setdefault(caveat, []).append(candidate.label)
+    for caveat, those in labels.items():
+        more = f" and {len(those) - NAMED} more" if len(those) > NAMED else ""
+        yield f"{', '.join(those[:NAMED])}{more}: {caveat}"
+
+
 def _repeatability(candidates: Sequence[BestCandidate], name: str, rung: str) -> Iterator[str]:
     values = [candidate.values[name] for candidate in candidates if name in candidate.values]
     if kinds := {value.uncertainty_kind for value in values if value.rung == rung and value.uncertainty}:
-        yield f"± is the repeatability {KIND_WORDS.get(one_of(kinds), KIND_WORDS[None])}"
+        said = KIND_WORDS.get(one_of(kinds), KIND_WORDS[None])
+        yield f"± is the repeatability {said.format(words=subject_of(candidates[0].kind).words)}"
 
 
 def _method(candidates: Sequence[BestCandidate], name: str, rung: str) -> Iterator[str]:

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from sciagent.api.best_table import BestTable, certainty_lines
+from sciagent.api.best_table import BestTable, caveat_lines, certainty_lines
 from sciagent.api.terminal import text_of
+from sciagent.chemistry.crystals.notation import read_crystal
+from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.answers.margins import LimitMargin, MethodFigures
 from sciagent.domain.answers.values import BestCandidate, ImportedValue, RungValue
 from sciagent.domain.quantities import Censoring
@@ -126,3 +128,21 @@ def test_candidates_of_the_lowest_utility_are_said_to_be_ordered_by_distance() -
     assert line.startswith("2 candidates have the lowest utility, 0.001:") and "come first" in line
     assert next(BestTable.of([*near, *far], ["gap"], "").notes()) == line
     assert not list(BestTable.of([*near, far[0]], ["gap"], "").unranked())
+
+
+def test_the_words_are_those_of_the_subject() -> None:
+    crystal = {"kind": "crystal", "text": "NaCl Fm-3m", "formula": "NaCl"}
+    [line] = certainty_lines([candidate("CCO", values={"gap": GAP["gap"]}, **crystal)], ["gap"])
+    assert line.startswith("gap at dft: ± is the repeatability usual for such crystals")
+
+
+def test_estimated_cells_are_named() -> None:
+    subject = subject_of("crystal")
+    halite = read_crystal("rocksalt: Na Cl")
+    larger = read_crystal(halite.structure.copy().scale_lattice(40).to(fmt="cif"))
+    rows = [
+        candidate("CCO", values=GAP, kind="crystal", text=f"{name} Fm-3m", drawn_from=subject.notation(crystal))
+        for name, crystal in (("A", halite), ("B", larger), ("C", halite), ("D", halite), ("E", halite))
+    ]
+    [line] = caveat_lines([*rows, candidate("CO", values=GAP)])
+    assert line.startswith("A Fm-3m, C Fm-3m, D Fm-3m and 1 more: the volume of the proposed cell is an estimate")

@@ -44,3 +44,12 @@ def test_diagnostics_stand_below_the_values_of_their_rung(done: Campaign) -> Non
     lines = [line.text for line in paragraphs(answer.model_copy(update={"campaigns": campaigns}))]
     place = lines.index("diagnostics: is_metal: no")
     assert lines[place - 1].startswith("toy_energy = ")
+
+
+def test_the_words_are_those_of_the_subject(done: Campaign) -> None:
+    answer = done.explain("CCO").answer.model_copy(update={"kind": "crystal"})
+    evidence = answer.campaigns[0].rungs[-1].evidence
+    values = tuple(value.model_copy(update={"uncertainty_kind": "class"}) for value in evidence.values)
+    other = evidence.model_copy(update={"values": values})
+    lines = list(paragraphs(answer.model_copy(update={"other_evidence": (other,)})))
+    assert "(± usual for such crystals)" in " ".join(line.text for line in lines)
