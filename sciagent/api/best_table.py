@@ -15,9 +15,9 @@ from sciagent.api import html
 from sciagent.api.tables import Cells, ResultTable, plain_records
 from sciagent.api.terminal import records_table
 from sciagent.campaign.pricing.chances import with_chances
+from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.answers.margins import LimitMargin
 from sciagent.domain.answers.values import BestCandidate, ShownValue
-from sciagent.domain.campaigns.calibration import short_label
 from sciagent.domain.candidate_names import cells as named
 from sciagent.domain.objectives import UTILITY_FLOOR
 from sciagent.report.answers import best
@@ -25,13 +25,16 @@ from sciagent.report.parts.wording import missed_property
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 
+NAMED = 3
+"""Largest number of candidates that a line names."""
 KIND_WORDS = {
-    "molecule": "of each molecule, from its own conformers or repeated runs",
-    "class": "usual for such molecules, not computed for each",
+    "molecule": "of each {words.one}, from its own conformers or repeated runs",
+    "class": "usual for such {words.many}, not computed for each",
     "fit": "together with the leave-one-out error of the fit",
     None: "of the protocol",
 }
-"""The words for a repeatability in `certainty_lines`, by the kind of the uncertainty; None: the kind is not stated."""
+"""The words for a repeatability in `certainty_lines`, by the kind of the uncertainty; None: the kind is not stated.
+{words} are those of the subject."""
 
 
 class BestTable(ResultTable[BestCandidate]):
@@ -49,7 +52,7 @@ class BestTable(ResultTable[BestCandidate]):
 
     @classmethod
     def of(cls, candidates: Sequence[BestCandidate], properties: Sequence[str], title: str) -> Self:
-        levels = {level for candidate in candidates if (level := _level(candidate, properties))}
+        levels = {levels for candidate in candidates if (levels := _levels(candidate, properties))}
         cells = partial(_cells, properties=properties, measured=_measured_columns(candidates, properties))
         undecided = any(candidate.p_hit not in (None, 0.0, 1.0) for candidate in candidates)
         brief = partial(cells, with_level=len(levels) > 1, with_chance=undecided)
@@ -63,10 +66,11 @@ class BestTable(ResultTable[BestCandidate]):
         return records_table(plain_records([self.plain(row) for row in self]), "")
 
     def notes(self) -> Iterator[str]:
-        """Yields lines on candidates that miss all ranges, on the uncertainties, on imported values, and on hits that
-        a measurement contradicts."""
+        """Yields lines on candidates that miss all ranges, on the uncertainties, on estimated geometries, on imported
+        values, and on hits that a measurement contradicts."""
         yield from self.unranked()
         yield from certainty_lines(self, self.properties)
+        yield from caveat_lines(self)
         measured = _measured_columns(self, self.properties)
         shown = [value for candidate in self for value in candidate.imported if value.property in measured]
         yield from dict.fromkeys(f"measured {v.property}: {v.level}, from {v.file}" for v in shown)
@@ -102,7 +106,7 @@ def _cells(
             cells[f"measured {name}" if len(properties) > 1 else "measured"] = imported.get(name)
     return {
         **cells,
-        "level": _level(candidate, properties) if with_level else None,
+        "level": _levels(candidate, properties) if with_level else None,
         "utility": candidate.utility,
         "P(hit)": candidate.p_hit if with_chance else None,
         **nearest_limit(candidate),
@@ -122,13 +126,20 @@ def _measured_columns(candidates: Sequence[BestCandidate], properties: Sequence[
     return [name for name in properties if max((counted[name] for counted in imported), default=0) == 1]
 
 
-def _level(candidate: BestCandidate, properties: Sequence[str]) -> str | None:
-    return first_level([candidate.values.get(name) for name in properties])
+def _levels(candidate: BestCandidate, properties: Sequence[str]) -> str:
+    return levels_text({name: candidate.values.get(name) for name in properties})
 
 
-def first_level(values: Sequence[ShownValue | None]) -> str | None:
-    """Returns the method of the first value, without the protocol of its geometry; None without a value."""
-    return next((short_label(value.level) for value in values if value), None)
+def levels_text(values: Mapping[str, ShownValue | None]) -> str:
+    """Returns the level of the values by property, each level with its properties if there are several; an empty text
+    without a value."""
+    properties: dict[str, list[str]] = {}
+    for name, value in values.items():
+        if value is not None:
+            properties.setdefault(value.level, []).append(name)
+    if len(properties) == 1:
+        return next(iter(properties))
+    return ", ".join(f"{level} ({', '.join(names)})" for level, names in properties.items())
 
 
 def _stands(candidate: BestCandidate, several: bool) -> str:
@@ -168,10 +179,22 @@ def certainty_lines(candidates: Sequence[BestCandidate], properties: Sequence[st
     yield from (f"{', '.join(names)} {line}" for line, names in same.items())
 
 
+def caveat_lines(candidates: Sequence[BestCandidate]) -> Iterator[str]:
+    """Yields a line on all candidates whose proposed geometry is an estimate of the same kind."""
+    labels: dict[str, list[str]] = {}
+    for candidate in candidates:
+        if caveat := subject_of(candidate.kind).caveat(candidate.drawn_from or candidate.text):
+            labels.setdefault(caveat, []).append(candidate.label)
+    for caveat, those in labels.items():
+        more = f" and {len(those) - NAMED} more" if len(those) > NAMED else ""
+        yield f"{', '.join(those[:NAMED])}{more}: {caveat}"
+
+
 def _repeatability(candidates: Sequence[BestCandidate], name: str, rung: str) -> Iterator[str]:
     values = [candidate.values[name] for candidate in candidates if name in candidate.values]
     if kinds := {value.uncertainty_kind for value in values if value.rung == rung and value.uncertainty}:
-        yield f"± is the repeatability {KIND_WORDS.get(one_of(kinds), KIND_WORDS[None])}"
+        said = KIND_WORDS.get(one_of(kinds), KIND_WORDS[None])
+        yield f"± is the repeatability {said.format(words=subject_of(candidates[0].kind).words)}"
 
 
 def _method(candidates: Sequence[BestCandidate], name: str, rung: str) -> Iterator[str]:

@@ -284,8 +284,8 @@ class Campaign:
     def explain(self, candidate: str) -> answers.ExplainedCandidate:
         """Returns all that the ledger holds on a candidate, with the reasons for its standing.
 
-        candidate: SMILES, at least 6 digits of its key, its InChIKey, or a refused text. Raises UsageError if the
-        ledger has no such candidate or text.
+        candidate: a notation such as SMILES or the text of a CIF, the text that `best` shows, its name, at least 6
+        digits of its key, its InChIKey, or a refused text. Raises UsageError if the ledger has no such candidate.
         """
         from sciagent.campaign.people.explaining import explain_named
 

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent.api import html
-from sciagent.api.best_table import first_level
+from sciagent.api.best_table import levels_text
 from sciagent.api.tables import ResultQuery
 from sciagent.domain.answers.values import PropertyValue, StructureText
 from sciagent.domain.candidate_names import Names, label
@@ -115,7 +115,7 @@ def _brief(row: CandidateRow, properties: Sequence[str]) -> Mapping[str, Any]:
         "name": label(row.names),
         structure.column: html.cell(structure),
         **values,
-        "level": first_level(list(values.values())),
+        "level": levels_text(values),
         "stands": stands,
         "rung": row.rung,
         "reason": row.reason,

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from sciagent.api.terminal import Paragraph
+from sciagent.chemistry.subjects.base import Words
+from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.answers.explanation import (
     CampaignStory,
     DecisionStory,
@@ -19,8 +21,11 @@ from sciagent.domain.answers.explanation import (
 )
 from sciagent.domain.answers.values import EvidenceValue, PropertyValue
 from sciagent.domain.quantities import stated
+from sciagent.domain.text import one_line
+from sciagent.report.parts.diagnostics import diagnostics_line
 
 MAX_VALUES = 40
+MAX_ALIAS = 80  # characters of another text of the candidate
 VERDICTS = {
     "pass": "pass",
     "fail": "fail",
@@ -29,7 +34,7 @@ VERDICTS = {
     "not_applicable": "does not take it",
 }
 _INDEX = re.compile(r", index \S+ at price [^;\s]+")  # part of the reason of a `priced` decision; --full shows it
-KINDS = {"class": " (± usual for such molecules)", "molecule": " (± of this molecule)"}
+KINDS = {"class": " (± usual for such {words.many})", "molecule": " (± of this {words.one})"}
 JOBS = {"queued": "decided, waits for a worker or a person", "running": "is at work", "cancelled": "cancelled, not run"}
 RESOURCES = {"core_seconds": "core-second", "wall_seconds": "core-second (by the clock)", "gpu_seconds": "GPU-second"}
 
@@ -39,17 +44,18 @@ def paragraphs(answer: Explanation | RefusedText, full: bool = False) -> Iterato
     if isinstance(answer, RefusedText):
         yield from _refused(answer)
         return
+    words = subject_of(answer.kind).words
     yield from _identity(answer, full)
     for story in answer.campaigns:
-        yield from _campaign(story, full)
+        yield from _campaign(story, full, words)
     if not answer.campaigns:
         yield Paragraph("It is in no campaign.")
     if answer.imported:
         yield from _heading("Values brought from files")
     for value in answer.imported:
         cost = f"; cost: {value.cost_text}" if value.cost else ""
-        yield Paragraph(f"{_value(value)}, from {value.file} by {value.who}, {_day(value.at)}{cost}")
-    yield from _other_evidence(answer.other_evidence)
+        yield Paragraph(f"{_value(value, words)}, from {value.file} by {value.who}, {_day(value.at)}{cost}")
+    yield from _other_evidence(answer.other_evidence, words)
     if (n := answer.children.n) > 0:
         yield from _heading(f"Parent of {n} candidate{'' if n == 1 else 's'}")
         yield Paragraph(", ".join(child.text for child in answer.children.first) + (", …" if n > 5 else ""))
@@ -76,12 +82,15 @@ def _identity(answer: Explanation, full: bool) -> Iterator[Paragraph]:
     charge = f", charge {answer.charge:+d}" if answer.charge else ""
     spin = f", multiplicity {answer.multiplicity}" if answer.multiplicity != 1 else ""
     yield Paragraph(f"{answer.formula}{charge}{spin}, {answer.atoms} atoms")
+    if caveat := subject_of(answer.kind).caveat(answer.drawn_from or answer.text):
+        yield Paragraph(caveat)
     yield Paragraph(f"key {answer.key if full else answer.key[:12]}, InChIKey {answer.inchikey or 'none'}")
     if answer.also_given_as:
-        yield Paragraph("also given as " + ", ".join(answer.also_given_as[:5]))
+        others = (one_line(text, MAX_ALIAS) for text in answer.also_given_as[:5])
+        yield Paragraph("also given as " + ", ".join(others))
 
 
-def _campaign(story: CampaignStory, full: bool) -> Iterator[Paragraph]:
+def _campaign(story: CampaignStory, full: bool, words: Words) -> Iterator[Paragraph]:
     standing = ("a hit" if story.hit else story.standing) + (", a seed" if story.in_seeds else "")
     yield from _heading(f"In campaign {story.campaign}: {standing}")
     yield Paragraph(story.why)
@@ -96,7 +105,7 @@ def _campaign(story: CampaignStory, full: bool) -> Iterator[Paragraph]:
         yield from _proposal(proposal, "Again" if number else "Proposed")
     waivers, labels = _waivers(story), [rung.rung for rung in story.rungs]
     for rung in story.rungs:
-        yield from _rung(rung, full, waivers.get(rung.rung), labels)
+        yield from _rung(rung, full, waivers.get(rung.rung), labels, words)
     for word in story.people:
         to = f" to {word.rung}" if word.rung else ""
         yield Paragraph(f"{_moment(word.at)}  {word.who}: {word.verb}{to}: {word.why}")
@@ -151,7 +160,7 @@ def _waivers(story: CampaignStory) -> dict[str, str]:
     return waivers
 
 
-def _other_evidence(others: Sequence[EvidenceStory]) -> Iterator[Paragraph]:
+def _other_evidence(others: Sequence[EvidenceStory], words: Words) -> Iterator[Paragraph]:
     if others:
         yield from _heading("Known besides, under other settings or from other work")
     for evidence in others:
@@ -161,20 +170,24 @@ def _other_evidence(others: Sequence[EvidenceStory]) -> Iterator[Paragraph]:
             yield Paragraph(f"{evidence.verifier} {evidence.version}{where}, {_day(evidence.at)}: {outcome}")
             if evidence.detail:
                 yield Paragraph(evidence.detail, 2)
-            yield from _values(evidence.values)
+            yield from _values(evidence.values, words)
+            yield from _diagnostics(evidence)
     if superseded := sum(not evidence.is_current for evidence in others):
         yield Paragraph(f"and {superseded} superseded revision{'' if superseded == 1 else 's'}")
 
 
-def _rung(rung: RungStory, full: bool, waived_by: str | None, labels: Sequence[str]) -> Iterator[Paragraph]:
+def _rung(
+    rung: RungStory, full: bool, waived_by: str | None, labels: Sequence[str], words: Words
+) -> Iterator[Paragraph]:
     """Yields the paragraphs on a rung. labels: labels of all rungs of the ladder."""
     decides = ", decides" if rung.is_terminal else ""
     yield Paragraph(f"{rung.rung} ({rung.verifier} {rung.version}{decides}): {_verdict(rung)}", 1, "bold")
     yield from _judgement(rung, full, waived_by)
     if rung.evidence:
-        yield from _values(rung.evidence.values)
+        yield from _values(rung.evidence.values, words)
         for value in rung.calibrated:
             yield Paragraph(f"calibrated, which counts: {value.line()}", 2)
+        yield from _diagnostics(rung.evidence)
         yield Paragraph(_origin(rung, rung.evidence), 2)
     for decision in rung.decisions:
         yield Paragraph(f"{_decision(decision, full)}, {_moment(decision.at)}", 2)
@@ -221,6 +234,11 @@ def _origin(rung: RungStory, evidence: EvidenceStory) -> str:
     return f"computed {_moment(evidence.at)}, {rung.core_seconds:.3g} core-seconds"
 
 
+def _diagnostics(evidence: EvidenceStory) -> Iterator[Paragraph]:
+    if line := diagnostics_line(evidence.diagnostics):
+        yield Paragraph(f"diagnostics: {line}", 2)
+
+
 def _provenance(rung: RungStory, evidence: EvidenceStory, full: bool) -> Iterator[Paragraph]:
     if full:
         versions = ", ".join(f"{name} {version}" for name, version in sorted(evidence.versions.items()))
@@ -234,22 +252,22 @@ def _provenance(rung: RungStory, evidence: EvidenceStory, full: bool) -> Iterato
             yield Paragraph(f"file {file.name}, {file.size} bytes, {file.sha256[:12]}{state}", 2)
 
 
-def _values(values: Sequence[EvidenceValue]) -> Iterator[Paragraph]:
+def _values(values: Sequence[EvidenceValue], words: Words) -> Iterator[Paragraph]:
     """Yields the values, under a common heading if all have the same level."""
     levels = {value.level for value in values}
     together = len(levels) == 1 and len(values) > 1
     if together:
         yield Paragraph(f"at {levels.pop()}:", 2)
     for value in values[:MAX_VALUES]:
-        yield Paragraph(_value(value, level=not together), 3 if together else 2)
+        yield Paragraph(_value(value, words, level=not together), 3 if together else 2)
     if len(values) > MAX_VALUES:
         yield Paragraph(f"and {len(values) - MAX_VALUES} more; see --json", 2)
 
 
-def _value(value: PropertyValue, level: bool = True) -> str:
+def _value(value: PropertyValue, words: Words, level: bool = True) -> str:
     unknown = "" if value.uncertainty is not None else ", uncertainty unknown"
     if value.uncertainty:
-        unknown = KINDS.get(value.uncertainty_kind or "", "")
+        unknown = KINDS.get(value.uncertainty_kind or "", "").format(words=words)
     return (value.line() if level else stated(value.property, value)) + unknown
 
 

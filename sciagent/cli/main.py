@@ -96,10 +96,10 @@ PANELS: dict[str, tuple[Listed, ...]] = {
         Listed(compare.compare, "Show two campaigns side by side", "compare quickstart quickstart-wide"),
     ),
     "Candidates": (
-        Listed(calc.calc, "Run one verifier on molecules", "calc xtb.singlepoint CCO c1ccccc1O --set solvent=water"),
-        Listed(answers.verify, "Send a molecule up a ladder", VERIFY),
+        Listed(calc.calc, "Run one verifier on candidates", "calc xtb.singlepoint CCO c1ccccc1O --set solvent=water"),
+        Listed(answers.verify, "Send a candidate up a ladder", VERIFY),
         Listed(answers.explain, "Explain the state of a candidate", EXPLAIN),
-        Listed(molecules.add, "Add molecules of your own", ADD),
+        Listed(molecules.add, "Add candidates of your own", ADD),
         Listed(directives.promote, "Send a candidate to a higher rung", PROMOTE),
         Listed(directives.veto, "Remove a candidate for good", VETO),
         Listed(directives.hold, "Start no more jobs on a candidate", "hold 'O=Cc1ccccc1' --reason 'wait for the NMR'"),

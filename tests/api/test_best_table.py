@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from sciagent.api.best_table import BestTable, certainty_lines
+from sciagent.api.best_table import BestTable, caveat_lines, certainty_lines
 from sciagent.api.terminal import text_of
+from sciagent.chemistry.crystals.notation import read_crystal
+from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.answers.margins import LimitMargin, MethodFigures
 from sciagent.domain.answers.values import BestCandidate, ImportedValue, RungValue
 from sciagent.domain.quantities import Censoring
@@ -55,9 +57,10 @@ def drawn(*candidates: BestCandidate) -> list[str]:
 
 def test_units_and_the_level_are_told_once() -> None:
     lines = drawn(candidate("CCO", values=GAP), candidate("CO", values=GAP | {"gap": valued(3.9, 0.06, "eV")}))
-    assert lines[0] == "The best of dyes at PBE0/def2-SVP"
-    assert lines[2].split() == ["gap", "[eV]", "dipole", "[D]", "utility", "stands", "smiles"]
-    assert "4.42 ± 0.06" in lines[4] and "eV" not in lines[4] and lines[5].endswith("CO")
+    start = next(n for n, line in enumerate(lines) if line.startswith(" gap"))
+    assert " ".join(lines[:start]).split() == f"The best of dyes at {LEVEL}".split(), "with that of the geometry"
+    assert lines[start].split() == ["gap", "[eV]", "dipole", "[D]", "utility", "stands", "smiles"]
+    assert "4.42 ± 0.06" in lines[start + 2] and "eV" not in lines[start + 2] and lines[start + 3].endswith("CO")
 
 
 def test_values_of_two_levels_or_units_keep_them_in_their_rows() -> None:
@@ -65,7 +68,17 @@ def test_values_of_two_levels_or_units_keep_them_in_their_rows() -> None:
     lines = drawn(candidate("CCO", values=GAP), candidate("CO", values=other, hit=False, verified=False, p_hit=0.25))
     text = "\n".join(lines)
     assert lines[0] == "The best of dyes" and "P(hit)" in text and "0.25" in text and "not verified" in text
-    assert " eV" in text and "hartree" in text and "PBE0/def2-SVP" in text and "GFN2-xTB" in text
+    assert " eV" in text and "hartree" in text
+
+
+def test_each_property_of_a_row_has_its_whole_level() -> None:
+    other = GAP | {"gap": valued(2.9, 0.06, "eV", level="GFN2-xTB//GFN2-xTB")}
+    levels = f"GFN2-xTB//GFN2-xTB (gap), {LEVEL} (dipole)"
+    rows = [candidate("CCO", values=GAP), candidate("CO", values=other)]
+    table = BestTable.of(rows, ["gap", "dipole"], "The best of dyes")
+    assert [table.brief(row)["level"] for row in rows] == [LEVEL, levels]
+    assert table.title == "The best of dyes"
+    assert BestTable.of(rows[1:], ["gap", "dipole"], "The best of dyes").title == f"The best of dyes at {levels}"
 
 
 def test_a_missed_limit_names_its_property() -> None:
@@ -91,7 +104,7 @@ def test_into_a_pipe_go_plain_numbers_with_their_digits_and_the_level() -> None:
     table = BestTable.of([one], ["gap", "dipole"], "The best").plain_table()
     cells = {str(column.header): str(next(iter(column.cells))) for column in table.columns}
     assert cells["gap [eV]"] == "4.42" and cells["gap uncertainty [eV]"] == "0.06"
-    assert cells["measured gap [eV]"] == "4.10" and cells["level"] == "PBE0/def2-SVP" and cells["P(hit)"] == "1"
+    assert cells["measured gap [eV]"] == "4.10" and cells["level"] == LEVEL and cells["P(hit)"] == "1"
 
 
 @pytest.mark.parametrize(
@@ -115,3 +128,21 @@ def test_candidates_of_the_lowest_utility_are_said_to_be_ordered_by_distance() -
     assert line.startswith("2 candidates have the lowest utility, 0.001:") and "come first" in line
     assert next(BestTable.of([*near, *far], ["gap"], "").notes()) == line
     assert not list(BestTable.of([*near, far[0]], ["gap"], "").unranked())
+
+
+def test_the_words_are_those_of_the_subject() -> None:
+    crystal = {"kind": "crystal", "text": "NaCl Fm-3m", "formula": "NaCl"}
+    [line] = certainty_lines([candidate("CCO", values={"gap": GAP["gap"]}, **crystal)], ["gap"])
+    assert line.startswith("gap at dft: ± is the repeatability usual for such crystals")
+
+
+def test_estimated_cells_are_named() -> None:
+    subject = subject_of("crystal")
+    halite = read_crystal("rocksalt: Na Cl")
+    larger = read_crystal(halite.structure.copy().scale_lattice(40).to(fmt="cif"))
+    rows = [
+        candidate("CCO", values=GAP, kind="crystal", text=f"{name} Fm-3m", drawn_from=subject.notation(crystal))
+        for name, crystal in (("A", halite), ("B", larger), ("C", halite), ("D", halite), ("E", halite))
+    ]
+    [line] = caveat_lines([*rows, candidate("CO", values=GAP)])
+    assert line.startswith("A Fm-3m, C Fm-3m, D Fm-3m and 1 more: the volume of the proposed cell is an estimate")

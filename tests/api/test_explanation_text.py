@@ -26,6 +26,30 @@ def test_evidence_from_elsewhere_without_a_value_says_why(done: Campaign) -> Non
     evidence = answer.campaigns[0].rungs[-1].evidence
     assert evidence is not None
     detail = "not a minimum: 1 imaginary mode: 62i cm^-1"
-    other = evidence.model_copy(update={"outcome": "unstable", "detail": detail, "values": ()})
+    changes = {"outcome": "unstable", "detail": detail, "values": (), "diagnostics": {"n_imaginary": 1}}
+    other = evidence.model_copy(update=changes)
     lines = list(paragraphs(answer.model_copy(update={"other_evidence": (other,)})))
-    assert lines[-1] == (detail, 2, "") and lines[-2].text.endswith(": unstable")
+    assert lines[-3].text.endswith(": unstable")
+    assert lines[-2:] == [(detail, 2, ""), ("diagnostics: n_imaginary: 1", 2, "")]
+
+
+def test_diagnostics_stand_below_the_values_of_their_rung(done: Campaign) -> None:
+    answer = done.explain("CCO").answer
+    story = answer.campaigns[0]
+    rung = story.rungs[-1]
+    assert rung.evidence is not None
+    evidence = rung.evidence.model_copy(update={"diagnostics": {"is_metal": False}})
+    rungs = (*story.rungs[:-1], rung.model_copy(update={"evidence": evidence}))
+    campaigns = (story.model_copy(update={"rungs": rungs}),)
+    lines = [line.text for line in paragraphs(answer.model_copy(update={"campaigns": campaigns}))]
+    place = lines.index("diagnostics: is_metal: no")
+    assert lines[place - 1].startswith("toy_energy = ")
+
+
+def test_the_words_are_those_of_the_subject(done: Campaign) -> None:
+    answer = done.explain("CCO").answer.model_copy(update={"kind": "crystal"})
+    evidence = answer.campaigns[0].rungs[-1].evidence
+    values = tuple(value.model_copy(update={"uncertainty_kind": "class"}) for value in evidence.values)
+    other = evidence.model_copy(update={"values": values})
+    lines = list(paragraphs(answer.model_copy(update={"other_evidence": (other,)})))
+    assert "(± usual for such crystals)" in " ".join(line.text for line in lines)

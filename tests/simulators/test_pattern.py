@@ -90,5 +90,5 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_a_range_keeps_the_points_inside(tmp_path: Path) -> None:
     pattern = read(tmp_path, table()).between(12.0, None)
     assert (pattern.two_theta[0], pattern.two_theta[-1]) == (12.0, 19.9)
-    with pytest.raises(UsageError, match=r"measured: 12 to 19\.9 degrees"):
+    with pytest.raises(UsageError, match=r"measured from 12 to 19\.9 degrees"):
         pattern.between(30.0, 40.0)

@@ -117,6 +117,7 @@ def test_a_crystal_without_a_reflection_in_the_range_matches_nothing(folder: Pat
         ({"wavelength": "UKa"}, "CuKa1"),
         ({"wavelength": 0.0}, "greater than or equal to 0.1"),
         ({"two_theta_min": 30, "two_theta_max": 32}, "at least 5 degrees above"),
+        ({"two_theta_min": 95}, "two_theta_min and two_theta_max: the pattern has 0 points from 95 to 89.98 degrees"),
         ({"cell_tolerance": 0.5}, "less than or equal to 0.05"),
     ],
 )
@@ -130,18 +131,19 @@ def test_wrong_settings_are_refused(folder: Path, settings: dict[str, Any], faul
     ("text", "fault"),
     [("no numbers", "salt.xy: no line with two numbers"), ("1 2\n2 x", "salt.xy:2"), ("\0", "no text")],
 )
-def test_a_garbage_file_is_named_before_the_first_candidate(folder: Path, text: str, fault: str) -> None:
+def test_a_garbage_file_is_named_when_the_campaign_is_read(folder: Path, text: str, fault: str) -> None:
     (folder / "salt.xy").write_text(text)
-    with pytest.raises(SimulatorError) as caught:
-        verifier(folder).prepare()
-    assert caught.value.reason == Reason.REFERENCE_FILE and fault in caught.value.detail
-    assert look(folder, HALITE).outcome is Outcome.BAD_ENVIRONMENT
+    with pytest.raises(ValidationError, match=fault):
+        verifier(folder)
 
 
 def test_a_file_that_changes_meanwhile_is_not_used(folder: Path) -> None:
     own = verifier(folder)
     (folder / "salt.xy").write_text((folder / "salt.xy").read_text() + "95.0 5\n")
+    with pytest.raises(SimulatorError):
+        own.prepare()
     [finding] = own.verify([HALITE], Context(folder, folder))
+    assert finding.outcome is Outcome.BAD_ENVIRONMENT
     assert finding.reason is Reason.REFERENCE_FILE and "is not what it was" in finding.detail
 
 

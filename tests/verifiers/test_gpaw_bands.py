@@ -13,6 +13,8 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import UsageError
 from sciagent.verification.contract import Context
 from sciagent.verification.registry import verifier_class
+from sciagent_simulators.periodic.calculation import Bands
+from sciagent_simulators.periodic.gap import METAL, Gap
 from sciagent_verifiers.high_fidelity.gpaw_bands import BandsSettings, GpawBands
 from tests.support import recorded_gpaw
 from tests.support.gpaw_cells import perovskite
@@ -117,6 +119,27 @@ def test_a_finding_has_gap_energy_files_and_versions(tmp_path: Path) -> None:
     assert found.versions["gpaw"] == "22.8.0" and found.diagnostics["is_on_mesh"] is False
     assert [file.media_type for file in found.artifacts] == ["chemical/x-cif"]
     assert "_cell_length_a" in Path(found.artifacts[0].path).read_text()
+
+
+@pytest.mark.parametrize(
+    ("settings", "gap", "energy", "moment"),
+    [
+        ({"spin": {"Fe": 2.2}}, METAL, 0.052, 0.28),
+        ({"spin": {"Fe": 2.2}, "mesh": 6}, METAL, 0.014, 0.06),
+        ({"spin": {"Fe": 2.2}, "protocol": "fast"}, METAL, 0.38, None),
+        ({"spin": {"Fe": 2.2}, "mesh": 1}, METAL, None, None),
+        ({"spin": {"Fe": 2.2}}, Gap(0.5, 0.6, 1.0), 0.001, None),
+    ],
+)
+def test_the_mesh_is_in_the_uncertainties_of_a_metal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], gap: Gap, energy: Any, moment: Any
+) -> None:
+    bands = Bands(-8.0, 16.0, 4.4, gap, False, (10, 10), {}, "")
+    monkeypatch.setattr("sciagent_verifiers.high_fidelity.gpaw_bands.compute", lambda *_, **__: bands)
+    two_irons = crystal(bulk("Fe", "hcp", a=2.45, c=3.9))
+    uncertainties = {row.property: row.quantity.uncertainty for row in finding(settings, two_irons, tmp_path).measured}
+    assert uncertainties["total_energy"] == (None if energy is None else pytest.approx(energy, rel=0.01))
+    assert uncertainties["magnetic_moment"] == pytest.approx(moment)
 
 
 @pytest.mark.usefixtures("recorded")

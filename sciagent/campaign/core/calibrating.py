@@ -60,12 +60,12 @@ def _fit(connection: Connection, rung: RungSpec, wanted: WantedCalibration) -> F
     if len(computed) < FEWEST:
         raise UsageError(
             f"calibrate: {rung.rung} and the imported values share {len(computed)} "
-            f"molecule{'' if len(computed) == 1 else 's'} with a {name}; a fit needs {FEWEST}. "
+            f"candidate{'' if len(computed) == 1 else 's'} with a {name}; a fit needs {FEWEST}. "
             + (
-                f"{len(imported.values)} molecules have an imported value; compute the others with: "
+                f"{len(imported.values)} candidates have an imported value; compute the others with: "
                 f"{command(rung, imported.files[0])}"
                 if len(imported.values) >= FEWEST
-                else f"Import more measured values first; {len(imported.values)} molecules have one"
+                else f"Import more measured values first; {len(imported.values)} candidates have one"
             )
         )
     measured = [imported.values[id_] for id_ in computed]

@@ -53,7 +53,7 @@ def explain_named(
 ) -> Explanation | RefusedText:
     """Returns the explanation of a candidate, or of the refusal of a proposed text.
 
-    candidate: a SMILES, the beginning of a key, or an InChIKey. campaign: the only campaign to cover, or its name;
+    candidate: as of `resolve`. campaign: the only campaign to cover, or its name;
     None: all campaigns with the candidate. Raises UsageError if the ledger has neither.
     """
     with ledger.read() as connection:

@@ -1,7 +1,8 @@
-"""Finds a candidate by a notation, by the beginning of its key, or by InChIKey."""
+"""Finds a candidate by a notation, by the beginning of its key, by InChIKey, or by the text that people read."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy.engine import Connection
@@ -9,12 +10,14 @@ from sqlalchemy.engine import Connection
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.chemistry.subjects.registry import subject_names, subject_of
 from sciagent.domain.candidates import MOLECULE_KIND, Candidate
+from sciagent.domain.text import short
 from sciagent.errors import InvalidCandidateError, UsageError
 from sciagent.store.campaign_state import standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.results import candidates
 
 SHOWN = 12  # number of digits of a key in messages
+MAX_NAME = 200  # characters of a name in messages
 
 
 @dataclass(frozen=True)
@@ -30,23 +33,25 @@ class Named:
 
 
 def resolve(connection: Connection, row: CampaignRow | None, text: str) -> Named:
-    """Returns the candidate that `text` names. Any notation of it is valid, since it is standardised.
+    """Returns the candidate that `text` names: by a notation, which is standardised, by the beginning of its key, by
+    InChIKey, by a name in an input file, or by the text that people read.
 
     row: campaign to search; None: the whole ledger. Raises UsageError if there is no such candidate or more than one.
     """
     name = text.strip()
-    matches, is_structure = _matches(connection, row, name)
+    read, faults = _read(row, name)
+    matches = _matches(connection, row, name, read)
     if row is not None and matches:
         members = standings.members(connection, row.id, [match.id for match in matches])
         if not members:
             names = ", ".join(str(match) for match in matches[:5])
             raise UsageError(
-                f'"{name}" is known to the ledger as {names}, but is not in campaign "{row.name}"; bring it in with: '
-                f"sciagent add '{matches[0].text}' --campaign {row.name} --reason \"...\""
+                f'"{_shown(name, read)}" is known to the ledger as {names}, but is not in campaign "{row.name}"; '
+                f"{_add(name, matches[0].text, row)}"
             )
         matches = [match for match in matches if match.id in members]
     if not matches:
-        raise UsageError(_unknown(name, row, is_structure))
+        raise UsageError(_unknown(name, row, read, faults))
     if len(matches) > 1:
         lines = "\n".join(f"  {match.key[:SHOWN]}  {match.text}" for match in matches)
         notation = _notation(row)
@@ -64,33 +69,57 @@ def _kind(row: CampaignRow | None) -> str | None:
     return None if row is None else str(row.spec.get("subject", MOLECULE_KIND))
 
 
-def _matches(connection: Connection, row: CampaignRow | None, name: str) -> tuple[list[Named], bool]:
-    """Returns the candidates that match the name, and whether the name is a notation of a candidate."""
-    found = [Named(candidate.id, candidate.key, candidate.text) for candidate in candidates.find(connection, name)]
+def _subjects(row: CampaignRow | None) -> list[Subject]:
+    """Returns the subject of the campaign; without one, all subjects, molecules first."""
+    kind = _kind(row)
+    names = sorted(subject_names(), key=lambda name: name != MOLECULE_KIND) if kind is None else [kind]
+    return [subject_of(name) for name in names]
+
+
+def _read(row: CampaignRow | None, name: str) -> tuple[Candidate | None, list[str]]:
+    """Returns the candidate whose notation the name is, or None and why it is no notation, for each subject."""
     stated = "refuse" if row is None else row.spec.get("standardise", "refuse")
-    kinds = [_kind(row)] if row is not None else [MOLECULE_KIND, *(k for k in subject_names() if k != MOLECULE_KIND)]
-    for subject in (subject_of(kind) for kind in kinds if kind):
-        if (candidate := _read(subject, name, stated)) is not None:
-            id_ = candidates.ids_of(connection, [candidate.key]).get(candidate.key)
-            return found if id_ is None else [Named(id_, candidate.key, candidate.text)], True
-    return found, False
+    faults = []
+    for subject in _subjects(row):
+        try:
+            return subject.reading(stated).apply(name).candidate, []
+        except InvalidCandidateError as error:
+            faults.append(f"as a {subject.words.one}: {error.detail}")
+    return None, faults
 
 
-def _read(subject: Subject, name: str, stated: object) -> Candidate | None:
-    try:
-        return subject.reading(stated).apply(name).candidate
-    except InvalidCandidateError:
-        return None
+def _matches(connection: Connection, row: CampaignRow | None, name: str, read: Candidate | None) -> list[Named]:
+    """Returns the candidates that match the name. read: the candidate whose notation it is."""
+    if read is not None and (id_ := candidates.ids_of(connection, [read.key]).get(read.key)) is not None:
+        return [Named(id_, read.key, read.text)]
+    found = candidates.find(connection, name)
+    kinds = [subject.name for subject in _subjects(row) if not subject.texts_are_notations]
+    if not found and read is None and kinds:
+        found = candidates.shown_as(connection, name, kinds, None if row is None else row.id)
+    return [Named(candidate.id, candidate.key, candidate.text) for candidate in found]
 
 
-def _unknown(text: str, row: CampaignRow | None, is_structure: bool) -> str:
+def _shown(name: str, read: Candidate | None) -> str:
+    """Returns a name for a message; for a notation of several lines, the text of its candidate."""
+    return read.text if read and "\n" in name else short(name, MAX_NAME)
+
+
+def _add(name: str, text: str, row: CampaignRow | None) -> str:
+    """Returns the command that brings a candidate into a campaign. text: what stands for a name of several lines."""
+    what = "FILE" if "\n" in name else f"'{text}'"
+    campaign = "NAME" if row is None else row.name
+    return f'bring it in with: sciagent add {what} --campaign {campaign} --reason "..."'
+
+
+def _unknown(name: str, row: CampaignRow | None, read: Candidate | None, faults: Sequence[str]) -> str:
     scope, notation = f'campaign "{row.name}"' if row is not None else "the ledger", _notation(row)
-    if is_structure:
-        name = row.name if row is not None else "NAME"
-        return f'"{text}" is not in {scope}; bring it in with: sciagent add \'{text}\' --campaign {name} --reason "..."'
-    if len(text) < 6 and all(c in "0123456789abcdef" for c in text):
-        return f'"{text}" is too short for a key; give at least 6 digits, a {notation}, or an InChIKey'
+    if read is not None:
+        return f'"{_shown(name, read)}" is not in {scope}; {_add(name, name, row)}'
+    if "\n" in name:
+        return f"the structure cannot be read {'; '.join(faults)}"
+    if len(name) < 6 and all(c in "0123456789abcdef" for c in name):
+        return f'"{name}" is too short for a key; give at least 6 digits, a {notation}, or an InChIKey'
     return (
-        f'no candidate "{text}" in {scope}; give a {notation}, at least 6 digits of its key (sciagent best --json '
-        "shows keys), or its InChIKey"
+        f'no candidate "{short(name, MAX_NAME)}" in {scope}; give a {notation}, the text that sciagent best shows, at '
+        "least 6 digits of its key (sciagent best --json shows keys), its InChIKey, or a file of its structure"
     )

@@ -117,7 +117,7 @@ def sample_of(ladder: BuiltLadder) -> Sample:
 def _texts(spec: CampaignSpec) -> tuple[str, Iterator[str], int | None]:
     """Returns the name of a proposer's file or library, its SMILES, and the number of its candidates if it is known.
 
-    Raises UsageError if no proposer begins with molecules."""
+    Raises UsageError if no proposer begins with a file or a library."""
     for _, chosen in spec.proposers:
         if isinstance(chosen, EnumerateSpec):
             library = library_of(chosen, spec.base)
@@ -132,7 +132,8 @@ def _texts(spec: CampaignSpec) -> tuple[str, Iterator[str], int | None]:
                 (record.text for record in subject_of(spec.subject).records(path, stated_column(chosen))),
                 None,
             )
-    raise UsageError("a plan asks the rungs about molecules: name `seeds` for the proposer")
+    many = subject_of(spec.subject).words.many
+    raise UsageError(f"a plan asks the rungs about {many}: name `seeds` for the proposer")
 
 
 def _through_fast(molecules: Sequence[Candidate], rungs: Sequence[BuiltRung]) -> tuple[list[Candidate], bool]:

@@ -74,6 +74,6 @@ def _only_proposer(built: Built) -> LlmSpec | ScreenSpec:
         return chosen[0]
     kinds = " and ".join(spec.kind for spec in chosen)
     raise UsageError(
-        f"rollouts begin from the molecules of a file, and this campaign's proposer is {kinds}; write "
+        f"rollouts begin from the {built.subject.words.many} of a file, and this campaign's proposer is {kinds}; write "
         "proposer: {kind: llm, model: NAME, seeds: FILE}, or {kind: screen, file: FILE} for --policy scripted"
     )

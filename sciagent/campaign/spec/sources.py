@@ -73,9 +73,9 @@ class EvolveSpec(_WithFile):
 
 
 class ScreenSpec(_WithFile):
-    """Proposes the molecules of a file, in its order."""
+    """Proposes the structures of a file, in its order."""
 
-    kind: Literal["screen"] = Field(description="Proposes the molecules of a file.")
+    kind: Literal["screen"] = Field(description="Proposes the structures of a file.")
     file: str = Field(description="csv, smi or sdf, also .gz; relative to the campaign file.")
     column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
     keep: Keep = KEEP

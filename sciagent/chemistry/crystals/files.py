@@ -18,7 +18,7 @@ MAX_FILE = 256 << 20
 MAX_FILES = 1_000_000
 """Largest number of files of a folder that are read."""
 ENDINGS = (".cif", ".mcif", ".vasp", ".poscar", ".contcar", ".xyz", ".extxyz", ".json", ".jsonl", ".csv")
-"""Endings of files with crystals, each also with .gz. Files called POSCAR or CONTCAR need none."""
+"""Endings of files with crystals, each also with .gz. Files whose names begin with POSCAR or CONTCAR need none."""
 
 
 def read_crystals(
@@ -52,7 +52,8 @@ def _files_of(folder: Path) -> list[Path]:
 
 def _ending(path: Path) -> str:
     plain = path.name.lower().removesuffix(".gz")
-    return f".{plain}" if plain in ("poscar", "contcar") else Path(plain).suffix
+    ending = Path(plain).suffix
+    return ".poscar" if ending not in ENDINGS and plain.startswith(("poscar", "contcar")) else ending
 
 
 def _read(path: Path, column: str, keep: Sequence[str] | None) -> Iterator[StructureRecord]:

@@ -17,6 +17,10 @@ from sciagent.chemistry.crystals.contacts import contacts, electronegativity
 
 FULL_SHELL = 1.5
 """Multiple of the shortest bond from which on Hoppe's weight is below 0.0001."""
+ESTIMATED = 1e-5
+"""Largest distance of the tightness of an estimated cell from 1; digits are lost where a cell is written and read."""
+ERROR = "4 %"
+"""Mean error of the lattice constants."""
 NO_NEGATIVITY = 5.0
 """Stands for the electronegativity of an element without one, such as neon."""
 
@@ -45,3 +49,8 @@ def rescaled(structure: Any) -> Any:
     scaled = structure.copy()
     scaled.scale_lattice(structure.volume / tightness(structure) ** 3)
     return scaled
+
+
+def is_estimated(structure: Any) -> bool:
+    """Returns whether the volume of a cell is the one that `rescaled` gives; a measured cell has it by chance only."""
+    return abs(tightness(structure) - 1) < ESTIMATED

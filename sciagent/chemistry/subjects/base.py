@@ -166,6 +166,10 @@ class Subject(ABC):
         """Returns formula and size of a candidate in a few words."""
         return f"{candidate.formula}, {candidate.n_atoms} atoms"
 
+    def caveat(self, notation: str) -> str:
+        """Returns a remark on a candidate whose geometry as proposed is an estimate; an empty text for any other."""
+        return ""
+
     def notation_of(self, text: str, payload: Mapping[str, Any]) -> str:
         """Returns the notation of a ledger row."""
         return text

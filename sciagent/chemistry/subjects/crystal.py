@@ -95,6 +95,17 @@ class CrystalSubject(Subject):
         assert isinstance(candidate, Crystal)
         return f"{candidate.n_atoms} atoms in the primitive cell"
 
+    def caveat(self, notation: str) -> str:
+        from sciagent.chemistry.crystals.scaling import ERROR, is_estimated
+
+        crystal = _read(notation)
+        if crystal is None or not is_estimated(crystal.structure):
+            return ""
+        return (
+            f"the volume of the proposed cell is an estimate from atomic radii (edges within {ERROR} of measured ones "
+            "on average); values of a relaxed cell do not depend on it"
+        )
+
     def notation_of(self, text: str, payload: Mapping[str, Any]) -> str:
         """Returns the payload as JSON: the cell and its atoms, without loss."""
         return json.dumps(payload, separators=(",", ":"), sort_keys=True)

@@ -11,9 +11,10 @@ import typer
 from sciagent.api.terminal import Line, Paragraph, Part, on_terminal, records_table
 from sciagent.cli.shared import options
 from sciagent.cli.shared.common import Exit, open_ledger, put, put_answer, put_json, say, say_upgraded, wrapped
-from sciagent.cli.shared.structures import structure
+from sciagent.cli.shared.structures import candidate_text, structure
 
 if TYPE_CHECKING:
+    from sciagent.chemistry.subjects.base import Words
     from sciagent.domain.answers.status import CampaignCounts, Status
 
 MAX_SHOWN = 1500  # characters of a text; --json prints all
@@ -27,14 +28,16 @@ def status(
 ) -> None:
     """Show the state of a campaign: rungs, hits, cost and budget. Reads only; a running campaign is not disturbed."""
     from sciagent.api.ledger import pick_campaign
+    from sciagent.chemistry.subjects.registry import subject_of
     from sciagent.report.answers import status as status_of
 
     with open_ledger(ledger).read() as connection:
-        answer = status_of(connection, pick_campaign(connection, name))
-    put_answer(answer, json, _parts(answer, verbose))
+        row = pick_campaign(connection, name)
+        answer = status_of(connection, row)
+    put_answer(answer, json, _parts(answer, subject_of(row.spec["subject"]).words, verbose))
 
 
-def _parts(status: Status, verbose: bool) -> Iterator[Part]:
+def _parts(status: Status, words: Words, verbose: bool) -> Iterator[Part]:
     from sciagent.api.answers import budget_line, rung_table
 
     yield rung_table(status)
@@ -50,10 +53,10 @@ def _parts(status: Status, verbose: bool) -> Iterator[Part]:
         yield Line(status.trouble, "bold red")
     if status.stop_reason:
         yield status.stop_reason
-    yield Line(_driver(status))
+    yield Line(_driver(status, words))
 
 
-def _driver(status: CampaignCounts) -> str:
+def _driver(status: CampaignCounts, words: Words) -> str:
     """Returns a line on the driver of the campaign, with the command that continues the campaign if it has none."""
     name, driver, state = status.campaign, status.driver, status.state
     if driver and driver.alive:
@@ -66,10 +69,10 @@ def _driver(status: CampaignCounts) -> str:
         return f"go on with: sciagent resume {name}"
     if state == "waiting":
         return f"what is to be measured: sciagent lab list --campaign {name}; after an answer: sciagent resume {name}"
-    return f"{_way_on(status)}sciagent resume {name}"
+    return f"{_way_on(status, words)}sciagent resume {name}"
 
 
-def _way_on(status: CampaignCounts) -> str:
+def _way_on(status: CampaignCounts, words: Words) -> str:
     """Returns what comes before `sciagent resume` for a campaign that has ended."""
     from sciagent.domain.jobs.states import NOTHING_LEFT, CampaignState
 
@@ -77,7 +80,8 @@ def _way_on(status: CampaignCounts) -> str:
     if status.amended:
         return "it was amended since it ended; go on with: "
     if status.stop_reason == NOTHING_LEFT:
-        return f"to go on, add molecules (sciagent add SMILES --campaign {name} --reason WHY), then: "
+        notation = words.notation.upper()
+        return f"to go on, add {words.many} (sciagent add {notation} --campaign {name} --reason WHY), then: "
     key = "--budget KEY=NUMBER" if status.state == CampaignState.BUDGET_SPENT else "--goal-count NUMBER"
     return f"to go on, raise what ended it (sciagent amend {name} {key} --reason WHY), then: "
 
@@ -116,7 +120,7 @@ def explain(
     from sciagent.api.explanation_text import paragraphs
     from sciagent.campaign.people.explaining import explain_named
 
-    answer = explain_named(open_ledger(ledger), candidate, campaign)
+    answer = explain_named(open_ledger(ledger), candidate_text(candidate), campaign)
     put_answer(answer, json, paragraphs(answer, full))
 
 

@@ -49,7 +49,7 @@ def calc(
     from sciagent.api.calculating import answers_of
 
     if not smiles and file is None:
-        raise UsageError("give molecules as SMILES, or a file of them with --file")
+        raise UsageError("give molecules as SMILES or crystals as files or prototypes, or a table of them with --file")
     given, units = nested(settings or []), pairs("--unit", unit or [], "PROPERTY=UNIT")
     opened = open_ledger(ledger, create=True)
     answers = []
@@ -59,7 +59,7 @@ def calc(
     failures = [f"{a.text or 'nothing'}: {a.outcome} ({a.reason}): {a.detail}" for a in answers if a.outcome != "ok"]
     remarks = [f"{a.text}: {a.detail}" for a in answers if a.outcome == "ok" and a.detail]
     reused = sum(answer.reused for answer in answers)
-    notes = [f"{plural(reused, 'molecule')} known already, at no cost"] if reused else []
+    notes = [f"{plural(reused, 'candidate')} known already, at no cost"] if reused else []
     put_answer(answers, json, _parts(verifier, answers), *failures, *remarks, *notes)
     raise typer.Exit(Exit.FAILED if failures else Exit.OK)
 
@@ -69,7 +69,7 @@ def _progress(answer: CalculatedCandidate, n: int) -> None:
     if answer.core_seconds >= SLOW:
         say(f"{n}: {answer.text}: {answer.outcome}, {answer.core_seconds:.1f} core-s")
     elif n % EVERY == 0:
-        say(f"{n} molecules done")
+        say(f"{n} candidates done")
 
 
 def _parts(verifier: str, answers: Sequence[CalculatedCandidate]) -> Iterator[Part]:

@@ -89,8 +89,8 @@ def _readme(chosen: Template, name: str) -> str:
 sciagent run {name}.yaml              # runs it; the same line again goes on where it stopped
 sciagent status                         # how it stands, from another terminal
 sciagent best                           # the best so far
-sciagent explain SMILES                 # everything about one candidate
-sciagent add SMILES --reason "…"        # a molecule of your own
+sciagent explain CANDIDATE              # everything about one candidate
+sciagent add CANDIDATE --reason "…"     # one of your own
 sciagent amend --budget wall_minutes=30 # another budget, also while it runs
 ```
 

@@ -13,6 +13,7 @@ from sciagent.api.terminal import Line, records_table, show
 from sciagent.cli.cluster.workers import short_owner
 from sciagent.cli.shared import options
 from sciagent.cli.shared.common import open_ledger, put, put_answer, put_json, say
+from sciagent.cli.shared.structures import candidate_text
 from sciagent.domain.jobs.states import JobState
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.settings import user
@@ -68,7 +69,7 @@ def jobs(
 def cancel(
     numbers: JobsArgument = None,
     campaign: options.Campaign = None,
-    candidate: str | None = typer.Option(None, metavar="CANDIDATE", help="All its jobs: SMILES, key, or InChIKey."),
+    candidate: str | None = typer.Option(None, metavar="CANDIDATE", help="All its jobs; named as in explain."),
     reason: options.Reason = "",
     ledger: options.Ledger = None,
     as_who: options.Who = None,
@@ -246,7 +247,7 @@ def _of_candidate(opened: Ledger, campaign: str | None, text: str) -> dict[str, 
 
     with opened.read() as connection:
         row = pick_campaign(connection, campaign)
-        named = resolve(connection, row, text)
+        named = resolve(connection, row, candidate_text(text))
         rung_ids = [rung.id for rung in campaigns.all_rungs(connection, row.id)]
         rows = store.of_candidate(connection, row.id, named.id, rung_ids)
     if ids := [int(id_) for id_, _, state, _ in rows if state in CANCELLABLE]:

@@ -10,6 +10,7 @@ import typer
 from sciagent.api.terminal import Line
 from sciagent.cli.shared import options
 from sciagent.cli.shared.common import open_ledger, plural, put_answer
+from sciagent.cli.shared.structures import candidate_text
 from sciagent.domain.campaigns.directives import Verb
 from sciagent.errors import UsageError
 from sciagent.settings import user
@@ -175,7 +176,7 @@ def _steer(
     opened = open_ledger(ledger)
     with opened.read() as connection:
         row = pick_campaign(connection, campaign)
-        named = resolve(connection, row, text)
+        named = resolve(connection, row, candidate_text(text))
     result = getattr(steering, verb)(open_for_people(opened, row.name), named, as_who or user(), why, **more)
     lines = [f"{DONE[verb]}: {named}" + (f"; {result.detail}" if result.detail else "")]
     if result.cancelled:

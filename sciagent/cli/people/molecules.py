@@ -36,7 +36,7 @@ def add(
     as_who: options.Who = None,
     json: options.Json = False,
 ) -> None:
-    """Bring molecules of your own into a campaign. They are parsed, screened and gated as any other proposal.
+    """Bring candidates of your own into a campaign. They are parsed, screened and gated as any other proposal.
 
     Exit code 1 if any of them could not be read.
     """
@@ -45,7 +45,7 @@ def add(
     from sciagent.chemistry.subjects.registry import subject_of
 
     if not candidates and file is None:
-        raise UsageError("give molecules as SMILES, or a file of them with --file")
+        raise UsageError("give molecules as SMILES or crystals as files or prototypes, or a table of them with --file")
     entered = Campaign.open(campaign, open_ledger(ledger))
     rows, counts = [], {"new": 0, "duplicate": 0, "refused": 0}
     for added in entered.entering(

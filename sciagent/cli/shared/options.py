@@ -23,7 +23,12 @@ Campaign = Annotated[
     str | None, typer.Option("--campaign", "-c", help="The campaign; may be left out if there is only one.")
 ]
 Candidate = Annotated[
-    str, typer.Argument(metavar="CANDIDATE", help="SMILES, at least 6 digits of the key, or InChIKey.")
+    str,
+    typer.Argument(
+        metavar="CANDIDATE",
+        help="SMILES or another notation, the text that best shows, a file of its structure, its name, at least 6 "
+        "digits of the key, or InChIKey.",
+    ),
 ]
 Site = Annotated[
     Path | None, typer.Option("--site", help="Of --executor slurm: the site profile; default: $SCIAGENT_SLURM_SITE.")

@@ -58,6 +58,8 @@ class EvidenceStory(AnswerModel):
     """The reason in words."""
     values: tuple[EvidenceValue, ...]
     """Measured values."""
+    diagnostics: Mapping[str, object]
+    """Facts that the verifier states beside its values, by name, such as the points of a band gap."""
     versions: Mapping[str, str]
     """Versions of the programs, by name."""
     source: str

@@ -105,7 +105,8 @@ class CampaignCounts(AnswerModel):
     trouble: str | None
     """Reason why its jobs cannot run; null without a problem."""
     notes: tuple[str, ...] = ()
-    """Remarks on the candidates: protonation states that are ambiguous or were not found."""
+    """Remarks: protonation states that are ambiguous or were not found; the first texts that could not be read, with
+    the reason."""
     spent: Mapping[str, float]
     """Amount spent by resource; `core_seconds` and `wall_minutes` are always present."""
     budget: Mapping[str, int | float | Mapping[str, int] | None]

@@ -48,13 +48,6 @@ def labelled(level: str, fit: str) -> str:
     return f"{level} + {fit}"
 
 
-def short_label(level: str) -> str:
-    """Returns the label of a level without the protocol of its geometry."""
-    method, _, rest = level.partition("//")
-    _, is_calibrated, fit = rest.partition(" + ")
-    return labelled(method, fit) if is_calibrated else method
-
-
 @dataclass(frozen=True)
 class Fit:
     """A fit of measured on computed values of one property at one rung, in the property's canonical unit."""

@@ -134,7 +134,7 @@ def _left_out(fit: Fit, prop: Property) -> MethodFigures:
         mean_error=0.0,
         mean_absolute_error=fit.mean_absolute_error,
         unit=prop.unit,
-        chemistry="the molecules of the fit, each left out in turn",
+        chemistry="the candidates of the fit, each left out in turn",
         reference=fit.measured_level,
         source=MEASURED,
     )

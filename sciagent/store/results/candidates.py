@@ -125,3 +125,17 @@ def find(connection: Connection, text: str) -> list[sa.Row[tuple[int, str, str]]
     if len(text) >= 6 and all(c in "0123456789abcdef" for c in text):
         condition = sa.or_(condition, sa.and_(t.candidate.c.key >= text, t.candidate.c.key < text + "g"))
     return list(connection.execute(query.where(condition)))
+
+
+def shown_as(
+    connection: Connection, text: str, kinds: Collection[str], campaign_id: int | None
+) -> list[sa.Row[tuple[int, str, str]]]:
+    """(id, key, text) of candidates, at most 20, that people read as `text`. Different candidates may share a text.
+
+    Texts have no index: it reads all candidates of the campaign, or of the ledger where that is None.
+    """
+    c, cc = t.candidate.c, t.campaign_candidate.c
+    query = sa.select(c.id, c.key, c.text).where(c.text == storable(text), c.kind.in_(kinds)).limit(20)
+    if campaign_id is not None:
+        query = query.join(t.campaign_candidate, cc.candidate_id == c.id).where(cc.campaign_id == campaign_id)
+    return list(connection.execute(query))

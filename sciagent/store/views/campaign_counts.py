@@ -15,6 +15,7 @@ from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.jobs.budget import WEEK
 from sciagent.domain.jobs.states import CampaignState, JobState, Standing
 from sciagent.domain.outcomes import Verdict
+from sciagent.domain.text import one_line
 from sciagent.domain.tiers import Tier
 from sciagent.store.campaign_state.campaigns import (
     AMBIGUOUS_STATE,
@@ -31,7 +32,8 @@ from sciagent.store.database.parts import WHOLE, CandidatePart
 from sciagent.store.lab import tasks
 
 _CC = t.campaign_candidate.c
-NAMED = 3  # most molecules that a remark names
+NAMED = 3  # most candidates or proposals that remarks name
+MAX_REMARK = 240  # characters of a reason in a remark
 ENDED = (CampaignState.FINISHED, CampaignState.BUDGET_SPENT)
 
 
@@ -117,7 +119,7 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
     ladder = all_rungs(connection, row.id)
     p, d = t.proposal.c, t.decision.c
     own = p.campaign_id == row.id
-    unreadable = (own, p.status == "refused", p.candidate_id.is_(None))
+    unreadable = count(connection, t.proposal, *_unreadable(row))
     return CampaignCounts(
         campaign=row.name,
         state=row.state,
@@ -127,7 +129,7 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
         spent=spent(connection, row.id) | {"wall_minutes": row.wall_seconds / 60},
         budget={name: limit for name, limit in row.spec.get("budget", {}).items() if name not in {*rates, "until"}},
         proposals=count(connection, t.proposal, own),
-        unreadable=count(connection, t.proposal, *unreadable),
+        unreadable=unreadable,
         candidates=sum(place.candidates for place in standing),
         hits=hits(connection, row.id),
         hits_defined=row.has_limits,
@@ -144,7 +146,7 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
             if not rung.control
         ),
         rates=rates,
-        notes=_on_protonation(connection, row),
+        notes=(*_on_protonation(connection, row), *_on_unreadable(connection, row, unreadable)),
     )
 
 
@@ -185,6 +187,32 @@ def _on_protonation(connection: Connection, row: CampaignRow) -> tuple[str, ...]
         have = "candidate has" if n == 1 else "candidates have"
         remarks.append(f"pH {stated['ph']:g}: {n} {have} {words[kind]} (see sciagent explain): {some}")
     return tuple(remarks)
+
+
+def _unreadable(row: CampaignRow) -> tuple[sa.ColumnElement[bool], ...]:
+    """Returns the conditions on proposals that could not be read as a structure."""
+    p = t.proposal.c
+    return p.campaign_id == row.id, p.status == "refused", p.candidate_id.is_(None)
+
+
+def _on_unreadable(connection: Connection, row: CampaignRow, n: int) -> list[str]:
+    """Returns a remark on each of the first proposals that could not be read, and on the others. n: number of all."""
+    if not n:
+        return []
+    p = t.proposal.c
+    query = sa.select(p.text, p.detail, p.rationale).where(*_unreadable(row)).order_by(p.id).limit(NAMED)
+    lines = [f"not read: {_why_unreadable(*proposal)}" for proposal in connection.execute(query)]
+    more = n - len(lines)
+    return [*lines, f"and {more} more that could not be read"] if more > 0 else lines
+
+
+def _why_unreadable(text: str, detail: str | None, rationale: str | None) -> str:
+    """Returns the proposal and the reason. The text of a file has several lines; its names stand in the detail. Where
+    a file has no text for a structure, the rationale says why."""
+    if not text.strip() and rationale:
+        return one_line(rationale, MAX_REMARK)
+    start = "" if "\n" in text or not text.strip() else f"{one_line(text, MAX_REMARK // 3)}: "
+    return start + one_line(detail or "no reason was kept", MAX_REMARK)
 
 
 def _amended_since_end(connection: Connection, campaign_id: int) -> bool:

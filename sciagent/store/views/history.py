@@ -156,7 +156,17 @@ def evidence(connection: Connection, candidate_id: int) -> list[StoredEvidence]:
     """All evidence on the candidate, including superseded revisions, oldest first."""
     e, a = t.evidence.c, t.attempt.c
     of_verifier = (e.key, e.verifier, e.verifier_version.label("version"), e.settings_hash, e.outcome, e.reason)
-    of_record = (e.versions, e.source, e.who, e.why, e.at, e.revision, e.watermark, t.campaign.c.name.label("campaign"))
+    of_record = (
+        e.diagnostics,
+        e.versions,
+        e.source,
+        e.who,
+        e.why,
+        e.at,
+        e.revision,
+        e.watermark,
+        t.campaign.c.name.label("campaign"),
+    )
     query = (
         sa.select(*of_verifier, *of_record, e.id, e.detail, e.supersedes_id, a.cost, a.n_candidates)
         .select_from(t.evidence)

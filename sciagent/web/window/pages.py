@@ -13,6 +13,7 @@ from sciagent.campaign.core.build import Built, open_for_people
 from sciagent.campaign.people import steering
 from sciagent.campaign.people.explaining import explain_named
 from sciagent.campaign.people.resolving import Named, resolve
+from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.answers.explanation import Explanation
 from sciagent.domain.campaigns.directives import Verb
 from sciagent.domain.jobs.states import Standing
@@ -86,9 +87,17 @@ def candidate_list(request: Request, campaign: str, after: int = -1, hits: str =
         if find.strip():
             return to(f"/campaigns/{campaign}/candidates/{resolve(connection, row, find[:2000]).key}")
         listed = report_candidates.arrived(connection, row, after, PAGE + 1, hits=bool(hits))
+    notation = subject_of(row.spec["subject"]).words.notation
     more = listed[PAGE - 1].seq if len(listed) > PAGE else None
     return site.page(
-        request, "candidates.html.j2", row=row, candidates=listed[:PAGE], more=more, hits=hits, after=after
+        request,
+        "candidates.html.j2",
+        row=row,
+        notation=notation,
+        candidates=listed[:PAGE],
+        more=more,
+        hits=hits,
+        after=after,
     )
 
 

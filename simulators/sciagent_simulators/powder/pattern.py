@@ -45,8 +45,12 @@ class PowderPattern:
         too few are left."""
         keep = (self.two_theta >= (low or -np.inf)) & (self.two_theta <= (high or np.inf))
         if keep.sum() < FEWEST_POINTS:
-            measured = f"{self.two_theta[0]:g} to {self.two_theta[-1]:g} degrees"
-            raise UsageError(f"{keep.sum()} points in the range, at least {FEWEST_POINTS}; measured: {measured}")
+            first, last = self.two_theta[0], self.two_theta[-1]
+            asked = f"{first if low is None else low:g} to {last if high is None else high:g} degrees"
+            raise UsageError(
+                f"the pattern has {keep.sum()} points from {asked}, and at least {FEWEST_POINTS} are needed; it was "
+                f"measured from {first:g} to {last:g} degrees"
+            )
         return PowderPattern(
             self.two_theta[keep], self.intensity[keep], None if self.error is None else self.error[keep]
         )

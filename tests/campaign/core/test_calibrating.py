@@ -54,5 +54,5 @@ def test_of_several_levels_one_is_named(ledger: Ledger, tmp_path: Path) -> None:
     assert "logp was imported at 2 levels; name one" in told("")
     assert 'no logp was imported at level "HPCL"; did you mean "HPLC"?' in told(", level: HPCL")
     missing = told(", level: HPLC")
-    assert "share 0 molecules with a logp; a fit needs 8. 9 molecules have an imported value" in missing
+    assert "share 0 candidates with a logp; a fit needs 8. 9 candidates have an imported value" in missing
     assert missing.endswith("sciagent calc molecule.checks --file lab.csv")

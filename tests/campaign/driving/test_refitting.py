@@ -77,7 +77,7 @@ def test_a_campaign_is_calibrated_stored_and_calibrated_again(folder: Path) -> N
     raw = {len(smiles): value for smiles, (value, *_) in shown(plain).items()}
     noise = {n: 0.05 * (-1) ** n for n in raw}
     measure(plain, folder, "seven.csv", {n: 0.5 * raw[n] + 0.2 + noise[n] for n in range(1, 8)})
-    with pytest.raises(UsageError, match="share 7 molecules with a logp; a fit needs 8"):
+    with pytest.raises(UsageError, match="share 7 candidates with a logp; a fit needs 8"):
         opened(folder, "early")
 
     measure(plain, folder, "eighth.csv", {8: 0.5 * raw[8] + 0.2 + noise[8]})

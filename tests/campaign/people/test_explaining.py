@@ -62,7 +62,8 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Built:
 
 def answer(built: Built, connection, position: int, id_: int, *measured: Measured) -> None:  # type: ignore[no-untyped-def]
     rung, candidate = built.rungs[position], candidates.load(connection, [id_])[id_]
-    result = HostResult(Finding(candidate.key, Outcome.OK, measured), Cost(core_seconds=2), 1.0, {}, ())
+    found = Finding(candidate.key, Outcome.OK, measured, diagnostics={"states": [1, 2]})
+    result = HostResult(found, Cost(core_seconds=2), 1.0, {}, ())
     made = DirectResult(rung.verifier, id_, rung.verifier.evidence_key(candidate), result, ())
     [recorded] = complete_direct(connection, "me", [made], campaign_id=built.row.id, rung_id=rung.id)
     settle(connection, built, [Settling(id_, rung.rules.position, recorded=recorded)])
@@ -79,6 +80,7 @@ def test_a_dropped_candidate_is_told_with_the_gate_and_the_value(built: Built) -
     assert (story.standing, story.rung, story.verdict, story.hit) == ("dropped", "low", "fail", False)
     assert story.why.startswith("Dropped: low said no: below_window. homo_lumo_gap = 0.5 eV, gate 1 ≤ homo_lumo_gap")
     assert story.core_seconds == 2.0
+    assert story.rungs[0].evidence and story.rungs[0].evidence.diagnostics == {"states": [1, 2]}
 
 
 def test_a_waiting_candidate_is_told_with_its_rung_and_the_places_left(built: Built) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sciagent.campaign.people.resolving import resolve
+from sciagent.chemistry.crystal import Crystal
+from sciagent.chemistry.crystals.notation import read_crystal
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state.campaigns import CampaignRow
@@ -64,3 +66,28 @@ def test_one_name_of_two_candidates_lists_both(ledger: Ledger, row: CampaignRow)
 def test_a_name_that_leads_nowhere_says_what_to_type(ledger: Ledger, row: CampaignRow, text: str, fault: str) -> None:
     with pytest.raises(UsageError, match=fault):
         find(ledger, row, text)
+
+
+@pytest.fixture
+def cubic(ledger: Ledger) -> list[Crystal]:
+    """Three perovskites of the ledger; the first two have the same text."""
+    crystals = [read_crystal("perovskite: Ca Ti O"), read_crystal("perovskite: Sr Ti O")]
+    larger = crystals[0].structure.scale_lattice(crystals[0].structure.volume * 1.2)
+    crystals.insert(0, read_crystal(larger.to(fmt="cif")))
+    with ledger.begin() as connection:
+        candidates.enter(connection, crystals)
+    return crystals
+
+
+def test_the_text_that_people_read_will_do(ledger: Ledger, cubic: list[Crystal]) -> None:
+    assert find(ledger, None, "SrTiO3 Pm-3m") == cubic[2].text == "SrTiO3 Pm-3m"
+    with pytest.raises(UsageError, match="names 2 candidates"):
+        find(ledger, None, "CaTiO3 Pm-3m")
+
+
+def test_a_structure_of_several_lines_is_named_by_its_text(ledger: Ledger, cubic: list[Crystal]) -> None:
+    assert find(ledger, None, cubic[2].structure.to(fmt="cif")) == "SrTiO3 Pm-3m"
+    with pytest.raises(UsageError, match='"BaTiO3 Pm-3m" is not in the ledger; bring it in with: sciagent add FILE'):
+        find(ledger, None, read_crystal("perovskite: Ba Ti O").structure.to(fmt="cif"))
+    with pytest.raises(UsageError, match=r"the structure cannot be read .*as a crystal: "):
+        find(ledger, None, "data_broken\n_cell_length_a 4\n")

@@ -6,8 +6,9 @@ from statistics import fmean
 
 import pytest
 
+from sciagent.chemistry.crystals.notation import read_crystal
 from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand
-from sciagent.chemistry.crystals.scaling import rescaled, tightness
+from sciagent.chemistry.crystals.scaling import is_estimated, rescaled, tightness
 
 MEASURED = {
     "rocksalt: Na Cl": 22.43, "rocksalt: Mg O": 9.35, "rocksalt: Li I": 27.0, "rocksalt: K Br": 35.9,
@@ -35,3 +36,12 @@ def test_scaling_twice_changes_nothing(text: str) -> None:
     assert tightness(structure) == pytest.approx(1, abs=1e-6)
     structure.scale_lattice(3.7 * structure.volume)
     assert rescaled(structure).volume == pytest.approx(crystal_from_shorthand(text).structure.volume, rel=1e-6)
+
+
+def test_an_estimated_cell_is_known_also_when_it_comes_from_a_file_and_a_measured_one_is_none() -> None:
+    estimated = crystal_from_shorthand("spinel: Mg Al O").structure
+    for text in (estimated.to(fmt="cif"), estimated.to(fmt="poscar")):
+        assert is_estimated(read_crystal(text).structure)
+    measured = estimated.copy()
+    measured.scale_lattice(MEASURED["spinel: Mg Al O"] * len(measured))
+    assert not is_estimated(measured)

@@ -13,7 +13,7 @@ def test_molecules_come_from_the_command_line_and_from_a_file(folder: Path) -> N
     (folder / "more.csv").write_text("smiles\nCCN\nCO\n")
     result = call("add", "CCC", "--file", "more.csv", "-c", "small", "--reason", "our own", "--json")
     assert '"new": 2' in result.stdout and '"duplicate": 1' in result.stdout and result.exit_code == 0
-    assert "give molecules as SMILES, or a file" in refused("add", "-c", "small", "--reason", "our own")
+    assert "give molecules as SMILES or crystals as files" in refused("add", "-c", "small", "--reason", "our own")
 
 
 def test_an_import_without_a_unit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sciagent.domain.campaigns.calibration import CalibratedLevel, Fit, FitKind, calibrated, fitted, short_label
+from sciagent.domain.campaigns.calibration import CalibratedLevel, Fit, FitKind, calibrated, fitted
 from sciagent.domain.evidence import Measured
 from sciagent.domain.properties import Level, properties
 from sciagent.domain.quantities import Censoring, Quantity, convert
@@ -68,8 +68,6 @@ def test_a_calibrated_value_has_its_level_and_both_uncertainties() -> None:
     assert (value.quantity.value, value.quantity.uncertainty) == pytest.approx((-0.5, 0.05))  # 0.03**2 + 0.04**2
     assert value.level.label == "GFN2-xTB(water)//GFN2-xTB//ETKDGv3x10 + linear fit, n = 19" and same is other
     assert isinstance(value.level, CalibratedLevel)
-    assert short_label(value.level.label) == "GFN2-xTB(water) + linear fit, n = 19"
-    assert short_label("PBE0/def2-SVP//GFN2-xTB") == "PBE0/def2-SVP" and short_label("experiment") == "experiment"
 
 
 def test_a_value_in_another_unit_and_a_bound_are_calibrated_alike() -> None:

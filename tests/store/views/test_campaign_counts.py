@@ -9,6 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.domain.answers.model import plain
+from sciagent.domain.text import REPLACEMENT
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -54,3 +55,19 @@ def test_status_of_a_campaign_that_has_not_begun(ledger: Ledger) -> None:
     with ledger.begin() as connection:
         found = campaign_counts.counts(connection, rows.campaign(connection))
     assert (found.candidates, found.hits, found.spent["core_seconds"]) == (0, 0, 0.0)
+
+
+def test_the_first_texts_that_could_not_be_read_are_named_with_the_reason(ledger: Ledger, row: CampaignRow) -> None:
+    texts = [("", "no text; name a.cif", "a.cif: no structure in the file"), ("data_b\n", "no cell; file b.cif", "")]
+    texts += [(f"[{n}", f"no bracket\n{n}", "") for n in range(3)]
+    with ledger.begin() as connection:
+        about = {"campaign_id": row.id, "status": "refused", "at": datetime(2026, 1, 1, tzinfo=UTC)}
+        proposals = [about | {"text": x, "detail": why, "rationale": said} for x, why, said in texts]
+        connection.execute(t.proposal.insert(), proposals)
+        notes = campaign_counts.counts(connection, row).notes
+    assert notes == (
+        f"not read: C{2 * REPLACEMENT}: no reason was kept",
+        "not read: a.cif: no structure in the file",
+        "not read: no cell; file b.cif",
+        "and 3 more that could not be read",
+    )

@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, model_validator
 
 from sciagent.chemistry.crystal import Crystal
 from sciagent.domain.properties import XRD_MATCH, XRD_RWP, XRD_UNEXPLAINED
@@ -86,6 +86,14 @@ class CrystalXrdSettings(Settings):
     def _rising(self) -> CrystalXrdSettings:
         if self.two_theta_min and self.two_theta_max and self.two_theta_max - self.two_theta_min < 5:
             raise ValueError("two_theta_max has to be at least 5 degrees above two_theta_min")
+        return self
+
+    @model_validator(mode="after")
+    def _measured(self, info: ValidationInfo) -> CrystalXrdSettings:
+        """Refuses a file that is no pattern, and a range without points, when a campaign file is read."""
+        is_campaign_file = (info.context or {}).get("base") is not None
+        if is_campaign_file and (fault := _fault(self.pattern, self.two_theta_min, self.two_theta_max)):
+            raise ValueError(fault)
         return self
 
 
@@ -201,6 +209,20 @@ class CrystalXrd(Verifier[Crystal]):
             for prop, value in values.items()
         )
         return Finding(crystal.key, Outcome.OK, measured, None, detail, dict(facts), artifacts)
+
+
+@lru_cache(maxsize=16)
+def _fault(file: PatternFile, low: float | None, high: float | None) -> str:
+    """Returns what is wrong with a file whose content has this hash, or with the range; empty if nothing is wrong."""
+    try:
+        pattern = read_pattern(file.check(), file.name)
+    except (UsageError, SimulatorError) as error:
+        return str(error)
+    try:
+        pattern.between(low, high)
+    except UsageError as error:
+        return f"two_theta_min and two_theta_max: {error}"
+    return ""
 
 
 @lru_cache(maxsize=16)
