@@ -37,7 +37,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its folder: 16 molecules and a text that is none, six places of DFT, so that some wait for good."""
     folder = tmp_path_factory.mktemp("priced")
     file = write_campaign(folder, molecules=(*SMALL[:16], BROKEN), scheduler="priced", dft=6, window=(5.0, 9.0))
-    sciagent("run", str(file), "--quiet", cwd=folder, expect=None)
+    sciagent("run", str(file), "--quiet", "--no-report", cwd=folder, expect=None)
     return folder
 
 
