@@ -15,11 +15,13 @@ MOLECULES = ("C", "O", "CO", "C[CH2]")
 
 def run_both(folder: Path) -> None:
     file = write_campaign(folder, molecules=MOLECULES, scheduler="thresholds", dft=2, window=(1.0, 9.0))
-    sciagent("run", str(file), "--quiet", cwd=folder, expect=None)
+    sciagent("run", str(file), "--quiet", "--no-report", cwd=folder, expect=None)
     wide = write_campaign(
         folder / "wide", name="wide", molecules=("C", "O", "N"), scheduler="exhaustive", dft=2, window=(1.0, 40.0)
     )
-    sciagent("run", str(wide), "--quiet", "--ledger", str(folder / "sciagent.db"), cwd=folder, expect=None)
+    sciagent(
+        "run", str(wide), "--quiet", "--no-report", "--ledger", str(folder / "sciagent.db"), cwd=folder, expect=None
+    )
     (folder / "lab.csv").write_text("smiles,gap\nCO,9.1\n")
     value = ["--value", "gap=homo_lumo_gap[eV]", "--method", "experiment", "--uncertainty", "gap=0.2"]
     sciagent("import", "lab.csv", *value, cwd=folder)

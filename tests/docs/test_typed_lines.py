@@ -31,7 +31,9 @@ def campaigns(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("typed")
     for name, molecules in {"my-gaps": ALDEHYDES, "quickstart": ("C", "O"), "blue-gap": ("C", "N")}.items():
         file = write_campaign(folder / name / "small", name=name, molecules=molecules, scheduler="thresholds", dft=4)
-        sciagent("run", str(file), "--quiet", "--ledger", str(folder / "sciagent.db"), cwd=folder, expect=None)
+        sciagent(
+            "run", str(file), "--quiet", "--no-report", "--ledger", str(folder / "sciagent.db"), cwd=folder, expect=None
+        )
     return folder
 
 

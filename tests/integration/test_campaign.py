@@ -93,7 +93,7 @@ def test_an_sd_file_has_the_geometries_of_the_engines(finished: Path) -> None:
 
 def test_running_the_same_file_again_computes_nothing(finished: Path) -> None:
     before = sciagent("status", "small", "--json", cwd=finished)
-    sciagent("run", "small.yaml", "--quiet", cwd=finished)
+    sciagent("run", "small.yaml", "--quiet", "--no-report", cwd=finished)
     after = sciagent("status", "small", "--json", cwd=finished)
     assert after["spent"]["core_seconds"] == before["spent"]["core_seconds"]
     assert after["proposals"] == before["proposals"]
@@ -102,7 +102,7 @@ def test_running_the_same_file_again_computes_nothing(finished: Path) -> None:
 def test_another_window_pays_nothing_for_what_is_known_and_says_so(finished: Path) -> None:
     file = write_campaign(finished / "second", name="second", molecules=MOLECULES, dft=3, window=(5.0, 40.0))
     db = ["--ledger", str(finished / "sciagent.db")]
-    done = sciagent("run", str(file), *db, cwd=finished)
+    done = sciagent("run", str(file), "--no-report", *db, cwd=finished)
     status = sciagent("status", "second", *db, "--json", cwd=finished)
     assert status["reused"] == 6 + 6 + 4 + 3  # safety, checks, GFN2, PBE
     paid = {r["rung"]: r["core_seconds"] for r in status["rungs"]}
@@ -114,13 +114,13 @@ def test_a_changed_objective_is_refused_with_a_diff_and_a_budget_is_amended(fini
     folder = finished / "third"
     db = ["--ledger", str(finished / "sciagent.db"), "--quiet"]
     file = write_campaign(folder, name="third", molecules=("C",), dft=0)
-    sciagent("run", str(file), *db, cwd=finished, expect=3)
+    sciagent("run", str(file), "--no-report", *db, cwd=finished, expect=3)
     text = file.read_text()
     file.write_text(text.replace("window: [3.0, 9.0]", "window: [3.0, 8.0]"))
-    refused = sciagent("run", str(file), *db, cwd=finished, expect=2)
+    refused = sciagent("run", str(file), "--no-report", *db, cwd=finished, expect=2)
     assert "homo_lumo_gap" in refused.stderr and "new name" in refused.stderr
     file.write_text(text.replace("dft: 0", "dft: 1"))
-    amended = sciagent("run", str(file), *db, cwd=finished, expect=None)
+    amended = sciagent("run", str(file), "--no-report", *db, cwd=finished, expect=None)
     assert "amended: budget.rungs.dft: 0 -> 1" in amended.stderr
     assert sciagent("status", "third", *db[:2], "--json", cwd=finished)["rungs"][-1]["done"] == 1
 
@@ -186,7 +186,7 @@ def test_ctrl_c_ends_cleanly_and_resume_goes_on(tmp_path: Path, presses: int) ->
     assert process.returncode == 130 and "sciagent resume small" in stderr, stderr
     assert time.monotonic() - begun < 20
     assert sciagent("status", "--json", cwd=tmp_path)["state"] == "interrupted"
-    sciagent("resume", "--quiet", cwd=tmp_path, expect=3)  # methane and ethane are no hits
+    sciagent("resume", "--quiet", "--no-report", cwd=tmp_path, expect=3)  # methane and ethane are no hits
     assert sciagent("status", "--json", cwd=tmp_path)["rungs"][-1]["done"] == 2
 
 
@@ -194,14 +194,14 @@ def test_two_drivers_of_one_campaign_are_refused(tmp_path: Path) -> None:
     file = write_campaign(tmp_path, molecules=("c1ccccc1", "c1ccncc1", "Cc1ccccc1", "Oc1ccccc1"), dft=4)
     file.write_text(file.read_text().replace("grid: 0", "grid: 5"))  # long enough for a slow machine
     process = subprocess.Popen(
-        [sys.executable, "-m", "sciagent", "run", str(file), "--quiet"],
+        [sys.executable, "-m", "sciagent", "run", str(file), "--quiet", "--no-report"],
         cwd=tmp_path,
         env=environment(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     wait_until_it_runs(tmp_path)
-    second = sciagent("resume", "small", "--quiet", cwd=tmp_path, expect=1)
+    second = sciagent("resume", "small", "--quiet", "--no-report", cwd=tmp_path, expect=1)
     assert "is being driven by" in second.stderr
     assert process.poll() is None, "the first went on"
     sciagent("stop", "small", "--now", "--reason", "seen enough", cwd=tmp_path)

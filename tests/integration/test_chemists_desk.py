@@ -65,7 +65,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, text in {"library.csv": LIBRARY, "measured.csv": MEASURED, "desk.yaml": SPEC}.items():
         (folder / name).write_text(text)
     value = ["--value", f"dg=solvation_free_energy[{UNIT}]", "--uncertainty", "dg=0.2", "--keep", "code"]
-    sciagent("run", "desk.yaml", cwd=folder)
+    sciagent("run", "desk.yaml", "--no-report", cwd=folder)
     sciagent("import", "measured.csv", *value, "--method", "experiment", "--phase", "water", cwd=folder)
     sciagent("report", "desk", cwd=folder)
     return folder

@@ -138,7 +138,7 @@ def test_a_model_edits_crystals_by_its_tools(folder: Path, server: ChatServer) -
 @pytest.mark.long
 def test_a_killed_campaign_goes_on(folder: Path) -> None:
     written(folder, PAUSE=1.0)
-    command = [sys.executable, "-m", "sciagent", "run", "ionic.yaml", "--quiet"]
+    command = [sys.executable, "-m", "sciagent", "run", "ionic.yaml", "--quiet", "--no-report"]
     process = subprocess.Popen(command, cwd=folder, env=environment(), start_new_session=True)
     ledger = folder / "sciagent.db"
     end = time.monotonic() + 120
@@ -165,7 +165,15 @@ def test_a_worker_over_celery_takes_crystals(folder: Path) -> None:
     written(folder)
     with served("celery", folder) as more:
         sciagent(
-            "run", "ionic.yaml", "--executor", "celery", "--quiet", cwd=folder, SCIAGENT_LEDGER="ledger.db", **more
+            "run",
+            "ionic.yaml",
+            "--executor",
+            "celery",
+            "--quiet",
+            "--no-report",
+            cwd=folder,
+            SCIAGENT_LEDGER="ledger.db",
+            **more,
         )
         best = sciagent("best", "ionic", "--json", cwd=folder, SCIAGENT_LEDGER="ledger.db")
     assert {row["text"] for row in best if row["hit"]} == HITS

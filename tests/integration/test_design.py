@@ -51,7 +51,7 @@ def test_a_scaffold_with_two_lists_is_enumerated_exactly_with_the_names_of_its_g
     proposer = "{kind: enumerate, scaffold: 'c1ccc([*:1])cc1[*:2]', batch: 4,"
     proposer += " groups: {1: amines.csv, 2: [F fluoro, '[H]', 'OC methoxy']}}"
     (folder / "library.yaml").write_text(CAMPAIGN.format(name="library", proposals=100, proposer=proposer).lstrip())
-    sciagent("run", "library.yaml", "--quiet", cwd=folder)
+    sciagent("run", "library.yaml", "--quiet", "--no-report", cwd=folder)
     made = proposals(folder, "library")
     amines, others = ("N", "NC", "N2CCOCC2"), ("F", "[H]", "OC")
     expected = [Chem.CanonSmiles(f"c1ccc({amine})cc1{other}") for amine in amines for other in others]
@@ -68,7 +68,7 @@ def test_evolve_wastes_no_proposal_on_a_molecule_that_misses_a_gate(folder: Path
     (folder / "seeds.csv").write_text("smiles\nNc1ccccc1\nOc1ccccc1\nCOc1ccccc1\nCCCCCc1ccccc1\n")
     text = CAMPAIGN.format(name="search", proposals=84, proposer="{kind: evolve, seeds: seeds.csv, batch: 10}")
     (folder / "search.yaml").write_text(text.lstrip())
-    sciagent("run", "search.yaml", "--quiet", cwd=folder)
+    sciagent("run", "search.yaml", "--quiet", "--no-report", cwd=folder)
     made = proposals(folder, "search")
     assert len(made) == 84
     assert [row.verdict for row in made[:4]] == ["pass"] * 3 + ["fail"], "seeds are the user's own"
@@ -106,7 +106,7 @@ workers: 1
 def test_derived_properties_are_judged_recorded_and_shown_like_any_other(folder: Path) -> None:
     (folder / "molecules.csv").write_text("smiles\nc1ccncc1\nCO\nNC=O\nC\n")  # formamide is too polar
     (folder / "derived.yaml").write_text(DERIVED.lstrip())
-    sciagent("run", "derived.yaml", "--quiet", cwd=folder)
+    sciagent("run", "derived.yaml", "--quiet", "--no-report", cwd=folder)
     rows = {row["smiles"]: row for row in sciagent("best", "softness", "-n", "9", "--json", cwd=folder)}
     assert "polarity = 43.09" in rows["NC=O"]["detail"] and not rows["NC=O"]["hit"]
     for smiles in ("c1ccncc1", "CO", "C"):

@@ -37,7 +37,7 @@ def make_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("evolve")
     (folder / "seeds.csv").write_text("smiles\n" + "\n".join(SEEDS) + "\n")
     (folder / "qed.yaml").write_text(CAMPAIGN.lstrip())
-    sciagent("run", "qed.yaml", "--quiet", cwd=folder, expect=None)
+    sciagent("run", "qed.yaml", "--quiet", "--no-report", cwd=folder, expect=None)
     return folder
 
 

@@ -80,6 +80,7 @@ def run(executor: str, folder: Path, **more: str) -> dict[str, Any]:
         "--executor",
         executor,
         "--quiet",
+        "--no-report",
         cwd=folder,
         expect=None,
         SCIAGENT_LEDGER="ledger.db",
@@ -140,7 +141,7 @@ def alike(found: dict[str, Any], here: dict[str, Any]) -> int:
 
 def quickstart(executor: str, folder: Path, **more: str) -> dict[str, Any]:
     """The campaign as it is, to its end. Which candidates are bred and chosen depends on the order of the answers."""
-    arguments = ("run", str(CAMPAIGNS / "quickstart.yaml"), "--executor", executor, "--quiet")
+    arguments = ("run", str(CAMPAIGNS / "quickstart.yaml"), "--executor", executor, "--quiet", "--no-report")
     done = sciagent(*arguments, cwd=folder, expect=None, timeout=1500, SCIAGENT_LEDGER="ledger.db", **more)
     assert done.returncode in (0, 3), done.stderr
     status = sciagent("status", "--json", cwd=folder, SCIAGENT_LEDGER="ledger.db")

@@ -130,7 +130,7 @@ def check_books(found: dict[str, Any], kills: int) -> None:
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Any, ...]]:
     folder = tmp_path_factory.mktemp("calm")
     file = write_campaign(folder, workers=WORKERS)
-    sciagent("run", str(file), "--ledger", "calm.db", "--quiet", cwd=folder)
+    sciagent("run", str(file), "--ledger", "calm.db", "--quiet", "--no-report", cwd=folder)
     ledger = Ledger(str(folder / "calm.db"))
     found = rows(ledger)
     ledger.close()

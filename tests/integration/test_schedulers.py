@@ -20,7 +20,7 @@ def run(folder: Path, scheduler: str) -> list[dict[str, Any]]:
     file = write_campaign(folder, molecules=MOLECULES, dft=2, workers=2)
     text = file.read_text().replace("  - rung: dft\n", GFN1)
     file.write_text(text.replace("scheduler: {kind: exhaustive}", f"scheduler: {scheduler}"))
-    sciagent("run", str(file), "--quiet", cwd=folder, expect=None)
+    sciagent("run", str(file), "--quiet", "--no-report", cwd=folder, expect=None)
     query = (
         sa.select(
             t.decision.c.action,
@@ -111,7 +111,7 @@ def test_priced_looks_for_utility_where_that_is_the_goal(tmp_path: Path, goal: s
     file = write_campaign(tmp_path, scheduler="priced", dft=7)
     text = file.read_text().replace("window: [3.0, 9.0]", "minimise: [12.0, 3.0]")
     file.write_text(text.replace("goal: {kind: hits}", f"goal: {goal}"))
-    sciagent("run", str(file), "--quiet", cwd=tmp_path, expect=None)
+    sciagent("run", str(file), "--quiet", "--no-report", cwd=tmp_path, expect=None)
     best = [one for one in sciagent("best", "small", "-n", "20", "--json", cwd=tmp_path) if one["verified"]]
     with Ledger(str(tmp_path / "sciagent.db")).read() as connection:
         whys = [row.why for row in connection.execute(t.decision.select())]

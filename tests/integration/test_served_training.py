@@ -78,7 +78,12 @@ def test_from_demonstrations_to_a_campaign_with_the_adapter_of_the_last_step(hom
         assert not sciagent("adapters", "list", "--endpoint", served.endpoint, "--json", cwd=home)
         name = did("adapters", "load", "better", "better/adapter", "--endpoint", served.endpoint).stdout.strip()
         asked = f"model: {name!r}, endpoint: {served.endpoint!r}, structured: true"
-        did("run", written(home, "next", f"{asked}, logprobs: processed, grammar: llguidance", 10), "--quiet")
+        did(
+            "run",
+            written(home, "next", f"{asked}, logprobs: processed, grammar: llguidance", 10),
+            "--quiet",
+            "--no-report",
+        )
     ledger = Ledger(str(home / "sciagent.db"))
     with ledger.read() as connection:
         row = connection.execute(sa.select(t.policy).where(t.policy.c.name == name)).one()

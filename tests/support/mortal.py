@@ -56,7 +56,7 @@ def main(stage: str, executor: str, ledger: str, broker: str, element: str) -> N
         run_element(opened, ElementTask.model_validate_json(element), Path("scratch-slurm"))
         return
     told = ["--executor", executor] + (["--broker", broker] if executor == "celery" else [])
-    words = ["resume", "elsewhere"] if executor == "local" else ["worker", "--cores", "2", *told]
+    words = ["resume", "elsewhere", "--no-report"] if executor == "local" else ["worker", "--cores", "2", *told]
     sys.argv = ["sciagent", *words, "--ledger", ledger]
     command_line.main()
 

@@ -9,6 +9,7 @@ import typer
 
 from sciagent.cli.shared import options
 from sciagent.cli.shared.common import Exit, end_at_once, open_ledger, plural, put_json, say, say_upgraded
+from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
     from sciagent.api.campaign import Campaign
@@ -31,6 +32,9 @@ ExecutorOption = Annotated[
 ReportOption = Annotated[
     Path | None, typer.Option("--report", help="Where the report goes; default: NAME.report.html.")
 ]
+NoReportOption = Annotated[
+    bool, typer.Option("--no-report", help="Write no report; sciagent report NAME writes it at any time.")
+]
 
 
 def run(
@@ -40,6 +44,7 @@ def run(
     executor: ExecutorOption = "local",
     site: options.Site = None,
     report: ReportOption = None,
+    no_report: NoReportOption = False,
     json: options.Json = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -53,7 +58,7 @@ def run(
 
     campaign = Campaign.from_yaml(file, ledger, enter=False)
     say_upgraded(campaign.ledger.store)
-    _drive(campaign, workers, executor, site, report, json, quiet)
+    _drive(campaign, workers, executor, site, report, no_report, json, quiet)
 
 
 def resume(
@@ -63,6 +68,7 @@ def resume(
     executor: ExecutorOption = "local",
     site: options.Site = None,
     report: ReportOption = None,
+    no_report: NoReportOption = False,
     json: options.Json = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -76,7 +82,7 @@ def resume(
     if driver := wake(opened, campaign.name, user()):
         say(f"told the driver at {driver} to go on; see: sciagent status {campaign.name}")
         return
-    _drive(campaign, workers, executor, site, report, json, quiet)
+    _drive(campaign, workers, executor, site, report, no_report, json, quiet)
 
 
 def _drive(
@@ -85,12 +91,15 @@ def _drive(
     executor: str,
     site: Path | None,
     report: Path | None,
+    no_report: bool,
     json: bool,
     quiet: bool,
 ) -> None:
     from sciagent.api.progress import Progress
     from sciagent.report.page.writer import checked
 
+    if report and no_report:
+        raise UsageError("--report and --no-report exclude each other")
     campaign.try_executor(executor, site)  # first, so that a wrong option leaves no campaign in the ledger
     campaign.enter()
     for line in campaign.amended:
@@ -98,7 +107,7 @@ def _drive(
     if unusual := campaign.spec.safety_note:
         say(unusual)
     name = campaign.name
-    target = checked(report or Path(f"{name}.report.html"))
+    target = None if no_report else checked(report or Path(f"{name}.report.html"))
     hush = quiet or json
     if not hush:
         say(f"starting {name}: {plural(len(campaign.spec.ladder), 'rung')}, ledger {campaign.ledger.url}")

@@ -46,6 +46,7 @@ SETTINGS: Any = {
     "axes.facecolor": "none", "figure.facecolor": "none", "savefig.facecolor": "none", "grid.color": COLOURS["grid"],
     "grid.linewidth": 0.8, "hatch.linewidth": 0.8, "legend.frameon": False, "axes.axisbelow": True,
 }  # fmt: skip
+POINTS_PER_INCH = 72  # of every SVG file that Matplotlib writes
 DRAWN = 1500  # points of a scatter
 WITH_BARS = 150  # largest number of points that have error bars
 # Hatches distinguish the parts in grey print and for colour-blind readers.
@@ -71,13 +72,21 @@ def figure(width: float, height: float) -> tuple[Figure, Any]:
 
 
 def svg(chart: Figure, title: str, salt: str) -> str:
-    """Returns the figure as an `svg` element. title: for screen readers. salt: makes the ids unique on the page."""
+    """Returns the figure as an `svg` element. title: for screen readers. salt: makes the ids unique on the page.
+
+    The layout is computed first and the figure is drawn once; `savefig` draws it a second time for its layout."""
     import matplotlib
     from markupsafe import escape
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
 
+    canvas: Any = FigureCanvasSVG(chart)
     buffer = io.StringIO()
+    chart.dpi = POINTS_PER_INCH
     with matplotlib.rc_context({"svg.hashsalt": salt}):
-        chart.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Type": None, "Format": None})
+        if (layout := chart.get_layout_engine()) is not None:
+            layout.execute(chart)
+            chart.set_layout_engine("none")
+        canvas.print_svg(buffer, metadata={"Date": None, "Creator": None, "Type": None, "Format": None})
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>|<!--.*?-->", "", text, flags=re.DOTALL)

@@ -43,7 +43,7 @@ WINDOW = (5.0, 8.0)
 
 
 def opened(folder: Path, **more: object) -> Built:
-    file = write_campaign(folder, scheduler="priced", window=WINDOW, **more)  # type: ignore[arg-type]
+    file = write_campaign(folder, scheduler="priced", window=WINDOW, gfn1=True, **more)  # type: ignore[arg-type]
     return create_or_open(Ledger(str(folder / "sciagent.db")), load_spec(file), file.read_text(), "test")[0]
 
 
@@ -127,7 +127,7 @@ def test_the_law_selects_rows_by_the_keys_of_their_candidates(ran: tuple[Built, 
 def test_what_another_campaign_answered_is_taken_first_and_costs_nothing(ran: tuple[Built, LedgerPool]) -> None:
     built, kept = ran
     folder = Path(str(built.ledger.url.database)).parent
-    file = write_campaign(folder, name="second", scheduler="priced", window=(2.0, 5.0), dft=2)
+    file = write_campaign(folder, name="second", scheduler="priced", window=(2.0, 5.0), dft=2, gfn1=True)
     second = create_or_open(built.ledger, load_spec(file), file.read_text(), "test")[0]
     with Driver(second) as driver:
         driver.run()
@@ -142,7 +142,9 @@ def test_what_another_campaign_answered_is_taken_first_and_costs_nothing(ran: tu
 def test_a_law_learns_from_an_earlier_campaign(ran: tuple[Built, LedgerPool], tmp_path: Path) -> None:
     built, kept = ran
     folder = Path(str(built.ledger.url.database)).parent
-    file = write_campaign(folder, name="third", molecules=("CCO", "CC=C", "CCN", "C#CC"), scheduler="priced", dft=1)
+    file = write_campaign(
+        folder, name="third", molecules=("CCO", "CC=C", "CCN", "C#CC"), scheduler="priced", dft=1, gfn1=True
+    )
     text = file.read_text().replace("{kind: priced}", "{kind: priced, law: {from: small}}")
     file.write_text(text)
     third = create_or_open(built.ledger, load_spec(file), text, "test")[0]
@@ -164,7 +166,7 @@ def test_a_law_learns_from_an_earlier_campaign(ran: tuple[Built, LedgerPool], tm
 def test_a_campaign_to_learn_from_must_be_there(tmp_path: Path) -> None:
     from sciagent.errors import UnknownNameError
 
-    file = write_campaign(tmp_path, molecules=SMALL[:3], scheduler="priced", dft=1)
+    file = write_campaign(tmp_path, molecules=SMALL[:3], scheduler="priced", dft=1, gfn1=True)
     text = file.read_text().replace("{kind: priced}", "{kind: priced, law: {from: nobody}}")
     file.write_text(text)
     with pytest.raises(UnknownNameError, match="nobody"):

@@ -36,8 +36,10 @@ BROKEN = "C1CC"  # a ring that does not close
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its folder: 16 molecules and a text that is none, six places of DFT, so that some wait for good."""
     folder = tmp_path_factory.mktemp("priced")
-    file = write_campaign(folder, molecules=(*SMALL[:16], BROKEN), scheduler="priced", dft=6, window=(5.0, 9.0))
-    sciagent("run", str(file), "--quiet", cwd=folder, expect=None)
+    file = write_campaign(
+        folder, molecules=(*SMALL[:16], BROKEN), scheduler="priced", dft=6, window=(5.0, 9.0), gfn1=True
+    )
+    sciagent("run", str(file), "--quiet", "--no-report", cwd=folder, expect=None)
     return folder
 
 
@@ -166,18 +168,18 @@ def test_nothing_is_written(ledger: Ledger) -> None:
 
 
 @pytest.fixture
-def without_pyscf(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    points = {name: point for name, point in registry._points().items() if name != "pyscf.scf"}
+def without_xtb(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    points = {name: point for name, point in registry._points().items() if name != "xtb.singlepoint"}
     monkeypatch.setattr(registry, "_points", lambda: points)
     registry.verifier_class.cache_clear()
     yield
     registry.verifier_class.cache_clear()
 
 
-@pytest.mark.usefixtures("without_pyscf")
+@pytest.mark.usefixtures("without_xtb")
 def test_a_verifier_that_is_gone_gets_a_sentence(ledger: Ledger) -> None:
     one = told(ledger, standing(ledger, "open")[0])
-    assert "cannot be worked out here" in one["why"] and "pyscf.scf" in one["why"]
+    assert "cannot be worked out here" in one["why"] and "xtb.singlepoint" in one["why"]
     assert one["outlook"]["p_hit"] is None and one["outlook"]["foretold"] is None and one["outlook"]["text"]
 
 

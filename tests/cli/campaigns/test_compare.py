@@ -19,7 +19,7 @@ def test_compare_puts_side_by_side_only_what_may_be_compared(folder: Path) -> No
     assert "the objectives differ" in text and "costs of the later campaign are too low" in text
     finer = (folder / "small.yaml").read_text().replace("campaign: small", "campaign: finer")
     (folder / "finer.yaml").write_text(finer.replace("grid: 0", "grid: 1").replace("dft: 2", "dft: 1"))
-    sciagent("run", "finer.yaml", "--quiet", cwd=folder, expect=None)
+    sciagent("run", "finer.yaml", "--quiet", "--no-report", cwd=folder, expect=None)
     other = data("compare", "small", "finer")
     assert not other["values"][0]["comparable"]
     assert "these numbers are not to be compared" in told("compare", "small", "finer")

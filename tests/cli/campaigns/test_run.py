@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.support.campaigns import sciagent, write_campaign
+from tests.support.typed import call
 
 
 def test_the_start_names_the_proposer_and_the_end_the_exit_code(tmp_path: Path) -> None:
@@ -12,6 +13,12 @@ def test_the_start_names_the_proposer_and_the_end_the_exit_code(tmp_path: Path) 
     started = sciagent("run", str(file), cwd=tmp_path, expect=3).stderr
     assert "candidates are proposed by screen, a script; a language model does it with" in started
     assert "no hit: see the report" in started
+
+
+def test_no_report_is_written_if_none_is_wanted(folder: Path) -> None:
+    assert (folder / "sciagent.db").exists() and not list(folder.rglob("*.html")), "its campaigns ran with --no-report"
+    refused = call("run", "small.yaml", "--report", "small.html", "--no-report")
+    assert str(refused.exception) == "--report and --no-report exclude each other"
 
 
 def test_a_report_that_cannot_be_written_is_said_before_the_start(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_add_amend_promote_and_resume_go_together(folder: Path) -> None:
     assert "it is the next at dft" in told(
         "promote", "CF", "-c", "small", "--to", "dft", "-r", "our own", "--who", "ann"
     )
-    sciagent("resume", "small", "--quiet", cwd=folder, expect=None)
+    sciagent("resume", "small", "--quiet", "--no-report", cwd=folder, expect=None)
     text = told("explain", "CF", "-c", "small")
     assert (
         "promoted by ann: our own" in text and "dft (pyscf.scf" in text and "xtb (xtb.singlepoint 1): not run" in text

@@ -38,7 +38,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.delenv("SCIAGENT_LEDGER", raising=False)
-        assert call("run", "gaps.yaml", "--quiet").exit_code == 0, "to wait for people is no failure"
+        assert call("run", "gaps.yaml", "--quiet", "--no-report").exit_code == 0, "to wait for people is no failure"
     return folder
 
 
@@ -63,7 +63,7 @@ def test_a_task_is_listed_claimed_and_answered(waiting: None) -> None:
     entered = data("lab", "enter", number, *value)
     assert (entered["state"], entered["revision"]) == ("answered", 0) and len(entered["evidence_key"]) == 64
     assert "sciagent resume gaps" in told("lab", "enter", str(second["task"]), "--not-obtained", "insoluble")
-    assert call("resume", "gaps", "--quiet").exit_code == 0
+    assert call("resume", "gaps", "--quiet", "--no-report").exit_code == 0
     status = data("status", "gaps")
     assert (status["state"], status["hits"]) == ("finished", 1)
     assert status["rates"]["lab_slots"] == {"amount": 9, "per": "week", "used": 2, "until": "2027-06-30"}

@@ -42,7 +42,7 @@ def crate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     (home / "lab.csv").write_text(MEASURED)
     value = ("--value", "mu=dipole[D]", "--uncertainty", "mu=0.01", "--method", "experiment", "--phase", "gas")
     sciagent("import", "lab.csv", *value, cwd=home)
-    sciagent("run", "small.yaml", "--quiet", cwd=home)
+    sciagent("run", "small.yaml", "--quiet", "--no-report", cwd=home)
     sciagent("export", "small-gaps", "-o", "crate.zip", "--author", "Ada", "--license", "CC0-1.0", cwd=home)
     zipfile.ZipFile(home / "crate.zip").extractall(away)
     return home, away

@@ -197,7 +197,7 @@ def test_the_law_reads_the_score_and_not_the_gate(folder: Path) -> None:
 def test_alone_it_decides_and_the_report_says_so(folder: Path, server: ChatServer) -> None:
     (folder / "molecules.csv").write_text("smiles\n" + "\n".join(FEW) + "\n")
     (folder / "c.yaml").write_text(text(server.url, JUDGED, "JUDGE"))
-    status = sciagent("run", "c.yaml", "--quiet", "--json", cwd=folder, expect=None)
+    status = sciagent("run", "c.yaml", "--quiet", "--no-report", "--json", cwd=folder, expect=None)
     assert status["state"] == "finished"
     rung = status["rungs"][-1]
     assert (rung["rung"], rung["done"]) == ("judge", len(FEW))
@@ -220,17 +220,17 @@ def test_alone_it_decides_and_the_report_says_so(folder: Path, server: ChatServe
         assert stored["rubric"]["criteria"][1]["question"] == "Does it hold carbon?" and "endpoint" not in stored
     # another campaign asks again, for an opinion is not reused; the same one does not
     asked = len(server.bodies)
-    sciagent("resume", "opinions", "--quiet", cwd=folder, expect=None)
+    sciagent("resume", "opinions", "--quiet", "--no-report", cwd=folder, expect=None)
     assert len(server.bodies) == asked
     (folder / "d.yaml").write_text(text(server.url, JUDGED, "JUDGE", name="others"))
-    other = sciagent("run", "d.yaml", "--quiet", "--json", cwd=folder, expect=None)
+    other = sciagent("run", "d.yaml", "--quiet", "--no-report", "--json", cwd=folder, expect=None)
     assert other["reused"] > 0 and other["rungs"][-1]["jobs"] == len(FEW)  # what was computed is reused
     assert len(server.bodies) == 2 * asked
 
 
 def test_under_a_calculation_its_agreement_is_told(folder: Path, server: ChatServer) -> None:
     (folder / "c.yaml").write_text(text(server.url, GAP, "JUDGEXTB"))
-    status = sciagent("run", "c.yaml", "--quiet", "--json", cwd=folder, expect=None)
+    status = sciagent("run", "c.yaml", "--quiet", "--no-report", "--json", cwd=folder, expect=None)
     [one] = status["opinions"]
     assert (one["rung"], one["against"], one["n"]) == ("judge", "xtb", 7)  # water missed the gate
     assert one["spearman"] > 0.4  # the gap of small molecules is wide
@@ -248,7 +248,7 @@ def test_a_server_that_is_away_leaves_no_evidence_and_no_score(folder: Path, ser
     server.respond = lambda body, n: (404, {"error": {"message": "no such model"}})
     (folder / "molecules.csv").write_text("smiles\nC\n")
     (folder / "c.yaml").write_text(text(server.url, JUDGED, "JUDGE"))
-    status = sciagent("run", "c.yaml", "--quiet", "--json", cwd=folder, expect=None)
+    status = sciagent("run", "c.yaml", "--quiet", "--no-report", "--json", cwd=folder, expect=None)
     assert (status["rungs"][-1]["errors"], status["hits"]) == (1, 0)
     with Ledger(str(folder / "sciagent.db")).read() as connection:
         of_judges = t.evidence.c.verifier == "lm.judge"

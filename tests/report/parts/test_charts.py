@@ -1,13 +1,17 @@
-"""Colours of the report: contrast as WCAG 2.2 counts it, and told apart by colour-blind readers."""
+"""Colours of the report: contrast as WCAG 2.2 counts it, and told apart by colour-blind readers; layout of a chart."""
 
 from __future__ import annotations
 
+import io
 import itertools
 import re
 from importlib.resources import files
+from typing import Any
 
 import numpy as np
 import pytest
+
+from sciagent.report.parts import charts
 
 STATIC = files("sciagent.report").joinpath("static")
 CSS = "".join(STATIC.joinpath(name).read_text(encoding="utf-8") for name in ("colours.css", "report.css"))
@@ -85,3 +89,16 @@ def test_no_two_parts_of_a_bar_look_alike(theme: str, sight: str) -> None:
     seen = {name: lab(SIGHT[sight] @ linear(THEMES[theme][f"c-{name}"])) for name in PARTS}
     near = {(a, b): round(float(np.linalg.norm(seen[a] - seen[b])), 1) for a, b in itertools.combinations(PARTS, 2)}
     assert {pair: distance for pair, distance in near.items() if distance < 15} == {}
+
+
+def test_a_chart_has_the_layout_that_savefig_gives_it() -> None:
+    def drawn() -> Any:
+        chart, axes = charts.figure(7, 3)
+        axes.plot([0, 1, 2], [1, 1000, 10])
+        axes.set_xlabel("core-seconds")
+        return chart
+
+    saved = io.StringIO()
+    drawn().savefig(saved, format="svg")
+    shapes = [re.findall(r' d="([^"]+)"', text) for text in (saved.getvalue(), charts.svg(drawn(), "a title", "salt"))]
+    assert shapes[0] == shapes[1] and len(shapes[0]) > 5
