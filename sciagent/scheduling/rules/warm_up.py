@@ -1,7 +1,7 @@
 """Selects the candidates that run the whole ladder before there is a law.
 
-They are few, and from both ends of what is known. Where two are enough and a lower rung measures the wanted property,
-they are the most promising two: the slope is expected to be positive, and a small campaign cannot afford a sure miss.
+They are few, and from both ends of what is known. Where two are enough, and a lower rung measures the wanted property
+or has a gate with one limit, they are the most promising two: a small campaign cannot afford a sure miss.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def first_candidates(
     rng: np.random.Generator,
 ) -> Places:
     """Returns at most n candidates whose ladder costs no more than what is left. besides: candidates chosen before.
-    features: columns that are known of all. promise: (all,) the wanted property at another level, whose largest known
-    values are chosen; None: see `_spread`. one_sided: whether hits lie at one end of the wanted property."""
+    features: columns that are known of all. promise: (all,) values of which the largest known are chosen; None: see `_spread`.
+    one_sided: whether hits lie at one end of the wanted property."""
     open_ = np.setdiff1d(pool.open[~pool.closed[pool.open, -1]], np.array(besides, dtype=np.intp))
     open_ = open_[_to_pay(pool, open_) <= left]
     if not len(open_):

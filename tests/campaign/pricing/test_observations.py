@@ -70,6 +70,14 @@ def test_a_rung_that_measures_an_objective_without_a_hint_is_the_same_property(t
     assert all(aim.hint and not aim.same for aim in reading(tmp_path / "hinted", text).aims.aims)
 
 
+def test_a_gate_with_one_limit_says_which_end_passes(tmp_path: Path) -> None:
+    found = reading(tmp_path, template("redox_anolytes"))
+    potential = found.aims.aims[0]
+    assert [(found.columns[column].property, end) for column, end in potential.passes] == [
+        ("solvation_free_energy", -1)
+    ]
+
+
 def test_an_objective_that_a_lower_rung_decides_ends_there(tmp_path: Path) -> None:
     found = reading(tmp_path, template("redox_anolytes"))
     potential, solvation = found.aims.aims

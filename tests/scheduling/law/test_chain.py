@@ -288,6 +288,16 @@ def test_a_rung_that_measures_the_same_property_is_expected_to_rise_with_it(sign
     assert abs(other - first) < 0.1 * abs(same - first)
 
 
+def test_two_lower_rungs_of_one_property_are_expected_to_rise_with_each_other() -> None:
+    """So the lowest tells of the terminal answer by way of the second, which the candidate lacks."""
+    scores = np.array([[0.0, 0.0, 5.0], [10.0, np.nan, np.nan], [-10.0, np.nan, np.nan], [5.0, 5.0, np.nan]])
+    apart, told = (
+        np.subtract(*forecasts(Chain(scores, TRUTH, None, alike=alike), np.array([1, 2]))[0])
+        for alike in ([(1, 2)], [(0, 1), (1, 2)])
+    )
+    assert told > 1.4 * abs(apart)
+
+
 def test_an_expected_slope_is_a_line_that_the_law_need_not_learn() -> None:
     """With it, the law of y is the law of y minus the line, plus the line."""
     scores = ladder(LADDER, 40, [()])[0]
