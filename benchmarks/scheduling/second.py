@@ -9,8 +9,7 @@ The first campaign differs from the second one in one respect:
 - other end: it looks for the opposite end of the wanted property;
 - middle: it looks for a window in the middle;
 - cluster: the halves are not drawn; the first one has the candidates that are most similar to some candidate;
-- rung: it lacks the dearest rung below the terminal one;
-- everything: it ran every rung for all its 300 candidates, so that no first campaign of its size can teach more.
+- rung: it lacks the dearest rung below the terminal one.
 """
 
 from __future__ import annotations
@@ -45,11 +44,10 @@ JUDGES = ("redoxmers", "melting_points", "flash_points", "partition", "dipoles",
 DRAWN, TOP = 600, 0.05  # candidates; smallest share of them that are hits
 FIRST = 0.2  # largest budget of a first campaign, as a fraction of its exhaustive cost
 MARKS = (0.5, 0.8, 0.9)
-EVERYTHING = "everything"
-ARMS = ("other end", "middle", "cluster", "rung", EVERYTHING)
+ARMS = ("other end", "middle", "cluster", "rung")
 PIVOTS = 10  # candidates from which the one that splits the hits most evenly between the halves defines the cluster
 
-Told = tuple[Places, Array, Any]  # rows and answers of a first campaign, and the state of its law or None
+Told = tuple[Places, Array, Any]  # rows and answers of a first campaign, and the state of its law
 
 
 @dataclass(frozen=True)
@@ -94,14 +92,10 @@ class Campaign:
         aims, trusted = Aims((aim,)), frozenset(map(PaidIndex, aim.same))
         similarity, budgeted = self.case.arriving(rows).similarity, budget * truth.exhaustive
         buyer = Priced(aims, similarity, seed, budgeted, trusted, len(rows) - len(self.of))
-        if told is not None and told[2] is not None:
+        if told is not None:
             buyer.learn_from(told[2])
         run = simulate(truth, buyer if told is None else Taught(buyer, told[1]), budget, enough=max(MARKS))
         return run, buyer.state()
-
-    def whole(self) -> Told:
-        """Returns all answers, for a second campaign to learn from."""
-        return self.of, self.case.truth.scores[self.of], None
 
     def taught(self, seed: int, lacking: int | None) -> Told:
         """Runs this one as a first campaign; returns what a second one learns from. lacking: a rung that it lacks."""
@@ -146,7 +140,6 @@ def plans(case: Case, top: float, seed: int) -> dict[str, tuple[Campaign, Campai
     near, far = halves(case, of, (values > goal[0]) & (values < goal[1]), rng)
     found: dict[str, tuple[Campaign, Campaign, int | None]] = {
         "other end": (Campaign(case, a, *limits(values, case.sign, 0, min(top, 0.1))), second, None),
-        EVERYTHING: (Campaign(case, a, *goal), second, None),
         "cluster": (Campaign(case, near, *goal), Campaign(case, far, *goal), None),
     }
     if len(np.unique(values)) > 2:
@@ -171,8 +164,7 @@ def pairs(specs: Mapping[str, TableSpec], trial: tuple[str, int]) -> dict[str, A
     for arm, (first, second, lacking) in plans(case, max(TOP, specs[table].top), seed).items():
         if id(second) not in cold:
             cold[id(second)] = marks(second.run(seed)[0], second.truth)
-        told = first.whole() if arm == EVERYTHING else first.taught(seed, lacking)
-        taught = marks(second.run(seed, told=told)[0], second.truth)
+        taught = marks(second.run(seed, told=first.taught(seed, lacking))[0], second.truth)
         fewest = [math.ceil(mark * second.truth.hit.sum()) for mark in MARKS]
         found[arm] = {"cold": cold[id(second)], "taught": taught, "fewest": fewest}
     return found

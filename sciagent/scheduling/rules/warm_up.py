@@ -46,8 +46,8 @@ def first_candidates(
     rng: np.random.Generator,
 ) -> Places:
     """Returns at most n candidates whose ladder costs no more than what is left. besides: candidates chosen before.
-    features: columns that are known of all. promise: (all,) values of which the largest known are chosen; None: see `_spread`.
-    one_sided: whether hits lie at one end of the wanted property."""
+    features: columns that are known of all. promise: (all,) values of which the largest known are chosen; None: see
+    `_spread`. one_sided: whether hits lie at one end of the wanted property."""
     open_ = np.setdiff1d(pool.open[~pool.closed[pool.open, -1]], np.array(besides, dtype=np.intp))
     open_ = open_[_to_pay(pool, open_) <= left]
     if not len(open_):
