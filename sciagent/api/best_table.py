@@ -55,7 +55,7 @@ class BestTable(ResultTable[BestCandidate]):
         levels = {levels for candidate in candidates if (levels := _levels(candidate, properties))}
         cells = partial(_cells, properties=properties, measured=_measured_columns(candidates, properties))
         undecided = any(candidate.p_hit not in (None, 0.0, 1.0) for candidate in candidates)
-        brief = partial(cells, with_level=len(levels) > 1, with_chance=undecided)
+        brief = partial(cells, with_level=len(levels) > 1, with_chance=undecided, before_geometry=" ")
         titled = f"{title} at {levels.pop()}" if len(levels) == 1 else title
         table = cls(candidates, titled, brief, best_record)
         table.properties, table.plain = properties, partial(cells, with_level=True, with_chance=True)
@@ -96,8 +96,15 @@ def best_of(ledger: Ledger, connection: Connection, row: CampaignRow, n: int) ->
 
 
 def _cells(
-    candidate: BestCandidate, properties: Sequence[str], measured: Sequence[str], with_level: bool, with_chance: bool
+    candidate: BestCandidate,
+    properties: Sequence[str],
+    measured: Sequence[str],
+    with_level: bool,
+    with_chance: bool,
+    before_geometry: str = "",
 ) -> Mapping[str, Any]:
+    """Returns the cells of a row. before_geometry: put before each `//` of a level; a narrow terminal breaks a level at
+    a space."""
     imported = {value.property: value for value in candidate.imported}
     cells: dict[str, Any] = {"name": candidate.name, candidate.column: html.cell(candidate)}
     for name in properties:
@@ -106,7 +113,7 @@ def _cells(
             cells[f"measured {name}" if len(properties) > 1 else "measured"] = imported.get(name)
     return {
         **cells,
-        "level": _levels(candidate, properties) if with_level else None,
+        "level": _levels(candidate, properties).replace("//", f"{before_geometry}//") if with_level else None,
         "utility": candidate.utility,
         "P(hit)": candidate.p_hit if with_chance else None,
         **nearest_limit(candidate),
