@@ -12,23 +12,8 @@ from sciagent.scheduling.aims import Aim, Aims
 from sciagent.scheduling.arrays import Array, Places
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent_bench.families import family
+from sciagent_bench.known_rungs import NOTHING, KnownRungs
 from sciagent_bench.simulate import Truth
-
-SIGNS = {"max": 1, "min": -1}
-
-
-@dataclass(frozen=True)
-class Known:
-    """What a campaign knows of rungs before any answer, by name. same: those that measure what the last one does, at
-    another level. alike: those that measure one other property. passes: those whose gate has one limit, each with the
-    end that passes, min or max."""
-
-    same: tuple[str, ...] = ()
-    alike: tuple[str, ...] = ()
-    passes: tuple[tuple[str, str], ...] = ()
-
-
-NOTHING = Known()
 
 
 @dataclass(frozen=True)
@@ -44,7 +29,7 @@ class Case:
     wide: Truth | None = None
     aims: Aims | None = None
     names: tuple[str, ...] = ()
-    known: Known = NOTHING
+    known: KnownRungs = NOTHING
 
     @classmethod
     def of(
@@ -53,7 +38,7 @@ class Case:
         sign: int = 1,
         similarity: Similarity | None = None,
         names: tuple[str, ...] = (),
-        known: Known = NOTHING,
+        known: KnownRungs = NOTHING,
     ) -> Case:
         """Returns a case whose threshold is halfway between the worst hit and the best other answer."""
         value = sign * truth.scores[:, -1]
@@ -69,12 +54,7 @@ class Case:
 
     def aim(self, low: float, high: float) -> Aim:
         """Returns the aim of a hit between these limits, with what is known of the rungs that are there."""
-        place = {name: at for at, name in enumerate(self.names)}
-        last = len(self.names) - 1
-        groups = [[place[name] for name in group if name in place] for group in (self.known.same, self.known.alike)]
-        passes = tuple((place[name], SIGNS[end]) for name, end in self.known.passes if name in place)
-        alike = tuple(tuple(sorted(group)) for group in ([*groups[0], last], groups[1]) if len(group) > 1)
-        return Aim(tuple(range(self.truth.scores.shape[1])), low, high, alike=alike, passes=passes)
+        return self.known.aim(self.names, self.truth.scores.shape[1], low, high)
 
     def arriving(self, order: Places) -> Case:
         """Returns the case with the candidates in another order of arrival. order: (n,) rows of this case."""

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sciagent.yaml.document import read, text_of
 from sciagent.yaml.validation import validated
-from sciagent_bench.case import Case, Known
+from sciagent_bench.case import Case
+from sciagent_bench.known_rungs import KnownRungs
 from sciagent_bench.table import parse_rungs, read_case
 
 MARK = "0.9"  # recall whose cost is compared
@@ -43,7 +44,7 @@ class TableSpec(BaseModel):
 
     def case(self, folder: Path) -> Case:
         """Reads the table. Raises UsageError with the place of a mistake."""
-        known = Known(self.same, self.alike, tuple(self.passes.items()))
+        known = KnownRungs(self.same, self.alike, tuple(self.passes.items()))
         rungs = parse_rungs(self.rungs)
         return read_case(folder / self.table, rungs, self.goal, self.top, self.id, self.features, known)
 

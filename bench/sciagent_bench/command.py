@@ -209,8 +209,9 @@ def _source(
     family: str | None,
     size: int | None,
 ) -> Source:
-    from sciagent_bench.case import Known, OfFamily, OfTable
+    from sciagent_bench.case import OfFamily, OfTable
     from sciagent_bench.families import FAMILIES
+    from sciagent_bench.known_rungs import KnownRungs
     from sciagent_bench.table import parse_rungs, read_case
 
     if not 0 < top < 1:
@@ -229,7 +230,9 @@ def _source(
     if table is None or rungs is None or goal is None:
         raise UsageError("--table needs --rungs COLUMN:COST,... and --goal min or max")
     parsed = parse_rungs(rungs)
-    case = read_case(table, parsed, goal, top, identifier, _listed(features or ""), Known(tuple(_listed(same or ""))))
+    case = read_case(
+        table, parsed, goal, top, identifier, _listed(features or ""), KnownRungs(tuple(_listed(same or "")))
+    )
     say(
         f"{table.name}: {len(case.truth.hit)} candidates, {case.truth.hit.sum()} hits: {parsed[-1].column} "
         f"{'above' if case.sign > 0 else 'below'} {case.threshold:.6g}"

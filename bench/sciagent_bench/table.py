@@ -19,7 +19,8 @@ from sciagent.errors import InputFileError, UnknownNameError, UsageError, did_yo
 from sciagent.input_files import open_input
 from sciagent.scheduling.arrays import Array
 from sciagent.scheduling.law.similarity import Similarity
-from sciagent_bench.case import NOTHING, SIGNS, Case, Known
+from sciagent_bench.case import Case
+from sciagent_bench.known_rungs import NOTHING, SIGNS, KnownRungs
 from sciagent_bench.simulate import Truth
 
 EMPTY = ("", "nan", "na", "none", "null")
@@ -68,7 +69,7 @@ def read_case(
     top: float,
     identifier: str | None = None,
     features: Sequence[str] = (),
-    known: Known = NOTHING,
+    known: KnownRungs = NOTHING,
 ) -> Case:
     """Reads a case. goal: max or min. top: fraction of the answers that are hits; ties with the worst hit count too.
     features: columns for the similarity of structures, in place of the identifier. known: of the rungs, before any

@@ -71,13 +71,14 @@ class Aims:
 
     def promise(self, scores: Array) -> Array | None:
         """Returns (n,) values of the property at the highest lower level, the best ones largest, or of the highest
-        column by whose gate one end is better; None if there is neither, for several objectives, or without one best
-        end."""
+        answered column by whose gate one end is better. None if there is neither, for several objectives, or without
+        one best end."""
         [aim, *others] = self.aims
         if others or not aim.sign:
             return None
-        ends = [(column, aim.sign) for column in aim.same] or aim.passes
-        known = [(column, sign) for column, sign in ends if not np.isnan(scores[:, column]).all()]
+        if aim.same:
+            return aim.sign * scores[:, aim.same[-1]]
+        known = [(column, sign) for column, sign in aim.passes if not np.isnan(scores[:, column]).all()]
         return known[-1][1] * scores[:, known[-1][0]] if known else None
 
     def _limits(self, aim: Aim) -> tuple[float, float]:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from sciagent.errors import UsageError
-from sciagent_bench.case import Case, Known, OfTable
+from sciagent_bench.case import Case, OfTable
+from sciagent_bench.known_rungs import KnownRungs
 from sciagent_bench.table import TableRung, parse_rungs, read_case
 
 TEXT = """smiles,cheap,gap,kind,size
@@ -141,7 +142,7 @@ def _propane(scores: np.ndarray) -> np.ndarray:
             r't.csv:3:3: id: "BaO2\)" is no formula',
         ),
         ("cheap,gap,id\n1,2,CCO\n1,3,\n1,4,CN\n", {"identifier": "id"}, r't.csv:3:3: id: "" is no SMILES'),
-        ("cheap,gap\n1,2\n1,3\n", {"known": Known(same=("gap",))}, r'unknown lower rung "gap"; known: cheap'),
+        ("cheap,gap\n1,2\n1,3\n", {"known": KnownRungs(same=("gap",))}, r'unknown lower rung "gap"; known: cheap'),
         ("cheap,gap\n1,2\n1,3\n", {"identifier": "id"}, r't.csv:1:1: no column "id"'),
         ("cheap,gap,x\n1,2,1\n1,3,\n1,4,5\n", {"features": ["x"]}, r"t.csv:3:3: x: empty; a feature needs"),
         ("cheap,gap,x\n1,2,1\n1,3,y\n1,4,5\n", {"features": ["x"]}, r't.csv:3:3: x: "y" is no finite number'),

@@ -81,6 +81,7 @@ def test_states_keep_names_and_tell_their_origin(built: Built, tmp_path: Path) -
         "taken (see sciagent explain): [NH3+]CC(=O)[O-]",
         "pH 7.4: 1 candidate has no protonation state that was found; the structure was left as it is (see sciagent "
         "explain): [2H]OC(C)=O",
+        "not read: C1CC: unclosed ring for input: 'C1CC'; name broken one",
     )
     assert (
         isinstance(story, Explanation)

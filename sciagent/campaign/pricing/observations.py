@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -116,19 +116,30 @@ def _aim(
     if line is not None:
         hint = Hint(place[lower[-1]], place[decides], *line)
     seen = (*sorted(place[c] for c in told_by), place[decides])
-    others = [c for c in told_by if c.property != objective.property]
-    levels = [[] if hint else [*lower, decides]]  # a hint states more than that the slope is positive
-    levels += [[c for c in others if c.property == name] for name in sorted({c.property for c in others})]
-    alike = tuple(tuple(sorted(place[c] for c in group)) for group in levels if len(group) > 1)
-    passes = tuple((place[c], end) for c in others if (end := _passing_end(c, rungs[c.rung])))
+    levels = [] if hint else [*lower, decides]  # a hint states more than that the slope is positive
+    alike = tuple(tuple(sorted(place[c] for c in group)) for group in _of_one_property(objective, levels, told_by))
+    passes = tuple((place[c], end) for c, end in _passing_ends(objective, told_by, rungs))
     limits = _limits(objective.accept)
     return Aim(seen, *limits, _desirability(objective), objective.weight, hint, alike, passes)
 
 
-def _passing_end(column: ObservedColumn, rung: BuiltRung) -> int:
-    """Returns 1 if the gate of a column has a lower limit only, -1 if an upper one only, else 0."""
-    gate = rung.rules.gate.get(column.property)
-    return 0 if gate is None else int(gate.high is None) - int(gate.low is None)
+def _of_one_property(
+    objective: Objective, levels: list[ObservedColumn], told_by: Sequence[ObservedColumn]
+) -> list[list[ObservedColumn]]:
+    """Returns groups of columns that measure one property. levels: those of the objective's own."""
+    names = sorted({column.property for column in told_by} - {objective.property})
+    groups = [levels, *([column for column in told_by if column.property == name] for name in names)]
+    return [group for group in groups if len(group) > 1]
+
+
+def _passing_ends(
+    objective: Objective, told_by: Sequence[ObservedColumn], rungs: Sequence[BuiltRung]
+) -> Iterator[tuple[ObservedColumn, int]]:
+    """Yields the columns of other properties whose gate has one limit: 1 if what lies above it passes, else -1."""
+    for column in told_by:
+        gate = rungs[column.rung].rules.gate.get(column.property)
+        if column.property != objective.property and gate is not None and (gate.low is None) != (gate.high is None):
+            yield column, 1 if gate.high is None else -1
 
 
 def _prior_line(name: str, rung: BuiltRung, decides: BuiltRung) -> tuple[float, float, float] | None:
