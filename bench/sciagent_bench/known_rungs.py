@@ -1,4 +1,4 @@
-"""What a campaign knows of its rungs before any answer: which measure one property, and which end is good."""
+"""States what is known of rungs before any answer: which ones measure the same property, and which end is good."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ SIGNS = {"max": 1, "min": -1}
 
 @dataclass(frozen=True)
 class KnownRungs:
-    """What a campaign knows of rungs before any answer, by name. same: those that measure what the last one does, at
-    another level. alike: those that measure one other property. passes: those whose gate has one limit, each with the
-    end that passes, min or max."""
+    """A campaign knows these facts of its rungs, by name, before any answer.
+
+    same: rungs that measure the property of the last one at another level. alike: rungs that all measure one other
+    property. passes: rungs whose gate has one limit, each with the end that passes, min or max."""
 
     same: tuple[str, ...] = ()
     alike: tuple[str, ...] = ()

@@ -146,7 +146,7 @@ def test_a_property_at_another_level_promises_what_it_measures(aim: Aim, best: i
 
 
 def test_a_gate_with_one_limit_promises_its_end() -> None:
-    """Of the highest such column that has answers."""
+    """The highest such column that has answers counts."""
     answered = SCORES.copy()
     answered[:, 1] = np.nan
     aims = Aims((Aim((0, 1, 2), 2.5, math.inf, passes=((0, -1), (1, 1))),))
