@@ -271,7 +271,7 @@ def _learnt(
     position = {r.verifier.computation: r.rules.position for r in remade.built.rungs}
     at_theirs = {position[identity[p]]: at for at, p in enumerate(schema.paid[:-1])}
     fresh = np.vstack([scores, np.full((1, scores.shape[1]), np.nan)])
-    [law] = remade.scheduler.relearned(fresh, None, None, remade.pool.order, structure=False)
+    law = remade.scheduler.without_structure(fresh, remade.pool.order)
     learnt: dict[tuple[int, int], RungTells] = {}
     chance: float | None = 1.0
     for number in asked(schema):

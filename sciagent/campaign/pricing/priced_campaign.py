@@ -194,7 +194,7 @@ def remake(built: Built, connection: Connection) -> PricedCampaign | None:
     if campaign is None or campaign.row is None or not campaign.scheduler.is_learnt:
         return None
     pool, scheduler = campaign.pool, campaign.scheduler
-    scheduler.laws = scheduler.relearned(pool.scores, pool.errors, pool.bounds, pool.order)
+    scheduler.relearn(pool)
     if not scheduler.laws:
         return None
     scheduler.price = _price(connection, campaign, campaign.row)

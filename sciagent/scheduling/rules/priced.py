@@ -24,7 +24,7 @@ from sciagent.scheduling.arrays import Array, Mask, Places
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.dynamic_programme import PRICES, solve_price
 from sciagent.scheduling.indices import CandidateGroup, Plans, groups
-from sciagent.scheduling.law.censoring import Bounds, Errors, Fit, expected_answers
+from sciagent.scheduling.law.censoring import Errors, Fit, expected_answers
 from sciagent.scheduling.law.hints import Padded, hinted, made_up
 from sciagent.scheduling.law.row_selection import Order
 from sciagent.scheduling.law.similarity import Similarity
@@ -156,23 +156,19 @@ class Priced:
 
     def _best(self, pool: CandidatePool, left: float) -> list[Purchase]:
         decided = self._decided(pool.scores)
-        truths = self.truths if self.truths and decided >= SETTLED else self.aims.truths(pool.scores)
-        bounds, fit = pool.bounds if decided else None, self._scratch(truths, decided, pool.order)
-        scores, errors = expected_answers(pool.scores, pool.errors, bounds, self.aims, truths, fit)
-        scores, errors = hinted(self.aims.hints, scores, errors, decided)
+        scores, errors = hinted(self.aims.hints, *self._expected(pool, decided), decided)
         if not len(pool.open) or not (decided or len(scores) > len(pool.scores)):
             return []
         if self.truths is None and self._decided(pool.scores[self._earlier :]) < len(self._pupils):
             return []  # most of the training candidates are still running
-        if self.truths is None or decided < SETTLED:
-            self.truths = self.aims.truths(scores)
+        truths = self._set_unit(scores, decided)
         if self._padded is not None:
             self._padded.n = len(pool.scores)
         free = self.free(pool)
         paid = [j for j in pool.paid if j not in free]
         known = sum(int(pool.answered(j).sum()) for j in paid)
         fitted = self._stack.is_due(known)
-        self.laws = self._stack.fit(questions(self.aims, self.truths, scores, errors), known, pool.order)
+        self.laws = self._stack.fit(questions(self.aims, truths, scores, errors), known, pool.order)
         self._grow(pool)
         look, by_law = self._look(pool, fitted)
         self.price = self._solved(pool, look, by_law, left)
@@ -206,19 +202,31 @@ class Priced:
             for i, rung in zip(of, rungs, strict=True)
         ]
 
-    def relearned(
-        self,
-        scores: Array,
-        errors: Errors | None,
-        bounds: Bounds | None,
-        order: Order | None = None,
-        structure: bool = True,
-    ) -> list[Law]:
-        """Returns the laws of these answers with the current hyper-parameters; none without an answer to each aim.
-        scores, errors, bounds, order: as in `CandidatePool`. structure: False for only the law without structure."""
+    def relearn(self, pool: CandidatePool) -> None:
+        """Sets the laws of all answers with the current hyper-parameters; none without an answer to each aim."""
+        decided, self.laws = self._decided(pool.scores), []
+        if decided or len(made_up(self.aims.hints, pool.scores)):
+            answers = self._expected(pool, decided)
+            truths = self._set_unit(hinted(self.aims.hints, *answers, decided)[0], decided)
+            self.laws = self._scratch(truths, decided, pool.order)(*answers)
+
+    def without_structure(self, scores: Array, order: Order | None = None) -> Law:
+        """Returns the law without structure of these answers, (n, c), with the current hyper-parameters and unit."""
         assert self.truths is not None
-        fit = self._scratch(self.truths, self._decided(scores), order, structure)
-        return fit(*expected_answers(scores, errors, bounds, self.aims, self.truths, fit))
+        [law] = self._scratch(self.truths, self._decided(scores), order, structure=False)(scores, None)
+        return law
+
+    def _expected(self, pool: CandidatePool, decided: int) -> tuple[Array, Errors | None]:
+        """Returns the pool's scores and errors, with expectations of what is only known as a bound."""
+        truths = self.truths if self.truths and decided >= SETTLED else self.aims.truths(pool.scores)
+        bounds, fit = pool.bounds if decided else None, self._scratch(truths, decided, pool.order)
+        return expected_answers(pool.scores, pool.errors, bounds, self.aims, truths, fit)
+
+    def _set_unit(self, scores: Array, decided: int) -> tuple[TruthTransform, ...]:
+        """Sets and returns the law's unit, which stays the same once enough is decided."""
+        if self.truths is None or decided < SETTLED:
+            self.truths = self.aims.truths(scores)
+        return self.truths
 
     def _scratch(
         self, truths: Sequence[TruthTransform], decided: int, order: Order | None, structure: bool = True
