@@ -20,7 +20,7 @@ CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL, 
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 );
-INSERT INTO "alembic_version" VALUES('0014');
+INSERT INTO "alembic_version" VALUES('0015');
 CREATE TABLE artifact (
 	id INTEGER NOT NULL, 
 	evidence_id INTEGER NOT NULL, 
@@ -758,6 +758,7 @@ CREATE INDEX ix_candidate_name_text ON candidate_name (text);
 CREATE INDEX ix_candidate_parent_candidate_id ON candidate_parent (candidate_id);
 CREATE INDEX ix_candidate_parent_parent_id ON candidate_parent (parent_id);
 CREATE INDEX ix_candidate_scaffold_hash ON candidate (scaffold_hash, id);
+CREATE INDEX ix_candidate_text ON candidate (text) WHERE kind != 'molecule';
 CREATE INDEX ix_cost_observation_rung ON cost_observation (verifier, verifier_version, settings_hash, id);
 CREATE INDEX ix_decision_campaign_action ON decision (campaign_id, action);
 CREATE INDEX ix_decision_campaign_candidate ON decision (campaign_id, candidate_id);

@@ -69,6 +69,16 @@ candidate = table(
     Index("ix_candidate_scaffold_hash", "scaffold_hash", "id"),
 )
 
+# a molecule's text is a SMILES, found by its key; a hash index, since B-trees of PostgreSQL limit the length of a text
+is_no_molecule = candidate.c.kind != sa.literal_column("'molecule'")
+Index(
+    "ix_candidate_text",
+    candidate.c.text,
+    sqlite_where=is_no_molecule,
+    postgresql_where=is_no_molecule,
+    postgresql_using="hash",
+)
+
 candidate_alias = table(
     "candidate_alias",
     references("candidate", index=True),

@@ -132,10 +132,12 @@ def shown_as(
 ) -> list[sa.Row[tuple[int, str, str]]]:
     """(id, key, text) of candidates, at most 20, that people read as `text`. Different candidates may share a text.
 
-    Texts have no index: it reads all candidates of the campaign, or of the ledger where that is None.
+    kinds: of candidates, without molecules. campaign_id: None for the whole ledger.
     """
     c, cc = t.candidate.c, t.campaign_candidate.c
-    query = sa.select(c.id, c.key, c.text).where(c.text == storable(text), c.kind.in_(kinds)).limit(20)
+    query = (
+        sa.select(c.id, c.key, c.text).where(t.is_no_molecule, c.text == storable(text), c.kind.in_(kinds)).limit(20)
+    )
     if campaign_id is not None:
-        query = query.join(t.campaign_candidate, cc.candidate_id == c.id).where(cc.campaign_id == campaign_id)
+        query = query.where(sa.exists().where(cc.campaign_id == campaign_id, cc.candidate_id == c.id))
     return list(connection.execute(query))
