@@ -152,10 +152,12 @@ def forecasts(campaign: PricedCampaign, row: int) -> tuple[PropertyForecast, ...
 
 def sentence(forecast: PropertyForecast) -> str:
     """Returns the forecast as a sentence, rounded to two significant digits of half the interval's width."""
+    unit = "" if forecast.unit == "1" else f" {forecast.unit}"
+    if forecast.low == forecast.high:  # a yes or no
+        return f"{forecast.rung} is expected to say {forecast.property} = {forecast.low:g}{unit}, nine times in ten."
     places = 1 - math.floor(math.log10((forecast.high - forecast.low) / 2))
     ends = (forecast.value, forecast.low, forecast.high)
     value, low, high = (f"{round(end, places) + 0.0:.{max(places, 0)}f}" for end in ends)
-    unit = "" if forecast.unit == "1" else f" {forecast.unit}"
     text = f"{forecast.property} = {value}{unit}, nine times in ten between {low} and {high}"
     return f"{forecast.rung} is expected to say {text}."
 

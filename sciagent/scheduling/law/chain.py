@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from sciagent.scheduling.law.process import Process, Rows
 from sciagent.scheduling.law.row_selection import Order, completed, earliest
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.transforms import ScoreTransform, TruthTransform
+from sciagent.scheduling.law.yes_no import choices_of, fit_hyper_to_hidden, hidden_answers, is_yes_or_no
 
 BASIS = 200  # basis rows of a process without structure, which has few inputs
 BASIS_STRUCTURE = 900
@@ -65,13 +66,18 @@ class Trust:
     factors: Array
 
     @classmethod
+    def none(cls) -> Trust:
+        """Returns no correction."""
+        return cls(np.zeros(1), np.ones(1))
+
+    @classmethod
     def of(cls, mean: Array, variance: Array, answers: Array) -> Trust:
         """Learns the factors from leave-one-out means and variances (n,) of the answers."""
         order = np.argsort(mean, kind="stable")
         squares = ((answers - mean) ** 2 / variance)[order]
         width = max(TRUST_ROWS, len(order) // 10)
         if len(order) < 2 * width:
-            return cls(np.zeros(1), np.ones(1))
+            return cls.none()
         total = np.concatenate([[0.0], np.cumsum(squares)])
         begins = np.arange(0, len(order) - width + 1, max(1, width // 4))
         within = total[begins + width] - total[begins]
@@ -94,8 +100,9 @@ class Chain:
     levels.
 
     Attributes: `hyper`, by rung; `log_loss`, the leave-one-out loss of "is a hit", in nats, summed over rows; `reach`,
-    number of standard deviations that covers 90 % of the terminal answers, leave-one-out (see `interval`). A rung with
-    several properties has several columns.
+    number of standard deviations that covers 90 % of the terminal answers, leave-one-out (see `interval`); `choices`,
+    the transformed answers for no and yes if the terminal answers are one or the other, else None: forecasts are then
+    of the hidden value (see `yes_no`). A rung with several properties has several columns.
     """
 
     def __init__(
@@ -126,6 +133,7 @@ class Chain:
         self._processes: dict[int, Process | Averaged] = {}
         self._basis: dict[int, Places] = {}
         self.log_loss = 0.0
+        self.choices: tuple[float, float] | None = None
         for j in (*self._known, self._last):
             rows = seen[j]
             if j == self._last or len(rows) < len(scores):
@@ -232,6 +240,7 @@ class Chain:
                 gaps.append((group, [inputs.index(i) for i in missing], covariance))
         expected = z @ self._slopes[j]
         whole = Rows(z, self._answers(rows, j) - expected, extra)
+        is_hidden = j == self._last and self._truth.is_one_sided and is_yes_or_no(self._scores[rows, j])
         limit = BASIS if self._similarity is None else BASIS_STRUCTURE
         basis = None if len(rows) <= limit else earliest(self._order[rows], limit)
         if gaps:
@@ -241,26 +250,38 @@ class Chain:
                 extra[group] += np.einsum("ni,nij,nj->n", slopes, covariance, slopes)
         if refit or j not in self.hyper:
             some = earliest(self._order[rows], MAX_FIT_ROWS)
-            few = whole.take(some)
-            if self._similarity is not None:
-                few = Rows(few.z, few.y, few.extra, self._similarity.between(rows[some], rows[some]))
-            self.hyper[j] = fit_hyper(few, self.hyper.get(j))
-        process = self._process(j, self.hyper[j], whole, rows, basis)
+            few = self._with_structure(whole.take(some), rows[some])
+            self.hyper[j] = (
+                fit_hyper_to_hidden(few, expected[some], self.hyper.get(j))
+                if is_hidden
+                else fit_hyper(few, self.hyper.get(j))
+            )
+        told = whole
+        if is_hidden:
+            self.choices = choices_of(whole.y + expected)
+            told = replace(hidden_answers(self.hyper[j], self._with_structure(whole, rows), expected), similarity=None)
+        process = self._process(j, self.hyper[j], told, rows, basis)
         self._processes[j], self._basis[j] = process, rows[process.basis]
         if j == self._last:
             mean, spread = process.leave_one_out
-            mean, answers = mean + expected, whole.y + expected
-            self._trust = Trust.of(mean, spread, answers)
+            mean, spread = mean + expected, spread - (told.extra - whole.extra)
+            answers = whole.y + expected
+            self._trust = Trust.none() if is_hidden else Trust.of(mean, spread, answers)
             spread = spread * self._trust(mean)
             self.log_loss = self._truth.log_loss(mean, np.sqrt(spread), answers)
-            self.reach = Reach.of(mean, np.abs(answers - mean) / np.sqrt(spread))
+            away = np.abs(answers - mean) / np.sqrt(spread)
+            self.reach = Reach.none() if is_hidden else Reach.of(mean, away)
+
+    def _with_structure(self, rows: Rows, places: Places) -> Rows:
+        """Returns the rows with the similarity of their structures, if there are structures."""
+        alike = self._similarity
+        return rows if alike is None else replace(rows, similarity=alike.between(places, places))
 
     def _process(self, j: int, hyper: Hyper, rows: Rows, places: Places, basis: Places | None) -> Process | Averaged:
         if basis is not None:
             cross = None if self._similarity is None else self._similarity.between(places, places[basis])
             return Process(hyper, rows, basis, cross)
-        if self._similarity is not None:
-            rows = Rows(rows.z, rows.y, rows.extra, self._similarity.between(places, places))
+        rows = self._with_structure(rows, places)
         few = j == self._last and len(places) <= FEW_ROWS
         return Averaged(rows, hyper) if few else Process(hyper, rows)
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import ndtr
 
 from sciagent.scheduling.arrays import Array, Places
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 
 INSIDE = 0.9
+TAIL = (1 - INSIDE) / 2
 NORMAL = 1.6449  # half-width of the 90 % interval of a normal, in standard deviations
 NORMAL_ROWS = 30.0  # weight of the normal, in rows, since few errors say little about the quantile
 BEND = 0.25  # standard deviation of the relative slope outside the range of what was verified
@@ -57,6 +59,11 @@ class Reach:
     low: float
     high: float
     size: float
+
+    @classmethod
+    def none(cls) -> Reach:
+        """Returns the normal's half-width, everywhere."""
+        return cls(-np.inf, np.inf, NORMAL)
 
     @classmethod
     def of(cls, mean: Array, away: Array) -> Reach:
@@ -95,6 +102,12 @@ def mixture(laws: Sequence[Law], question: int, of: Places) -> tuple[Array, Arra
 
 
 def foretell(laws: Sequence[Law], question: int, of: Places) -> PredictionInterval:
-    """Predicts the answers of the candidates `of`, (n,), in the law's unit: mean ± reach * sd of the laws' mixture."""
+    """Predicts the answers of the candidates `of`, (n,), in the law's unit: mean ± reach * sd of the laws' mixture. The
+    interval of a yes or no has the width 0 where one of the two is nearly certain."""
     mean, sd, reach = mixture(laws, question, of)
+    choices = laws[0].chains[question].choices
+    if choices is not None:
+        (no, yes), chance = choices, ndtr(mean / sd)
+        low, high = (np.where(chance >= limit, yes, no) for limit in (1 - TAIL, TAIL))
+        return PredictionInterval(no + (yes - no) * chance, low, high)
     return PredictionInterval(mean, mean - reach * sd, mean + reach * sd)

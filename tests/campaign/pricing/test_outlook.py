@@ -110,6 +110,7 @@ def test_a_foretold_value_is_said_to_as_many_digits_as_its_interval_bears() -> N
     assert "= 200 eV, nine times in ten between -1000 and 1500." in said(214.0, -1032.0, 1460.0)
     assert "= 0.0 eV" in said(-0.01, -3.0, 2.98), "no minus before a zero"
     assert "gap = 0.50, nine" in said(0.5, 0.3, 0.7, "1")
+    assert said(0.97, 1.0, 1.0, "1") == "dft is expected to say gap = 1, nine times in ten.", "a yes or no"
 
 
 def test_ahead_are_those_with_a_higher_index(ledger: Ledger) -> None:

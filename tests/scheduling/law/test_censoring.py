@@ -9,7 +9,8 @@ from scipy.stats import norm
 
 from sciagent.scheduling.aims import Aims
 from sciagent.scheduling.candidate_pool import CandidatePool
-from sciagent.scheduling.law.censoring import expected_answers, truncated_moments
+from sciagent.scheduling.law.censoring import expected_answers
+from sciagent.scheduling.law.truncated import truncated_moments
 from sciagent.scheduling.rules.priced import Priced
 
 TOLERANCE = 1e-7  # relative, of the closed form against numerical integration

@@ -367,7 +367,7 @@ def test_structure_also_tells_what_a_rung_would_have_said() -> None:
 @pytest.mark.usefixtures("with_these_hyper_parameters")
 def test_an_answer_known_badly_teaches_less() -> None:
     """Two answers for the same input, one far better known: the mean is theirs, weighted by what each leaves open."""
-    y = np.array([0.0, 1.0] * 40)
+    y = np.array([0.0, 1.0] * 40) + np.linspace(0, 1e-6, 80)  # numbers, not yes or no
     scores = np.column_stack([np.ones(80), y])
     errors = np.zeros((80, 2))
     errors[1::2, 1] = 3.0  # those that say 1

@@ -1,0 +1,75 @@
+"""Answers that are yes or no in the law: a yes means that a hidden value lies above the limit of a hit, a no below it.
+
+The hidden value has the Gaussian process's distribution, and the chance of a yes is that of a value above the limit
+(probit). Expectation propagation replaces each answer by a normal answer of the hidden value, with a mean and a
+variance such that the process gets the moments that the answer implies. To the law these are answers like any others.
+
+Sources: Minka, UAI 2001, 362; Rasmussen and Williams, Gaussian Processes for Machine Learning (2006), sections 3.6 and
+5.5.1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+
+from sciagent.scheduling.arrays import Array
+from sciagent.scheduling.law.hyper_parameters import fit_hyper
+from sciagent.scheduling.law.kernel import CENTRES, Hyper, covariance
+from sciagent.scheduling.law.process import JITTER, Rows
+from sciagent.scheduling.law.truncated import truncated_moments
+
+FEWEST = 4  # answers that must have at most two values, one on each side of the limit
+SWEEPS = 60
+TURNS = 3  # between hidden answers and hyper-parameters
+CLOSE = 1e-3  # change of a sweep, in standard deviations of the hidden value, at which the answers have settled
+DAMPING = 0.7  # fraction of each step, since all answers are replaced at once
+LEAST = 1e-6  # precision of an answer that tells nothing
+
+
+def is_yes_or_no(answers: Array) -> bool:
+    """Returns whether these (n,) answers look like yes or no."""
+    return len(answers) >= FEWEST and len(np.unique(answers)) <= 2
+
+
+def choices_of(answers: Array) -> tuple[float, float]:
+    """Returns the answers for no and yes. answers: (n,) of at most two values; a hit lies above 0. If all are alike,
+    the other value is taken as far on the other side."""
+    low, high = float(answers.min()), float(answers.max())
+    return (low, high) if low < high else (-abs(low), abs(low))
+
+
+def fit_hyper_to_hidden(rows: Rows, expected: Array, start: Hyper | None) -> Hyper:
+    """Returns likely hyper-parameters, by turns with the hidden answers: at its fixed point the gradient is that of the
+    evidence by expectation propagation. rows, expected: as in `hidden_answers`."""
+    hyper = start or Hyper(CENTRES)
+    for _ in range(TURNS):
+        hyper = fit_hyper(hidden_answers(hyper, rows, expected), hyper)
+    return hyper
+
+
+def hidden_answers(hyper: Hyper, rows: Rows, expected: Array) -> Rows:
+    """Returns the rows with normal answers in place of yes and no.
+
+    rows: with `y` above 0 where a hit is so, and below 0 otherwise, and with the variance of the answers beyond the
+    noise. expected: (n,) the hidden value expected before any answer; the returned `y` is less this.
+    """
+    prior = covariance(hyper, rows.z, rows.z, rows.similarity)
+    prior[np.diag_indices(len(rows.y))] += hyper.noise + rows.extra + JITTER
+    side = np.where(rows.y + expected > 0, 1, -1).astype(np.int8)
+    precision, shift = np.full(len(rows.y), LEAST), np.zeros(len(rows.y))
+    for _ in range(SWEEPS):
+        root = np.sqrt(precision)
+        lower = cholesky(np.eye(len(root)) + root[:, None] * prior * root, lower=True)
+        half = solve_triangular(lower, root[:, None] * prior, lower=True)
+        posterior = prior - half.T @ half
+        mean, variance = posterior @ shift, np.diag(posterior)
+        others = np.maximum(1 / variance - precision, LEAST)  # precision from the other answers
+        middle = (mean / variance - shift) / others
+        implied, spread = truncated_moments(middle, 1 / np.sqrt(others), -expected, side)
+        steps = 1 / spread**2 - others - precision, implied / spread**2 - middle * others - shift
+        precision = np.maximum(precision + DAMPING * steps[0], LEAST)
+        shift = shift + DAMPING * steps[1]
+        if (np.abs(implied - mean) < CLOSE * np.sqrt(variance)).all():
+            break
+    return Rows(rows.z, shift / precision, rows.extra + 1 / precision, rows.similarity)
