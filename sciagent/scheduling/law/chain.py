@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,8 +133,6 @@ class Chain:
         self._slopes = {j: self._expected_slopes(j, alike) for j in (*self._known, self._last)}
         self._processes: dict[int, Process | Averaged] = {}
         self._basis: dict[int, Places] = {}
-        self.log_loss = 0.0
-        self.choices: tuple[float, float] | None = None
         for j in (*self._known, self._last):
             rows = seen[j]
             if j == self._last or len(rows) < len(scores):
@@ -240,7 +239,7 @@ class Chain:
                 gaps.append((group, [inputs.index(i) for i in missing], covariance))
         expected = z @ self._slopes[j]
         whole = Rows(z, self._answers(rows, j) - expected, extra)
-        is_hidden = j == self._last and self._truth.is_one_sided and is_yes_or_no(self._scores[rows, j])
+        hidden = self._is_hidden(j, rows)
         limit = BASIS if self._similarity is None else BASIS_STRUCTURE
         basis = None if len(rows) <= limit else earliest(self._order[rows], limit)
         if gaps:
@@ -250,27 +249,31 @@ class Chain:
                 extra[group] += np.einsum("ni,nij,nj->n", slopes, covariance, slopes)
         if refit or j not in self.hyper:
             some = earliest(self._order[rows], MAX_FIT_ROWS)
-            few = self._with_structure(whole.take(some), rows[some])
-            self.hyper[j] = (
-                fit_hyper_to_hidden(few, expected[some], self.hyper.get(j))
-                if is_hidden
-                else fit_hyper(few, self.hyper.get(j))
-            )
-        told = whole
-        if is_hidden:
-            self.choices = choices_of(whole.y + expected)
-            told = replace(hidden_answers(self.hyper[j], self._with_structure(whole, rows), expected), similarity=None)
+            self.hyper[j] = self._fitted(j, whole.take(some), rows[some], expected[some] if hidden else None)
+        told = hidden_answers(self.hyper[j], self._with_structure(whole, rows), expected) if hidden else whole
         process = self._process(j, self.hyper[j], told, rows, basis)
         self._processes[j], self._basis[j] = process, rows[process.basis]
         if j == self._last:
             mean, spread = process.leave_one_out
-            mean, spread = mean + expected, spread - (told.extra - whole.extra)
-            answers = whole.y + expected
-            self._trust = Trust.none() if is_hidden else Trust.of(mean, spread, answers)
-            spread = spread * self._trust(mean)
-            self.log_loss = self._truth.log_loss(mean, np.sqrt(spread), answers)
-            away = np.abs(answers - mean) / np.sqrt(spread)
-            self.reach = Reach.none() if is_hidden else Reach.of(mean, away)
+            self._judge(mean + expected, spread - (told.extra - whole.extra), whole.y + expected, hidden)
+
+    def _is_hidden(self, j: int, rows: Places) -> bool:
+        """Returns whether rung j decides, and says yes or no."""
+        return j == self._last and self._truth.is_one_sided and is_yes_or_no(self._scores[rows, j])
+
+    def _fitted(self, j: int, rows: Rows, places: Places, hidden: Array | None) -> Hyper:
+        """Returns hyper-parameters for these rows. hidden: their expected hidden values, if answers are yes or no."""
+        rows = self._with_structure(rows, places)
+        fit = fit_hyper if hidden is None else partial(fit_hyper_to_hidden, expected=hidden)
+        return fit(rows, start=self.hyper.get(j))
+
+    def _judge(self, mean: Array, spread: Array, answers: Array, hidden: bool) -> None:
+        """Compares leave-one-out means and variances (n,) of the terminal answers with these."""
+        self.choices = choices_of(answers) if hidden else None
+        self._trust = Trust.none() if hidden else Trust.of(mean, spread, answers)
+        sd = np.sqrt(spread * self._trust(mean))
+        self.log_loss = self._truth.log_loss(mean, sd, answers)
+        self.reach = Reach.none() if hidden else Reach.of(mean, np.abs(answers - mean) / sd)
 
     def _with_structure(self, rows: Rows, places: Places) -> Rows:
         """Returns the rows with the similarity of their structures, if there are structures."""

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 
 INSIDE = 0.9
-TAIL = (1 - INSIDE) / 2
 NORMAL = 1.6449  # half-width of the 90 % interval of a normal, in standard deviations
 NORMAL_ROWS = 30.0  # weight of the normal, in rows, since few errors say little about the quantile
 BEND = 0.25  # standard deviation of the relative slope outside the range of what was verified
@@ -103,11 +102,11 @@ def mixture(laws: Sequence[Law], question: int, of: Places) -> tuple[Array, Arra
 
 def foretell(laws: Sequence[Law], question: int, of: Places) -> PredictionInterval:
     """Predicts the answers of the candidates `of`, (n,), in the law's unit: mean ± reach * sd of the laws' mixture. The
-    interval of a yes or no has the width 0 where one of the two is nearly certain."""
+    interval of a yes or no is that answer alone if its chance is 90 % or more, else from no to yes."""
     mean, sd, reach = mixture(laws, question, of)
     choices = laws[0].chains[question].choices
     if choices is not None:
         (no, yes), chance = choices, ndtr(mean / sd)
-        low, high = (np.where(chance >= limit, yes, no) for limit in (1 - TAIL, TAIL))
+        low, high = (np.where(chance >= limit, yes, no) for limit in (INSIDE, 1 - INSIDE))
         return PredictionInterval(no + (yes - no) * chance, low, high)
     return PredictionInterval(mean, mean - reach * sd, mean + reach * sd)

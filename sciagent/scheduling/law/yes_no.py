@@ -39,7 +39,7 @@ def choices_of(answers: Array) -> tuple[float, float]:
     return (low, high) if low < high else (-abs(low), abs(low))
 
 
-def fit_hyper_to_hidden(rows: Rows, expected: Array, start: Hyper | None) -> Hyper:
+def fit_hyper_to_hidden(rows: Rows, expected: Array, start: Hyper | None = None) -> Hyper:
     """Returns likely hyper-parameters, by turns with the hidden answers: at its fixed point the gradient is that of the
     evidence by expectation propagation. rows, expected: as in `hidden_answers`."""
     hyper = start or Hyper(CENTRES)

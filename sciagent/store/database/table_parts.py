@@ -51,6 +51,6 @@ def references(*targets: str, **more: Any) -> list[Column[int]]:
     return [reference(f"{target}_id", target, **more) for target in targets]
 
 
-def index_of_some(name: str, where: sa.ColumnElement[bool], *columns: Any) -> None:
+def index_of_some(name: str, where: sa.ColumnElement[bool], *columns: Any, **more: Any) -> None:
     """Create an index of only the rows that meet `where`, since queries ask for few of all rows."""
-    Index(name, *columns, sqlite_where=where, postgresql_where=where)
+    Index(name, *columns, sqlite_where=where, postgresql_where=where, **more)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy import Column, Index, Integer, UniqueConstraint
 
+from sciagent.store.database import candidate_tables as names
 from sciagent.store.database import lab_tables as lab
 from sciagent.store.database import learning_tables as learning
 from sciagent.store.database import people_tables as people
@@ -55,38 +56,7 @@ property_ = table(
 
 level = table("level", needed(Key, "hash", unique=True), needed(Text, "label"), needed(Json, "spec"))
 
-candidate = table(
-    "candidate",
-    needed(Key, "key", unique=True),
-    needed(Text, "text", "identity", "formula"),
-    Column("inchikey", String(27), index=True),
-    needed(Integer, "charge", "multiplicity", "n_atoms"),
-    needed(Json, "payload"),
-    needed(String(20), "kind", "standardiser"),
-    needed(String(60), "library"),
-    needed(UtcDateTime, "created_at"),
-    optional(Key, "scaffold_hash"),  # None: not computed yet; empty: no molecule
-    Index("ix_candidate_scaffold_hash", "scaffold_hash", "id"),
-)
-
-# a molecule's text is a SMILES, found by its key; a hash index, since B-trees of PostgreSQL limit the length of a text
-is_no_molecule = candidate.c.kind != sa.literal_column("'molecule'")
-Index(
-    "ix_candidate_text",
-    candidate.c.text,
-    sqlite_where=is_no_molecule,
-    postgresql_where=is_no_molecule,
-    postgresql_using="hash",
-)
-
-candidate_alias = table(
-    "candidate_alias",
-    references("candidate", index=True),
-    needed(String(20), "notation"),
-    needed(Text, "text"),
-    needed(Key, "text_hash"),
-    UniqueConstraint("text_hash", "notation"),
-)
+candidate, candidate_alias, is_no_molecule = names.candidate, names.candidate_alias, names.is_no_molecule
 
 # names and remarks from the columns of an input file; campaign_id: None for names from an import of values
 candidate_name = table(
