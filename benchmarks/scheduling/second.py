@@ -47,7 +47,7 @@ MARKS = (0.5, 0.8, 0.9)
 ARMS = ("other end", "middle", "cluster", "rung")
 PIVOTS = 10  # candidates from which the one that splits the hits most evenly between the halves defines the cluster
 
-Told = tuple[Places, Array, Any]  # rows and answers of a first campaign, and the state of its law
+Told = tuple[Places, Array, Any]  # rows and answers of a first campaign, and the state of its law, None if unknown
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Campaign:
         aims, trusted = Aims((aim,)), frozenset(map(PaidIndex, aim.same))
         similarity, budgeted = self.case.arriving(rows).similarity, budget * truth.exhaustive
         buyer = Priced(aims, similarity, seed, budgeted, trusted, len(rows) - len(self.of))
-        if told is not None:
+        if told is not None and told[2] is not None:
             buyer.learn_from(told[2])
         run = simulate(truth, buyer if told is None else Taught(buyer, told[1]), budget, enough=max(MARKS))
         return run, buyer.state()
@@ -107,6 +107,11 @@ class Campaign:
         places = np.array(kept)[run.rung]
         told[run.of, places] = truth.scores[self.of[run.of], places]
         return self.of, told, state
+
+    @property
+    def whole(self) -> Told:
+        """All its answers, which no law has seen."""
+        return self.of, self.case.truth.scores[self.of], None
 
 
 def limits(values: Array, sign: int, begin: float, end: float) -> tuple[float, float]:
