@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Work of people: what to measure next, and what was measured.", no_args_is_help=True)
 STATES = {"waiting": "to be approved", "queued": "free"}
-COLUMNS = ("campaign", "molecule", "measure", "state", "due", "why")
+COLUMNS = ("campaign", "candidate", "measure", "state", "due", "why")
 Task = Annotated[int, typer.Argument(metavar="TASK", help="Number of the task in `sciagent lab list`.")]
 
 
@@ -54,7 +54,7 @@ def list_(
 
 
 def _table(shown: Sequence[LabTaskAnswer]) -> Table:
-    table = plain_table("", "task", "campaign", "molecule", "measure", "state", "due", "why", left=COLUMNS)
+    table = plain_table("", "task", "campaign", "candidate", "measure", "state", "due", "why", left=COLUMNS)
     for each in shown:
         measure = f"{', '.join(asked.property for asked in each.asks)} ({each.method})"
         state = STATES.get(each.state, each.state.replace("_", " ")) + (
