@@ -13,6 +13,7 @@ from sciagent.chemistry.crystal import Crystal
 from sciagent.chemistry.crystals.symmetry import CrystalSymmetry, symmetry_of
 
 REMEMBERED = 1 << 14
+COMPARED = 1 << 9  # reduced cells kept, which are larger than families
 FAMILY_SYMPREC = 0.1
 """Tolerance of a family's space group, in angstrom; a tenth of an angstrom is what relaxed cells differ by."""
 TIGHT_SYMPREC = 0.01
@@ -55,12 +56,18 @@ def same(first: Crystal, second: Crystal) -> bool:
         return True
     if first.formula != second.formula or not _near_volumes(first, second) or family(first) != family(second):
         return False
-    return bool(_matcher().fit(first.structure, second.structure))
+    return bool(_matcher().fit(_reduced(first), _reduced(second), skip_structure_reduction=True))
 
 
 def _near_volumes(first: Crystal, second: Crystal) -> bool:
     volumes = [float(crystal.structure.volume) / crystal.n_atoms for crystal in (first, second)]
     return max(volumes) <= min(volumes) * (1 + SAME_LENGTH) ** 3
+
+
+@lru_cache(maxsize=COMPARED)
+def _reduced(crystal: Crystal) -> Any:
+    """Returns the Niggli cell, in which structures are matched."""
+    return crystal.structure.get_reduced_structure(reduction_algo="niggli")
 
 
 @cache
