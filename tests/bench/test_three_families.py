@@ -8,7 +8,7 @@ import pytest
 from sciagent_bench.case import OfFamily
 from sciagent_bench.trial import Trial, run
 
-N, BUDGET, SEEDS = 5000, 0.05, 3
+N, BUDGET, SEEDS = 5000, 0.05, 2
 pytestmark = pytest.mark.long
 
 

@@ -30,7 +30,9 @@ def campaigns(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A ledger with the campaigns that the pages name."""
     folder = tmp_path_factory.mktemp("typed")
     for name, molecules in {"my-gaps": ALDEHYDES, "quickstart": ("C", "O"), "blue-gap": ("C", "N")}.items():
-        file = write_campaign(folder / name / "small", name=name, molecules=molecules, scheduler="thresholds", dft=4)
+        file = write_campaign(
+            folder / name / "small", name=name, molecules=molecules, scheduler="thresholds", dft=4, gfn1=True
+        )
         sciagent(
             "run", str(file), "--quiet", "--no-report", "--ledger", str(folder / "sciagent.db"), cwd=folder, expect=None
         )
