@@ -1,4 +1,4 @@
-"""What of a small campaign's cost is learning: the same campaign when the law knows other candidates of the table.
+"""Measures how much of a small campaign's cost is learning: the law is told of other candidates of the table.
 
     python -m benchmarks.scheduling.foreknown --seeds 10 --workers 2
 

@@ -26,7 +26,7 @@ from sciagent.scheduling.law.process import Process, Rows
 from sciagent.scheduling.law.row_selection import Order, completed, earliest
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.law.transforms import ScoreTransform, TruthTransform
-from sciagent.scheduling.law.yes_no import choices_of, fit_hyper_to_hidden, hidden_answers, is_yes_or_no
+from sciagent.scheduling.law.yes_no import choices_of, fit_hyper_to_hidden, hidden_answers, is_yes, is_yes_or_no
 
 BASIS = 200  # basis rows of a process without structure, which has few inputs
 BASIS_STRUCTURE = 900
@@ -259,7 +259,7 @@ class Chain:
 
     def _is_hidden(self, j: int, rows: Places) -> bool:
         """Returns whether rung j decides, and says yes or no."""
-        return j == self._last and self._truth.is_one_sided and is_yes_or_no(self._scores[rows, j])
+        return j == self._last and self._truth.is_one_sided and is_yes_or_no(self._answers(rows, j))
 
     def _fitted(self, j: int, rows: Rows, places: Places, hidden: Array | None) -> Hyper:
         """Returns hyper-parameters for these rows. hidden: their expected hidden values, if answers are yes or no."""
@@ -268,11 +268,12 @@ class Chain:
         return fit(rows, start=self.hyper.get(j))
 
     def _judge(self, mean: Array, spread: Array, answers: Array, hidden: bool) -> None:
-        """Compares leave-one-out means and variances (n,) of the terminal answers with these."""
+        """Compares the terminal answers (n,) with their leave-one-out means and variances. hidden: whether the answers
+        are yes or no."""
         self.choices = choices_of(answers) if hidden else None
         self._trust = Trust.none() if hidden else Trust.of(mean, spread, answers)
         sd = np.sqrt(spread * self._trust(mean))
-        self.log_loss = self._truth.log_loss(mean, sd, answers)
+        self.log_loss = self._truth.log_loss(mean, sd, np.where(is_yes(answers), 1.0, -1.0) if hidden else answers)
         self.reach = Reach.none() if hidden else Reach.of(mean, np.abs(answers - mean) / sd)
 
     def _with_structure(self, rows: Rows, places: Places) -> Rows:

@@ -13,13 +13,14 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
-from sciagent.scheduling.arrays import Array
+from sciagent.scheduling.arrays import Array, Mask
 from sciagent.scheduling.law.hyper_parameters import fit_hyper
 from sciagent.scheduling.law.kernel import CENTRES, Hyper, covariance
 from sciagent.scheduling.law.process import JITTER, Rows
 from sciagent.scheduling.law.truncated import truncated_moments
 
 FEWEST = 4  # answers that must have at most two values, one on each side of the limit
+SLACK = 1e-9  # for answers at the limit, which are hits
 SWEEPS = 60
 TURNS = 3  # between hidden answers and hyper-parameters
 CLOSE = 1e-3  # change of a sweep, in standard deviations of the hidden value, at which the answers have settled
@@ -27,16 +28,27 @@ DAMPING = 0.7  # fraction of each step, since all answers are replaced at once
 LEAST = 1e-6  # precision of an answer that tells nothing
 
 
+def is_yes(answers: Array) -> Mask:
+    """Returns (n,) whether answers, in the law's unit, lie at the limit of a hit or above it."""
+    return answers >= -SLACK
+
+
 def is_yes_or_no(answers: Array) -> bool:
-    """Returns whether these (n,) answers look like yes or no."""
-    return len(answers) >= FEWEST and len(np.unique(answers)) <= 2
+    """Returns whether (n,) answers, in the law's unit, look like yes or no: all equal, or one value for each."""
+    values = np.unique(answers)
+    return len(answers) >= FEWEST and (
+        len(values) == 1 or (len(values) == 2 and is_yes(values).tolist() == [False, True])
+    )
 
 
 def choices_of(answers: Array) -> tuple[float, float]:
-    """Returns the answers for no and yes. answers: (n,) of at most two values; a hit lies above 0. If all are alike,
-    the other value is taken as far on the other side."""
+    """Returns the answers for no and yes. answers: (n,) of at most two values. If all are equal, the other value is
+    taken as far on the other side of the limit."""
     low, high = float(answers.min()), float(answers.max())
-    return (low, high) if low < high else (-abs(low), abs(low))
+    if low < high:
+        return low, high
+    away = 2 * abs(low) or 1.0
+    return (low - away, low) if is_yes(answers)[0] else (low, low + away)
 
 
 def fit_hyper_to_hidden(rows: Rows, expected: Array, start: Hyper | None = None) -> Hyper:
@@ -51,12 +63,13 @@ def fit_hyper_to_hidden(rows: Rows, expected: Array, start: Hyper | None = None)
 def hidden_answers(hyper: Hyper, rows: Rows, expected: Array) -> Rows:
     """Returns the rows with normal answers in place of yes and no.
 
-    rows: with `y` above 0 where a hit is so, and below 0 otherwise, and with the variance of the answers beyond the
-    noise. expected: (n,) the hidden value expected before any answer; the returned `y` is less this.
+    expected: (n,) hidden values expected before any answer. rows: `y` is the answer less `expected`, and the answer is
+    at least 0 for a yes and below 0 for a no. In the returned rows, `y` is the normal answer less `expected`, and
+    `extra` includes its variance.
     """
     prior = covariance(hyper, rows.z, rows.z, rows.similarity)
     prior[np.diag_indices(len(rows.y))] += hyper.noise + rows.extra + JITTER
-    side = np.where(rows.y + expected > 0, 1, -1).astype(np.int8)
+    side = np.where(is_yes(rows.y + expected), 1, -1).astype(np.int8)
     precision, shift = np.full(len(rows.y), LEAST), np.zeros(len(rows.y))
     for _ in range(SWEEPS):
         root = np.sqrt(precision)

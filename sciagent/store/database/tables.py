@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy import Column, Index, Integer, UniqueConstraint
 
-from sciagent.store.database import candidate_tables as names
+from sciagent.store.database import candidate_tables as candidates
 from sciagent.store.database import lab_tables as lab
 from sciagent.store.database import learning_tables as learning
 from sciagent.store.database import people_tables as people
@@ -56,7 +56,7 @@ property_ = table(
 
 level = table("level", needed(Key, "hash", unique=True), needed(Text, "label"), needed(Json, "spec"))
 
-candidate, candidate_alias, is_no_molecule = names.candidate, names.candidate_alias, names.is_no_molecule
+candidate, candidate_alias, is_no_molecule = candidates.candidate, candidates.candidate_alias, candidates.is_no_molecule
 
 # names and remarks from the columns of an input file; campaign_id: None for names from an import of values
 candidate_name = table(

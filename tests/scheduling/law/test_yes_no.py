@@ -32,11 +32,15 @@ def noisy(z: Array) -> Array:
 
 
 def test_few_values_are_yes_or_no() -> None:
-    assert is_yes_or_no(np.array([0.0, 1.0, 1.0, 1.0]))
-    assert not is_yes_or_no(np.array([0.0, 1.0, 1.0])), "three answers could be anything"
-    assert not is_yes_or_no(np.array([0.0, 1.0, 2.0, 1.0]))
+    assert is_yes_or_no(np.array([-1.0, 1.0, 1.0, 1.0]))
+    assert is_yes_or_no(np.array([-1.0, 0.0, 0.0, 0.0])), "an answer at the limit is a hit"
+    assert not is_yes_or_no(np.array([-1.0, 1.0, 1.0])), "three answers could be anything"
+    assert not is_yes_or_no(np.array([-1.0, 1.0, 2.0, 1.0]))
+    assert not is_yes_or_no(np.array([-2.0, -1.0, -1.0, -2.0])), "two values that are both no"
     assert choices_of(np.array([-1.0, 3.0, -1.0])) == (-1.0, 3.0)
     assert choices_of(np.full(4, 2.0)) == (-2.0, 2.0), "nobody has said no so far"
+    assert choices_of(np.full(4, -2.0)) == (-2.0, 2.0)
+    assert choices_of(np.zeros(4)) == (-1.0, 0.0)
 
 
 @pytest.mark.parametrize("yes", [True, False])
@@ -115,6 +119,18 @@ def test_nearly_certain_answers_have_an_interval_without_width() -> None:
     assert told.high.tolist() == [0, 1, 1, 1]
     assert (np.diff(told.mean) > 0).all()
     assert 0 <= told.mean[0] < 0.02 < 0.98 < told.mean[3] <= 1
+
+
+def test_a_limit_that_is_the_yes_itself_changes_no_chance() -> None:
+    """As `min: 1` for answers of 0 and 1."""
+    scores = _scores(60, 2)
+    scores[20:, 1] = np.nan
+    chances = []
+    for truth in (LIMIT, TruthTransform(1.0, 1.0)):
+        [(_, forecast)] = Chain(scores, truth, None).forecast(np.arange(20, 60))
+        chances.append(ndtr(forecast.mean / np.sqrt(forecast.variance)))
+    assert chances[1] == pytest.approx(chances[0], abs=1e-6)
+    assert chances[0].max() > 0.9
 
 
 def test_a_window_or_a_third_value_makes_numbers_of_them() -> None:
