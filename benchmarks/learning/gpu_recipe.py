@@ -1,11 +1,10 @@
 """Trains a chat model by the recipe of this folder on a GPU: demonstrations, SFT, PPO on the live ladder, and episodes
 on the held-out tasks before and after, in a stated time.
 
-    python -m benchmarks.learning.gpu_recipe all --model smollm2 --folder FOLDER --seconds 400
-    python -m benchmarks.learning.gpu_recipe all --model hindsight --folder FOLDER --sft_steps 0 --rank 0 --rate 1e-3
+    python -m benchmarks.learning.gpu_recipe all --model smollm2 --folder FOLDER --seconds 500
 
-Every stage is a process of its own with a time limit. PPO is killed (SIGKILL) after its second step and started again,
-so that the run shows that it goes on; it then takes as many steps as there is time for. Demonstrations are made unless
+Arms of PPO run at the same time, each in a process of its own: `--arm NAME=RANK:RATE` has the rank of its LoRA adapter
+(0: all weights) and its learning rate. Each takes as many steps as there is time for. Demonstrations are made unless
 FOLDER/sft_rows has them. `result.json` is written after each stage.
 """
 
@@ -23,16 +22,19 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from threading import Event, Timer
-from typing import Any
+from typing import Any, NamedTuple
 
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 from sqlalchemy import func, select
 
+from sciagent.agent.policies import token_graph
+from sciagent.agent.policies.batches import InProcessPolicy
+from sciagent.agent.policies.local import LocalPolicy
 from sciagent.campaign.core.build import create_or_open
 from sciagent.campaign.spec.load import load_spec
 from sciagent.domain.answers.training import TrainedStep
+from sciagent.rewards.spec import load_rewards
 from sciagent.settings import user
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.database.tables import metadata
@@ -41,20 +43,48 @@ from sciagent.training.evaluation.planning import PlannedCampaign
 from sciagent.training.guards.settings import guard_settings
 from sciagent.training.learner.running import train
 from sciagent.training.learner.settings import CriticSettings, LossSettings, StepSettings, TrainingWish
+from sciagent.training.live import rolling
 from sciagent.training.live.running import train_live
 from sciagent.training.live.wish import LiveWish, TaskShare
 
 HERE = Path(__file__).parent
 SIZES = {"groups": 16, "siblings": 8, "turns": 8, "demonstrations": 6, "sft_steps": 60, "held_groups": 2, "tasks": 16}
-SIZES |= {"rank": 16, "workers": 2}
+SIZES |= {"rank": 16, "workers": 2, "parts": 2, "passes": 4}
 SMALL = {"groups": 2, "siblings": 4, "turns": 2, "demonstrations": 1, "sft_steps": 2, "held_groups": 1, "tasks": 2}
-MOST_TOKENS, SFT_RATE, PASSES = 16384, 5e-4, 4
+ARMS = ("lora=16:5e-4", "full=0:5e-5")
+MOST_TOKENS, SFT_RATE = 16384, 5e-4
 CONTEXT = 4096
-SHARE = 0.8  # of the time that is left, for which the next steps of PPO are planned
+SHARE = 0.9  # of the time that is left, for which the next steps of PPO are planned
 GUARDS = guard_settings(["off"]).model_dump()
 PUBLISHING = 25  # seconds, for the step that is under way when the time of PPO ends, and for its weights
 VERSIONS = {name: version(name) for name in ("torch", "transformers")}
 SCIAGENT = (sys.executable, "-m", "sciagent")
+
+
+class Arm(NamedTuple):
+    """An arm of PPO."""
+
+    name: str
+    rank: int
+    """Rank of its LoRA adapter; 0 trains all weights."""
+    rate: float
+    """Learning rate."""
+
+    @classmethod
+    def read(cls, text: str) -> Arm:
+        """Returns the arm that a text names, as in lora=16:5e-4. Raises ValueError for another text."""
+        name, numbers = text.split("=")
+        rank, rate = numbers.split(":")
+        return cls(name, int(rank), float(rate))
+
+    @property
+    def text(self) -> str:
+        return f"{self.name}={self.rank}:{self.rate}"
+
+
+def taught_by(model: str) -> str:
+    """Returns the name of a model after SFT."""
+    return f"{model}-taught"
 
 
 def say(text: str) -> None:
@@ -118,35 +148,64 @@ def sft(folder: Path, model: str, sizes: Mapping[str, int]) -> None:
     settings = StepSettings(SFT_RATE, most_tokens=MOST_TOKENS)
     more: dict[str, Any] = {"rank": sizes["rank"], "steps": sizes["sft_steps"], "save_every": 1000}
     more |= {"rows_per_step": 32, "settings": settings}
-    train(TrainingWish("sft", folder / "sft_rows", model, folder / "taught", f"{model}-taught", **more), None, tell)
+    train(TrainingWish("sft", folder / "sft_rows", model, folder / "taught", taught_by(model), **more), None, tell)
+
+
+def wish_of(
+    folder: Path, arm: Arm, tasks: Sequence[str], begin: str, sizes: Mapping[str, int], **more: Any
+) -> LiveWish:
+    """Returns the wish to train a model on the live ladder of some tasks."""
+    settings = StepSettings(
+        arm.rate,
+        most_tokens=MOST_TOKENS,
+        loss=LossSettings(entropy=0.01),
+        critic=CriticSettings(passes=sizes["passes"]),
+    )
+    named: dict[str, Any] = {name: sizes[name] for name in ("groups", "siblings", "turns", "workers", "parts")}
+    named |= {"begins": "seeds:8", "credit": "rtg", "further": 0, "guards": GUARDS, "seed": 1, "rank": arm.rank}
+    named |= {"training": "ppo", "settings": settings, "save_every": 1000, "threads": 4}
+    shares = tuple(TaskShare(folder / "tasks" / f"{name}.yaml") for name in tasks)
+    return LiveWish(shares, begin, folder / arm.name, arm.name, folder / "rewards.yaml", **named | more)
 
 
 def ppo(folder: Path, given: argparse.Namespace, sizes: Mapping[str, int]) -> None:
-    """Trains to the stated step, then as far as the time allows. The policy is published at the end of each part."""
+    """Trains an arm for some steps, then for as many as the time allows. The policy is published after each part."""
     end = time.monotonic() + given.seconds
-    tasks = tuple(TaskShare(folder / "tasks" / f"train{number:02}.yaml") for number in range(sizes["tasks"]))
-    settings = StepSettings(
-        given.rate, most_tokens=MOST_TOKENS, loss=LossSettings(entropy=0.01), critic=CriticSettings(passes=PASSES)
-    )
-    more: dict[str, Any] = {name: sizes[name] for name in ("groups", "siblings", "turns", "workers", "rank")}
-    more |= {"begins": "seeds:8", "credit": "rtg", "further": 0, "guards": GUARDS, "seed": 1, "parts": 2}
-    more |= {"training": "ppo", "settings": settings, "save_every": 1, "threads": 4}
-    begin = f"{given.model}-taught" if sizes["sft_steps"] else given.model
-    wish = LiveWish(tasks, begin, folder / "better", f"{given.model}-better", folder / "rewards.yaml", **more)
-    ledger, stop = Ledger(str(folder / "ppo.db")), Event()
-    timer = Timer(given.seconds, stop.set)
-    timer.daemon = True
-    timer.start()
-    steps = given.steps
-    while not stop.is_set():
+    [arm] = given.arm
+    tasks = [f"train{number:02}" for number in range(sizes["tasks"])]
+    begin = taught_by(given.model) if sizes["sft_steps"] else given.model
+    wish = wish_of(folder, arm, tasks, begin, sizes)
+    ledger, steps = Ledger(str(folder / f"{arm.name}.db")), given.steps
+    while True:
         begun, before = time.monotonic(), len(steps_of(wish.out))
-        train_live(replace(wish, steps=steps), ledger, tell, stop=stop)
+        train_live(replace(wish, steps=steps), ledger, tell)
         per_step = (time.monotonic() - begun) / max(1, len(steps_of(wish.out)) - before)
         more_steps = int(SHARE * (end - time.monotonic()) / per_step)
         if more_steps < 1:
-            break
+            return
         steps += more_steps
-    timer.cancel()
+
+
+def held_out(folder: Path, given: argparse.Namespace, sizes: Mapping[str, int]) -> None:
+    """Writes what episodes of a model found on the held-out tasks, all of which are rolled out together."""
+    names = sorted(path.stem for path in (folder / "tasks").glob("held*.yaml"))[: sizes["tasks"]]
+    arm = Arm(f"held_{given.model}", 0, 0.0)
+    groups = sizes["held_groups"]
+    wish = wish_of(folder, arm, names, given.model, sizes, begins="seeds", groups=groups * len(names))
+    ledger, policy = Ledger(str(folder / f"{arm.name}.db")), InProcessPolicy(LocalPolicy(given.model))
+    spec = load_rewards(wish.rewards)
+    with rolling.started(wish, ledger, spec, CONTEXT, arm.name, None, None) as (_, waves):
+        places = {name: range(place * groups, (place + 1) * groups) for place, name in enumerate(names)}
+        waves.wave(1, policy, places)
+    found = []
+    for name in names:
+        file = folder / "tasks" / f"{name}.yaml"
+        built, _ = create_or_open(ledger, load_spec(file), file.read_text(encoding="utf-8"), user())
+        with ledger.read() as connection:
+            told = measure(connection, built, PlannedCampaign(arm.name, name, 1, name, "", folder))
+        told_of = {"verifications", "hits", "scaffolds", "calls", "valid_calls"}
+        found.append({"task": name} | told.model_dump(include=told_of))
+    (folder / f"{arm.name}.json").write_text(json.dumps(found) + "\n", encoding="utf-8")
 
 
 def steps_of(folder: Path) -> list[dict[str, Any]]:
@@ -155,41 +214,11 @@ def steps_of(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines if line.endswith("}")]
 
 
-def killed_after(command: Sequence[str], folder: Path, steps: int, limit: float) -> bool:
-    """Runs PPO and kills it in the step after so many; returns whether it came so far."""
-    end = time.monotonic() + limit
-    with (folder / "ppo.log").open("ab") as stream:
-        process = subprocess.Popen(command, cwd=folder, stdout=stream, stderr=stream, start_new_session=True)
-        while process.poll() is None and time.monotonic() < end and len(steps_of(folder / "better")) < steps:
-            time.sleep(0.2)
-        time.sleep(2)  # so that turns of the next step are in the ledger
-        came = process.poll() is None and time.monotonic() < end
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    return came
-
-
-def held_out(folder: Path, arm: str, model: str, sizes: Mapping[str, int], limit: float) -> dict[str, Any]:
-    """Returns what episodes of a model found on each held-out task. All tasks are rolled out at once."""
-    names = sorted(path.stem for path in (folder / "tasks").glob("held*.yaml"))[: sizes["tasks"]]
-    given = ["--policy", model, "--purpose", "evaluation", "--groups", str(sizes["held_groups"]), "--from", "seeds"]
-    given += ["--siblings", str(sizes["siblings"]), "--turns", str(sizes["turns"]), "--quiet", "--workers", "2"]
-
-    def one(name: str) -> dict[str, Any]:
-        ledger = f"{arm}_{name}.db"
-        code = run([*SCIAGENT, "rollout", f"tasks/{name}.yaml", *given, "--ledger", ledger], folder, ledger, limit)
-        if code:
-            return {"task": name, "code": code}
-        file = folder / "tasks" / f"{name}.yaml"
-        opened = Ledger(str(folder / ledger))
-        built, _ = create_or_open(opened, load_spec(file), file.read_text(encoding="utf-8"), user())
-        with opened.read() as connection:
-            found = measure(connection, built, PlannedCampaign(arm, name, 1, name, "", folder))
-        return {"task": name} | found.model_dump(include={"verifications", "hits", "scaffolds", "calls", "valid_calls"})
-
-    with ThreadPoolExecutor(8) as pool:
-        return {"arm": arm, "tasks": list(pool.map(one, names))}
+def at_once(commands: Mapping[str, Sequence[str]], folder: Path, limit: float) -> dict[str, int]:
+    """Runs commands beside each other; returns their exit codes."""
+    with ThreadPoolExecutor(len(commands)) as pool:
+        jobs = {name: pool.submit(run, command, folder, name, limit) for name, command in commands.items()}
+        return {name: job.result() for name, job in jobs.items()}
 
 
 def ledger_counts(path: Path) -> dict[str, int]:
@@ -215,56 +244,57 @@ def everything(folder: Path, given: argparse.Namespace, sizes: Mapping[str, int]
     def left(share: float = 1.0) -> float:
         return (end - time.monotonic()) * share
 
-    def stage(name: str, *more: str) -> list[str]:
-        about = ["--folder", ".", "--model", model, "--rate", str(given.rate)]
+    def stage(name: str, model: str, *more: str) -> list[str]:
+        about = ["--folder", ".", "--model", model, *(["--no_graph"] if given.no_graph else [])]
         about += [part for size, value in sizes.items() for part in (f"--{size}", str(value))]
         return [sys.executable, "-m", "benchmarks.learning.gpu_recipe", name, *about, *more]
 
-    note("settings", {"model": model, "rate": given.rate, "versions": VERSIONS, **sizes})
+    note("settings", {"model": model, "arms": given.arm, "versions": VERSIONS, **sizes})
     write_tasks(folder)
     if sizes["sft_steps"] and not (folder / "sft_rows").exists():
         note("demonstrations", demonstrations(folder, names, sizes, left(0.3)))
+    begin = taught_by(model) if sizes["sft_steps"] else model
     if sizes["sft_steps"]:
         begun = time.monotonic()
-        code = run(stage("sft"), folder, "sft", left(0.4))
+        code = run(stage("sft", model), folder, "sft", left(0.4))
         note("sft", {"code": code, "seconds": round(time.monotonic() - begun, 1), "steps": steps_of(folder / "taught")})
         if code:
             return
-    begun = time.monotonic()
-    more = ("--steps", "3", "--seconds", str(left()))
-    came = killed_after(stage("ppo", *more), folder, 2, left() - given.held)
-    note(
-        "killed",
-        {"in_step_3": came, "seconds": round(time.monotonic() - begun, 1), "steps": steps_of(folder / "better")},
-    )
     begun, room = time.monotonic(), left() - given.held
-    code = run(stage("ppo", "--steps", "3", "--seconds", str(room - PUBLISHING)), folder, "ppo", room)
-    took = round(time.monotonic() - begun, 1)
-    note("ppo", {"code": code, "seconds": took, "steps": steps_of(folder / "better")})
-    note("ledger", ledger_counts(folder / "ppo.db"))
-    arms = {"ppo": f"{model}-better"} if (folder / "better" / "policy").exists() else {}
-    arms |= {"sft": f"{model}-taught"} if sizes["sft_steps"] else {}
-    for arm, name in {**arms, "untrained": model, **{name: name for name in given.beside}}.items():
-        note(f"held out {arm}", held_out(folder, arm, name, sizes, left()))
+    more = ("--steps", "2", "--seconds", str(room - PUBLISHING))
+    commands = {arm.name: stage("ppo", model, "--arm", arm.text, *more) for arm in given.arm}
+    codes = at_once(commands, folder, room)
+    note("ppo seconds", round(time.monotonic() - begun, 1))
+    for arm in given.arm:
+        note(f"ppo {arm.name}", {"code": codes[arm.name], "steps": steps_of(folder / arm.name)})
+        note(f"ledger {arm.name}", ledger_counts(folder / f"{arm.name}.db"))
+    models = [begin, *(arm.name for arm in given.arm if (folder / arm.name / "policy").exists()), *given.beside]
+    codes = at_once({f"held_{name}": stage("held", name) for name in models}, folder, left())
+    for name in models:
+        path = folder / f"held_{name}.json"
+        note(f"held out {name}", json.loads(path.read_text("utf-8")) if path.is_file() else codes[f"held_{name}"])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("stage", choices=("all", "demonstrations", "sft", "ppo"))
+    parser.add_argument("stage", choices=("all", "demonstrations", "sft", "ppo", "held"))
     parser.add_argument("--model", required=True)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=400.0, help="time of the stage")
-    parser.add_argument("--held", type=float, default=120.0, help="seconds that are left for the held-out tasks")
+    parser.add_argument("--arm", type=Arm.read, action="append", help="NAME=RANK:RATE of an arm of PPO")
+    parser.add_argument("--held", type=float, default=75.0, help="seconds that are left for the held-out tasks")
     parser.add_argument("--steps", type=int, default=3, help="steps of PPO before it looks at the time")
-    parser.add_argument("--rate", type=float, default=5e-4, help="learning rate of PPO")
     parser.add_argument("--beside", nargs="*", default=[], help="other models that are asked the held-out tasks")
+    parser.add_argument("--no_graph", action="store_true", help="sample without CUDA graphs")
     parser.add_argument("--small", action="store_true")
     for name in SIZES:
         parser.add_argument(f"--{name}", type=int)
     given = parser.parse_args()
     usual = {**SIZES, **SMALL} if given.small else SIZES
     sizes = {name: usual[name] if getattr(given, name) is None else getattr(given, name) for name in SIZES}
-    folder = given.folder.resolve()
+    if given.no_graph:
+        token_graph.can_graph = lambda cache, device: False
+    folder, given.arm = given.folder.resolve(), given.arm or [Arm.read(text) for text in ARMS]
     if given.stage == "all":
         everything(folder, given, sizes)
     elif given.stage == "demonstrations":
@@ -275,7 +305,7 @@ def main() -> None:
     elif given.stage == "sft":
         sft(folder, given.model, sizes)
     else:
-        ppo(folder, given, sizes)
+        {"ppo": ppo, "held": held_out}[given.stage](folder, given, sizes)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 
 from sciagent.agent.messages import EpisodeQuestion, Message, Sampled, Sampling
+from sciagent.agent.policies import token_graph
 from sciagent.agent.policies.local import InMemoryPolicy, LocalPolicy
 from sciagent.training.learner import loss as losses
 from sciagent.training.learner import step as steps
@@ -54,6 +55,17 @@ def accelerated(precision: str, *, cpu: bool = False) -> Iterator[None]:
     finally:
         steps.Accelerator = own
         AcceleratorState._reset_state(reset_partial_state=True)
+
+
+@contextmanager
+def graphs(is_on: bool) -> Iterator[None]:
+    """Lets samplers use CUDA graphs, or not, for the time of the context."""
+    usual = token_graph.can_graph
+    token_graph.can_graph = usual if is_on else lambda cache, device: False
+    try:
+        yield
+    finally:
+        token_graph.can_graph = usual
 
 
 def episodes(n: int, vocabulary: int, context: int, turns: int, *, imitated: bool = False) -> list[TrainingRow]:
@@ -186,16 +198,20 @@ def sampling(name: str, n: int, most: int) -> Iterator[dict[str, Any]]:
             fresh_memory()
             policy = InMemoryPolicy(learner.policy, loaded.tokenizer, of_card(loaded.card))
             asked = questions(policy, n, min(1000, loaded.context // 2), most)
-            found, speed = sampler_speed(asked, LearnersPolicy(learner, policy).answers)
-            about = {"model": name, "sampler": f"{precision}, in the learner", "lora": rank, "peak_gb": peak_gb()}
-            yield about | speed | {"trainer": precision} | disagreement(learner, found)
+            for is_graphed in (True, False):
+                with graphs(is_graphed):
+                    found, speed = sampler_speed(asked, LearnersPolicy(learner, policy).answers)
+                about = {"model": name, "sampler": f"{precision}, in the learner", "lora": rank, "graph": is_graphed}
+                yield about | speed | {"peak_gb": peak_gb(), "trainer": precision} | disagreement(learner, found)
     local = LocalPolicy(name)
-    found, speed = sampler_speed(asked, local.sample_many)
-    for precision in PRECISIONS:
-        with accelerated(precision):
-            learner = Learner(load(name).model, StepSettings(1e-5))
-            about = {"model": name, "sampler": "weights in bf16", "lora": 0}
-            yield about | speed | {"trainer": precision} | disagreement(learner, found)
+    for is_graphed in (True, False):
+        with graphs(is_graphed):
+            found, speed = sampler_speed(asked, local.sample_many)
+        for precision in PRECISIONS:
+            with accelerated(precision):
+                learner = Learner(load(name).model, StepSettings(1e-5))
+                about = {"model": name, "sampler": "weights in bf16", "lora": 0, "graph": is_graphed}
+                yield about | speed | {"trainer": precision} | disagreement(learner, found)
     local.close()
 
 
@@ -243,6 +259,7 @@ def main() -> None:
     parser.add_argument("--model", action="append", required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=600.0, help="no part begins later than this")
+    parser.add_argument("--only", default="", help="what the names of the parts to measure have in common")
     parser.add_argument("--small", action="store_true")
     given = parser.parse_args()
     begun = time.monotonic()
@@ -253,6 +270,8 @@ def main() -> None:
     }
     found: dict[str, Any] = {}
     for name, measured in parts_of(given.model, given.small):
+        if given.only not in name:
+            continue
         if time.monotonic() - begun > given.seconds:
             break
         try:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from sciagent.agent.messages import PolicyError, Sampling, shared_prefix
-from sciagent.agent.policies.decoding import CHUNK, AnswerDraw, ConstrainedAnswer, Drawn, take_all
+from sciagent.agent.policies.constrained import ConstrainedAnswer
+from sciagent.agent.policies.decoding import CHUNK, AnswerDraw, Drawn, take_all
 
 
 class BatchLimits(NamedTuple):
@@ -102,22 +103,42 @@ class BatchDecoder:
         """Draws the answers, in order. A grammar that fails ends its own answer alone."""
         import torch
 
-        rows = [_Row(each, self._ends, self._model.device) for each in wanted]
-        going = list(rows)
+        from sciagent.agent.policies import token_graph
+
+        rows = [_Row(each, self._ends, self._model.device, place) for place, each in enumerate(wanted)]
+        going = rows
         with torch.inference_mode():
             logits = self._after_prompts([each.prompt for each in wanted], max(each.limit for each in wanted))
-            while True:
-                kept = _taken(going, logits)
-                if not kept:
-                    self._cache = self._mask = None
-                    return [row.drawn if row.fault is None else row.fault for row in rows]
-                if len(kept) < len(going):
-                    going = [going[place] for place in kept]
-                    self._keep(kept)
+            graph = None
+            if token_graph.can_graph(self._cache, self._model.device):
+                graph = token_graph.TokenGraph(self._model, self._cache, self._mask)
+            while going := _taken(going, logits):
                 self._go_on()
-                ids = torch.tensor([[row.drawn.ids[-1]] for row in going], device=self._model.device)
-                places = torch.tensor([[row.length - 1] for row in going], device=self._model.device)
-                logits = self._forward(ids, torch.ones_like(ids), places)
+                if graph is None:
+                    logits = self._after_tokens(going)
+                else:
+                    logits = graph.logits(*self._last(rows))[[row.place for row in going]]
+        self._cache = self._mask = None
+        return [row.drawn if row.fault is None else row.fault for row in rows]
+
+    def _after_tokens(self, going: Sequence[_Row]) -> Any:
+        """Returns (n, v) logits after the last tokens of the answers that go on. The others are dropped."""
+        import torch
+
+        if len(going) < len(self._mask):
+            self._keep([row.place for row in going])
+            for place, row in enumerate(going):
+                row.place = place
+        ids, places = self._last(going)
+        return self._forward(ids, torch.ones_like(ids), places)
+
+    def _last(self, rows: Sequence[_Row]) -> tuple[Any, Any]:
+        """Returns (n, 1) ids of the last tokens that were drawn, and (n, 1) their positions."""
+        import torch
+
+        device = self._model.device
+        ids = torch.tensor([[row.last] for row in rows], device=device)
+        return ids, torch.tensor([[row.length - 1] for row in rows], device=device)
 
     def _after_prompts(self, prompts: Sequence[list[int]], limit: int) -> Any:
         """Returns (rows, v) logits after the prompts. limit: most tokens of an answer."""
@@ -190,8 +211,9 @@ class BatchDecoder:
 class _Row:
     """One answer in the making."""
 
-    def __init__(self, wanted: WantedAnswer, ends: frozenset[int], device: Any) -> None:
-        self._prompt = wanted.prompt
+    def __init__(self, wanted: WantedAnswer, ends: frozenset[int], device: Any, place: int) -> None:
+        """place: in the tensors of the batch."""
+        self._prompt, self.place = wanted.prompt, place
         self.draw = AnswerDraw(wanted.sampling, wanted.limit, ends, wanted.answer, device)
         self.fault: PolicyError | None = None
 
@@ -200,17 +222,22 @@ class _Row:
         return self.draw.drawn
 
     @property
+    def last(self) -> int:
+        """Id of the last token that was drawn; 0 without one."""
+        return self.drawn.ids[-1] if self.drawn.ids else 0
+
+    @property
     def length(self) -> int:
         """Number of tokens of the prompt and the answer so far."""
         return len(self._prompt) + len(self.drawn.ids)
 
 
-def _taken(rows: Sequence[_Row], logits: Any) -> list[int]:
-    """Draws the next token of each answer; returns the places of those that go on. logits: (rows, v)."""
+def _taken(rows: Sequence[_Row], logits: Any) -> list[_Row]:
+    """Draws the next token of each answer; returns those that go on. logits: (rows, v)."""
     kept = []
-    for place, (row, going) in enumerate(zip(rows, take_all([row.draw for row in rows], logits), strict=True)):
+    for row, going in zip(rows, take_all([row.draw for row in rows], logits), strict=True):
         if isinstance(going, PolicyError):
             row.fault = going
         elif going:
-            kept.append(place)
+            kept.append(row)
     return kept

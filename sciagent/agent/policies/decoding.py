@@ -3,69 +3,14 @@ restrict the tokens."""
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from sciagent.agent.messages import PolicyError, Sampling, shared_prefix
+from sciagent.agent.policies.constrained import ConstrainedAnswer, all_allowed, allow_next, unpacked
 
 CHUNK = 512  # prompt tokens computed at once; `go_on` is called between chunks
-# one layout per value: a model cannot fill its limit with spaces, and more tokens are forced
-LAYOUT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
-
-
-class ConstrainedAnswer:
-    """The grammar state of a partly written answer."""
-
-    def __init__(self, tokens: Any, schema: Mapping[str, Any]) -> None:
-        """tokens: the tokenizer in llguidance's format. Raises PolicyError if the schema cannot be enforced."""
-        from llguidance.numpy import allocate_token_bitmask
-
-        self.matcher, self.vocabulary = _begun(tokens, json.dumps(schema)).deep_copy(), tokens.vocab_size
-        if self.matcher.is_error():
-            raise PolicyError(f"the schema cannot be enforced: {self.matcher.get_error()}")
-        self._bits = allocate_token_bitmask(1, self.vocabulary)
-
-    def allowed(self) -> Any:
-        """Returns (v,) booleans: the tokens that may come next; only end tokens after a complete answer."""
-        import numpy as np
-        from llguidance.numpy import fill_next_token_bitmask
-
-        fill_next_token_bitmask(self.matcher, self._bits)
-        if self.matcher.is_error():
-            raise PolicyError(f"the schema cannot be followed further: {self.matcher.get_error()}")
-        return np.unpackbits(self._bits.view(np.uint8), bitorder="little")[: self.vocabulary].astype(bool)
-
-    def take(self, token: int) -> None:
-        if not self.matcher.consume_token(token):
-            raise PolicyError(f"token {token} is not what the schema allows: {self.matcher.get_error()}")
-
-
-@lru_cache(maxsize=16)
-def _begun(tokens: Any, schema: str) -> Any:
-    """Returns the matcher of an answer that has not begun. It is copied, since it takes long to make."""
-    from llguidance import LLMatcher
-
-    return LLMatcher(tokens, LLMatcher.grammar_from_json_schema(schema, defaults=LAYOUT), log_level=0)
-
-
-def allowed_sets(answer: ConstrainedAnswer, ids: Sequence[int]) -> Any:
-    """Returns (n, v) booleans: the tokens that the schema allowed at each place of an answer.
-
-    answer: new. ids: (n,) of the whole answer. Raises ValueError if the schema does not allow one of them.
-    """
-    import torch
-
-    rows = []
-    for place, token in enumerate(ids):
-        rows.append(torch.from_numpy(answer.allowed()))
-        if not rows[-1][token]:
-            raise ValueError(f"its schema does not allow output id {place}, {token}")
-        if place < len(ids) - 1:
-            answer.take(token)
-    return torch.stack(rows)
 
 
 class Drawn(NamedTuple):
@@ -90,7 +35,7 @@ class AnswerDraw:
         import torch
 
         self.drawn = Drawn([], [], [], [])
-        self.temperature, self._limit, self._ends, self._answer = sampling.temperature, limit, ends, answer
+        self.temperature, self._limit, self._ends, self.answer = sampling.temperature, limit, ends, answer
         self._random = torch.Generator(device=device)
         if sampling.seed is None:
             self._random.seed()
@@ -103,10 +48,6 @@ class AnswerDraw:
         if isinstance(going, PolicyError):
             raise going
         return going
-
-    def allowed(self) -> Any | None:
-        """Returns (v,) booleans: the tokens that the grammar allows next; None without one. Raises PolicyError."""
-        return None if self._answer is None else self._answer.allowed()
 
     def add_noise(self, row: Any) -> None:
         """Fills (v,) with exponential random numbers of this answer. The chances divided by them are largest at the
@@ -122,8 +63,8 @@ class AnswerDraw:
         self.drawn.forced.append(is_forced)
         if token in self._ends or len(self.drawn.ids) >= self._limit:
             return False
-        if self._answer:
-            self._answer.take(token)
+        if self.answer:
+            self.answer.take(token)
         return True
 
 
@@ -135,43 +76,39 @@ def take_all(draws: Sequence[AnswerDraw], logits: Any) -> list[bool | PolicyErro
     import torch
 
     found: list[bool | PolicyError] = [False] * len(draws)
-    masks: list[Any] = [None] * len(draws)
-    for place, draw in enumerate(draws):
-        try:
-            masks[place] = draw.allowed()
-        except PolicyError as error:
-            found[place] = error
-    allowed = _stacked(masks, logits)
+    allowed = _allowed(draws, logits, found)
     p = chances(logits, allowed, logits.new_tensor([draw.temperature for draw in draws])[:, None])
     noise = torch.empty_like(p)
     for draw, row in zip(draws, noise, strict=True):
         draw.add_noise(row)
     tokens = (p / noise).argmax(dim=-1, keepdim=True)
     logprobs = torch.log_softmax(logits, dim=-1).gather(-1, tokens)
-    told = torch.cat([tokens, logprobs.double(), p.gather(-1, tokens).double()], dim=1).tolist()
-    for place, (draw, (token, logprob, chance)) in enumerate(zip(draws, told, strict=True)):
+    forced = torch.zeros_like(tokens) if allowed is None else allowed.sum(dim=-1, keepdim=True) == 1
+    told = torch.cat([tokens, logprobs.double(), p.gather(-1, tokens).double(), forced], dim=1).tolist()
+    for place, (draw, (token, logprob, chance, is_forced)) in enumerate(zip(draws, told, strict=True)):
         if found[place]:
             continue
         if not chance > 0:
             raise RuntimeError("the model gives no finite probabilities")
         try:
-            is_forced = masks[place] is not None and int(masks[place].sum()) == 1
-            found[place] = draw.add(int(token), logprob, chance, is_forced)
+            found[place] = draw.add(int(token), logprob, chance, bool(is_forced))
         except PolicyError as error:
             found[place] = error
     return found
 
 
-def _stacked(masks: Sequence[Any], logits: Any) -> Any | None:
-    """Returns (n, v) booleans from those of n answers, on the device of the logits; None where no answer has any."""
-    import numpy as np
+def _allowed(draws: Sequence[AnswerDraw], logits: Any, found: list[bool | PolicyError]) -> Any | None:
+    """Returns (n, v) booleans, the tokens that may come next, on the device of the logits; None where no answer has a
+    grammar. Errors go to `found`."""
     import torch
 
-    if all(mask is None for mask in masks):
+    answers = {place: draw.answer for place, draw in enumerate(draws) if draw.answer is not None}
+    if not answers:
         return None
-    everything = np.ones(logits.shape[-1], dtype=bool)
-    rows = np.stack([everything if mask is None else mask for mask in masks])
-    return torch.from_numpy(rows).to(logits.device)
+    bits = all_allowed(len(draws), logits.shape[-1])
+    for place, error in allow_next(answers, bits).items():
+        found[place] = error
+    return unpacked(torch.from_numpy(bits).to(logits.device), logits.shape[-1])
 
 
 class Decoder:

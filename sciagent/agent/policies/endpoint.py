@@ -14,7 +14,7 @@ from typing import Any
 
 from sciagent.agent.messages import Message, PolicyError, Sampled, Sampling
 from sciagent.agent.policies.answers import SERVER, GrammarEngine, LogprobSource, read_answer, sampled_of
-from sciagent.agent.policies.decoding import LAYOUT
+from sciagent.agent.policies.constrained import LAYOUT
 from sciagent.agent.policies.openai_messages import to_openai
 from sciagent.agent.policies.rendering import is_rendering
 from sciagent.agent.serving import served_cards

@@ -13,7 +13,8 @@ from sciagent.agent.conversion import check_extra
 from sciagent.agent.messages import NO_CHANCE, EpisodeQuestion, Message, PolicyError, Sampled, Sampling, Tokens
 from sciagent.agent.policies import hermes
 from sciagent.agent.policies.batch_decoding import BatchDecoder, WantedAnswer, batches, can_batch, limits_of
-from sciagent.agent.policies.decoding import ConstrainedAnswer, Decoder, Drawn
+from sciagent.agent.policies.constrained import ConstrainedAnswer
+from sciagent.agent.policies.decoding import Decoder, Drawn
 from sciagent.agent.policies.rendering import extended_ids, prompt_ids
 from sciagent.domain.campaigns.policies import IN_PROCESS, PolicyIdentity
 from sciagent.errors import UsageError

@@ -16,7 +16,8 @@ class ReservedLayer(DynamicLayer):  # type: ignore[misc]
     def __init__(self, rows: int, room: int) -> None:
         """rows: sequences of the batch. room: most tokens of a sequence."""
         super().__init__()
-        self._rows, self._room, self._length = rows, room, 0
+        self._rows, self.room, self._length = rows, room, 0
+        self._at: Any = None
 
     def lazy_initialization(self, key_states: Any, value_states: Any) -> None:
         """Makes the buffers, (rows, heads, room, numbers of a head) each."""
@@ -24,7 +25,7 @@ class ReservedLayer(DynamicLayer):  # type: ignore[misc]
         if torch.is_autocast_enabled(kind):  # attention would convert all of them for every token
             self.dtype = torch.get_autocast_dtype(kind)
         self._buffers = [
-            torch.empty((self._rows, each.shape[1], self._room, each.shape[3]), dtype=self.dtype, device=self.device)
+            torch.empty((self._rows, each.shape[1], self.room, each.shape[3]), dtype=self.dtype, device=self.device)
             for each in (key_states, value_states)
         ]
         self.is_initialized = True
@@ -34,11 +35,23 @@ class ReservedLayer(DynamicLayer):  # type: ignore[misc]
         all rows if they are given for one. Returns those of all tokens so far. Raises RuntimeError without room."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
+        if self._at is not None:
+            for buffer, new in zip(self._buffers, (key_states, value_states), strict=True):
+                buffer.index_copy_(2, self._at, new.to(buffer.dtype))
+            return self.keys, self.values
         begin, self._length = self._length, self._length + key_states.shape[2]
         for buffer, new in zip(self._buffers, (key_states, value_states), strict=True):
             buffer[:, :, begin : self._length] = new
         self._show()
         return self.keys, self.values
+
+    def write_at(self, at: Any) -> None:
+        """Writes one token of each row from now on, at a place that a tensor of one number holds. Then the whole buffer
+        is shown: a mask has to say what is in it."""
+        for buffer in self._buffers:
+            buffer[:, :, self._length :] = 0  # attention multiplies what the mask hides by 0, which must not be nan
+        self._at, self._length = at, self.room
+        self._show()
 
     def batch_select_indices(self, indices: Any) -> None:
         """Keeps some rows. Those that stay move to the front of the buffer."""

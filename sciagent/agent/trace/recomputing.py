@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sciagent.agent.messages import NO_CHANCE
-from sciagent.agent.policies.decoding import allowed_sets
+from sciagent.agent.policies.constrained import allowed_sets, unpacked
 from sciagent.agent.policies.local import LocalPolicy
 from sciagent.agent.trace.linearise import RecordedCall
 
@@ -50,13 +50,14 @@ def behaviour_of(
         logits = policy.model(input_ids=ids, use_cache=False, logits_to_keep=n).logits[0].float()
     schema = schema_of(sampling, tool_set)
     if schema is not None:
-        logits = logits.masked_fill(~_allowed(policy, schema, call).to(logits.device), -torch.inf)
+        bits = torch.from_numpy(_allowed(policy, schema, call)).to(logits.device)
+        logits = logits.masked_fill(~unpacked(bits, logits.shape[-1]), -torch.inf)
     table = torch.log_softmax(logits / sampling["temperature"], dim=-1)
     return tuple(table[torch.arange(n), torch.tensor(call.output_ids, device=table.device)].tolist())
 
 
 def _allowed(policy: LocalPolicy, schema: Mapping[str, Any], call: RecordedCall) -> Any:
-    """Returns (n, v) booleans: the tokens that the schema allowed at each place of the answer."""
+    """Returns (n, words) bits: the tokens that the schema allowed at each place of the answer."""
     try:
         return allowed_sets(policy.constrained(schema), call.output_ids)
     except ValueError as error:

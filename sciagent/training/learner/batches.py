@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from sciagent.agent.policies.constrained import unpacked
 from sciagent.training.learner.rows import AnswerSpan, TrainingRow
 from sciagent.training.learner.values.critic import ValueBatch, value_batch
 
 AllowedSets = Callable[[AnswerSpan, Sequence[int]], Any]
-"""Returns (n, v) booleans: the tokens that the schema of an answer allowed at each of its n places. The second argument
-holds the n ids of the answer."""
+"""Returns (n, words) bits: the tokens that the schema of an answer allowed at each of its n places, as
+`agent.policies.constrained.packed` writes them. The second argument holds the n ids of the answer."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,13 @@ class MicroBatch:
     weight: Any
     """(n,) factor in the mean over the step."""
     allowed: Any | None
-    """(n, v) booleans: the tokens that a grammar allowed; None if no token had a grammar."""
+    """(n, words) bits: the tokens that a grammar allowed; None if no token had a grammar."""
     values: ValueBatch
     """States and targets of the value head; empty without one."""
+
+    def mask(self, vocabulary: int) -> Any | None:
+        """Returns (n, v) booleans: the tokens that a grammar allowed; None if no token had a grammar."""
+        return None if self.allowed is None else unpacked(self.allowed, vocabulary)
 
 
 def divided(rows: Sequence[TrainingRow], most_tokens: int) -> list[list[TrainingRow]]:
@@ -147,18 +152,20 @@ def _temperatures(row: TrainingRow) -> Any:
 def _allowed(
     rows: Sequence[TrainingRow], places: Sequence[Any], allowed: AllowedSets | None, device: Any
 ) -> Any | None:
-    """Returns (n, v) booleans, or None if no trained token had a grammar."""
-    sets: dict[tuple[int, int], Any] = {}
-    for number, row in enumerate(rows):
+    """Returns (n, words) bits, or None if no trained token had a grammar."""
+    found, ends = list[tuple[Any, Any]](), np.cumsum([len(at) for at in places])
+    for row, at, end in zip(rows, places, ends, strict=True):
         for span in row.spans:
-            if span.schema is None or not any(row.mask[span.begin : span.end]):
+            inside = (at >= span.begin) & (at < span.end)
+            if span.schema is None or not inside.any():
                 continue
             if allowed is None:
                 raise ValueError("an answer was drawn under a schema, and no tokenizer can follow it")
-            for place, mask in enumerate(allowed(span, row.ids[span.begin : span.end]), span.begin):
-                sets[number, place] = mask
-    if not sets:
+            bits = allowed(span, row.ids[span.begin : span.end])
+            found.append((end - len(at) + np.flatnonzero(inside), bits[at[inside] - span.begin]))
+    if not found:
         return None
-    everything = torch.ones_like(next(iter(sets.values())))
-    wanted = [(number, place) for number, at in enumerate(places) for place in at.tolist()]
-    return torch.stack([sets.get(place, everything) for place in wanted]).to(device)
+    made = np.full((ends[-1], found[0][1].shape[1]), -1, dtype=np.int32)
+    for wanted, bits in found:
+        made[wanted] = bits
+    return torch.from_numpy(made).to(device)

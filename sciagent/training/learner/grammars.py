@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from sciagent.agent.policies.decoding import ConstrainedAnswer, allowed_sets
+from sciagent.agent.policies.constrained import ConstrainedAnswer, allowed_sets
 from sciagent.training.learner.rows import AnswerSpan
 
 
@@ -20,5 +20,6 @@ class AnswerGrammars:
         self._tokens = from_tokenizer(tokenizer, n_vocab=vocabulary, eos_token=sorted(ends))
 
     def allowed(self, span: AnswerSpan, ids: Sequence[int]) -> Any:
-        """Returns (n, v) booleans for the n ids of an answer. Raises ValueError if its schema does not allow one."""
+        """Returns the bits of `allowed_sets` for the n ids of an answer. Raises ValueError if its schema does not allow
+        one."""
         return allowed_sets(ConstrainedAnswer(self._tokens, json.loads(span.schema or "{}")), ids)

@@ -22,6 +22,9 @@ from sciagent.training.learner.values.advantages import explained_variance, targ
 from sciagent.training.learner.values.critic import value_loss, values_of
 from sciagent.training.learner.values.head import PolicyWithValues
 
+Batches = Sequence[tuple[MicroBatch, bool]]
+"""Micro-batches, each with whether it counts: one that only fills up for other processes does not."""
+
 
 class DivergedError(SciagentError):
     """The weights have left the range in which anything can be computed."""
@@ -112,8 +115,9 @@ class Learner:
                 values = values_of(self.model, [part for part, _ in self._mine(rows)], self.device)
             rows = valued_rows(rows, values, critic)
             explained = explained_variance(rows)
+        batches = self._batches(rows)
         for _ in range(1 if critic is None else critic.passes):
-            metrics = self.gradient(rows)
+            metrics = self.gradient(rows, batches)
             norm = self.accelerator.clip_grad_norm_(self.model.parameters(), self.settings.most_gradient)
             if not math.isfinite(float(norm)):
                 raise DivergedError("the gradient is not finite; train with a lower --learning-rate in another folder")
@@ -122,22 +126,20 @@ class Learner:
         seconds = time.monotonic() - begun
         return metrics._replace(grad_norm=float(norm), seconds=seconds, explained_variance=explained)
 
-    def gradient(self, rows: Sequence[TrainingRow]) -> StepMetrics:
+    def gradient(self, rows: Sequence[TrainingRow], batches: Batches | None = None) -> StepMetrics:
         """Adds the gradient of the rows' loss to those of the parameters; returns the metrics without its norm.
 
         How the rows are cut into micro-batches, or a trajectory into rows, changes nothing: the loss is the mean over
-        all trained tokens. Raises ValueError if there are none.
+        all trained tokens. batches: those of the rows, if they are made already. Raises ValueError if there are none.
         """
+        mine = self._batches(rows) if batches is None else batches
         total = sum(row.weight * row.trained for row in rows)
-        if not total:
-            raise ValueError("the rows of this step have no token to train")
         turns, critic = max(sum(1 for _ in targets(rows)), 1), self.settings.critic
         sums = torch.zeros(6, dtype=torch.float64)
-        mine = self._mine([row for row in rows if row.trained])
-        for place, (part, counts) in enumerate(mine):
+        for place, (batch, counts) in enumerate(mine):
             waits = place < len(mine) - 1
             with self.accelerator.no_sync(self.model) if waits else nullcontext():
-                summed, errors, told = self._loss(micro_batch(part, self.allowed, self.device))
+                summed, errors, told = self._loss(batch)
                 loss = summed / total + (0.0 if critic is None else critic.loss * errors / turns)
                 # processes average their gradients; a micro-batch that only fills up counts nothing
                 self.accelerator.backward(loss * self.accelerator.num_processes * counts)
@@ -168,11 +170,19 @@ class Learner:
         filled = [(part, True) for part in parts] + [(parts[0], False)] * (-len(parts) % n)
         return filled[self.accelerator.process_index :: n]
 
+    def _batches(self, rows: Sequence[TrainingRow]) -> Batches:
+        """Returns the micro-batches of this process as tensors, each with whether it counts. Raises ValueError without
+        a token to train."""
+        if not any(row.weight and row.trained for row in rows):
+            raise ValueError("the rows of this step have no token to train")
+        mine = self._mine([row for row in rows if row.trained])
+        return [(micro_batch(part, self.allowed, self.device), counts) for part, counts in mine]
+
     def _loss(self, batch: MicroBatch) -> tuple[Any, Any, Any]:
         """Returns the weighted sum of the loss, the sum of the value loss, and (6,) sums for the metrics."""
         settings = self.settings.loss
         logits, errors = self._forward(batch)
-        table = losses.distribution(logits, batch.temperature, batch.allowed)
+        table = losses.distribution(logits, batch.temperature, batch.mask(logits.shape[-1]))
         logprobs = table.gather(-1, batch.target[:, None])[:, 0]
         terms = losses.policy_gradient(logprobs, batch.behaviour, batch.advantage, settings)
         loss = torch.where(batch.imitated, losses.imitation(logprobs, batch.advantage), terms.loss)
@@ -207,7 +217,8 @@ class Learner:
     def _frozen(self, model: Any, selected: Any, batch: MicroBatch) -> Any:
         """Returns (n, v) log-probabilities by a model that is not trained."""
         with torch.no_grad(), self.accelerator.autocast():
-            return losses.distribution(selected.logits(model), batch.temperature, batch.allowed)
+            logits = selected.logits(model)
+            return losses.distribution(logits, batch.temperature, batch.mask(logits.shape[-1]))
 
     def state(self) -> Mapping[str, Any]:
         """Returns what a checkpoint needs: trained weights, optimiser, random state. Every process has to call it."""

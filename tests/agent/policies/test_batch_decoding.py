@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, Sampling
+from sciagent.agent.policies import token_graph
 from sciagent.agent.policies.batch_decoding import BatchLimits, WantedAnswer, batches
 from sciagent.agent.policies.local import LocalPolicy
 from sciagent.agent.trace.linearise import RecordedCall
@@ -51,6 +52,19 @@ def test_a_batch_draws_what_each_question_draws_alone_with_and_without_grammar(p
     assert len(lengths) > 3, "answers of one length test little"
     backwards = sampled(policy.sample_many(questions[::-1]))[::-1]
     assert [each.message for each in backwards] == [each.message for each in together]
+
+
+def test_tokens_at_fixed_places_in_memory_are_those_of_a_growing_cache(
+    policy: LocalPolicy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a CUDA graph computes, on a CPU: all rows until the last has ended, and the whole reserved room."""
+    questions = [question(seed) for seed in range(12)]
+    grown = sampled(policy.sample_many(questions))
+    monkeypatch.setattr(token_graph, "can_graph", lambda cache, device: True)
+    for each, fixed in zip(grown, sampled(policy.sample_many(questions)), strict=True):
+        assert each.tokens and fixed.tokens and each.message == fixed.message
+        assert each.tokens.output_ids == fixed.tokens.output_ids and each.tokens.forced == fixed.tokens.forced
+        assert each.tokens.behaviour == pytest.approx(fixed.tokens.behaviour, abs=TOLERANCE)
 
 
 def test_what_was_drawn_from_is_recomputed_from_what_a_batch_recorded(policy: LocalPolicy) -> None:

@@ -15,7 +15,7 @@ import pytest
 from sciagent.agent import models, question_threads
 from sciagent.agent.episode import Episode, EpisodeLimits
 from sciagent.agent.messages import Message, PolicyError, Sampling, ToolCall
-from sciagent.agent.policies.decoding import LAYOUT
+from sciagent.agent.policies.constrained import LAYOUT
 from sciagent.agent.policies.endpoint import EndpointPolicy
 from sciagent.agent.policies.rendering import prompt_ids
 from sciagent.agent.question_threads import Asking

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from sciagent.agent.policies.constrained import packed
 from sciagent.training.learner.rows import AnswerSpan, EpisodeTurns, RowTurn, TrainingRow
 from sciagent.training.learner.settings import CriticSettings, StepSettings
 from sciagent.training.learner.step import Learner
@@ -33,10 +34,10 @@ def played(model: Any, settings: StepSettings, seed: int, shuffled: bool) -> flo
     rng, generator = random.Random(seed), torch.Generator().manual_seed(seed)
     places = torch.arange(FIRST, FIRST + ARMS)
 
-    def allowed(span: AnswerSpan, ids: Sequence[int]) -> torch.Tensor:
+    def allowed(span: AnswerSpan, ids: Sequence[int]) -> Any:
         arms = torch.zeros(1, model.config.vocab_size, dtype=torch.bool)
         arms[0, places] = True
-        return arms
+        return packed(arms.numpy())
 
     def chances() -> torch.Tensor:
         with torch.no_grad():

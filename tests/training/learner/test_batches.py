@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
+from sciagent.agent.policies.constrained import packed
 from sciagent.training.learner.batches import divided, micro_batch
 from sciagent.training.learner.rows import AnswerSpan, TrainingRow
 
@@ -42,14 +44,15 @@ def test_a_teacher_sees_other_ids_before_the_same_tokens() -> None:
 
 
 def test_schemas_and_temperatures_reach_the_tokens_of_their_answers() -> None:
-    def allowed(span: AnswerSpan, ids: Sequence[int]) -> torch.Tensor:
+    def allowed(span: AnswerSpan, ids: Sequence[int]) -> Any:
         assert (span.schema, list(ids)) == ("{}", [2, 3])
-        return torch.eye(5, dtype=torch.bool)[torch.tensor(ids)]
+        return packed(np.eye(5, dtype=bool)[list(ids)])
 
     spans = (AnswerSpan(2, 4, 0.7, "{}"),)
     batch = micro_batch([row(1), row(2, spans=spans)], allowed, "cpu")
     assert batch.temperature.tolist() == pytest.approx([1.0, 0.7, 0.7])
-    assert batch.allowed is not None and batch.allowed.sum(-1).tolist() == [5, 1, 1]
+    mask = batch.mask(5)
+    assert mask is not None and mask.tolist() == [[True] * 5, *torch.eye(5, dtype=torch.bool)[2:4].tolist()]
     with pytest.raises(ValueError, match="no tokenizer can follow it"):
         micro_batch([row(2, spans=spans)], None, "cpu")
 

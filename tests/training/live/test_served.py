@@ -15,6 +15,7 @@ from sciagent import Campaign
 from sciagent.agent import models
 from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampling
 from sciagent.agent.policies.batches import BatchPolicy
+from sciagent.agent.policies.constrained import unpacked
 from sciagent.domain.answers.training import TrainedStep
 from sciagent.domain.campaigns.policies import PolicyIdentity
 from sciagent.errors import UsageError
@@ -126,10 +127,10 @@ def test_a_grammar_of_the_server_allows_what_the_trainer_computes(
     policy = ServedEngine(server.url, "held", tmp_path / "adapters").policy(learner, loaded, of(loaded, "held"))
     ids, drawn = behaviour(policy, Sampling(1.0, 40, seed=3, schema=SCHEMA))
     span = AnswerSpan(len(ids) - len(drawn), len(ids), 1.0, json.dumps(SCHEMA))
-    allowed = loaded.grammars.allowed(span, ids[-len(drawn) :])
+    bits = torch.from_numpy(loaded.grammars.allowed(span, ids[-len(drawn) :]))
     with torch.no_grad():
         logits = loaded.model(input_ids=torch.tensor([ids[:-1]])).logits[0, -len(drawn) :]
-    table = torch.log_softmax(logits.masked_fill(~allowed, -torch.inf), -1)
+    table = torch.log_softmax(logits.masked_fill(~unpacked(bits, logits.shape[-1]), -torch.inf), -1)
     again = table.gather(-1, torch.tensor(ids[-len(drawn) :])[:, None])[:, 0]
     assert torch.allclose(again, torch.tensor(drawn), atol=1e-4)
     policy.close()
