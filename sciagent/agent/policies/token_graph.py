@@ -7,7 +7,6 @@ written.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -34,7 +33,7 @@ class TokenGraph:
         self._ids, self._places = (torch.zeros((rows, 1), dtype=torch.long, device=mask.device) for _ in range(2))
         for layer in layers:
             layer.write_at(self._at)
-        self._replay: Callable[[], None] | None = None
+        self._graph: Any = None
         self._begun = False
         self._logits: Any = None
 
@@ -43,17 +42,17 @@ class TokenGraph:
         them. ids, places: (rows, 1) the tokens and their positions."""
         self._ids.copy_(ids)
         self._places.copy_(places)
-        if self._replay is not None:
-            self._replay()
-        elif self._begun and self._ids.is_cuda:
-            self._replay = self._captured()
-            self._replay()
+        if self._begun and self._graph is None and self._ids.is_cuda:
+            self._graph = self._captured()
+        if self._graph is not None:
+            self._graph.replay()
         else:
             self._begun = True  # the first token also makes what a graph cannot make: workspaces, tables of kernels
             self._logits = self._computed()
         return self._logits
 
-    def _captured(self) -> Callable[[], None]:
+    def _captured(self) -> Any:
+        """Returns the graph of the computation, whose logits are written anew by each replay."""
         graph = torch.cuda.CUDAGraph()
         torch.cuda.synchronize()
         # inside a graph, weights in another precision are converted for each token
@@ -64,7 +63,7 @@ class TokenGraph:
                 self._logits = self._computed()
         finally:
             torch.set_autocast_cache_enabled(kept)
-        return graph.replay
+        return graph
 
     def _computed(self) -> Any:
         self._mask.index_fill_(3, self._at, True)
