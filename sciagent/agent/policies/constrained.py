@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from sciagent.agent.messages import PolicyError
@@ -35,7 +36,7 @@ def allow_next(answers: Mapping[int, ConstrainedAnswer], bits: Any) -> Mapping[i
     """
     from llguidance.numpy import fill_next_token_bitmask_par
 
-    fill_next_token_bitmask_par(_threads(), [(answer.matcher, row) for row, answer in answers.items()], bits)
+    fill_next_token_bitmask_par(_threads(os.getpid()), [(each.matcher, row) for row, each in answers.items()], bits)
     errors = {}
     for row, answer in answers.items():
         if answer.matcher.is_error():
@@ -44,8 +45,9 @@ def allow_next(answers: Mapping[int, ConstrainedAnswer], bits: Any) -> Mapping[i
     return errors
 
 
-@lru_cache(maxsize=1)
-def _threads() -> Any:
+@cache
+def _threads(process: int) -> Any:
+    """Returns the threads of a process: those of its parent do not run in a fork, where they would be waited for."""
     from llguidance import LLExecutor
 
     return LLExecutor()

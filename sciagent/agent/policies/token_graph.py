@@ -7,11 +7,14 @@ written.
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import torch
 
 from sciagent.agent.policies.reserved_cache import ReservedLayer
+
+CAPTURING = threading.Lock()  # one graph at a time is made in a process
 
 
 def can_graph(cache: Any, device: Any) -> bool:
@@ -54,12 +57,12 @@ class TokenGraph:
     def _captured(self) -> Any:
         """Returns the graph of the computation, whose logits are written anew by each replay."""
         graph = torch.cuda.CUDAGraph()
-        torch.cuda.synchronize()
         # inside a graph, weights in another precision are converted for each token
         kept = torch.is_autocast_cache_enabled()
         torch.set_autocast_cache_enabled(False)
         try:
-            with torch.cuda.graph(graph):
+            # while another thread may train on the same GPU
+            with CAPTURING, torch.cuda.graph(graph, capture_error_mode="thread_local"):
                 self._logits = self._computed()
         finally:
             torch.set_autocast_cache_enabled(kept)
