@@ -57,7 +57,7 @@ def test_a_batch_draws_what_each_question_draws_alone_with_and_without_grammar(p
 def test_tokens_at_fixed_places_in_memory_are_those_of_a_growing_cache(
     policy: LocalPolicy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a CUDA graph computes, on a CPU: all rows until the last has ended, and the whole reserved room."""
+    """A CPU computes here what a CUDA graph would: all rows until the last has ended, and the whole reserved room."""
     questions = [question(seed) for seed in range(12)]
     grown = sampled(policy.sample_many(questions))
     monkeypatch.setattr(token_graph, "can_graph", lambda cache, device: True)

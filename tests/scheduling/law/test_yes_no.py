@@ -122,7 +122,7 @@ def test_nearly_certain_answers_have_an_interval_without_width() -> None:
 
 
 def test_a_limit_that_is_the_yes_itself_changes_no_chance() -> None:
-    """As `min: 1` for answers of 0 and 1."""
+    """The limit is that of `min: 1`, with answers of 0 and 1."""
     scores = _scores(60, 2)
     scores[20:, 1] = np.nan
     chances = []
