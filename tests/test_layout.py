@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -51,12 +50,6 @@ def lines() -> dict[Path, int]:
 def test_a_folder_with_the_name_of_a_known_package_is_no_package(folder: str) -> None:
     assert (ROOT / folder).is_dir()
     assert not (ROOT / folder / "__init__.py").exists()
-
-
-def test_no_module_is_long_and_most_are_short() -> None:
-    sizes = lines()
-    assert {str(path): n for path, n in sizes.items() if n > 600} == {}
-    assert statistics.median(n for n in sizes.values() if n > 1) < 180
 
 
 def test_no_module_is_called_utils() -> None:
