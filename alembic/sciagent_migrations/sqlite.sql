@@ -375,8 +375,8 @@ CREATE TABLE "lab_task" (
 	note TEXT, 
 	in_review_id INTEGER, 
 	CONSTRAINT pk_lab_task PRIMARY KEY (job_id), 
-	CONSTRAINT fk_lab_task_assigned_to FOREIGN KEY(assigned_to) REFERENCES person (id), 
 	CONSTRAINT fk_lab_task_sample_id FOREIGN KEY(sample_id) REFERENCES sample (id), 
+	CONSTRAINT fk_lab_task_assigned_to FOREIGN KEY(assigned_to) REFERENCES person (id), 
 	CONSTRAINT fk_lab_task_job_id FOREIGN KEY(job_id) REFERENCES job (id), 
 	CONSTRAINT fk_lab_task_in_review_id FOREIGN KEY(in_review_id) REFERENCES submission (id)
 );
@@ -746,7 +746,7 @@ CREATE INDEX ix_audit_entry_campaign ON audit_entry (campaign_id, id);
 CREATE INDEX ix_audit_entry_object ON audit_entry (object, object_id, id);
 CREATE INDEX ix_calibration_campaign ON calibration (campaign_id, id);
 CREATE INDEX ix_campaign_amendment_campaign_id ON campaign_amendment (campaign_id);
-CREATE INDEX ix_campaign_candidate_best ON campaign_candidate (campaign_id, is_hit DESC, depth DESC, score DESC, seq);
+CREATE INDEX ix_campaign_candidate_best ON campaign_candidate (campaign_id, is_hit DESC, coalesce(utility, -1) DESC, depth DESC, coalesce(score, -1) DESC, seq);
 CREATE INDEX ix_campaign_candidate_open ON campaign_candidate (campaign_id, standing, position, seq);
 CREATE INDEX ix_campaign_candidate_parents ON campaign_candidate (campaign_id, score DESC, seq);
 CREATE INDEX ix_campaign_candidate_places ON campaign_candidate (campaign_id, position, standing, verdict, hit_tier);

@@ -90,7 +90,7 @@ class BestTable(ResultTable[BestCandidate]):
 
 
 def best_of(ledger: Ledger, connection: Connection, row: CampaignRow, n: int) -> BestTable:
-    """Returns the n best candidates: hits first, then by the highest rung reached and the score there."""
+    """Returns the n best candidates: hits first, by utility, then by the highest rung reached and the score."""
     rows = with_chances(ledger, connection, row, best(connection, row, n))
     return BestTable.of(rows, objectives_of(row.spec), f"The best of {row.name}")
 

@@ -265,7 +265,7 @@ class Campaign:
             return tuple(fit_lines(self.spec, fits_of(connection, self.spec)))
 
     def best(self, n: int = 10) -> BestTable:
-        """Returns the n best candidates: hits first, then by the highest rung reached and the score there.
+        """Returns the n best candidates: hits first, by utility, then by the highest rung reached and the score there.
 
         Raises UsageError if n is no whole number above 0."""
         if not isinstance(n, int) or isinstance(n, bool) or n < 1:

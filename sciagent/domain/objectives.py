@@ -14,6 +14,8 @@ UTILITY_FLOOR = 1e-3
 TIE_BREAK = 1e-4
 """Exponent by which a rank falls with the distance from the point where the desirability reaches the floor: no more
 than 0.2 % over eight orders of magnitude."""
+INSIDE = 1e-7
+"""Largest share by which the rank of two values differs that both have the desirability 1."""
 
 
 class Direction(StrEnum):
@@ -76,18 +78,36 @@ class Objective:
         return math.exp(-self.accept.distance(value) / self.scale)
 
     def rank(self, value: float) -> float:
-        """Returns the number in (0, 1] by which candidates are ordered: the desirability, and below UTILITY_FLOOR one
-        that goes on falling slowly, so that of two values far outside the nearer one comes first."""
+        """Returns the number in (0, 1) by which candidates are ordered: about the desirability.
+
+        Of two values with the desirability 1 the one farther inside the limits, or farther beyond the best value of a
+        ramp, has the higher rank, by at most INSIDE. Below UTILITY_FLOOR the rank goes on falling slowly, so that of
+        two values far outside the nearer one comes first.
+        """
         share = self.desirability(value)
+        if share == 1.0:
+            return 1 - INSIDE / (1 + self._inside(value))
         if share >= UTILITY_FLOOR:
-            return share
+            return share * (1 - INSIDE)
         if self.ramp is not None:
             worst, best = self.ramp
             beyond = UTILITY_FLOOR - (value - worst) / (best - worst)
         else:
             assert self.accept is not None
             beyond = self.accept.distance(value) / self.scale + math.log(UTILITY_FLOOR)
-        return UTILITY_FLOOR * math.pow(1 + max(beyond, 0.0), -TIE_BREAK)
+        return UTILITY_FLOOR * math.pow(1 + max(beyond, 0.0), -TIE_BREAK) * (1 - INSIDE)
+
+    def _inside(self, value: float) -> float:
+        """Returns how far a value of desirability 1 lies inside: its distance from the nearest limit in units of
+        `scale`, or its distance beyond the best value of the ramp in widths of the ramp."""
+        if self.ramp is not None:
+            worst, best = self.ramp
+            return (value - best) / (best - worst)
+        if self.accept is None:
+            return 0.0
+        low = -math.inf if self.accept.low is None else self.accept.low
+        high = math.inf if self.accept.high is None else self.accept.high
+        return min(value - low, high - value) / self.scale
 
 
 def utility(objectives: Sequence[Objective], values: Mapping[str, float]) -> float | None:

@@ -44,7 +44,7 @@ def status(connection: Connection, row: CampaignRow) -> Status:
 
 
 def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate]:
-    """Returns the n best candidates: hits first, then by depth reached and score. Vetoed candidates are left out.
+    """Returns the n best candidates: hits first, then by utility, depth and score. Vetoed candidates are left out.
 
     `p_hit` is 1 or 0 once a candidate is settled or dropped; None before, and where no objective has limits.
     """

@@ -431,8 +431,9 @@ def tables() -> None:
         "campaign_candidate",
         "campaign_id",
         sa.text("is_hit DESC"),
+        sa.text("coalesce(utility, -1) DESC"),
         sa.text("depth DESC"),
-        sa.text("score DESC"),
+        sa.text("coalesce(score, -1) DESC"),
         "seq",
     )
     index("ix_campaign_candidate_open", "campaign_candidate", "campaign_id", "standing", "position", "seq")

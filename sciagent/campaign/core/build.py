@@ -189,13 +189,13 @@ def built_ladder(spec: CampaignSpec, fits: LedgerFits | None = None) -> BuiltLad
 
 def built_rungs(ladder: Sequence[RungSpec]) -> tuple[BuiltRung, ...]:
     """Builds rungs that belong to no campaign. They have no objectives, so only their gates judge."""
-    return _built(ladder, ladder_rules(_terms(ladder), {}, len(ladder) - 1, "thresholds"), {}, {})
+    return _built(ladder, ladder_rules(_terms(ladder), {}, len(ladder) - 1, "thresholds", "hits"), {}, {})
 
 
 def _build_rungs(spec: CampaignSpec, ids: dict[str, int], ratios: dict[str, list[float]]) -> tuple[BuiltRung, ...]:
     accept = {o.property: o.accept for o in spec.domain_objectives()}
     position, units = spec.terminal_position, spec.chosen_units()
-    rules = ladder_rules(_terms(spec.ladder), accept, position, spec.scheduler.kind, units)
+    rules = ladder_rules(_terms(spec.ladder), accept, position, spec.scheduler.kind, spec.goal.kind, units)
     if spec.control is not None:
         rules = (*rules, control_rules(spec.control, len(spec.ladder)))
     return _built(spec.all_rungs, rules, ids, ratios)

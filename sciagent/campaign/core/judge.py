@@ -40,8 +40,10 @@ class RungRules(RungTerms):
 
     position: Position
     accept: Mapping[str, Window]
-    """Acceptance limits by objective, in canonical units; empty below the terminal rung."""
+    """Acceptance limits of the objectives that this rung judges, in canonical units."""
     is_terminal: bool
+    decides: frozenset[str] = frozenset()
+    """Properties of the objectives that this rung decides: no later rung up to the terminal one measures them."""
     forgives: bool = False
     """Whether a candidate continues after an inconclusive answer of the rung."""
     units: Units = field(default_factory=dict)
@@ -53,12 +55,16 @@ def ladder_rules(
     accept: Mapping[str, Window | None],
     terminal: int,
     scheduler: str,
+    goal: str,
     units: Units | None = None,
 ) -> tuple[RungRules, ...]:
     """Returns the rules of each rung.
 
     accept: acceptance limits by objective; None for an objective without limits. terminal: position of the terminal
-    rung. units: units that the campaign chose, for the reasons of verdicts.
+    rung. goal: kind of the goal. units: units that the campaign chose, for the reasons of verdicts.
+
+    The terminal rung judges by the limits of every objective that it measures. If the goal is hits, a lower rung judges
+    by the limits of the objectives that it decides: a candidate that misses one can never be a hit.
 
     Under the scheduler `priced`, a paid rung below the terminal one forgives its own failures if a later rung measures
     each of its objectives again.
@@ -68,14 +74,17 @@ def ladder_rules(
         later = frozenset().union(*(r.measured for r in ladder[position + 1 : terminal + 1]))
         below = scheduler == "priced" and rung.tier != Tier.FAST and position < terminal
         forgives = below and all(name in later or name not in rung.measured for name in accept)
-        limits = {name: window for name, window in accept.items() if window is not None and name in rung.measured}
+        decides = frozenset(name for name in accept if name in rung.measured and name not in later)
         is_last = position == terminal
+        judged = decides if is_last or goal == "hits" else frozenset()
+        limits = {name: window for name, window in accept.items() if window is not None and name in judged}
         rules.append(
             RungRules(
                 **vars(rung),
                 position=Position(position),
-                accept=limits if is_last else {},
+                accept=limits,
                 is_terminal=is_last,
+                decides=decides,
                 forgives=forgives,
                 units=units or {},
             )
@@ -101,7 +110,7 @@ class Answer(NamedTuple):
 
 
 def judge(rules: RungRules, result: Finding | RecordedEvidence) -> Judgement:
-    """Judges a result by the rung's gates, then by its acceptance limits (terminal rung only)."""
+    """Judges a result by the rung's gates, then by the limits of the objectives that it judges."""
     if (fixed := result.outcome.rule.verdict) is not None:
         return Judgement(fixed, result.reason, result.detail)
     values = {m.property: m.quantity for m in result.measured}
@@ -232,9 +241,8 @@ def steered(where: Place, steering: SteeringState) -> Place:
 def score(rules: Sequence[RungRules], objectives: Sequence[Objective], answers: Sequence[Answer]) -> float | None:
     """Returns the score of a candidate in (0, 1]; None until a paid rung or the terminal rung has answered.
 
-    An objective measured by the terminal rung counts with the rank of its value, which is its desirability or, far
-    outside, just less than the floor. A value of a lower rung counts with its centrality in that rung's own gate, since
-    it has another level than the objective.
+    An objective counts with the rank of its value at the rung that decides it, which is about its desirability. A value
+    of a lower rung counts with its centrality in that rung's own gate, since it has another level than the objective.
     """
     if not any(a.measured and (rules[a.position].tier != "fast" or rules[a.position].is_terminal) for a in answers):
         return None
@@ -249,9 +257,11 @@ def _share(rules: Sequence[RungRules], objective: Objective, answers: Sequence[A
     for answer in answers:
         rule = rules[answer.position]
         for m in answer.measured:
-            if m.property == objective.property and rule.is_terminal:
+            if m.property != objective.property:
+                continue
+            if m.property in rule.decides:
                 share = objective.rank(m.quantity.value)
-            elif m.property == objective.property and m.property in rule.gate:
+            elif m.property in rule.gate:
                 share = max(centrality(rule.gate[m.property], m.quantity.value), UTILITY_FLOOR)
     return share
 

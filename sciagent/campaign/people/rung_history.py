@@ -79,7 +79,7 @@ def _rules(
     ]
     accept = {o["property"]: Window(*o["accept"]) if o["accept"] else None for o in row.spec["objectives"]}
     terminal = [rung.name for rung in ladder].index(row.spec["terminal"])
-    return ladder_rules(terms, accept, terminal, row.spec["scheduler"]["kind"], row.units)
+    return ladder_rules(terms, accept, terminal, row.spec["scheduler"]["kind"], row.spec["goal"]["kind"], row.units)
 
 
 def _measures(stated: Mapping[str, Any], rung: RungRow, answer: StoredEvidence | None) -> set[str]:

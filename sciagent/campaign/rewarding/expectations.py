@@ -19,9 +19,11 @@ from sciagent.campaign.core.build import Built
 from sciagent.campaign.pricing.ledger_pool import BOUNDS
 from sciagent.campaign.pricing.observations import ObservationSchema, observation_schema
 from sciagent.campaign.rewarding.states import CHUNK, answers_as_of
+from sciagent.domain.campaigns.ladder import PaidIndex
 from sciagent.domain.candidates import Candidate
 from sciagent.scheduling.aims import Aims, questions
 from sciagent.scheduling.arrays import Array, Places
+from sciagent.scheduling.dynamic_programme import FLOOR
 from sciagent.scheduling.law.censoring import Bounds, Errors, expected_answers
 from sciagent.scheduling.law.interval import mixture
 from sciagent.scheduling.law.row_selection import Order, earliest, order_of
@@ -110,11 +112,13 @@ def expectations(
     record: utility above which a result is worth something, unless hits are counted.
 
     The law knows the answers up to its own watermark; of the candidates it is told what lower rungs said up to `as_of`.
-    No candidate is valued by a law that its own terminal answer, or those of its fold, have taught.
+    An objective that a lower rung has decided is known. No candidate is valued by a law that its own terminal answer,
+    or those of its fold, have taught.
     """
     teaching = _board(built, connection, law.schema, _taught(built, connection, law.watermark), law.watermark)
     asking = _board(built, connection, law.schema, candidate_ids, as_of)
-    asking.scores[:, [aim.columns[-1] for aim in law.aims.aims]] = np.nan
+    terminal = PaidIndex(len(law.schema.paid) - 1)
+    asking.scores[:, [number for number, column in enumerate(law.schema.columns) if column.at == terminal]] = np.nan
     structures = _structures(built, [teaching, asking])
     expected: dict[int, float] = {}
     for fold in range(FOLDS):
@@ -159,6 +163,10 @@ def _payoffs(
     for number in range(len(truths)):
         means[number], spread, _ = mixture(laws, number, rows)
         variances[number] = spread**2
+        answers = scores[rows, aims.aims[number].columns[-1]]
+        decided = ~np.isnan(answers)
+        means[number, decided] = truths[number](answers[decided])
+        variances[number, decided] = FLOOR
     share = aims.payoff(truths, scores, record).expected(means, variances)  # of what lies above the record
     return share if aims.kind == "hits" else share * (1.0 - record)
 

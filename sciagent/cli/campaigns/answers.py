@@ -92,7 +92,7 @@ def best(
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
-    """The best candidates: hits first, then by the highest rung reached and the score there."""
+    """The best candidates: hits first, by utility, then by the highest rung reached and the score there."""
     from sciagent.api.best_table import best_of
     from sciagent.api.ledger import pick_campaign
 

@@ -145,7 +145,7 @@ class ImportedValue(PropertyValue):
 
 
 class BestCandidate(CandidateName):
-    """A candidate with its values. `sciagent best` lists hits first, then by depth reached and score."""
+    """A candidate with its values. `sciagent best` lists hits first, by utility, then by depth reached and score."""
 
     formula: str
     """Sum formula."""

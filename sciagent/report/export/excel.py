@@ -13,8 +13,9 @@ from sciagent import __version__
 from sciagent.domain.candidates import MOLECULE_KIND
 from sciagent.errors import SciagentError, UsageError
 from sciagent.report.export.sheet import SheetColumn, chosen_columns
-from sciagent.report.parts.table import Entry, columns, entries
+from sciagent.report.parts.table import columns, entries
 from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.views.report_candidates import ids_best_first
 
 PICTURES = 500  # rows with a picture, the best first
 MOST = 1_000_000  # rows of a worksheet
@@ -34,21 +35,17 @@ def write_excel(
     wanted = chosen_columns(connection, row, asked)
     lines = []
     for entry in entries(connection, row, columns(connection, row), hits=hits):
-        lines.append((_order(entry), entry.candidate.text, [column.cell(entry) for column in wanted]))
+        lines.append((entry.candidate.id, entry.candidate.text, [column.cell(entry) for column in wanted]))
         if len(lines) > MOST:
             raise UsageError(f"a worksheet holds {MOST} candidates; write a .csv or .parquet file, or take --hits")
-    lines.sort(key=lambda line: line[0])
+    ranks = {id_: rank for rank, id_ in enumerate(ids_best_first(connection, row, hits))}
+    lines.sort(key=lambda line: ranks[line[0]])
     options = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
     with xlsxwriter.Workbook(str(path), options) as book:
         book.set_properties({"title": row.name, "comments": f"sciagent {__version__}, spec {row.spec_hash}"})
         _candidates(book, row, wanted, [(text, cells) for _, text, cells in lines])
         _explanations(book, row, wanted)
     return len(lines)
-
-
-def _order(entry: Entry) -> Any:
-    c = entry.candidate
-    return (not c.hit, -(c.utility if c.utility is not None else -1.0), -c.position, -(c.score or 0.0), c.seq)
 
 
 def _candidates(

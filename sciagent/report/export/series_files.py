@@ -30,10 +30,9 @@ def write_series(
     connection: Connection, row: CampaignRow, artifacts: ArtifactStore, folder: Path, hits: bool = False
 ) -> int:
     """Writes the series of all candidates, or of the hits, into a folder. Returns the number of files."""
-    last, n = -1, 0
-    while page := ask.arrived(connection, row, last, PAGE, hits):
+    n = 0
+    for page in ask.pages(connection, row, PAGE, hits):
         n += sum(1 for _ in series_files(connection, row, artifacts, page, folder))
-        last = page[-1].seq
     return n
 
 

@@ -102,15 +102,15 @@ def columns(connection: Connection, row: CampaignRow) -> list[MeasuredColumn]:
 def entries(
     connection: Connection, row: CampaignRow, wanted: Sequence[MeasuredColumn], last: int = -1, hits: bool = False
 ) -> Iterator[Entry]:
-    """Yields the candidates in order of arrival.
+    """Yields the candidates in order of arrival; the hits alone come in the order of `best`.
 
-    last: sequence number after which to start; -1 for all. hits: whether only hits are wanted.
+    last: sequence number after which to start, unless hits are wanted; -1 for all. hits: whether only hits are wanted.
     """
     ladder = rungs(connection, row.id)
     labels = {r.position: r.name for r in ladder}
     names, fields = {(c.rung, c.property, c.level): c.name for c in wanted}, fields_of(connection, row.id)
     fits = ask.fits_by_rung(ladder)
-    while page := ask.arrived(connection, row, last, PAGE, hits):
+    for page in ask.pages(connection, row, PAGE, hits, last):
         ids = [candidate.id for candidate in page]
         answers, imported = ask.answers(connection, row, ladder, ids), ask.imported(connection, ids, row.units)
         for candidate in page:
@@ -125,7 +125,6 @@ def entries(
             fixed = {name: getattr(candidate, name, None) for name in FIXED}
             fixed |= {"smiles": smiles_of(candidate.kind, candidate.text), "rung": labels.get(candidate.position)}
             yield Entry(candidate, own_answers, values, cells(candidate.names, fields), fixed)
-        last = page[-1].seq
 
 
 def nested(entry: Entry) -> dict[str, dict[str, Any]]:

@@ -118,10 +118,9 @@ def _stands(connection: Connection, query: sa.Select[Any]) -> list[Stands]:
 
 
 def climbed(connection: Connection, campaign_id: int, limit: int) -> list[int]:
-    """Ids of candidates with an answer from any rung: hits first, then by the highest rung with an answer."""
+    """Ids of candidates with an answer from any rung: hits first, then by utility, depth and score."""
     query = sa.select(_CC.candidate_id).where(_CC.campaign_id == campaign_id, _CC.depth >= 0)
-    order = (_CC.is_hit.desc(), _CC.depth.desc(), _CC.score.desc(), _CC.seq)
-    return list(connection.execute(query.order_by(*order).limit(limit)).scalars())
+    return list(connection.execute(query.order_by(*t.BEST_FIRST).limit(limit)).scalars())
 
 
 def settled(connection: Connection, campaign_id: int) -> list[int]:

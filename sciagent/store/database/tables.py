@@ -191,7 +191,16 @@ campaign_candidate = keyed(
 
 _cc = campaign_candidate.c
 Index("ix_campaign_candidate_score", _cc.campaign_id, _cc.standing, _cc.position, _cc.score.desc(), _cc.seq)
-Index("ix_campaign_candidate_best", _cc.campaign_id, _cc.is_hit.desc(), _cc.depth.desc(), _cc.score.desc(), _cc.seq)
+_UNKNOWN = sa.literal_column("-1")  # below every utility and score, so that both databases list unknown ones last
+BEST_FIRST = (
+    _cc.is_hit.desc(),
+    sa.func.coalesce(_cc.utility, _UNKNOWN).desc(),
+    _cc.depth.desc(),
+    sa.func.coalesce(_cc.score, _UNKNOWN).desc(),
+    _cc.seq,
+)
+"""The order in which candidates of a campaign are listed: hits first, then by utility, by depth and by score."""
+Index("ix_campaign_candidate_best", _cc.campaign_id, *BEST_FIRST)
 Index("ix_campaign_candidate_parents", _cc.campaign_id, _cc.score.desc(), _cc.seq)
 
 job = table("job", references("campaign", "rung", "candidate"), needed(Key, "evidence_key"),

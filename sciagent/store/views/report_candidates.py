@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -27,7 +27,6 @@ from sciagent.store.results.names import names_of
 _CC, _CE = t.campaign_candidate.c, t.current_evidence.c
 GENERATIONS = 4  # generations of a lineage that are shown
 FILES = 20  # artifacts of one piece of evidence that are listed
-BEST_FIRST = (_CC.is_hit.desc(), _CC.depth.desc(), _CC.score.desc().nulls_last(), _CC.seq)
 
 
 class Ranked(NamedTuple):
@@ -126,17 +125,51 @@ class Origin(NamedTuple):
 
 
 def best(connection: Connection, row: CampaignRow, n: int, vetoed: bool = True) -> list[Ranked]:
-    """The n best candidates: hits first, then by depth and score. vetoed: whether to include vetoed candidates."""
-    query = _CANDIDATES.where(_CC.campaign_id == row.id).order_by(*BEST_FIRST).limit(n)
+    """The n best candidates: hits first, then by utility, depth and score. vetoed: whether to include vetoed ones."""
+    query = _CANDIDATES.where(_CC.campaign_id == row.id).order_by(*t.BEST_FIRST).limit(n)
     query = query if vetoed else query.where(_CC.standing != Standing.VETOED)
     return _ranked(connection, row, query)
 
 
-def arrived(connection: Connection, row: CampaignRow, after: int, n: int, hits: bool = False) -> list[Ranked]:
-    """The next n candidates in order of arrival, with a sequence number above `after`. hits: whether only hits."""
-    query = _CANDIDATES.where(_CC.campaign_id == row.id, _CC.seq > after).order_by(_CC.seq).limit(n)
+def ids_best_first(
+    connection: Connection, row: CampaignRow, hits: bool = False, skip: int = 0, n: int | None = None
+) -> list[int]:
+    """Ids of candidates, the best first. hits: whether only hits. skip: number of the best that are left out. n: at
+    most so many; None for all."""
+    query = sa.select(_CC.candidate_id).where(_CC.campaign_id == row.id).order_by(*t.BEST_FIRST)
     query = query.where(_CC.is_hit) if hits else query
+    return list(connection.execute(query.offset(skip).limit(n)).scalars())
+
+
+def arrived(connection: Connection, row: CampaignRow, after: int, n: int) -> list[Ranked]:
+    """The next n candidates in order of arrival, with a sequence number above `after`."""
+    query = _CANDIDATES.where(_CC.campaign_id == row.id, _CC.seq > after).order_by(_CC.seq).limit(n)
     return _ranked(connection, row, query)
+
+
+def hits_best_first(connection: Connection, row: CampaignRow, skip: int, n: int) -> list[Ranked]:
+    """The next n hits after the best `skip` of them, the best first."""
+    ids = ids_best_first(connection, row, True, skip, n)
+    found = members(connection, row, ids)
+    return [found[id_] for id_ in ids]
+
+
+def pages(
+    connection: Connection, row: CampaignRow, n: int, hits: bool = False, last: int = -1
+) -> Iterator[list[Ranked]]:
+    """Yields n candidates at a time: all of them in order of arrival, or the hits, the best first.
+
+    last: sequence number after which to start, unless hits are wanted.
+    """
+    if hits:
+        ids = ids_best_first(connection, row, hits=True)
+        for start in range(0, len(ids), n):
+            found = members(connection, row, ids[start : start + n])
+            yield [found[id_] for id_ in ids[start : start + n]]
+        return
+    while page := arrived(connection, row, last, n):
+        yield page
+        last = page[-1].seq
 
 
 def members(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dict[int, Ranked]:

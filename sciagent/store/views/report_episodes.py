@@ -15,7 +15,6 @@ from sqlalchemy.engine import Connection
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.views import campaign_counts
-from sciagent.store.views.report_candidates import BEST_FIRST
 from sciagent.store.views.report_queries import with_proposer
 
 _CC, _P, _U, _J = t.campaign_candidate.c, t.proposal.c, t.turn.c, t.trajectory.c
@@ -87,7 +86,7 @@ def behind_the_best(connection: Connection, row: CampaignRow, n: int) -> list[Be
     query = (
         _EPISODES.select_from(with_proposer(t.campaign_candidate.join(t.proposal, _P.id == _CC.proposal_id)))
         .where(_CC.campaign_id == row.id)
-        .order_by(*BEST_FIRST)
+        .order_by(*t.BEST_FIRST)
         .limit(LOOKED_AT)
     )
     episodes = {episode.id: Begun(*episode) for episode in connection.execute(query)}

@@ -13,7 +13,7 @@ from sciagent.domain.jobs.states import Standing
 from sciagent.domain.quantities import Censoring
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
-from sciagent.store.views.report_candidates import BEST_FIRST, rung_values
+from sciagent.store.views.report_candidates import rung_values
 
 _CC = t.campaign_candidate.c
 MOST = 20_000  # candidates of a rung that are read, the best first
@@ -46,7 +46,7 @@ def objective_values(
     query = (
         sa.select(_CC.candidate_id, _CC.standing, _CC.is_hit)
         .where(_CC.campaign_id == row.id, _CC.depth >= rung.position)
-        .order_by(*BEST_FIRST)
+        .order_by(*t.BEST_FIRST)
         .limit(MOST)
     )
     reached = {id_: kind_of(standing, is_hit) for id_, standing, is_hit in connection.execute(query)}

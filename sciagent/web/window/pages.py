@@ -80,15 +80,25 @@ def campaign_page(request: Request, campaign: str) -> Response:
 
 @pages.get("/campaigns/{campaign}/candidates", READ)
 def candidate_list(request: Request, campaign: str, after: int = -1, hits: str = "", find: str = "") -> Response:
-    """Shows the candidates as they came, a page at a time; `find` opens one by SMILES or the beginning of its key."""
+    """Shows the candidates as they came, or the hits, the best first, a page at a time; `find` opens one by SMILES or
+    the beginning of its key.
+
+    after: sequence number of the last candidate shown, or the number of hits shown.
+    """
     site = site_of(request)
     row = campaign_of(request)
     with site.ledger.read() as connection:
         if find.strip():
             return to(f"/campaigns/{campaign}/candidates/{resolve(connection, row, find[:2000]).key}")
-        listed = report_candidates.arrived(connection, row, after, PAGE + 1, hits=bool(hits))
+        if hits:
+            skip = max(after, 0)
+            listed = report_candidates.hits_best_first(connection, row, skip, PAGE + 1)
+            next_after = skip + PAGE
+        else:
+            listed = report_candidates.arrived(connection, row, after, PAGE + 1)
+            next_after = listed[PAGE - 1].seq if len(listed) > PAGE else -1
     notation = subject_of(row.spec["subject"]).words.notation
-    more = listed[PAGE - 1].seq if len(listed) > PAGE else None
+    more = next_after if len(listed) > PAGE else None
     return site.page(
         request,
         "candidates.html.j2",

@@ -21,7 +21,7 @@ TERMS = (
     RungTerms("simulation", {"homo_lumo_gap": Window(3.0, 7.0)}, False, frozenset({"homo_lumo_gap"})),
     RungTerms("high_fidelity", {}, False, frozenset({"homo_lumo_gap"})),
 )
-RULES = ladder_rules(TERMS, {o.property: o.accept for o in OBJECTIVES}, 2, "priced")
+RULES = ladder_rules(TERMS, {o.property: o.accept for o in OBJECTIVES}, 2, "priced", "hits")
 TIMEOUT = Finding("a", Outcome.TIMEOUT, (), Reason.WALL_LIMIT)
 REFUSED = Finding("a", Outcome.REFUSED, (), Reason.TOO_LARGE)
 
