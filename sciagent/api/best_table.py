@@ -67,7 +67,7 @@ class BestTable(ResultTable[BestCandidate]):
 
     def notes(self) -> Iterator[str]:
         """Yields lines on candidates that miss all ranges, on the uncertainties, on estimated geometries, on imported
-        values, and on hits that a measurement contradicts."""
+        values, and on verdicts that a measurement contradicts."""
         yield from self.unranked()
         yield from certainty_lines(self, self.properties)
         yield from caveat_lines(self)
@@ -76,7 +76,10 @@ class BestTable(ResultTable[BestCandidate]):
         yield from dict.fromkeys(f"measured {v.property}: {v.level}, from {v.file}" for v in shown)
         others = [(c.label, v) for c in self for v in c.imported if v.property not in measured]
         yield from (f"{label}: {value.line()} from {value.file}" for label, value in others)
-        yield from (f"contradicted by a measurement: {c.label}: {c.contradicted}" for c in self if c.contradicted)
+        for candidate in self:
+            if candidate.contradicted is not None:
+                verdict = "" if candidate.hit else f" ({candidate.detail})"
+                yield f"contradicted by a measurement: {candidate.label}{verdict}: {candidate.contradicted}"
 
     def unranked(self) -> Iterator[str]:
         """Yields a line if several candidates have the lowest utility, so that the order among them is by distance."""
@@ -151,12 +154,13 @@ def levels_text(values: Mapping[str, ShownValue | None]) -> str:
 
 def _stands(candidate: BestCandidate, several: bool) -> str:
     """Returns a few words. several: whether to name the property that misses its limits."""
+    against = ", contradicted" if candidate.contradicted else ""
     if candidate.hit:
-        return "hit, contradicted" if candidate.contradicted else "hit"
+        return f"hit{against}"
     reason = (candidate.reason or "").replace("_", " ")
     if several and (missed := missed_property(candidate.reason, candidate.detail)):
-        return f"{missed} {reason}"
-    return reason or ("" if candidate.verified else "not verified")
+        return f"{missed} {reason}{against}"
+    return f"{reason}{against}" or ("" if candidate.verified else "not verified")
 
 
 def nearest_limit(candidate: BestCandidate) -> Mapping[str, str]:

@@ -94,6 +94,8 @@ def _campaign(story: CampaignStory, full: bool, words: Words) -> Iterator[Paragr
     standing = ("a hit" if story.hit else story.standing) + (", a seed" if story.in_seeds else "")
     yield from _heading(f"In campaign {story.campaign}: {standing}")
     yield Paragraph(story.why)
+    if story.contradicted is not None:
+        yield Paragraph(f"A measurement contradicts this: {story.contradicted}.")
     yield Paragraph(_score_and_cost(story))
     for margin in story.margins:
         yield Paragraph(f"{margin.property} at {margin.rung} is {margin}")

@@ -78,7 +78,7 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
                 verified=candidate.standing == Standing.SETTLED,
                 values={name: RungValue.of(measured, rung=a.rung) for name, (a, measured) in highest.items()},
                 imported=imported_values(imported.get(candidate.id, ())),
-                contradicted=contradiction(row, imported.get(candidate.id, ())) if candidate.hit else None,
+                contradicted=contradiction(row, candidate, candidate.hit, imported.get(candidate.id, ())),
                 margins=margins.margins(row, highest, errors),
             )
         )

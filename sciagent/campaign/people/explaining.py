@@ -32,6 +32,7 @@ from sciagent.domain.candidate_names import Names
 from sciagent.domain.jobs.states import CampaignState, Standing
 from sciagent.errors import UsageError
 from sciagent.report.answers import candidate_margins, imported_values
+from sciagent.report.parts.contradictions import contradiction
 from sciagent.store.campaign_state import campaigns, directives, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
@@ -40,6 +41,7 @@ from sciagent.store.results.evidence import IMPORT, know_properties
 from sciagent.store.results.names import names_of
 from sciagent.store.views import campaign_counts, history, report_candidates
 from sciagent.store.views.history import StoredEvidence
+from sciagent.store.views.report_candidates import EvidenceAnswer
 from sciagent.store.views.report_queries import with_proposer
 
 WAITS = (Standing.OPEN, Standing.HELD)
@@ -77,8 +79,8 @@ def explain(connection: Connection, candidate_id: int, rows: Sequence[CampaignRo
     evidence = history.evidence(connection, candidate_id)
     n, first = history.children(connection, candidate_id)
     names = names_of(connection, [candidate_id, *(id_ for id_, _, _ in first)], [row.id for row in rows])
-    stories = tuple(_campaign(connection, row, candidate_id, evidence, ledger) for row in rows)
-    from_files = report_candidates.imported(connection, [candidate_id])
+    from_files = report_candidates.imported(connection, [candidate_id]).get(candidate_id, [])
+    stories = tuple(_campaign(connection, row, candidate_id, evidence, from_files, ledger) for row in rows)
     return Explanation(
         **{name: candidate[name] for name in ("key", "kind", "inchikey", "formula", "charge", "multiplicity")},
         text=candidate["text"],
@@ -89,7 +91,7 @@ def explain(connection: Connection, candidate_id: int, rows: Sequence[CampaignRo
         also_given_as=tuple(x for x in history.aliases(connection, candidate_id) if x != candidate["text"]),
         children=Children(n=n, first=tuple(_named(names, candidate["kind"], *child) for child in first)),
         campaigns=stories,
-        imported=imported_values(from_files.get(candidate_id, [])),
+        imported=imported_values(from_files),
         other_evidence=tuple(_other_evidence(evidence, stories, rows)),
     )
 
@@ -106,9 +108,15 @@ def _other_evidence(
 
 
 def _campaign(
-    connection: Connection, row: CampaignRow, candidate_id: int, evidence: Sequence[StoredEvidence], ledger: Ledger
+    connection: Connection,
+    row: CampaignRow,
+    candidate_id: int,
+    evidence: Sequence[StoredEvidence],
+    from_files: Sequence[EvidenceAnswer],
+    ledger: Ledger,
 ) -> CampaignStory:
     place = standings.get(connection, row.id, candidate_id)
+    member = report_candidates.members(connection, row, [candidate_id])[candidate_id]
     ladder = campaigns.rungs(connection, row.id)
     people = directives.on(connection, row.id, candidate_id)
     rungs = rung_stories(connection, row, ladder, candidate_id, evidence)
@@ -133,6 +141,7 @@ def _campaign(
         core_seconds=round(sum(rung.core_seconds for rung in rungs), 3),
         outlook=outlook,
         margins=candidate_margins(connection, row, ladder, candidate_id),
+        contradicted=contradiction(row, member, member.hit, from_files),
         why=_why(connection, row, ladder, place, rungs, outlook),
     )
 

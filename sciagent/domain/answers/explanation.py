@@ -316,6 +316,8 @@ class CampaignStory(AnswerModel):
     """Outlook of the candidate; null unless it waits in a campaign scheduled by `priced`."""
     margins: tuple[LimitMargin, ...]
     """Distance of each objective's value from its limits, with the two uncertainties."""
+    contradicted: str | None
+    """The imported values that contradict the verdict, as a sentence; null where none does."""
     why: str
     """Explanation of the standing, in a sentence or two."""
 

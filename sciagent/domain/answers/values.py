@@ -173,8 +173,9 @@ class BestCandidate(CandidateName):
     imported: tuple[ImportedValue, ...]
     """Values imported from files."""
     contradicted: str | None
-    """For a hit: the imported values that lie outside the limits of an objective by more than their uncertainty, as a
-    sentence; null where none does."""
+    """The imported values that contradict the verdict, as a sentence: for a hit those that lie outside the limits of an
+    objective by more than their uncertainty, for a miss those that lie inside the limits it missed; null where none
+    does."""
     margins: tuple[LimitMargin, ...]
     """Distance of each objective's value from its limits, with the two uncertainties."""
 

@@ -117,6 +117,9 @@ def _sure(
         lie = f"{near or 'None'} of {many(shown, 'hit')} {'lies' if near < 2 else 'lie'}"
         lines.append(f"{lie} within the repeatability (k = 1) of a limit.")
         lines.append(_method_sentence(table))
+    if table.contradicted_misses:
+        candidates = many(table.contradicted_misses, "candidate")
+        lines.append(f"{candidates} missed a limit although a measured value lies inside it.")
     last = [p for p in pairs if p.upper == row.spec.get("terminal") and p.figures.spearman is not None]
     for comparison in last[:2]:
         figures = comparison.figures

@@ -52,7 +52,7 @@ class Card:
     kind: str
     """`hit`, `contradicted`, `verified`, `open` or `fallen`."""
     contradicted: str | None
-    """The imported values that contradict a hit, as a sentence; None if none does."""
+    """The imported values that contradict the verdict, as a sentence; None if none does."""
     drawing: str
     geometry: Mapping[str, str] | None
     """`text` of a geometry file, and its `format`."""
@@ -107,9 +107,12 @@ def _standing(
     row: CampaignRow, candidate: Ranked, ladder: Sequence[RungRow], imported: Sequence[EvidenceAnswer]
 ) -> tuple[str, str, str | None]:
     """Returns the fields status, kind and contradicted of `Card`. imported: imported values of the candidate."""
-    if candidate.hit and (against := contradiction(row, imported)):
-        return "hit, contradicted by a measurement", "contradicted", against
-    return status(candidate, ladder), kind_of(candidate.standing, candidate.hit), None
+    words_of_status = status(candidate, ladder)
+    kind = kind_of(candidate.standing, candidate.hit)
+    against = contradiction(row, candidate, candidate.hit, imported)
+    if against is None:
+        return words_of_status, kind, None
+    return f"{words_of_status}{CONTRADICTED}", "contradicted" if candidate.hit else kind, against
 
 
 def status(candidate: Ranked, ladder: Sequence[RungRow]) -> str:
@@ -133,6 +136,10 @@ def depicted(candidate: Ranked) -> str:
     return drawn(candidate.kind, candidate.drawn_from)
 
 
+CONTRADICTED = ", contradicted by a measurement"
+"""End of the status of a candidate whose verdict a measurement contradicts."""
+
+
 @dataclass(frozen=True)
 class Table:
     """The table of the best candidates; replicates are pooled."""
@@ -150,6 +157,11 @@ class Table:
     judged: int
     """Number of hits for which the error of the method is known."""
     imported: list[tuple[Ranked, list[MeasuredAt]]]
+
+    @property
+    def contradicted_misses(self) -> int:
+        """Number of candidates that missed limits although a measured value lies inside them."""
+        return sum(row[2].endswith(CONTRADICTED) and row[3] != "contradicted" for row in self.rows)
 
     @property
     def named(self) -> bool:

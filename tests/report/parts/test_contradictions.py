@@ -1,4 +1,4 @@
-"""Hits that an imported value contradicts, in every answer that shows them."""
+"""Hits and misses that an imported value contradicts, in every answer that shows them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from sciagent.api.best_table import best_of
+from sciagent.api.explanation_text import paragraphs
+from sciagent.campaign.people.explaining import explain
 from sciagent.domain.evidence import Measured
 from sciagent.domain.jobs.states import Standing
 from sciagent.domain.properties import Level
@@ -92,3 +95,49 @@ def test_the_badge_the_card_and_the_answer_say_so(hit: Maker) -> None:
     assert row[2:4] == ["hit, contradicted by a measurement", "contradicted"]
     page = Parsed(rendered(hit)).text
     assert f"A measurement contradicts this hit: {told}." in page and "⚠ hit, contradicted by a measurement" in page
+
+
+@pytest.fixture
+def miss(own_ledger: Ledger, tmp_path: Path) -> Maker:
+    """One candidate that fell at the gap: 4.9 eV lies outside the window from 4.0 to 4.6 eV."""
+    made = Maker(own_ledger, tmp_path)
+    made.enter(("c1ccccc1",))
+    made.answer(0, 2, gap(4.9, PBE0))
+    detail = "homo_lumo_gap = 4.90 ± 0.05 eV, objective 4 ≤ homo_lumo_gap ≤ 4.6 eV"
+    made.place(0, Standing.SETTLED, 2, verdict="fail", reason="above_window", detail=detail, depth=2, score=0.5)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("value", "contradicts"),
+    [
+        (Quantity(4.2, "eV", 0.05), True),
+        (Quantity(4.7, "eV", 0.2), False),
+        (Quantity(3.5, "eV", 0.2), False),
+        (Quantity(4.3, "eV", censoring=Censoring.BELOW), False),
+    ],
+)
+def test_a_value_inside_the_missed_limits_contradicts_a_miss(miss: Maker, value: Quantity, contradicts: bool) -> None:
+    write(miss, value)
+    assert (against(miss) is not None) is contradicts
+
+
+def test_a_contradicted_miss_is_said_by_best_explain_and_the_report(miss: Maker) -> None:
+    write(miss, Quantity(4.2, "eV", 0.1, as_typed="4.20 eV"))
+    told = "homo_lumo_gap = 4.20 eV (lab.csv, experiment) lies inside the limits that were missed"
+    with miss.ledger.read() as connection:
+        ladder = campaigns.rungs(connection, miss.row.id)
+        table = candidates.table(connection, miss.row, ladder)
+        best = best_of(miss.ledger, connection, miss.row, 5)
+        explanation = explain(connection, miss.ids[0], [miss.row], miss.ledger)
+    [row] = table.rows
+    assert row[2].endswith("above window, contradicted by a measurement") and row[3] == "verified"
+    assert best[0].contradicted == told and "above window, contradicted" in str(best)
+    assert any(
+        line.startswith("contradicted by a measurement: c1ccccc1 (homo_lumo_gap = 4.90") for line in best.notes()
+    )
+    assert explanation.campaigns[0].contradicted == told
+    assert f"A measurement contradicts this: {told}." in [paragraph.text for paragraph in paragraphs(explanation)]
+    page = Parsed(rendered(miss)).text
+    assert f"A measurement contradicts this verdict: {told}." in page
+    assert "1 candidate missed a limit although a measured value lies inside it." in page
