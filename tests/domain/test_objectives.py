@@ -70,6 +70,22 @@ def test_values_far_outside_are_ranked_by_their_distance(objective: Objective, n
     assert ranks == pytest.approx(floored, rel=0.005)
 
 
+@pytest.mark.parametrize(
+    ("objective", "best_first"),
+    [
+        (GAP, [2.5, 2.7, 2.1, 3.0, 3.01]),
+        (Objective("m", Direction.LIMIT, Window(0.9, None), scale=0.18), [0.998, 0.94, 0.9, 0.899]),
+        (Objective("g", Direction.MINIMISE, ramp=(3.0, 1.0)), [-8.0, 0.5, 1.0, 1.001]),
+    ],
+)
+def test_values_inside_are_ranked_by_their_distance_from_the_limit(
+    objective: Objective, best_first: list[float]
+) -> None:
+    ranks = [objective.rank(value) for value in best_first]
+    assert all(one > other for one, other in pairwise(ranks))
+    assert ranks == pytest.approx([objective.desirability(value) for value in best_first])
+
+
 def test_desirability_on_a_ramp() -> None:
     rising = Objective("x", Direction.MAXIMISE, ramp=(1.0, 3.0))
     falling = Objective("x", Direction.MINIMISE, ramp=(3.0, 1.0))

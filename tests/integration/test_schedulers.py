@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+import sciagent as sci
+from sciagent import Campaign
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from tests.support.campaigns import GFN1, sciagent, write_campaign
@@ -118,3 +120,54 @@ def test_priced_looks_for_utility_where_that_is_the_goal(tmp_path: Path, goal: s
     assert len(best) == 7
     assert sum("expected payoff" in why for why in whys) == 5, "after the first two"
     assert max(one["utility"] for one in best) > 0.8
+
+
+@sci.verifier(measures="toy_gap", unit="eV", cost=0.01)
+def toy_gap(molecule: Any) -> tuple[float, float]:
+    return float(molecule.heavy_atoms), 0.01
+
+
+@sci.verifier(measures="toy_energy", unit="eV", cost=0.01)
+def toy_energy(molecule: Any) -> tuple[float, float]:
+    return molecule.heavy_atoms / 10, 0.01
+
+
+@pytest.mark.parametrize(
+    "scheduler",
+    ["priced", "thresholds", "exhaustive", "random", "halving", {"kind": "best_rung", "rung": "gap"}, "lottery"],
+)
+def test_no_scheduler_buys_the_dear_rung_for_a_missed_objective(tmp_path: Path, scheduler: Any) -> None:
+    """The gap, in eV as many as heavy atoms, is decided below the terminal rung: two of eight molecules meet it."""
+    (tmp_path / "molecules.csv").write_text("smiles\n" + "\n".join("C" * n for n in range(1, 9)) + "\n")
+    campaign = Campaign(
+        name="toys",
+        base=tmp_path,
+        ledger=tmp_path / "toys.db",
+        objectives=[
+            {"property": "toy_gap", "window": [3.5, 5.5], "unit": "eV"},
+            {"property": "toy_energy", "max": 1, "unit": "eV"},
+        ],
+        ladder=[
+            {"rung": "checks", "verifier": "molecule.checks"},
+            {"rung": "gap", "verifier": toy_gap, "gate": {"toy_gap": {"max": 20, "unit": "eV"}}},
+            {"rung": "energy", "verifier": toy_energy},
+        ],
+        goal={"kind": "hits"},
+        budget={"core_seconds": 100, "rungs": {"energy": 4}},
+        proposer={"kind": "screen", "file": "molecules.csv"},
+        scheduler=scheduler if isinstance(scheduler, dict) else {"kind": scheduler},
+        workers=1,
+    )
+    campaign.run(progress=False)
+    d, text = t.decision.c, t.candidate.c.text
+    bought = (
+        sa.select(text)
+        .select_from(t.decision.join(t.rung, t.rung.c.id == d.rung_id).join(t.candidate))
+        .where(t.rung.c.name == "energy", d.action == "run")
+    )
+    with Ledger(str(tmp_path / "toys.db")).read() as connection:
+        dear = set(connection.execute(bought).scalars())
+    assert dear <= {"CCCC", "CCCCC"}
+    hits = {candidate.text for candidate in campaign.best(8) if candidate.hit}
+    assert hits == dear and (scheduler in ("lottery", "halving") or len(hits) == 2)
+    campaign.ledger.close()

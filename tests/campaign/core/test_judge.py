@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sciagent.campaign.core.judge import Answer, Place, RungTerms, centrality, judge, ladder_rules, place
 from sciagent.domain.campaigns.directives import SteeringState
@@ -79,3 +81,69 @@ def test_the_score_below_the_terminal_rung_is_how_central_a_value_lies_in_the_ga
     assert placed(ok(), ok(gap(5.0))).score == pytest.approx(1.0)
     assert placed(ok(), ok(gap(6.9))).score == pytest.approx(centrality(Window(3.0, 7.0), 6.9))
     assert placed(ok(), ok(gap(5.0)), ok(gap(3.6))).score == pytest.approx(OBJECTIVES[0].desirability(3.6))
+
+
+DECIDED_BELOW = (
+    Objective("homo_lumo_gap", Direction.WINDOW, Window(2.0, 3.0), 0.4, None, 1.0),
+    Objective("dipole", Direction.LIMIT, Window(None, 4.0), 1.0, None, 1.0),
+)
+"""The gap is measured by the second rung alone, so that it decides; the third, terminal rung measures the dipole."""
+LADDER = (
+    RungTerms("fast", {}, True, frozenset()),
+    RungTerms("simulation", {"homo_lumo_gap": Window(None, 6.0)}, False, frozenset({"homo_lumo_gap"})),
+    RungTerms("simulation", {}, False, frozenset({"homo"})),
+    RungTerms("high_fidelity", {}, False, frozenset({"dipole"})),
+)
+
+
+def placed_in(goal: str, findings: list[Finding], scheduler: str = "thresholds", promoted_to: int = 0) -> Place:
+    """The place in a campaign whose objective on the gap is decided below the terminal rung."""
+    rules = ladder_rules(LADDER, {o.property: o.accept for o in DECIDED_BELOW}, 3, scheduler, goal)
+    answers = [Answer(Position(i), judge(rules[i], finding), finding.measured) for i, finding in enumerate(findings)]
+    return place(rules, DECIDED_BELOW, answers, SteeringState(promoted_to=promoted_to))
+
+
+def dipole(value: float) -> Measured:
+    return Measured("dipole", Level("PBE0"), Quantity(value, "D", 0.05))
+
+
+@given(
+    st.floats(0, 5.9),
+    st.sampled_from(["priced", "thresholds", "exhaustive", "random", "halving", "best_rung", "lottery"]),
+    st.integers(2, 3),
+    st.integers(0, 3),
+)
+def test_a_candidate_that_missed_a_decided_objective_waits_for_no_rung(
+    value: float, scheduler: str, answered: int, promoted_to: int
+) -> None:
+    findings = [ok(), ok(gap(value)), ok()][:answered]
+    where = placed_in("hits", findings, scheduler, promoted_to)
+    if 2.0 <= value <= 3.0 or promoted_to > 1:
+        assert where.standing is Standing.OPEN
+    else:
+        assert (where.standing, where.position, where.verdict) == (Standing.DROPPED, 1, Verdict.FAIL)
+        assert where.reason in ("below_window", "above_window") and "objective 2 ≤ homo_lumo_gap ≤ 3" in where.detail
+    if answered == 2:  # the other goals count what lies outside, too
+        assert placed_in("best", findings).standing is placed_in("graded", findings).standing is Standing.OPEN
+
+
+def test_a_promoted_candidate_runs_the_ladder_and_is_no_hit() -> None:
+    where = placed_in("hits", [ok(), ok(gap(3.6)), ok(), ok(dipole(1.0))], promoted_to=2)
+    assert (where.standing, where.is_hit, where.reason) == (Standing.SETTLED, False, "above_window")
+
+
+def test_a_bound_at_the_edge_of_a_decided_objective_decides_nothing() -> None:
+    above = Measured("homo_lumo_gap", Level("GFN2-xTB"), Quantity(2.5, "eV", censoring=Censoring.ABOVE))
+    where = placed_in("hits", [ok(), ok(above)])
+    assert (where.standing, where.verdict) == (Standing.DROPPED, Verdict.INCONCLUSIVE)
+
+
+def test_the_score_holds_a_decided_objective_against_its_own_limits() -> None:
+    inside, outside = (placed_in("graded", [ok(), ok(gap(value))]).score for value in (2.5, 5.0))
+    assert inside == pytest.approx(1.0) and outside == pytest.approx(DECIDED_BELOW[0].desirability(5.0))
+
+
+def test_of_two_hits_with_equal_utility_the_one_farther_inside_has_the_higher_score() -> None:
+    near, far = (placed_in("hits", [ok(), ok(gap(2.5)), ok(), ok(dipole(value))]) for value in (3.9, 1.0))
+    assert near.utility == far.utility == 1.0
+    assert near.score is not None and far.score is not None and near.score < far.score

@@ -10,16 +10,19 @@ from pathlib import Path
 
 import pytest
 
+from sciagent.campaign.core.build import create_or_open
 from sciagent.campaign.rewarding import expectations
 from sciagent.campaign.rewarding.publishing import publish
 from sciagent.campaign.rewarding.showing import show
+from sciagent.campaign.spec.load import load_spec
 from sciagent.chemistry.molecule import molecule_or_none, parse_molecule
 from sciagent.domain.answers.rewards import ShownRewards
 from sciagent.rewards.spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.database.tables import metadata
 from sciagent.store.results import candidates
-from tests.support.rewarded import DFT, XTB, Rewarded, RungAnswer, rewarded
+from tests.support.campaigns import write_campaign
+from tests.support.rewarded import CHECKS, DFT, SAFETY, XTB, Rewarded, RungAnswer, rewarded
 from tests.support.servers.postgres import empty
 
 SPEC = RewardSpec(prices={"core_seconds": 0.001})
@@ -100,6 +103,38 @@ def test_a_candidate_that_was_not_verified_is_worth_less_by_the_price_of_its_ver
     for key, value in dear.items():
         paid = 1e-3 * costs[key]["core_seconds"]
         assert paid > 0 and value == pytest.approx(max(0.0, (free[key] or 0.0) - paid))
+
+
+def open_values(ledger: Ledger, folder: Path, name: str, objectives: str) -> dict[str, float]:
+    """The values of candidates that wait for DFT, by key. The checks tell their logp, which is .9 for those."""
+    path = write_campaign(folder, name=name)
+    text = path.read_text(encoding="utf-8").replace("ladder:\n", f"{objectives}ladder:\n")
+    path.write_text(text, encoding="utf-8")
+    made = Rewarded(create_or_open(ledger, load_spec(path), text, "test")[0])
+    made.episode(1, [MOLECULES])
+    verified = {i for i, position in EVENTS if position == DFT}
+    for i, smiles in enumerate(MOLECULES):
+        made.answer(smiles, SAFETY, {}, seconds=0.0)
+        made.answer(smiles, CHECKS, {"logp": (i * 7 % 20) / 10 if i in verified else 0.9}, seconds=0.0)
+    for i, position in EVENTS:
+        made.order(MOLECULES[i], position)
+        made.answer(MOLECULES[i], position, {GAP: truth(i, position)}, seconds=1.0)
+    spec = RewardSpec(prices={"money": 1.0})
+    [episode] = show(ledger, publish(ledger, name, spec).version).episodes
+    worths = [worth for turn in episode.turns for worth in turn.candidates]
+    return {worth.key: worth.value for worth in worths if not worth.settled and worth.value is not None}
+
+
+def test_an_objective_that_a_lower_rung_has_met_is_known(migrated_sqlite: Path, tmp_path: Path) -> None:
+    found = []
+    for name, more in (("alone", ""), ("both", "  - {property: logp, max: 1}\n")):
+        url = str(tmp_path / f"{name}.db")
+        shutil.copy(migrated_sqlite, url)
+        with opened(url, tmp_path / name) as ledger:
+            found.append(open_values(ledger, tmp_path / name, name, more))
+    alone, both = found
+    assert len(both) >= 5 and any(0.01 < value < 0.99 for value in alone.values())
+    assert both == pytest.approx({key: alone[key] for key in both}, abs=0.03)
 
 
 @pytest.mark.long

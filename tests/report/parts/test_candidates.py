@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
+import openpyxl
 import pytest
 
 from sciagent.domain.jobs.states import Standing
 from sciagent.report.answers import best
+from sciagent.report.export.excel import write_excel
 from sciagent.report.parts import candidates, table
 from sciagent.report.parts.candidates import cards
 from sciagent.report.parts.candidates import table as page_table
@@ -16,7 +19,9 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import evidence
+from sciagent.store.views import report_candidates
 from tests.support.pages import Parsed, rendered
+from tests.support.query_plans import plan_of
 from tests.support.reported import GFN2, PBE0, Maker, dyes, gap
 from tests.support.rows import new_evidence
 
@@ -88,3 +93,45 @@ def test_a_property_that_only_the_ledger_knows_is_reported(own_ledger: Ledger, t
             t.property_.update().where(t.property_.c.name == "homo_lumo_gap").values(name="notebook_index")
         )
     assert "notebook index 1.00 ± 0.05 eV" in Parsed(rendered(made)).text
+
+
+def test_hits_are_listed_by_utility_wherever_they_are_listed(own_ledger: Ledger, tmp_path: Path) -> None:
+    utilities = (0.66, 0.87, 1.0, 0.79, 0.94)
+    molecules = ("C", "CC", "CCC", "CCCC", "CCCCC")
+    made = Maker(own_ledger, tmp_path)
+    made.enter((*molecules, "CO", "CN"))
+    for i, utility in enumerate(utilities):
+        made.answer(i, 2, gap(4.3, PBE0))
+        hit = {"verdict": "pass", "depth": 2, "score": 1.0, "utility": utility, "is_hit": True, "hit_tier": "x"}
+        made.place(i, Standing.SETTLED, 2, **hit)
+    made.place(5, Standing.OPEN, 1, depth=1, score=1.0)
+    made.place(6, Standing.SETTLED, 2, verdict="fail", depth=2, score=0.5, utility=0.5)
+    expected = ["CCC", "CCCCC", "CC", "CCCC", "C"]
+    with made.ledger.read() as connection:
+        ladder = campaigns.rungs(connection, made.row.id)
+        assert [shown.text for shown in best(connection, made.row, 7)] == [*expected, "CN", "CO"]
+        assert [shown.candidate.text for shown in cards(connection, made.row, ladder, made.ledger.artifacts, 7)][
+            :5
+        ] == (expected)
+        assert [row[1] for row in page_table(connection, made.row, ladder).rows][:5] == expected
+        lines = io.StringIO()
+        assert table.write_jsonl(connection, made.row, lines, hits=True) == 5
+        assert [json.loads(line)["text"] for line in lines.getvalue().splitlines()] == expected
+        write_excel(connection, made.row, tmp_path / "a.xlsx", "smiles,utility")
+        first = report_candidates.hits_best_first(connection, made.row, 0, 2)
+        rest = report_candidates.hits_best_first(connection, made.row, 2, 5)
+    assert [shown.text for shown in (*first, *rest)] == expected
+    sheet = openpyxl.load_workbook(tmp_path / "a.xlsx")["candidates"]
+    smiles = [cell.value for cell in sheet[1]].index("smiles")
+    assert [row[smiles].value for row in sheet.iter_rows(min_row=2)] == [*expected, "CN", "CO"]
+
+
+def test_the_best_are_read_through_an_index(own_ledger: Ledger, tmp_path: Path) -> None:
+    made = dyes(own_ledger, tmp_path)
+    for ask in (
+        lambda connection: report_candidates.best(connection, made.row, 5),
+        lambda connection: report_candidates.ids_best_first(connection, made.row, hits=True, n=5),
+    ):
+        plan = plan_of(made.ledger, ask)
+        assert any("ix_campaign_candidate_best" in line for line in plan)
+        assert not any("TEMP B-TREE" in line for line in plan[:3])
