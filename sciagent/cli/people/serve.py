@@ -10,14 +10,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from sciagent.cli.shared import options
 from sciagent.cli.shared.common import open_ledger, say
 from sciagent.errors import UsageError
-from sciagent.settings import ledger_address
+
+if TYPE_CHECKING:
+    from sciagent.store.database.ledger import Ledger
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
 DRIVERS_END = 60  # seconds in which the dispatcher's drivers may end
@@ -52,7 +54,7 @@ def serve(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the server raises it again when it has closed
     with contextlib.ExitStack() as stack:
         if not no_dispatcher:
-            stack.enter_context(_dispatcher(ledger_address(ledger)))
+            stack.enter_context(_dispatcher(opened))
         say(f"serving {opened.url.render_as_string()} at {server.url}")
         if not _has_people(opened):
             say("nobody has an account yet; the first: sciagent person add LOGIN --name NAME --admin --role chemist")
@@ -77,13 +79,13 @@ def _has_people(ledger: Any) -> bool:
 
 
 @contextlib.contextmanager
-def _dispatcher(ledger: str) -> Iterator[None]:
+def _dispatcher(ledger: Ledger) -> Iterator[None]:
     """Runs a dispatcher beside the server. It ends with the server, even if that is killed."""
     from sciagent.verification.sandbox.processes import die_with
 
-    command = [sys.executable, "-m", "sciagent", "dispatcher", "--ledger", ledger]
+    command = [sys.executable, "-m", "sciagent", "dispatcher"]
     end = functools.partial(die_with, os.getpid(), signal.SIGTERM)
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=end)
+    process = subprocess.Popen(command, env=ledger.environment(), stdin=subprocess.DEVNULL, preexec_fn=end)
     try:
         yield
     finally:

@@ -10,7 +10,9 @@ import typer
 Ledger = Annotated[
     str | None,
     typer.Option(
-        "--ledger", metavar="URL", help="Database file or URL; default: $SCIAGENT_LEDGER, then ./sciagent.db."
+        "--ledger",
+        metavar="URL",
+        help="Database file, or URL without a password; default: $SCIAGENT_LEDGER, then ./sciagent.db.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, for scripts.")]

@@ -34,18 +34,27 @@ _SQLSTATE_SCHEMA = ("42703", "42P01")  # undefined column, undefined table
 
 
 def ledger_url(text: str) -> URL:
-    """Returns the URL for a file path (SQLite) or a SQLAlchemy URL (SQLite or PostgreSQL). Raises UsageError."""
+    """Returns the URL for a file path (SQLite) or a SQLAlchemy URL (SQLite or PostgreSQL). A password in its query is
+    moved to `URL.password`, where messages hide it. Raises UsageError, which shows no password."""
     if "://" not in text:
         return URL.create("sqlite", database=str(Path(text).expanduser().resolve()))
+    shown = f"{text.partition('://')[0]}://…"
     try:
         url = make_url(text)
-    except sa.exc.ArgumentError as error:
-        raise UsageError(f'--ledger "{text}" is neither a path nor a database URL') from error
+    except (sa.exc.ArgumentError, ValueError):  # its text may quote the password
+        raise UsageError(f'--ledger "{shown}" is neither a path nor a database URL') from None
     backend = url.get_backend_name()
     if backend == "postgresql":
-        return url.set(drivername="postgresql+psycopg")
+        for password in url.normalized_query.get("password", ()):
+            url = url.set(password=password)
+        if "sslpassword" in url.query:
+            raise UsageError(
+                f'--ledger "{shown}": sslpassword would be shown to others; take a client key without a password, '
+                "which only its owner can read"
+            )
+        return url.difference_update_query(["password"]).set(drivername="postgresql+psycopg")
     if backend != "sqlite" or not url.database or url.database == ":memory:":
-        raise UsageError(f'--ledger "{text}": give a file path, sqlite:///FILE or postgresql://USER@HOST/DATABASE')
+        raise UsageError(f'--ledger "{shown}": give a file path, sqlite:///FILE or postgresql://USER@HOST/DATABASE')
     return url
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -33,6 +34,17 @@ class Ledger:
     def read(self) -> AbstractContextManager[Connection]:
         """A read transaction: it sees a single snapshot, never waits for a writer and cannot write."""
         return read_only(self.engine)
+
+    def environment(self) -> dict[str, str]:
+        """Returns the environment of a child process that works on this ledger.
+
+        The address may hold a password. It is passed on in a variable and never as an argument, since every user of
+        the machine can list the arguments of a process.
+        """
+        variables = os.environ | {"SCIAGENT_LEDGER": self.url.render_as_string(hide_password=False)}
+        variables.pop("SCIAGENT_LEDGER_FILE", None)  # this variable may not be set together with SCIAGENT_LEDGER
+        variables["SCIAGENT_ARTIFACTS"] = str(self.artifacts.root.resolve())
+        return variables
 
     def close(self) -> None:
         self.engine.dispose()

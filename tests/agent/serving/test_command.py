@@ -48,6 +48,16 @@ def after(found: list[str], option: str) -> str:
     return found[found.index(option) + 1]
 
 
+@pytest.mark.parametrize(
+    "option", [("--api-key", "sk-1"), ("--api-key=sk-1",), ("--api_key", "sk-1"), ("--api-k=sk-1",)]
+)
+def test_a_key_among_the_arguments_is_refused(tmp_path: Path, option: tuple[str, ...]) -> None:
+    served = ServedModel(a_model(tmp_path / "m"), ("m",))
+    with pytest.raises(UsageError, match="set VLLM_API_KEY") as refused:
+        arguments(CPU, served, Options(8001, more=("--max-num-seqs", "4", *option)))
+    assert "sk-1" not in str(refused.value)
+
+
 def test_a_cpu_computes_a_prompt_in_one_piece(tmp_path: Path) -> None:
     served = ServedModel(a_model(tmp_path / "m"), ("m",))
     found = arguments(CPU, served, Options(8001, context=4096, more=("--max-num-seqs", "4")))

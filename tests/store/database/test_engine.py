@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sciagent.errors import LedgerAwayError, SchemaVersionError
+from sciagent.errors import LedgerAwayError, SchemaVersionError, UsageError
 from sciagent.store.database import engine
 from sciagent.store.database.ledger import Ledger
 from tests.support.servers.postgres import Postgres
@@ -65,3 +65,25 @@ def test_states_of_postgresql_that_say_it_is_away(postgres: str, state: str) -> 
     with pytest.raises(LedgerAwayError), made.begin() as connection:
         connection.execute(sa.text(raising))
     made.dispose()
+
+
+def test_a_password_in_the_query_is_hidden_as_one_before_the_host_is() -> None:
+    found = engine.ledger_url("postgresql://anna@db/sciagent?sslmode=require&password=S3cret")
+    assert found.password == "S3cret" and dict(found.query) == {"sslmode": "require"}
+    assert "S3cret" not in found.render_as_string()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "mysql://anna:S3cret@db/sciagent",
+        "postgresql://anna:S3cret",  # what follows the colon is read as a port
+        "postgresql://anna:S3cret@db:port/sciagent",
+        "post gresql://anna:S3cret@db/sciagent",
+        "postgresql://anna@db/sciagent?sslpassword=S3cret",
+    ],
+)
+def test_an_address_that_is_refused_is_shown_without_its_password(address: str) -> None:
+    with pytest.raises(UsageError, match="--ledger") as refused:
+        engine.ledger_url(address)
+    assert "S3cret" not in str(refused.value)
