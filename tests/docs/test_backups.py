@@ -77,7 +77,8 @@ def test_a_back_up_of_postgresql_is_restored(filled: Ledger, postgres: str, tmp_
     back_up(filled, tmp_path / "dump")
     with fresh_database(postgres) as url:
         plain = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
-        words = [word.replace("$SCIAGENT_LEDGER", plain) for word in shown("pg_restore", tmp_path / "dump")]
+        written = "postgresql://sciagent@db/sciagent"
+        words = [word.replace(written, plain) for word in shown("pg_restore", tmp_path / "dump")]
         done = subprocess.run(words, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
         restored = Ledger(url, tmp_path / "artifacts")

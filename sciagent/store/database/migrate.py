@@ -11,7 +11,7 @@ import shutil
 import sqlite3
 import subprocess
 import warnings
-from contextlib import closing
+from contextlib import closing, suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,10 +56,24 @@ def current(engine: Engine) -> str | None:
     """The revision of the database; None if it is empty."""
     if (path := sqlite_path(engine)) is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(OSError):  # the ledger is there, or SQLite says why it cannot be made
+            _make_private(path.resolve())
     with read_only(engine) as connection:
         if not sa.inspect(connection).has_table(VERSION.name):
             return None
         return connection.execute(sa.select(VERSION.c.version_num)).scalar_one_or_none()
+
+
+def _make_private(path: Path) -> None:
+    """Makes an empty file that only its owner can read, whatever the umask. Raises OSError, also if it is there.
+
+    An empty file is an empty SQLite database, and SQLite gives its `-wal` and `-shm` the permissions of the database.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        os.fchmod(descriptor, 0o600)  # the umask may have taken permissions from its owner
+    finally:
+        os.close(descriptor)
 
 
 def upgrade(engine: Engine) -> Path | None:
@@ -188,16 +202,21 @@ def differences(engine: Engine) -> list[str]:
 
 
 def back_up(url: URL, target: Path) -> None:
-    """Write a copy, which gets its name only when it is complete.
+    """Write a copy that only its owner can read. It gets its name only when it is complete.
 
-    Raises UsageError if the target exists or there is no ledger, LedgerError if pg_dump is missing or fails.
+    Raises UsageError if the target exists or cannot be written, or if there is no ledger; LedgerError if pg_dump is
+    missing or fails.
     """
     if target.exists():
         raise UsageError(f"{target} is there already; a backup never overwrites one")
     if not target.parent.is_dir():
         raise UsageError(f"there is no folder {target.parent}")
     partial = target.with_name(f"{target.name}.partial")
-    partial.unlink(missing_ok=True)
+    try:
+        partial.unlink(missing_ok=True)
+        _make_private(partial)
+    except OSError as error:
+        raise UsageError(f"{partial} cannot be written: {error.strerror}") from None
     try:
         if url.get_backend_name() == "sqlite":
             _sqlite(Path(str(url.database)), partial)
@@ -219,7 +238,7 @@ def _postgresql(url: URL, target: Path) -> None:
     """Copy by pg_dump, which reads a single snapshot. The command line has no password, since others can read it."""
     if shutil.which("pg_dump") is None:
         raise LedgerError("pg_dump is not installed here; it comes with PostgreSQL's client package")
-    plain = url.set(drivername="postgresql", password=None)
+    plain = URL.create("postgresql", url.username, None, url.host, url.port, url.database, url.query)
     environment = os.environ | ({"PGPASSWORD": str(url.password)} if url.password else {})
     command = ["pg_dump", "--format=custom", "--file", str(target), "--dbname", plain.render_as_string(False)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL)

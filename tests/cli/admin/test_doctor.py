@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import stat
 import sys
 import tomllib
 from pathlib import Path
@@ -54,3 +55,18 @@ def test_proposers_of_packages_are_listed_and_broken_ones_too(tmp_path: Path, mo
     fine, gone = checks["proposer acme.fine"], checks["proposer acme.gone"]
     assert (fine["state"], fine["detail"]) == ("ok", "from acme-search 1.0")
     assert gone["state"] == "broken" and gone["detail"].startswith('the proposer "acme.gone" does not load')
+
+
+def test_a_ledger_that_others_can_read_is_named_once_and_stays_as_it_is(
+    tmp_path: Path, migrated_sqlite: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "ledger.db"
+    path.write_bytes(migrated_sqlite.read_bytes())
+    monkeypatch.setenv("SCIAGENT_LEDGER", str(path))
+    path.chmod(0o600)
+    assert not [check for check in data("doctor") if check["state"] == "exposed"]
+    path.chmod(0o640)
+    [check] = [check for check in data("doctor") if check["state"] == "exposed"]
+    assert check["what"] == "files of the ledger"
+    assert check["detail"].startswith("-rw-r-----: ") and f"chmod 600 {path}" in check["detail"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640

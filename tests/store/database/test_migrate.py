@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import shutil
 import sqlite3
+import stat
+from collections.abc import Iterator
 from contextlib import closing
 from importlib.resources import files
 from pathlib import Path
@@ -12,8 +16,9 @@ import pytest
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
+from sqlalchemy.engine import make_url
 
-from sciagent.errors import SchemaVersionError
+from sciagent.errors import SchemaVersionError, UsageError
 from sciagent.store.campaign_state import trajectories
 from sciagent.store.database import migrate
 from sciagent.store.database import tables as t
@@ -23,6 +28,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import evidence
 from sciagent_migrations.snapshot import of_scripts
 from tests.support import rows
+from tests.support.servers.postgres import postgres_folders
 
 HEAD = migrate.head()
 LATER = '''
@@ -276,3 +282,71 @@ def test_a_reader_sees_one_snapshot(engine: sa.Engine) -> None:
         with engine.begin() as writer:
             evidence.next_watermark(writer)
         assert evidence.read_watermark(reader) == before
+
+
+@pytest.fixture(params=[0o000, 0o022, 0o777], ids=oct)
+def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_new_ledger_and_its_copies_are_for_their_owner_alone(
+    tmp_path: Path, umask: int, request: pytest.FixtureRequest
+) -> None:
+    path = tmp_path / "ledger.db"
+    ledger = Ledger(str(path), artifacts=tmp_path / "artifacts")
+    with_rows(ledger.engine)
+    files = [path, tmp_path / "ledger.db-wal", tmp_path / "ledger.db-shm"]
+    assert [mode(file) for file in files] == [0o600] * 3
+    migrate.back_up(ledger.url, tmp_path / "copy.db")
+    ledger.close()
+    assert mode(tmp_path / "copy.db") == 0o600
+    os.umask(0o022)  # the code of tomorrow is written by the test
+    request.getfixturevalue("later_version")
+    os.umask(umask)
+    opened = Ledger(str(path), artifacts=tmp_path / "artifacts")
+    opened.close()
+    assert opened.copy_taken is not None and mode(opened.copy_taken) == mode(path) == 0o600
+
+
+def test_a_ledger_that_a_group_shares_stays_as_it_is(tmp_path: Path, migrated_sqlite: Path) -> None:
+    path = tmp_path / "ledger.db"
+    path.write_bytes(migrated_sqlite.read_bytes())
+    path.chmod(0o660)
+    ledger = Ledger(str(path))
+    with_rows(ledger.engine)
+    assert [mode(tmp_path / f"ledger.db{end}") for end in ("", "-wal", "-shm")] == [0o660] * 3
+    ledger.close()
+
+
+def test_a_backup_where_nobody_can_write_is_refused(tmp_path: Path, migrated_sqlite: Path) -> None:
+    (tmp_path / "copy.db.partial").mkdir()
+    with pytest.raises(UsageError, match=r"copy\.db\.partial cannot be written"):
+        migrate.back_up(ledger_url(str(migrated_sqlite)), tmp_path / "copy.db")
+
+
+@pytest.mark.parametrize("where", ["before the host", "in the query"])
+def test_a_backup_of_postgresql_is_private_and_its_program_gets_no_password_as_argument(
+    where: str, migrated_postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, umask: int
+) -> None:
+    """A script in the place of pg_dump writes down its arguments, and then runs the real one."""
+    os.umask(0o022)
+    folders = [folder for folder in postgres_folders() if (folder / "pg_dump").exists()]
+    real = shutil.which("pg_dump", path=os.pathsep.join([*map(str, folders), os.environ["PATH"]]))
+    (tmp_path / "bin").mkdir()
+    script = tmp_path / "bin" / "pg_dump"
+    script.write_text(f'#!/bin/sh\nprintf "%s\\n" "$PGPASSWORD" "$@" > {tmp_path}/told\nexec {real} "$@"\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    url = make_url(migrated_postgres)
+    url = url.set(password="S3cret") if where == "before the host" else url.update_query_dict({"password": "S3cret"})
+    os.umask(umask)
+    migrate.back_up(ledger_url(url.render_as_string(hide_password=False)), tmp_path / "dump")
+    assert mode(tmp_path / "dump") == 0o600 and (tmp_path / "dump").stat().st_size > 1000
+    password, *arguments = (tmp_path / "told").read_text().splitlines()
+    assert password == "S3cret" and not any("S3cret" in argument for argument in arguments)
