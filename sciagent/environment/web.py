@@ -6,12 +6,15 @@ import asyncio
 import functools
 import hmac
 import json
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -20,11 +23,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from sciagent.domain.answers.model import plain
 from sciagent.environment.environment import Environment
 from sciagent.environment.statements import shown
-from sciagent.errors import EpisodeError, SciagentError, did_you_mean
+from sciagent.errors import EpisodeError, SciagentError, UsageError, did_you_mean
 
 MAX_BODY = 1_000_000  # bytes of a request
 THREADS = 64  # for requests beside those of the open episodes
 OPENING = ("task", "seed", "group", "siblings", "policy", "purpose")
+JSON_TYPE = "application/json"
+"""Content type of requests that change something. A form of a web page cannot send it to another server."""
+READING = ("GET", "HEAD", "OPTIONS")
+"""Methods that change nothing."""
+ORIGIN = re.compile(r"(https?)://([a-z0-9.-]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?/?")
+USUAL_PORTS = {"http": "80", "https": "443"}
+"""{scheme: port that browsers leave out of an origin}."""
 Answer = Callable[[Request], Awaitable[Any]]
 
 
@@ -43,11 +53,30 @@ def application(environment: Environment) -> ASGIApp:
     return Starlette(routes=routes, exception_handlers={HTTPException: _not_routed})
 
 
-def guarded(app: ASGIApp, token: str | None, hosts: Sequence[str]) -> ASGIApp:
-    """Returns an application that answers only who may ask. token: what clients have to show; None: nothing. hosts:
-    names under which clients may reach it; empty: any. Without this check a web page could reach a server of this
-    machine."""
-    return _Guard(app, token, hosts)
+def guarded(app: ASGIApp, token: str | None, hosts: Sequence[str], origins: Sequence[str] = ()) -> ASGIApp:
+    """Returns an application that answers only who may ask. Without this check a web page could reach a server of this
+    machine.
+
+    token: what clients have to show; None: nothing. hosts: names under which clients may reach it; empty: any. origins:
+    other servers whose pages may ask, as `checked_origin` returns them.
+    """
+    guard = _Guard(app, token, hosts, origins)
+    if not origins:
+        return guard
+    # a browser asks first, without the token, whether a page of another server may send JSON
+    return CORSMiddleware(guard, origins, ("GET", "POST"), allow_headers=("Authorization", "Content-Type"))
+
+
+def checked_origin(text: str) -> str:
+    """Returns an origin as a browser writes it. Raises UsageError."""
+    match = ORIGIN.fullmatch(text.strip().lower())
+    if match is None:
+        raise UsageError(
+            f"--allow-origin {shown(text)}: name a scheme, a host and, if it is not the usual one, a port, as in "
+            "https://lab.example.org or http://localhost:3000"
+        )
+    scheme, host, port = match.groups()
+    return f"{scheme}://{host}" if port in (None, USUAL_PORTS[scheme]) else f"{scheme}://{host}:{port}"
 
 
 class _Application:
@@ -106,13 +135,14 @@ class _Application:
 
 
 class _Guard:
-    """Lets only those requests through that show the token and name a known host."""
+    """Lets only those requests through that show the token, name a known host, come from no page of another server, and
+    send JSON where they change something."""
 
-    def __init__(self, app: ASGIApp, token: str | None, hosts: Sequence[str]) -> None:
-        self._app, self._token, self._hosts = app, token, hosts
+    def __init__(self, app: ASGIApp, token: str | None, hosts: Sequence[str], origins: Sequence[str]) -> None:
+        self._app, self._token, self._hosts, self._origins = app, token, hosts, origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        fault = self._fault(dict(scope.get("headers", ()))) if scope["type"] in ("http", "websocket") else None
+        fault = self._fault(Headers(scope=scope), scope.get("method", "GET")) if "headers" in scope else None
         if fault is None:
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
@@ -120,15 +150,25 @@ class _Guard:
         else:
             await send({"type": "websocket.close", "code": 1008, "reason": fault[1][:100]})
 
-    def _fault(self, headers: Mapping[bytes, bytes]) -> tuple[int, str] | None:
-        host = headers.get(b"host", b"").decode("latin-1").rpartition(":")[0] or headers.get(b"host", b"").decode(
-            "latin-1"
-        )
+    def _fault(self, headers: Headers, method: str) -> tuple[int, str] | None:
+        """Returns the status and the reason of a refusal; None if the request is served."""
+        address = headers.get("host", "")
+        host = address.rpartition(":")[0] or address
         if self._hosts and host.strip("[]") not in self._hosts:
             return 403, f"the host {shown(host)} is not served here; it is {' or '.join(self._hosts)}"
-        given = headers.get(b"authorization", b"")
+        for origin in headers.getlist("origin"):
+            is_own = origin in (f"http://{address}", f"https://{address}")
+            if not is_own and origin not in self._origins:
+                return 403, (
+                    f"pages of {shown(origin)} may not ask here; the option --allow-origin of `sciagent environment "
+                    "serve` names servers whose pages may"
+                )
+        given = headers.get("authorization", "").encode("latin-1")
         if self._token is not None and not hmac.compare_digest(given, f"Bearer {self._token}".encode()):
             return 401, "show the token of this environment, as in: Authorization: Bearer TOKEN"
+        content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if method not in READING and content_type != JSON_TYPE:
+            return 415, f"send JSON, with the header Content-Type: {JSON_TYPE}; this is {shown(content_type)}"
         return None
 
 

@@ -64,12 +64,20 @@ class Client:
     def __init__(self, url: str, **headers: str) -> None:
         self.url, self.headers = url, headers
 
-    def __call__(self, path: str, body: object = None, *, raw: bytes | None = None) -> tuple[int, Any]:
+    def __call__(
+        self, path: str, body: object = None, *, raw: bytes | None = None, method: str | None = None
+    ) -> tuple[int, Any]:
         """Returns the status and the reply. body: is posted as JSON; None: asks by GET."""
         data = raw if raw is not None else None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.url + path, data, self.headers)
+        kind = {"Content-Type": "application/json"} if data is not None else {}
+        request = urllib.request.Request(self.url + path, data, kind | self.headers, method=method)
         try:
             with DIRECT.open(request, timeout=60) as reply:
                 return reply.status, json.loads(reply.read())
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read())
+
+    def answer(self, path: str, method: str = "GET") -> tuple[int, dict[str, str]]:
+        """Returns the status and the headers, by their names in small letters."""
+        with DIRECT.open(urllib.request.Request(self.url + path, headers=self.headers, method=method)) as reply:
+            return reply.status, {name.lower(): value for name, value in reply.headers.items()}

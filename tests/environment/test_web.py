@@ -9,14 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import WebSocketRoute
+from starlette.testclient import TestClient
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from sciagent import Campaign
 from sciagent.environment.environment import Environment
 from sciagent.environment.server import EnvironmentServer, hosts_of
-from sciagent.environment.web import MAX_BODY, application, guarded
+from sciagent.environment.web import MAX_BODY, application, checked_origin, guarded
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
-from tests.environment.served import FAST, REWARDS, Client, turns
+from tests.environment.served import FAST, REWARDS, Client, trajectories, turns
 
 TOKEN = "a-token-of-the-test"
 
@@ -33,9 +37,9 @@ def environment(tmp_path_factory: pytest.TempPathFactory, migrated_sqlite: Path)
     ledger.close()
 
 
-def serving(environment: Environment, token: str | None) -> Iterator[Client]:
+def serving(environment: Environment, token: str | None, *origins: str) -> Iterator[Client]:
     server = EnvironmentServer("127.0.0.1", 0)
-    app = guarded(application(environment), token, hosts_of("127.0.0.1", token))
+    app = guarded(application(environment), token, hosts_of("127.0.0.1", token), origins)
     thread = threading.Thread(target=server.serve, args=(app, environment), daemon=True)
     thread.start()
     yield Client(server.url)
@@ -138,6 +142,87 @@ def test_a_token_is_asked_for_and_a_foreign_host_is_refused(environment: Environ
         assert Client(asked.url, Authorization="Bearer wrong")("/tasks")[0] == 401
         status, listed = Client(asked.url, Authorization=f"Bearer {TOKEN}", Host="far.example")("/tasks")
         assert status == 200 and listed["campaign"] == "rolled"
+
+
+CHANGING = ("/episodes", "/episodes/0/turns", "/episodes/0/calls", "/episodes/0/end")
+"""Requests that change something."""
+
+
+@pytest.mark.parametrize("path", CHANGING)
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
+def test_a_request_that_is_not_json_changes_nothing(
+    client: Client, environment: Environment, path: str, kind: str
+) -> None:
+    before = turns(environment.built.ledger), trajectories(environment.built.ledger)
+    for method in ("POST", "PUT", "DELETE"):
+        status, reply = Client(client.url, **{"Content-Type": kind})(path, {}, method=method)
+        assert status == 415 and "Content-Type: application/json" in reply["error"]
+    assert (turns(environment.built.ledger), trajectories(environment.built.ledger)) == before
+
+
+def test_json_with_a_charset_is_json(client: Client) -> None:
+    charset = Client(client.url, **{"Content-Type": "Application/JSON; charset=utf-8"})
+    assert charset("/episodes", {"polciy": 1})[0] == 400
+
+
+@pytest.mark.parametrize("path", [*CHANGING, "/tasks"])
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://localhost:1", "https://lab.example"])
+def test_a_page_of_another_server_is_refused(client: Client, path: str, origin: str) -> None:
+    status, reply = Client(client.url, Origin=origin)(path, None if path == "/tasks" else {})
+    assert status == 403 and repr(origin) in reply["error"] and "--allow-origin" in reply["error"]
+
+
+async def greeting(socket: WebSocket) -> None:
+    await socket.accept()
+    await socket.send_text("welcome")
+    await socket.close()
+
+
+def test_a_page_of_another_server_opens_no_websocket() -> None:
+    """OpenEnv's clients take their turns over one; a browser asks nobody before it opens one."""
+    app = guarded(Starlette(routes=[WebSocketRoute("/ws", greeting)]), None, ("testserver",))
+    client = TestClient(app)
+    with client.websocket_connect("/ws") as socket:  # a program sends no origin
+        assert socket.receive_text() == "welcome"
+    with client.websocket_connect("/ws", headers={"origin": "http://testserver"}) as socket:
+        assert socket.receive_text() == "welcome"
+    with (
+        pytest.raises(WebSocketDisconnect) as refused,
+        client.websocket_connect("/ws", headers={"origin": "http://evil.example"}),
+    ):
+        pass
+    assert refused.value.code == 1008
+
+
+def test_pages_of_this_server_and_of_those_that_are_named_may_ask(environment: Environment, client: Client) -> None:
+    assert Client(client.url, Origin=client.url)("/tasks")[0] == 200
+    page = "https://lab.example"
+    for asked in serving(environment, TOKEN, page):
+        # a browser asks first what the page may send, and shows no token then
+        wish = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,content-type"}
+        status, allowed = Client(asked.url, Origin=page, **wish).answer("/episodes", method="OPTIONS")
+        assert status == 200 and allowed["access-control-allow-origin"] == page
+        assert allowed["access-control-allow-headers"].lower().startswith("accept, accept-language, authorization")
+        shown = {"Authorization": f"Bearer {TOKEN}"}
+        assert Client(asked.url, Origin=page, **shown)("/episodes", {"polciy": 1})[0] == 400
+        _, headers = Client(asked.url, Origin=page, **shown).answer("/tasks")
+        assert headers["access-control-allow-origin"] == page
+        assert Client(asked.url, Origin=page)("/tasks")[0] == 401
+        assert Client(asked.url, Origin="http://evil.example", **shown)("/tasks")[0] == 403
+
+
+@pytest.mark.parametrize(
+    "given", ["*", "null", "lab.example", "https://lab.example/page", "http://u@x", "ftp://x", "http://["]
+)
+def test_what_is_no_origin_is_refused(given: str) -> None:
+    with pytest.raises(UsageError, match="--allow-origin"):
+        checked_origin(given)
+
+
+def test_an_origin_is_written_as_browsers_write_it() -> None:
+    assert checked_origin("HTTPS://Lab.Example:443/") == "https://lab.example"
+    assert checked_origin("http://localhost:3000") == "http://localhost:3000"
+    assert checked_origin("http://[::1]:80") == "http://[::1]"
 
 
 def test_others_are_served_with_a_token_only() -> None:

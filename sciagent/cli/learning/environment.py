@@ -36,6 +36,9 @@ def serve(
     most: int = typer.Option(256, min=1, max=10_000, help="Most episodes that are open at once."),
     idle_seconds: float = typer.Option(600.0, min=1, max=1e6, help="An episode that is silent for longer is ended."),
     protocol: str = typer.Option("http", metavar="http|openenv", help="What clients speak."),
+    allow_origin: list[str] | None = typer.Option(
+        None, "--allow-origin", metavar="URL", help="A web server whose pages may ask, too; may be repeated."
+    ),
     workers: int | None = typer.Option(None, "--workers", "-w", min=1, help="Paid jobs at once."),
     ledger: options.Ledger = None,
 ) -> None:
@@ -51,11 +54,12 @@ def serve(
     if importlib.util.find_spec("uvicorn") is None or importlib.util.find_spec("starlette") is None:
         raise UsageError("this needs an extra: pip install 'sciagent[environment]'")
     from sciagent.environment.server import EnvironmentServer, hosts_of
-    from sciagent.environment.web import guarded
+    from sciagent.environment.web import checked_origin, guarded
 
     make = _application(protocol)
     token = secret("SCIAGENT_ENVIRONMENT_TOKEN")
     hosts = hosts_of(host, token)
+    origins = [checked_origin(text) for text in allow_origin or ()]
     campaign = Campaign.from_yaml(file, ledger, enter=False)
     say_upgraded(campaign.ledger.store)
     limits = {"turns": turns, "most": most, "idle_seconds": idle_seconds, "workers": workers}
@@ -64,7 +68,7 @@ def serve(
     with each_signal(environment.stop, partial(environment.stop, now=True), last=raise_interrupt), environment:
         put(f"serving {environment.campaign} at {server.url}")
         sys.stdout.flush()
-        server.serve(guarded(make(environment), token, hosts), environment)
+        server.serve(guarded(make(environment), token, hosts, origins), environment)
         say(f"{environment.left}; running jobs may finish")
 
 

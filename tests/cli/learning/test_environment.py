@@ -39,11 +39,13 @@ def begun(folder: Path, *options: str, **more: str) -> Iterator[subprocess.Popen
 
 
 def test_it_serves_until_it_is_interrupted(folder: Path) -> None:
-    with begun(folder, "--port", "0", "--turns", "2") as process:
+    with begun(folder, "--port", "0", "--turns", "2", "--allow-origin", "https://lab.example/") as process:
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line.startswith("serving rolled at http://127.0.0.1:")
         client = Client(line.split()[-1])
+        assert Client(client.url, Origin="https://lab.example")("/tasks")[0] == 200
+        assert Client(client.url, Origin="https://evil.example")("/tasks")[0] == 403
         _, opened = client("/episodes", {"policy": "p@1"})
         assert (
             client(f"/episodes/{opened['episode']}/calls", {"name": "propose", "arguments": {"smiles": "CCCO"}})[0]
@@ -61,6 +63,7 @@ def test_it_serves_until_it_is_interrupted(folder: Path) -> None:
     ("options", "fault"),
     [
         (("--host", "0.0.0.0"), "others reach 0.0.0.0: set SCIAGENT_ENVIRONMENT_TOKEN"),
+        (("--allow-origin", "*"), "--allow-origin '*': name a scheme, a host"),
         (("--protocol", "gym"), 'protocol: "gym" is none of http, openenv'),
         (("--protocol", "openenv"), "--protocol openenv needs the package openenv"),
     ],
