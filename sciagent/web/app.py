@@ -35,12 +35,15 @@ TITLES = {400: "That does not work", 403: "Not allowed", 404: "Not found", 409: 
 
 
 def application(ledger: Ledger, *, secure: bool = False) -> FastAPI:
-    """Returns the application of a ledger. secure: whether browsers reach it by TLS. Raises RuntimeError for a route
-    without a rule."""
+    """Returns the application of a ledger. secure: whether browsers reach it by TLS.
+
+    Raises RuntimeError for a route without a rule. It does not start if such a route is added later.
+    """
     site = WebSite(ledger, secure=secure)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        rules_of(app)
         current_default_thread_limiter().total_tokens = THREADS
         site.ticker.start()
         threading.Thread(target=site.figures.warm, name="warm", daemon=True).start()

@@ -1,5 +1,10 @@
 """A rule for every route: the right that it needs, and in which campaign. An application with a route that has none
-does not start."""
+does not start.
+
+The rule of a route also checks that a request which changes something comes from a page of this server (CSRF). It
+does so for every method but those of `READING`. A request with a token needs no such check, since no browser adds a
+token by itself; a cookie is not looked at then.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +19,8 @@ from sqlalchemy.engine import Connection
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData
 from starlette.requests import Request
-from starlette.routing import Mount, Route
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
 
 from sciagent.domain.people.roles import Right
 from sciagent.store.campaign_state import campaigns
@@ -25,6 +31,10 @@ from sciagent.store.people import accesses
 from sciagent.web.security.visitors import Visitor, csrf_fits, is_same_origin, visitor_of
 
 MAX_FIELDS = 2000
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods that change nothing."""
+CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+"""Methods that may change something. A route takes no others than these and those of `READING`."""
 NOT_FOUND = "there is no such page, or you may not see it"
 ACTS = {
     Right.READ: "see anything",
@@ -51,7 +61,7 @@ class RouteRule:
     async def __call__(self, request: Request) -> None:
         """Checks who asks, then reads the form. Raises LogInError, or HTTPException with 403 or 404."""
         visitor = await run_in_threadpool(self._admitted, request)
-        if request.method == "POST":
+        if request.method not in READING:
             await _read_form(request, visitor, is_open=self.right is None)
 
     def _admitted(self, request: Request) -> Visitor:
@@ -90,7 +100,8 @@ def _named(connection: Connection, kind: str, name: str) -> CampaignRow | LabTas
 
 
 async def _read_form(request: Request, visitor: Visitor, *, is_open: bool) -> None:
-    """Reads the form of a POST. Raises HTTPException with 403 if it does not come from a page of this session."""
+    """Reads the form of a request that changes something. Raises HTTPException with 403 if it does not come from a page
+    of this session."""
     has_token = visitor.access is not None and not visitor.csrf
     if not has_token and not is_same_origin(request.headers, request.headers.get("host", "")):
         raise HTTPException(403, "this form did not come from a page of this server")
@@ -151,15 +162,20 @@ class Pages:
 
 
 def rules_of(app: FastAPI) -> dict[tuple[str, str], RouteRule]:
-    """Returns {(method, path): rule} of all routes. Raises RuntimeError if one has no rule."""
+    """Returns {(method, path): rule} of all routes. Raises RuntimeError if the rule of one is not the first that it
+    runs, or if one takes a method that is unknown here."""
     found = {}
     for route in app.routes:
-        if isinstance(route, Mount) and route.path == "/static":
+        if isinstance(route, Mount) and isinstance(route.app, StaticFiles):
             continue
-        methods = route.methods or set() if isinstance(route, Route) else set()
-        rules = [each.call for each in route.dependant.dependencies] if isinstance(route, APIRoute) else []
-        rule = next((each for each in rules if isinstance(each, RouteRule)), None)
-        if rule is None:
-            raise RuntimeError(f"the route {getattr(route, 'path', route)} has no rule: who may call it?")
-        found.update({(method, str(route.path)): rule for method in methods})  # type: ignore[attr-defined]
+        path = getattr(route, "path", route)
+        dependencies = [each.call for each in route.dependant.dependencies] if isinstance(route, APIRoute) else []
+        rule = dependencies[0] if dependencies else None
+        if not isinstance(route, APIRoute) or not isinstance(rule, RouteRule):
+            raise RuntimeError(f"the route {path} has no rule as its first dependency: who may call it?")
+        methods = route.methods or set()
+        if unknown := sorted(methods - READING - CHANGING):
+            known = ", ".join(sorted(READING | CHANGING))
+            raise RuntimeError(f"the route {path} takes {unknown[0]}, which is none of {known}")
+        found.update({(method, route.path): rule for method in methods})
     return found

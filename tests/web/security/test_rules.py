@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import pytest
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.routing import Mount, Route, WebSocketRoute
+from starlette.testclient import TestClient
+from starlette.types import Receive, Scope, Send
 
 from sciagent.campaign.lab import answering
 from sciagent.domain.people.roles import Right, Role
+from sciagent.store.database.tables import metadata
+from sciagent.store.lab import tasks
 from sciagent.web.app import PARTS, application
-from sciagent.web.security.rules import rules_of
+from sciagent.web.security.rules import ANYONE as ANYONE_RULE
+from sciagent.web.security.rules import RouteRule, rules_of
 from tests.campaign.lab.test_answering import entry, task_ids
-from tests.web.conftest import Browser, Serve, Server
+from tests.web.conftest import HOST, Browser, Serve, Server
 
 ANYONE, READ, WORK, DECIDE, ADMINISTER = "anyone", "read", "work", "decide", "administer"
 TABLE = {
@@ -101,8 +109,6 @@ def test_a_role_may_do_what_the_table_says(serve: Serve, name: str) -> None:
         serve(name="others")
     answering.enter(server.built, first, entry("4.31 eV"))
     with server.ledger.read() as connection:
-        from sciagent.store.lab import tasks
-
         task = tasks.find(connection, second)
     assert task is not None
     browser = visitor(server, name)
@@ -136,3 +142,111 @@ def test_an_application_with_a_route_without_a_rule_does_not_start() -> None:
     app.add_api_route("/open", lambda: "door")
     with pytest.raises(RuntimeError, match="/open has no rule"):
         rules_of(app)
+
+
+class Doors:
+    """Handlers that count how often they are reached."""
+
+    def __init__(self) -> None:
+        self.reached: list[str] = []
+
+    def changed(self, request: Request) -> str:
+        self.reached.append(request.method)
+        return "changed"
+
+
+async def nothing(scope: Scope, receive: Receive, send: Send) -> None:
+    """An application that has no rules."""
+
+
+RULE = Depends(RouteRule(Right.READ))
+OFFENDERS = {
+    "no rule": (APIRoute("/door", Doors().changed, methods=["PUT"]), "/door has no rule"),
+    "no rule for GET": (APIRoute("/door", Doors().changed, methods=["GET"]), "/door has no rule"),
+    "rule that runs late": (
+        APIRoute("/door", Doors().changed, methods=["POST"], dependencies=[Depends(Doors), RULE]),
+        "/door has no rule as its first",
+    ),
+    "other method": (
+        APIRoute("/door", Doors().changed, methods=["GET", "TRACE"], dependencies=[RULE]),
+        "/door takes TRACE",
+    ),
+    "plain route": (Route("/door", Doors().changed, methods=["DELETE"]), "/door has no rule"),
+    "websocket": (WebSocketRoute("/door", nothing), "/door has no rule"),
+    "other application": (Mount("/static", nothing), "/static has no rule"),
+}
+
+
+@pytest.mark.parametrize("offender", OFFENDERS)
+def test_an_application_with_a_route_that_nothing_guards_does_not_start(serve: Serve, offender: str) -> None:
+    route, fault = OFFENDERS[offender]
+    app = application(serve().ledger)
+    with TestClient(app):
+        pass  # without the offender it starts
+    app.router.routes.append(route)
+    with pytest.raises(RuntimeError, match=fault), TestClient(app):
+        pass
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_a_request_that_changes_something_needs_the_text_of_its_session(serve: Serve, method: str) -> None:
+    server, doors = serve(), Doors()
+    app = server.app
+    assert isinstance(app, FastAPI)
+    for path, rule in (("/door", RouteRule(Right.READ)), ("/open", ANYONE_RULE)):
+        app.router.routes.append(APIRoute(path, doors.changed, methods=[method], dependencies=[Depends(rule)]))
+    browser = server.person("lab", Role.LAB)
+    own, foreign = {"origin": HOST}, {"origin": "http://evil.example"}
+    text = {"x-csrf-token": browser.csrf}
+    # without the text, with that of another session, from a page of another server, and from no page at all
+    for headers in (own, own | {"x-csrf-token": "x" * 43}, foreign | text, {"origin": "null"} | text, text):
+        for more in ({}, {"json": {}}):
+            reply = browser.client.request(method, "/door", headers=headers, **more)
+            assert reply.status_code == 403, (method, headers, more, reply.text)
+    assert server.nobody().client.request(method, "/open", headers=foreign).status_code == 403
+    assert doors.reached == []
+    assert browser.client.request(method, "/door", headers=own | text).status_code == 200
+    # a token is sent by a script and never by a browser of itself, so it needs neither
+    token = server.token("lab", Right.READ)
+    assert token.client.request(method, "/door", headers=foreign).status_code == 200
+    assert doors.reached == [method, method]
+
+
+def test_each_route_that_changes_something_refuses_a_page_of_another_server(serve: Serve) -> None:
+    server = serve()
+    [first, *_] = task_ids(server.built)
+    names = {"task": first, "campaign": "gaps", "key": "x", "secret": "x" * 43}
+    chemist, admin = server.person("carla", Role.CHEMIST), server.person("root", None, is_admin=True)
+    changing = [(method, path) for method, path in rules_of(application(server.ledger)) if method != "GET"]
+    assert len(changing) > 10
+    for method, path in changing:
+        browser = admin if TABLE[method, path] == ADMINISTER else chemist
+        shown = path.format(**names)
+        foreign = {"origin": "http://evil.example", "x-csrf-token": browser.csrf}
+        assert browser.client.request(method, shown, headers=foreign).status_code == 403, path
+        if TABLE[method, path] != ANYONE:
+            assert browser.client.request(method, shown, headers={"origin": HOST}).status_code == 403, path
+
+
+def test_a_page_that_is_read_changes_nothing(serve: Serve) -> None:
+    server = serve()
+    [first, *_] = task_ids(server.built)
+    names = {"task": first, "campaign": "gaps", "code": "0" * 11, "submission": 1, "number": 0, "secret": "x" * 43}
+    browsers = [server.person("root", Role.CHEMIST, is_admin=True), server.person("lab", Role.LAB)]
+
+    def content() -> dict[str, list[tuple[object, ...]]]:
+        with server.ledger.read() as connection:
+            return {
+                table.name: [tuple(row) for row in connection.execute(table.select())]
+                for table in metadata.sorted_tables
+                if table.name != "access"  # it has the time at which the session was last used
+            }
+
+    with server.ledger.read() as connection:
+        task = tasks.find(connection, first)
+    assert task is not None
+    before = content()
+    for method, path in TABLE:
+        for browser in browsers if method == "GET" and path != "/live" else ():
+            browser.get(path.format(**names, key=task.key))
+    assert content() == before
