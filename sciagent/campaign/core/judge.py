@@ -32,6 +32,8 @@ class RungTerms:
     """Whether a candidate that the verifier refuses is dropped."""
     measured: frozenset[str]
     """Names of the properties that the verifier can report."""
+    is_known: bool = field(default=True, kw_only=True)
+    """Whether `measured` is known; it is not if the verifier's package is missing."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,8 @@ def ladder_rules(
         below = scheduler == "priced" and rung.tier != Tier.FAST and position < terminal
         forgives = below and all(name in later or name not in rung.measured for name in accept)
         decides = frozenset(name for name in accept if name in rung.measured and name not in later)
+        if not all(above.is_known for above in ladder[position + 1 : terminal + 1]):
+            decides = frozenset()  # an unknown rung may measure the same properties
         is_last = position == terminal
         judged = decides if is_last or goal == "hits" else frozenset()
         limits = {name: window for name, window in accept.items() if window is not None and name in judged}

@@ -68,28 +68,25 @@ def _rules(
     row: CampaignRow, ladder: Sequence[RungRow], answers: Sequence[StoredEvidence | None]
 ) -> Sequence[RungRules]:
     """Returns the rules of the stored spec, in canonical units. answers: each rung's evidence on the candidate."""
-    terms = [
-        RungTerms(
-            rung.tier,
-            {name: Window(*limits) for name, limits in stated["gate"].items()},
-            stated["on_refusal"] == "drop",
-            frozenset(_measures(stated, rung, answer)),
-        )
-        for stated, rung, answer in zip(row.spec["ladder"][: len(ladder)], ladder, answers, strict=True)
-    ]
+    terms = []
+    for stated, rung, answer in zip(row.spec["ladder"][: len(ladder)], ladder, answers, strict=True):
+        gate = {name: Window(*limits) for name, limits in stated["gate"].items()}
+        known = {m.property for m in answer.measured} if answer else set()
+        declared = _declared(stated, rung)
+        measured = frozenset({*known, *rung.derived, *(declared or ())})
+        is_known = declared is not None
+        terms.append(RungTerms(rung.tier, gate, stated["on_refusal"] == "drop", measured, is_known=is_known))
     accept = {o["property"]: Window(*o["accept"]) if o["accept"] else None for o in row.spec["objectives"]}
     terminal = [rung.name for rung in ladder].index(row.spec["terminal"])
     return ladder_rules(terms, accept, terminal, row.spec["scheduler"]["kind"], row.spec["goal"]["kind"], row.units)
 
 
-def _measures(stated: Mapping[str, Any], rung: RungRow, answer: StoredEvidence | None) -> set[str]:
-    """Returns the properties that the rung measures, by its verifier; if that is missing, those in its evidence."""
-    measured = {m.property for m in answer.measured} if answer else set()
-    measured |= set(rung.derived)
+def _declared(stated: Mapping[str, Any], rung: RungRow) -> set[str] | None:
+    """Returns the properties that the rung's verifier declares; None if the verifier is missing."""
     try:
-        return measured | {m.property.name for m in verifier_class(rung.verifier)(stated["settings"]).measures}
+        return {m.property.name for m in verifier_class(rung.verifier)(stated["settings"]).measures}
     except (UsageError, ValueError, TypeError, OSError):
-        return measured
+        return None
 
 
 def _story(
