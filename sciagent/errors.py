@@ -13,6 +13,7 @@ SciagentError
 ├── SimulatorError          an engine gave no reliable result, with outcome and reason
 ├── LedgerError             the ledger refused an operation
 │   ├── LedgerAwayError     the database is gone, locked or restarting
+│   ├── LedgerReplacedError the file of the ledger was deleted, replaced or cut short while it was open
 │   ├── SchemaVersionError  the database has another schema version than the code (also a UsageError)
 │   ├── StaleLeaseError     a write by a process that no longer holds the lease
 │   └── EvidenceConflictError  there is another result under the same evidence key
@@ -108,6 +109,10 @@ class LedgerError(SciagentError):
 
 class LedgerAwayError(LedgerError):
     """The database cannot be reached, is locked or restarts; the same statement may succeed later."""
+
+
+class LedgerReplacedError(LedgerError):
+    """The file of a SQLite ledger was deleted, replaced or cut short while this process had it open."""
 
 
 class SchemaVersionError(LedgerError, UsageError):

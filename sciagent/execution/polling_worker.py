@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
-from sciagent.errors import LedgerAwayError, SchemaVersionError
+from sciagent.errors import LedgerAwayError, LedgerReplacedError, SchemaVersionError
 from sciagent.execution.worker.lease_renewal import Keeper
 from sciagent.execution.worker.registration import Presence
 from sciagent.execution.worker.runner import Runner, patiently
@@ -42,7 +42,8 @@ class Station:
         self._last_work = time.monotonic()
 
     def serve(self) -> int:
-        """Run jobs until the worker ends; returns their number. Raises SchemaVersionError for another schema."""
+        """Run jobs until the worker ends; returns their number. Raises SchemaVersionError for another schema,
+        LedgerReplacedError if the file of the ledger is gone."""
         new, ledger = self._new, self._ledger
         patiently(lambda: self._presence.step(ledger), self._stop)
         presence = threading.Thread(target=self._presence.serve, args=(ledger, self._stop), daemon=True)
@@ -91,7 +92,7 @@ class Station:
             return 0 if self._presence.draining else runner.run_next()
         except LedgerAwayError:
             return 0  # the worker was stopped while the ledger was away
-        except SchemaVersionError as error:  # waiting does not help
+        except (SchemaVersionError, LedgerReplacedError) as error:  # waiting does not help
             self._presence.fault = error
             self._stop.set()
             return 0

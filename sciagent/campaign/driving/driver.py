@@ -26,12 +26,13 @@ from sciagent.campaign.driving.session import INTERRUPTED, DriverSession, Ending
 from sciagent.campaign.driving.world_jobs import WorldJobs
 from sciagent.campaign.proposing.sources import MakeSource, source_of
 from sciagent.domain.jobs.states import CampaignState
-from sciagent.errors import CampaignError, LedgerAwayError, SciagentError, StaleLeaseError
+from sciagent.errors import CampaignError, LedgerAwayError, LedgerReplacedError, SciagentError, StaleLeaseError
 from sciagent.execution.executor import Executor
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.verification.sandbox.host import Worker, sweep
 
 REMOTE_SECONDS = 0.05  # interval between checks for remote jobs that have ended; a notification may come sooner
+_AWAY = (LedgerAwayError, LedgerReplacedError)
 GARBAGE = 20_000  # new objects before a garbage collection; a batch of jobs makes as many, few of them in cycles
 
 
@@ -122,15 +123,15 @@ class Driver:
             campaigns.release_driver(connection, self.session.lease)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
-        away = isinstance(error, LedgerAwayError)  # another driver may continue from the last commit
-        with suppress(LedgerAwayError) if away else nullcontext():
+        away = isinstance(error, _AWAY)  # another driver may continue from the last commit
+        with suppress(*_AWAY) if away else nullcontext():
             self.intake.source.close()
         for crew in self.session.crews:
             crew.close()
         self.worker.close()
         self.heart.stop()
         if away:
-            with suppress(LedgerAwayError):
+            with suppress(*_AWAY):
                 self.release()
         elif not self.heart.lost.is_set():
             with self.built.ledger.begin() as connection:
@@ -184,7 +185,10 @@ class Driver:
         return self._advance()
 
     def attend(self) -> None:
-        """Obeys directives. Raises StaleLeaseError if another process drives the campaign now."""
+        """Obeys directives. Raises StaleLeaseError if another process drives the campaign now, LedgerReplacedError if
+        the file of the ledger is gone."""
+        if self.heart.fault is not None:
+            raise self.heart.fault
         if self.heart.lost.is_set():
             raise StaleLeaseError("another process drives this campaign now; this one stops and writes nothing more")
         if self.mailbox.is_due:

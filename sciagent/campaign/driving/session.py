@@ -15,7 +15,7 @@ from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.pricing.purchasing import Purchasing, purchasing_of
 from sciagent.domain.jobs.states import NOTHING_LEFT, CampaignState, JobState
-from sciagent.errors import LedgerAwayError, StaleLeaseError
+from sciagent.errors import LedgerAwayError, LedgerReplacedError, StaleLeaseError
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.campaign_state.campaigns import DRIVER_LEASE_SECONDS, DriverLease
 from sciagent.store.database.ledger import Ledger
@@ -165,6 +165,9 @@ class DriverSession:
 class Heartbeat:
     """The thread that renews a lease four times per period. `lost` is set if another process drives the campaign."""
 
+    fault: LedgerReplacedError | None = None
+    """The error of the last beat if the file of the ledger is gone."""
+
     def __init__(self, ledger: Ledger, lease: DriverLease) -> None:
         self.lost = threading.Event()
         self._ledger, self._lease = ledger, lease
@@ -202,6 +205,9 @@ class Heartbeat:
                 self._last = now
             except StaleLeaseError:
                 self.lost.set()
+                self._stop.set()
+            except LedgerReplacedError as error:
+                self.fault = error
                 self._stop.set()
             except LedgerAwayError:
                 return  # the next beat tries again, until the lease has expired

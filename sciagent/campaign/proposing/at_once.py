@@ -12,7 +12,8 @@ from sciagent.campaign.core.record import answer_of
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.jobs.states import MAX_LOSSES
-from sciagent.domain.outcomes import Outcome
+from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.errors import CampaignError
 from sciagent.store.learning import evidence_costs
 from sciagent.store.results import candidates, evidence
 from sciagent.verification.cost import unmeasured
@@ -42,7 +43,7 @@ def answer_at_once(built: Built, worker: Runs, rung: BuiltRung, entries: Sequenc
     if not by_key:
         return
     batch = tuple(alike[0].candidate for alike in by_key.values() if alike[0].candidate)
-    for alike, result in zip(by_key.values(), _results(worker, rung, batch), strict=True):
+    for alike, result in zip(by_key.values(), _results(built, worker, rung, batch), strict=True):
         alike[0].computed.append((rung, result))
         for entry in alike:
             entry.answers.append(answer_of(rung, with_derived(rung, result.finding, entry.answers)))
@@ -63,21 +64,61 @@ def _reuse(built: Built, rung: BuiltRung, by_key: dict[str, list[BenchEntry]]) -
                 entry.charged += Cost(shares.get(known[id_].id))
 
 
-def _results(worker: Runs, rung: BuiltRung, batch: tuple[Candidate, ...]) -> list[HostResult]:
-    """Returns the results in order. Candidates that were lost with the process of others run again, as jobs do."""
-    verifier = rung.verifier
-    results = worker.run(Request.of(verifier, batch, rung.limits))
+def _results(built: Built, worker: Runs, rung: BuiltRung, batch: tuple[Candidate, ...]) -> list[HostResult]:
+    """Returns the results in order. A candidate whose process was lost runs again alone, up to `MAX_LOSSES` times in
+    all; it then counts as one that kills workers. Raises CampaignError if no candidate of the batch ends otherwise, nor
+    does a sample of the subject: then the machine is at fault, and no candidate is blamed."""
+    results = worker.run(Request.of(rung.verifier, batch, rung.limits))
+    losses = 1
+    deaths = len(_lost(results))
+    any_works = deaths < len(batch)
+    while losses < MAX_LOSSES and (lost := _lost(results)):
+        for place in lost:
+            [again] = worker.run(Request.of(rung.verifier, (batch[place],), rung.limits))
+            seconds = results[place].wall_seconds + again.wall_seconds
+            results[place] = replace(again, cost=results[place].cost + again.cost, wall_seconds=seconds)
+        losses += 1
+        still_lost = _lost(results)
+        deaths += len(still_lost)
+        any_works = any_works or len(still_lost) < len(batch)
+        if not any_works and deaths >= MAX_LOSSES:
+            any_works = _runs_a_sample(built, worker, rung)
+            if not any_works:
+                raise CampaignError(_machine_fault(built, rung, results[0].finding.detail))
+    for place in _lost(results):
+        results[place] = _blamed(results[place], losses)
     if rung.is_fast:
         return results
-    for _ in range(MAX_LOSSES - 1):
-        lost = [place for place, result in enumerate(results) if result.finding.outcome is Outcome.LOST]
-        if not lost:
-            break
-        again = tuple(batch[place] for place in lost)
-        later = worker.run(Request.of(verifier, again, rung.limits))
-        for place, result in zip(lost, later, strict=True):
-            results[place] = replace(result, cost=results[place].cost + result.cost)
     return [_billed(rung, candidate, result) for candidate, result in zip(batch, results, strict=True)]
+
+
+def _lost(results: Sequence[HostResult]) -> list[int]:
+    """Returns the places of the candidates whose process was lost."""
+    return [place for place, result in enumerate(results) if result.finding.outcome is Outcome.LOST]
+
+
+def _runs_a_sample(built: Built, worker: Runs, rung: BuiltRung) -> bool:
+    """Returns whether the rung's process survives a sample of the subject. The finding is not used."""
+    for text in built.subject.samples.values():
+        sample = built.subject.read(text)
+        return not _lost(worker.run(Request.of(rung.verifier, (sample,), rung.limits)))
+    return False
+
+
+def _machine_fault(built: Built, rung: BuiltRung, detail: str) -> str:
+    """Returns the message for a rung whose process dies under every candidate. detail: how it died last."""
+    return (
+        f"{rung.spec.rung}: the process of {rung.verifier.name} dies under every {built.subject.words.one} ({detail}). "
+        f"No {built.subject.words.one} was blamed, and nothing of this turn was written. "
+        "Look for a lack of memory (dmesg) or a broken installation (sciagent doctor); then: "
+        f"sciagent resume {built.row.name}"
+    )
+
+
+def _blamed(result: HostResult, losses: int) -> HostResult:
+    """Returns the result of a candidate that is held responsible for the loss of its processes."""
+    detail = f"{losses} processes were lost with it, the last ones alone: {result.finding.detail}"
+    return replace(result, finding=replace(result.finding, reason=Reason.KILLS_WORKERS, detail=detail))
 
 
 def _billed(rung: BuiltRung, candidate: Candidate, result: HostResult) -> HostResult:

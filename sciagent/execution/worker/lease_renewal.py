@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from sciagent.errors import LedgerAwayError
+from sciagent.errors import LedgerAwayError, LedgerReplacedError
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import leases
 from sciagent.store.job_queue.leases import Claim
@@ -71,6 +71,10 @@ class Keeper:
                     gone = leases.not_mine(connection, claims)
             except LedgerAwayError:
                 continue  # the next round tries again
+            except LedgerReplacedError:  # no result can be written any more
+                for held in mine:
+                    held.end()
+                return
             for held in mine if gone else ():
                 if lost := {claim.job_id: gone[claim.job_id] for claim in held.claims if claim.job_id in gone}:
                     held.gone.update(lost)

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from sciagent.errors import LedgerAwayError, SchemaVersionError
+from sciagent.errors import LedgerAwayError, LedgerReplacedError, SchemaVersionError
 from sciagent.execution.worker.completing import reap_expired
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import workers
@@ -34,7 +34,7 @@ class Presence:
     ) -> None:
         self.draining = False
         """Whether the worker must take no new jobs."""
-        self.fault: SchemaVersionError | None = None
+        self.fault: SchemaVersionError | LedgerReplacedError | None = None
         """The error that ended `serve`: the ledger has another schema, and waiting does not help."""
         self._new, self._on_drain, self._on_reap = new, on_drain, on_reap
         self._registered = False
@@ -45,7 +45,7 @@ class Presence:
         while not stop.is_set():
             try:
                 self.step(ledger)
-            except SchemaVersionError as error:
+            except (SchemaVersionError, LedgerReplacedError) as error:
                 self.fault = error
                 stop.set()
                 return
@@ -75,7 +75,7 @@ class Presence:
         try:
             with ledger.begin() as connection:
                 workers.stopped(connection, self._new.name)
-        except LedgerAwayError:
+        except (LedgerAwayError, LedgerReplacedError):
             log.warning("the ledger was not told that %s has ended", self._new.name)
 
 

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager
+import sqlite3
+import tempfile
+import threading
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
+from typing import Any
 
+import sqlalchemy as sa
+from sqlalchemy import event
 from sqlalchemy.engine import Connection, Engine
 
+from sciagent.errors import LedgerError, LedgerReplacedError, SciagentError
 from sciagent.store.database import migrate
 from sciagent.store.database.artifacts import ArtifactStore
 from sciagent.store.database.engine import connect, ledger_url, read_only, sqlite_path
@@ -26,9 +33,13 @@ class Ledger:
         path = sqlite_path(self.engine)
         default = path.with_name(f"{path.stem}-artifacts") if path else Path("sciagent-artifacts")
         self.artifacts = ArtifactStore(artifacts or default)
+        self._file = None if path is None else LedgerFile(path, self.engine)
 
     def begin(self) -> AbstractContextManager[Connection]:
-        """A write transaction: committed whole, or not at all."""
+        """A write transaction: committed whole, or not at all. Raises LedgerReplacedError if the file of the ledger is
+        no longer at its path; nothing is written then."""
+        if self._file is not None:
+            self._file.check()
         return self.engine.begin()
 
     def read(self) -> AbstractContextManager[Connection]:
@@ -48,3 +59,104 @@ class Ledger:
 
     def close(self) -> None:
         self.engine.dispose()
+
+
+class LedgerFile:
+    """The file of an open SQLite ledger. It is the same file as long as device and inode of its path stay the same.
+
+    A deleted or replaced file lives on, unseen, while a process has it open: all that is written is gone when the last
+    such process ends. So the first check that finds it gone copies the ledger to a new file.
+
+    The file itself is never opened here: to close it would release the locks that SQLite holds on it in this process.
+    """
+
+    def __init__(self, path: Path, engine: Engine) -> None:
+        self._path, self._engine = path, engine
+        self._fault = ""
+        self._one_at_a_time = threading.Lock()
+        self._opened = self._status()
+        self._n_bytes = 0 if self._opened is None else self._opened.st_size
+        event.listen(engine, "do_connect", self._before_connecting)
+
+    def check(self) -> None:
+        """Raises LedgerReplacedError if the file was deleted, replaced or cut short since it was opened."""
+        if not self._fault and self._is_here() and not self._is_cut_short():
+            return
+        with self._one_at_a_time:
+            if not self._fault:
+                self._fault = self._describe()
+        raise LedgerReplacedError(self._fault)
+
+    def _before_connecting(self, dialect: Any, record: Any, arguments: Any, options: Any) -> None:
+        """Keeps the pool from creating an empty file at the path, and from opening the file that replaced the ledger.
+        Raises LedgerReplacedError."""
+        if not self._is_here():
+            raise LedgerReplacedError(self._fault or f"{self._path} is no longer the file that this process opened")
+
+    def _status(self) -> os.stat_result | None:
+        """Returns the status of the file at the path; None if there is none."""
+        try:
+            return self._path.stat()
+        except OSError:
+            return None
+
+    def _is_here(self) -> bool:
+        """Returns whether the path still leads to the file that was opened."""
+        present = self._status()
+        return present is not None and self._opened is not None and os.path.samestat(present, self._opened)
+
+    def _is_cut_short(self) -> bool:
+        """Returns whether the file has shrunk and is shorter than its pages. It shrinks without harm by a VACUUM."""
+        present = self._status()
+        n_bytes = 0 if present is None else present.st_size
+        if n_bytes < self._n_bytes:
+            with closing(self._engine.raw_connection()) as connection:
+                source: sqlite3.Connection = connection.driver_connection  # type: ignore[assignment]
+                [n_pages] = source.execute("PRAGMA page_count").fetchone()
+                [page_bytes] = source.execute("PRAGMA page_size").fetchone()
+            if n_bytes < n_pages * page_bytes:
+                return True
+        self._n_bytes = n_bytes
+        return False
+
+    def _describe(self) -> str:
+        """Copies the ledger, and returns the message for people."""
+        is_there = self._status() is not None
+        fault = "cut short" if self._is_here() else "replaced by another file" if is_there else "deleted"
+        event_text = f"{self._path} was {fault} while this process had it open"
+        try:
+            copy = self._rescue()
+        except (OSError, sqlite3.Error, sa.exc.SQLAlchemyError, SciagentError) as error:
+            return f"{event_text}, and could not be copied ({error}). Go back to the last backup of sciagent db backup"
+        aside = f"move {self._path} out of the way, " if is_there else ""
+        return (
+            f"{event_text}; nothing more is written to it, and what was written since then is in that file alone. "
+            f"It was copied to {copy}. To go on: end all other processes of this ledger, {aside}remove "
+            f"{self._path}-wal and {self._path}-shm if they exist, mv {copy} {self._path}, sciagent db check"
+        )
+
+    def _rescue(self) -> Path:
+        """Copies the ledger through a connection that still has the file open. Returns the path of the copy."""
+        copy = _new_private_file(self._path)
+        try:
+            with closing(self._engine.raw_connection()) as connection, closing(sqlite3.connect(copy)) as target:
+                source: sqlite3.Connection = connection.driver_connection  # type: ignore[assignment]
+                source.execute("PRAGMA query_only=0")
+                source.execute("BEGIN IMMEDIATE")  # waits for a transaction that another thread has begun
+                source.execute("ROLLBACK")  # a connection in a write transaction cannot be copied
+                source.backup(target)
+                [answer] = target.execute("PRAGMA quick_check(1)").fetchone()
+            if answer != "ok":
+                raise LedgerError(f"the copy is damaged: {answer}")
+        except BaseException:
+            copy.unlink(missing_ok=True)
+            raise
+        return copy
+
+
+def _new_private_file(path: Path) -> Path:
+    """Creates an empty file beside the path, or in the folder for temporary files if that one is gone as well."""
+    name = f"{path.name}.rescued-{os.getpid()}"
+    folder = path.parent if path.parent.is_dir() else Path(tempfile.gettempdir())
+    os.close(os.open(folder / name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    return folder / name

@@ -142,8 +142,9 @@ class Worker:
 
         If the process dies, only the current candidate fails, and only if it was the first in that process; otherwise
         it is retried first in a fresh process, since an earlier candidate may have corrupted the process. If the zygote
-        dies, all candidates without a finding are lost. Candidates that are verified together and fail before their
-        first finding are halved and run again, until the candidate that causes the failure is identified.
+        dies, the current candidate is lost, and the others run under a fresh zygote. If that one dies before its first
+        finding as well, all candidates without a finding are lost. Candidates that are verified together and fail
+        before their first finding are halved and run again, until the candidate that causes the failure is identified.
         """
         self._cancelled.clear()
         self._running = True
@@ -154,10 +155,19 @@ class Worker:
             self._running = False
 
     def _all(self, request: Request, candidates: tuple[Candidate, ...]) -> list[HostResult]:
-        """Returns one result for each of these candidates."""
+        """Returns one result for each of these candidates. The number of zygotes that die one after the other is
+        limited to two, since what kills them may be the machine."""
         results: list[HostResult] = []
+        zygote_died = False
         while len(results) < len(candidates):
-            results += self._attempt(request, candidates[len(results) :])
+            left = candidates[len(results) :]
+            new = self._attempt(request, left)
+            died_again = zygote_died
+            zygote_died = len(new) == 1 and new[0].finding.outcome is Outcome.LOST
+            if zygote_died and died_again:
+                why = new[0].finding.detail
+                new += [self._lost(unrun, 0.0, why) for unrun in left[1:]]
+            results += new
         return results
 
     def _halved(self, request: Request, candidates: tuple[Candidate, ...], cpu: float, wall: float) -> list[HostResult]:
@@ -192,11 +202,12 @@ class Worker:
             self._link.bury()
             if request.together and len(candidates) > 1 and not results and not self._cancelled.is_set():
                 return self._halved(request, candidates, 0.0, time.monotonic() - begun)
-            why = "cancelled" if self._cancelled.is_set() else f"the zygote died: {error}"
             wall = max(0.0, time.monotonic() - begun - sum(result.wall_seconds for result in results))
             left = candidates[len(results) :]
+            if not self._cancelled.is_set():
+                return [*results, self._lost(left[0], wall, f"the zygote died: {error}")]
             walls = [wall / len(left)] * len(left) if request.together else [wall, *(0.0 for _ in left[1:])]
-            return results + [self._lost(*of, why) for of in zip(left, walls, strict=True)]
+            return results + [self._lost(*of, "cancelled") for of in zip(left, walls, strict=True)]
         return self._ended(request, candidates, results, end)
 
     def _ended(

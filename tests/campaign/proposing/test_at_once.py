@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import sqlalchemy as sa
 
@@ -14,7 +16,9 @@ import sciagent
 from sciagent.campaign.core.build import Built, create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.spec.load import parse_spec
-from sciagent.domain.jobs.states import CampaignState
+from sciagent.domain.jobs.states import MAX_LOSSES, CampaignState
+from sciagent.domain.outcomes import Verdict
+from sciagent.errors import CampaignError
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import spend
@@ -78,3 +82,102 @@ def test_candidates_that_were_lost_with_the_process_of_another_are_tried_again(l
     with ledger.read() as connection:
         assert set(connection.execute(sa.select(t.campaign_candidate.c.standing)).scalars()) == {"settled"}
     assert (tmp_path / "marker").exists()
+
+
+N_BATCH = 100
+MOMENTS = random.Random(20261128).sample(range(N_BATCH), 8)
+KILLING = """
+campaign: killing
+subject: molecule
+seed: 1
+objectives: [{property: heavy_atoms, min: 3}]
+ladder:
+  - {rung: weigh, verifier: fn.weigh_or_kill, settings: {victim: VICTIM, at: AT, marker: MARKER}}
+goal: {kind: graded}
+budget: {proposals: 100, core_seconds: 50}
+proposer: {kind: screen, file: molecules.csv, batch: 100}
+safety: {screen: false, reason: molecules of a test}
+"""
+
+
+@sciagent.verifier(measures="heavy_atoms", unit="1", name="fn.weigh_or_kill", tier="fast")
+def weigh_or_kill(molecule: Any, victim: str = "zygote", at: int = 0, marker: str = "") -> float:
+    """The number of heavy atoms. A molecule with `at` of them kills the zygote or the nursery that holds it, and makes
+    the marker; if `at` is 0, every molecule kills. None does once the marker exists."""
+    if at in (0, molecule.heavy_atoms) and not (marker and Path(marker).exists()):
+        if at and marker:
+            Path(marker).touch()
+        zygote = psutil.Process(os.getppid())
+        process = zygote.parent() if victim == "nursery" else zygote
+        process.send_signal(signal.SIGKILL)
+    return float(molecule.heavy_atoms)
+
+
+def killing(ledger: Ledger, folder: Path, molecules: list[str], victim: str, at: int, marker: str = "") -> Built:
+    (folder / "molecules.csv").write_text("smiles\n" + "\n".join(molecules) + "\n")
+    text = KILLING.replace("VICTIM", victim).replace("AT", str(at)).replace("MARKER", f"'{marker}'")
+    return create_or_open(ledger, parse_spec(text, base=folder), text, "test")[0]
+
+
+def standings_of(ledger: Ledger) -> list[tuple[Any, ...]]:
+    cc = t.campaign_candidate.c
+    with ledger.read() as connection:
+        rows = connection.execute(sa.select(cc.standing, cc.verdict, cc.reason).order_by(cc.seq))
+        return [tuple(row) for row in rows]
+
+
+def alkanes(n: int) -> list[str]:
+    return ["C" * length for length in range(1, n + 1)]
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_the_death_of_the_process_that_holds_the_zygote_drops_no_candidate(
+    ledger: Ledger, tmp_path: Path, moment: int
+) -> None:
+    marker = tmp_path / "marker"
+    built = killing(ledger, tmp_path, alkanes(N_BATCH), "nursery", moment + 1, str(marker))
+    with Driver(built) as driver:
+        assert driver.run() is CampaignState.FINISHED
+    assert marker.exists(), "nothing was killed"
+    assert [standing for standing, *_ in standings_of(ledger)] == ["settled"] * N_BATCH
+
+
+def test_a_candidate_that_kills_its_process_alone_and_again_is_the_only_one_dropped(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    with Driver(killing(ledger, tmp_path, alkanes(12), "zygote", 7)) as driver:
+        assert driver.run() is CampaignState.FINISHED
+    standings = standings_of(ledger)
+    assert standings.pop(6) == ("dropped", Verdict.ERROR, "kills_workers")
+    assert {standing for standing, *_ in standings} == {"settled"}
+    cc = t.campaign_candidate.c
+    with ledger.read() as connection:
+        detail = connection.execute(sa.select(cc.detail).where(cc.reason == "kills_workers")).scalar_one()
+    assert detail.startswith(f"{MAX_LOSSES} processes were lost with it")
+
+
+def test_a_candidate_that_kills_its_process_is_blamed_although_it_was_proposed_alone(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    with Driver(killing(ledger, tmp_path, ["CCCC"], "zygote", 4)) as driver:
+        assert driver.run() is CampaignState.FINISHED
+    assert standings_of(ledger) == [("dropped", Verdict.ERROR, "kills_workers")]
+
+
+def test_if_every_process_dies_the_turn_is_not_written_and_the_campaign_goes_on_later(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    marker = tmp_path / "mended"
+    built = killing(ledger, tmp_path, alkanes(3), "zygote", 0, str(marker))
+    fault = "weigh: the process of fn.weigh_or_kill dies under every molecule"
+    with pytest.raises(CampaignError, match=fault), Driver(built) as driver:
+        driver.run()
+    with ledger.read() as connection:
+        state, reason = connection.execute(sa.select(t.campaign.c.state, t.campaign.c.stop_reason)).one()
+        n_turns = connection.execute(sa.select(sa.func.count()).select_from(t.turn)).scalar_one()
+    assert state == CampaignState.FAILED and "sciagent resume killing" in reason
+    assert n_turns == 0 and standings_of(ledger) == []
+    marker.touch()
+    with Driver(built) as driver:
+        assert driver.run() is CampaignState.FINISHED
+    assert [standing for standing, *_ in standings_of(ledger)] == ["settled"] * 3

@@ -22,9 +22,9 @@ def test_a_killed_zygote_loses_what_ran_and_is_replaced(misbehaving: Path, mark:
         killer = threading.Timer(0.7, os.kill, (first, signal.SIGKILL))
         killer.start()
         begun = time.monotonic()
-        results = worker.run(Request("bad.forks", {"then_hang": True}, ABC[:2], Limits(100)))
+        results = worker.run(Request("bad.forks", {"then_hang": True}, ABC[:1], Limits(100)))
         assert time.monotonic() - begun < 6
-        assert said(results) == ["lost/worker_died"] * 2
+        assert said(results) == ["lost/worker_died"]
         assert wait_until(lambda: carrying(mark) <= before - {first}, 3)
         assert not list(worker.folder.glob("job-*"))
         assert said(run(worker, "bad.noop")) == ["ok"]
@@ -35,6 +35,21 @@ def test_a_killed_zygote_loses_what_ran_and_is_replaced(misbehaving: Path, mark:
         assert said(run(worker, "bad.noop")) == ["ok"]
         os.kill(worker.pid, signal.SIGKILL)
         assert wait_until(lambda: not psutil.pid_exists(worker.pid) or _is_zombie(worker.pid), 3)
+        assert said(run(worker, "bad.noop")) == ["ok"]
+
+
+def test_only_the_candidate_at_work_is_lost_with_a_zygote(misbehaving: Path, tmp_path: Path) -> None:
+    with Worker(tmp_path) as worker:
+        results = run(worker, "bad.remote", *ABC, seconds=0.1, steps=1, kill_at="CCN")
+        assert said(results) == ["ok", "lost/worker_died", "ok", "ok"]
+        assert [result.finding.candidate_key for result in results] == [candidate.key for candidate in ABC]
+
+
+def test_after_two_zygotes_that_died_at_once_no_third_one_is_tried(misbehaving: Path, tmp_path: Path) -> None:
+    first, killer, *_ = ABC
+    with Worker(tmp_path) as worker:
+        results = run(worker, "bad.remote", first, killer, killer, killer, first, seconds=0.1, steps=1, kill_at="CCN")
+        assert said(results) == ["ok", *["lost/worker_died"] * 4]
         assert said(run(worker, "bad.noop")) == ["ok"]
 
 

@@ -43,6 +43,7 @@ class Remote(Base):
             time.sleep(1000)
         if candidate.text == settings.kill_at:
             forks = psutil.Process().parent()
+            time.sleep(settings.seconds)  # until the findings before this one have arrived
             victim = forks if settings.kill == "forks" else forks.parent()
             os.kill(victim.pid, signal.SIGKILL)
             time.sleep(1000)
