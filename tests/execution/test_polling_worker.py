@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sciagent.errors import SchemaVersionError
+from sciagent.errors import LedgerReplacedError, SchemaVersionError
 from sciagent.execution.polling_worker import Station
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -80,6 +80,18 @@ def test_a_worker_under_which_the_schema_changes_ends_with_an_error(ledger: Ledg
     with pytest.raises(SchemaVersionError, match="sciagent db upgrade"):
         station.serve()
     changed.join()
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_a_worker_whose_ledger_is_deleted_ends_with_an_error(ledger: Ledger, tmp_path: Path) -> None:
+    new = NewWorker("old", "host", 1, "ledger", ("simulation",), 1, 8000, None, {})
+    station = Station(ledger, new, tmp_path / "scratch")
+    deleted = threading.Timer(0.5, (tmp_path / "ledger.db").unlink)
+    deleted.start()
+    with pytest.raises(LedgerReplacedError, match="was deleted while"):
+        station.serve()
+    deleted.join()
+    assert list(tmp_path.glob("ledger.db.rescued-*"))
 
 
 def change_schema(ledger: Ledger) -> None:

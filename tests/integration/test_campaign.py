@@ -206,3 +206,50 @@ def test_two_drivers_of_one_campaign_are_refused(tmp_path: Path) -> None:
     assert process.poll() is None, "the first went on"
     sciagent("stop", "small", "--now", "--reason", "seen enough", cwd=tmp_path)
     assert process.wait(timeout=60) == 130
+
+
+@pytest.mark.parametrize("fate", ["deleted", pytest.param("replaced by another file", marks=pytest.mark.long)])
+def test_a_run_whose_ledger_is_gone_ends_within_a_heartbeat_and_goes_on_from_the_copy(
+    tmp_path: Path, fate: str
+) -> None:
+    file = write_campaign(tmp_path, molecules=("Cc1ccccc1",), dft=1)
+    file.write_text(file.read_text().replace("grid: 0", "grid: 5"))  # long enough for a slow machine
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sciagent", "run", str(file), "--quiet", "--no-report"],
+        cwd=tmp_path,
+        env=environment(SCIAGENT_LEASE_SECONDS="8"),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_until_dft_runs(tmp_path)
+    ledger = tmp_path / "sciagent.db"
+    for path in tmp_path.glob("sciagent.db*"):
+        path.unlink()
+    if fate != "deleted":
+        ledger.touch()
+    begun = time.monotonic()
+    _, stderr = process.communicate(timeout=60)
+    assert time.monotonic() - begun < 2 + 15, "a heartbeat, the copy, and the end of the running job"
+    assert process.returncode == 1, stderr
+    copy = tmp_path / f"sciagent.db.rescued-{process.pid}"
+    assert f"{ledger} was {fate}" in stderr and f"mv {copy} {ledger}" in stderr
+    assert ledger.exists() is (fate != "deleted"), "no empty ledger was made in its place"
+    copy.rename(ledger)
+    sciagent("db", "check", cwd=tmp_path)
+    rungs = sciagent("status", "--json", cwd=tmp_path)["rungs"]
+    assert [rung["done"] for rung in rungs[:2]] == [1, 1], "nothing was lost"
+
+
+def wait_until_dft_runs(folder: Path) -> None:
+    """Until the last rung runs its first job; nothing but heartbeats is written then for seconds."""
+    path, deadline = folder / "sciagent.db", time.monotonic() + 60
+    query = (
+        "SELECT count(*) FROM job JOIN rung ON rung.id = job.rung_id WHERE rung.name = 'dft' AND job.state = 'running'"
+    )
+    while time.monotonic() < deadline:
+        with suppress(sqlite3.OperationalError), closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+            if db.execute(query).fetchone() == (1,):
+                return
+        time.sleep(0.1)
+    raise AssertionError("no job of the last rung started within a minute")

@@ -10,14 +10,13 @@ from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Any
 
-import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.engine import Connection, Engine
 
-from sciagent.errors import LedgerError, LedgerReplacedError, SciagentError
+from sciagent.errors import LedgerError, LedgerReplacedError
 from sciagent.store.database import migrate
 from sciagent.store.database.artifacts import ArtifactStore
-from sciagent.store.database.engine import connect, ledger_url, read_only, sqlite_path
+from sciagent.store.database.engine import BUSY_SECONDS, connect, ledger_url, read_only, sqlite_path
 
 
 class Ledger:
@@ -59,6 +58,8 @@ class Ledger:
 
     def close(self) -> None:
         self.engine.dispose()
+        if self._file is not None:
+            self._file.close()
 
 
 class LedgerFile:
@@ -71,21 +72,29 @@ class LedgerFile:
     """
 
     def __init__(self, path: Path, engine: Engine) -> None:
-        self._path, self._engine = path, engine
+        self._path = path
         self._fault = ""
         self._one_at_a_time = threading.Lock()
+        self._spare = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=BUSY_SECONDS)
+        """A connection of its own, since those of the pool may all be in use when the file has gone."""
+        self._spare.execute("SELECT count(*) FROM sqlite_master").fetchone()  # opens the log as well
         self._opened = self._status()
         self._n_bytes = 0 if self._opened is None else self._opened.st_size
         event.listen(engine, "do_connect", self._before_connecting)
 
     def check(self) -> None:
         """Raises LedgerReplacedError if the file was deleted, replaced or cut short since it was opened."""
-        if not self._fault and self._is_here() and not self._is_cut_short():
+        if not self._fault and self._is_here() and not self._has_shrunk():
             return
         with self._one_at_a_time:
+            if not self._fault and self._is_here() and not self._is_cut_short():
+                return
             if not self._fault:
                 self._fault = self._describe()
         raise LedgerReplacedError(self._fault)
+
+    def close(self) -> None:
+        self._spare.close()
 
     def _before_connecting(self, dialect: Any, record: Any, arguments: Any, options: Any) -> None:
         """Keeps the pool from creating an empty file at the path, and from opening the file that replaced the ledger.
@@ -105,19 +114,23 @@ class LedgerFile:
         present = self._status()
         return present is not None and self._opened is not None and os.path.samestat(present, self._opened)
 
-    def _is_cut_short(self) -> bool:
-        """Returns whether the file has shrunk and is shorter than its pages. It shrinks without harm by a VACUUM."""
+    def _has_shrunk(self) -> bool:
+        """Returns whether the file has become shorter since the last call; if not, its size is remembered."""
         present = self._status()
         n_bytes = 0 if present is None else present.st_size
         if n_bytes < self._n_bytes:
-            with closing(self._engine.raw_connection()) as connection:
-                source: sqlite3.Connection = connection.driver_connection  # type: ignore[assignment]
-                [n_pages] = source.execute("PRAGMA page_count").fetchone()
-                [page_bytes] = source.execute("PRAGMA page_size").fetchone()
-            if n_bytes < n_pages * page_bytes:
-                return True
+            return True
         self._n_bytes = n_bytes
         return False
+
+    def _is_cut_short(self) -> bool:
+        """Returns whether the file has shrunk and is shorter than its pages. It shrinks without harm by a VACUUM."""
+        if not self._has_shrunk():
+            return False
+        [n_pages] = self._spare.execute("PRAGMA page_count").fetchone()
+        [page_bytes] = self._spare.execute("PRAGMA page_size").fetchone()
+        self._n_bytes = self._path.stat().st_size
+        return bool(self._n_bytes < n_pages * page_bytes)
 
     def _describe(self) -> str:
         """Copies the ledger, and returns the message for people."""
@@ -126,7 +139,7 @@ class LedgerFile:
         event_text = f"{self._path} was {fault} while this process had it open"
         try:
             copy = self._rescue()
-        except (OSError, sqlite3.Error, sa.exc.SQLAlchemyError, SciagentError) as error:
+        except (OSError, sqlite3.Error, LedgerError) as error:
             return f"{event_text}, and could not be copied ({error}). Go back to the last backup of sciagent db backup"
         aside = f"move {self._path} out of the way, " if is_there else ""
         return (
@@ -139,12 +152,10 @@ class LedgerFile:
         """Copies the ledger through a connection that still has the file open. Returns the path of the copy."""
         copy = _new_private_file(self._path)
         try:
-            with closing(self._engine.raw_connection()) as connection, closing(sqlite3.connect(copy)) as target:
-                source: sqlite3.Connection = connection.driver_connection  # type: ignore[assignment]
-                source.execute("PRAGMA query_only=0")
-                source.execute("BEGIN IMMEDIATE")  # waits for a transaction that another thread has begun
-                source.execute("ROLLBACK")  # a connection in a write transaction cannot be copied
-                source.backup(target)
+            with closing(sqlite3.connect(copy)) as target:
+                self._spare.execute("BEGIN IMMEDIATE")  # waits for a transaction that another thread has begun
+                self._spare.execute("ROLLBACK")  # a connection in a write transaction cannot be copied
+                self._spare.backup(target)
                 [answer] = target.execute("PRAGMA quick_check(1)").fetchone()
             if answer != "ok":
                 raise LedgerError(f"the copy is damaged: {answer}")
