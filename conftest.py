@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ["tests.support.time_limits"]
 TESTS = Path(__file__).parent / "tests"
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
 WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
