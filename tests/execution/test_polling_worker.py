@@ -94,6 +94,23 @@ def test_a_worker_whose_ledger_is_deleted_ends_with_an_error(ledger: Ledger, tmp
     assert list(tmp_path.glob("ledger.db.rescued-*"))
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_a_worker_at_work_ends_its_job_and_itself_when_the_ledger_is_deleted(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCIAGENT_LEASE_SECONDS", "4")  # of the worker, so that it renews its leases each second
+    built = written(ledger, tmp_path, molecules(1), settings="{seconds: 1000, declared: 5}")
+    with pytest.raises(LedgerReplacedError, match="was deleted"), driver(built) as one:
+        until(lambda: one.step() or counts(ledger, t.job.c.state).get("queued"))
+        process = worker(ledger, tmp_path, "--tier", "simulation", "--slots", "1")
+        until(lambda: running(ledger))
+        (tmp_path / "ledger.db").unlink()
+        assert process.wait(timeout=60) == 1
+        until(one.step)
+    assert f"ledger.db.rescued-{process.pid}" in (tmp_path / "worker.log").read_text()
+
+
 def change_schema(ledger: Ledger) -> None:
     with ledger.begin() as connection:
         connection.execute(sa.text("ALTER TABLE job RENAME COLUMN losses TO vanished"))

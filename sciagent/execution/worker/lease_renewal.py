@@ -74,7 +74,7 @@ class Keeper:
             except LedgerReplacedError:  # no result can be written any more
                 for held in mine:
                     held.end()
-                return
+                continue
             for held in mine if gone else ():
                 if lost := {claim.job_id: gone[claim.job_id] for claim in held.claims if claim.job_id in gone}:
                     held.gone.update(lost)
