@@ -88,7 +88,7 @@ def test_a_worker_whose_ledger_is_deleted_ends_with_an_error(ledger: Ledger, tmp
     station = Station(ledger, new, tmp_path / "scratch")
     deleted = threading.Timer(0.5, (tmp_path / "ledger.db").unlink)
     deleted.start()
-    with pytest.raises(LedgerReplacedError, match="was deleted while"):
+    with pytest.raises(LedgerReplacedError, match="was deleted or moved"):
         station.serve()
     deleted.join()
     assert list(tmp_path.glob("ledger.db.rescued-*"))

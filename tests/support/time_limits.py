@@ -18,8 +18,8 @@ import pytest
 LIMITS = {"slow": 3600.0, "long": 1200.0}
 """Time limits in seconds of the tests with these marks; of any other test that of pyproject.toml."""
 
-COLLECTED = pytest.StashKey[dict[str, float]]()
-"""Time limits in seconds by test, of all tests that this process has collected."""
+COLLECTED = pytest.StashKey[list[pytest.Item]]()
+"""All tests that this process has collected, also those that it does not run."""
 
 STDERR = pytest.StashKey[int]()
 """A file descriptor of the process's own standard error, which tests do not capture."""
@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         seconds = next((limit for mark, limit in LIMITS.items() if item.get_closest_marker(mark)), None)
         if seconds is not None:
             item.add_marker(pytest.mark.timeout(seconds))
-    config.stash[COLLECTED] = {item.nodeid: seconds_of(item) for item in items}
+    config.stash[COLLECTED] = list(items)
 
 
 def seconds_of(item: pytest.Item) -> float:

@@ -6,7 +6,7 @@ import os
 import sqlite3
 import tempfile
 import threading
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -99,8 +99,7 @@ class LedgerFile:
     def _before_connecting(self, dialect: Any, record: Any, arguments: Any, options: Any) -> None:
         """Keeps the pool from creating an empty file at the path, and from opening the file that replaced the ledger.
         Raises LedgerReplacedError."""
-        if not self._is_here():
-            raise LedgerReplacedError(self._fault or f"{self._path} is no longer the file that this process opened")
+        self.check()
 
     def _status(self) -> os.stat_result | None:
         """Returns the status of the file at the path; None if there is none."""
@@ -125,17 +124,20 @@ class LedgerFile:
 
     def _is_cut_short(self) -> bool:
         """Returns whether the file has shrunk and is shorter than its pages. It shrinks without harm by a VACUUM."""
-        if not self._has_shrunk():
+        present = self._status()
+        if present is None or not self._has_shrunk():
             return False
         [n_pages] = self._spare.execute("PRAGMA page_count").fetchone()
         [page_bytes] = self._spare.execute("PRAGMA page_size").fetchone()
-        self._n_bytes = self._path.stat().st_size
-        return bool(self._n_bytes < n_pages * page_bytes)
+        if present.st_size < n_pages * page_bytes:
+            return True
+        self._n_bytes = present.st_size
+        return False
 
     def _describe(self) -> str:
         """Copies the ledger, and returns the message for people."""
         is_there = self._status() is not None
-        fault = "cut short" if self._is_here() else "replaced by another file" if is_there else "deleted"
+        fault = "cut short" if self._is_here() else "replaced by another file" if is_there else "deleted or moved"
         event_text = f"{self._path} was {fault} while this process had it open"
         try:
             copy = self._rescue()
@@ -153,8 +155,9 @@ class LedgerFile:
         copy = _new_private_file(self._path)
         try:
             with closing(sqlite3.connect(copy)) as target:
-                self._spare.execute("BEGIN IMMEDIATE")  # waits for a transaction that another thread has begun
-                self._spare.execute("ROLLBACK")  # a connection in a write transaction cannot be copied
+                with suppress(sqlite3.OperationalError):
+                    self._spare.execute("BEGIN IMMEDIATE")  # waits for a transaction that another thread has begun
+                    self._spare.execute("ROLLBACK")  # a connection in a write transaction cannot be copied
                 self._spare.backup(target)
                 [answer] = target.execute("PRAGMA quick_check(1)").fetchone()
             if answer != "ok":
