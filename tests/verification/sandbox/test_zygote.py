@@ -40,7 +40,7 @@ def test_a_killed_zygote_loses_what_ran_and_is_replaced(misbehaving: Path, mark:
 
 def test_only_the_candidate_at_work_is_lost_with_a_zygote(misbehaving: Path, tmp_path: Path) -> None:
     with Worker(tmp_path) as worker:
-        results = run(worker, "bad.remote", *ABC, seconds=0.1, steps=1, kill_at="CCN")
+        results = run(worker, "bad.remote", *ABC, seconds=0.5, steps=1, kill_at="CCN")
         assert said(results) == ["ok", "lost/worker_died", "ok", "ok"]
         assert [result.finding.candidate_key for result in results] == [candidate.key for candidate in ABC]
 
@@ -48,7 +48,7 @@ def test_only_the_candidate_at_work_is_lost_with_a_zygote(misbehaving: Path, tmp
 def test_after_two_zygotes_that_died_at_once_no_third_one_is_tried(misbehaving: Path, tmp_path: Path) -> None:
     first, killer, *_ = ABC
     with Worker(tmp_path) as worker:
-        results = run(worker, "bad.remote", first, killer, killer, killer, first, seconds=0.1, steps=1, kill_at="CCN")
+        results = run(worker, "bad.remote", first, killer, killer, killer, first, seconds=0.5, steps=1, kill_at="CCN")
         assert said(results) == ["ok", *["lost/worker_died"] * 4]
         assert said(run(worker, "bad.noop")) == ["ok"]
 
