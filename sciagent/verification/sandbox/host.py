@@ -204,6 +204,8 @@ class Worker:
                 return self._halved(request, candidates, 0.0, time.monotonic() - begun)
             wall = max(0.0, time.monotonic() - begun - sum(result.wall_seconds for result in results))
             left = candidates[len(results) :]
+            if not left:  # it died after the last finding
+                return results
             if not self._cancelled.is_set():
                 return [*results, self._lost(left[0], wall, f"the zygote died: {error}")]
             walls = [wall / len(left)] * len(left) if request.together else [wall, *(0.0 for _ in left[1:])]

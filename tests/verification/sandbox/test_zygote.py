@@ -53,6 +53,13 @@ def test_after_two_zygotes_that_died_at_once_no_third_one_is_tried(misbehaving: 
         assert said(run(worker, "bad.noop")) == ["ok"]
 
 
+def test_nothing_is_lost_with_a_zygote_that_dies_after_the_last_finding(misbehaving: Path, tmp_path: Path) -> None:
+    with Worker(tmp_path) as worker:
+        assert said(run(worker, "bad.together", how="afterwards")) == ["ok"]
+        together = Request("bad.together", {"how": "afterwards"}, ABC, Limits(20), together=True)
+        assert said(worker.run(together)) == ["ok"] * 4
+
+
 def test_a_worker_that_was_asked_nothing_is_not_waited_for(mark: str, tmp_path: Path) -> None:
     with Worker(tmp_path, preload=["pyscf.scf"]) as worker:
         begun = time.monotonic()

@@ -16,7 +16,7 @@ from sciagent.verification.contract import Context, Cost, Finding, Tier
 
 class Together(Base):
     """All of a batch take `seconds` of CPU, then come the findings, each heavier than the one before. A batch with the
-    candidate `poison` takes `burns` of CPU and fails."""
+    candidate `poison` takes `burns` of CPU and fails. `how` afterwards: the zygote is killed after the last finding."""
 
     name = "bad.together"
     tier = Tier.SIMULATION
@@ -42,6 +42,10 @@ class Together(Base):
         for i, candidate in enumerate(batch):
             diagnostics = {"batch": len(batch), "checkpoint": context.checkpoint.name}
             yield replace(self.good(candidate, diagnostics=diagnostics), share=float(i + 1))
+        if self.settings.how == "afterwards":
+            time.sleep(0.5)  # until the last finding has arrived
+            os.kill(os.getppid(), signal.SIGKILL)
+            time.sleep(1000)
 
     def _fail(self) -> None:
         how = self.settings.how
